@@ -1,4 +1,4 @@
-//! What a file source needs: discovery, inotify, opening, identity, line filters.
+//! Building blocks of the file source: discovery, inotify, opening, identity, line filters.
 
 pub mod content;
 pub mod copy_detection;

@@ -1,4 +1,4 @@
-//! Lines of a byte stream that cannot be read twice: chunks in, batches out.
+//! Splits a byte stream that cannot be read again into batches of lines.
 
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};
@@ -12,19 +12,19 @@ pub struct StreamLines {
     line_max: usize,
     long: LongLine,
     chunks: VecDeque<Vec<u8>>,
-    /// Used bytes of the first chunk.
+    /// Bytes of the first chunk that are already consumed.
     used: usize,
-    /// Offset of the first unused byte.
+    /// Stream offset of the first byte that is not consumed.
     offset: u64,
-    /// The next line needs its own block.
+    /// Whether the next line needs a block of its own.
     large: bool,
-    /// The rest of a truncated or dropped line is being skipped.
+    /// Whether the rest of a truncated or dropped line is being skipped.
     skipping: bool,
     ended: bool,
 }
 
 impl StreamLines {
-    /// Creates an empty stream of `origin`, which must be open in the ledger.
+    /// Creates an empty stream for `origin`, which must be open in the ledger.
     pub fn new(origin: Arc<Origin>, line_max: usize, long: LongLine) -> StreamLines {
         let chunks = VecDeque::new();
         StreamLines {
@@ -40,29 +40,29 @@ impl StreamLines {
         }
     }
 
-    /// Adds bytes.
+    /// Appends bytes to the stream.
     pub fn push(&mut self, chunk: Vec<u8>) {
         self.chunks.push_back(chunk);
     }
 
-    /// Ends the stream: what is left is a line.
+    /// Ends the stream. A last line without a line end counts as complete.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Takes the waiting bytes.
+    /// Takes the buffered bytes.
     pub fn take_rest(&mut self) -> Vec<u8> {
         let rest = self.chunks.iter().flatten().skip(self.used).copied().collect();
         (self.chunks, self.used) = (VecDeque::new(), 0);
         rest
     }
 
-    /// Returns the number of waiting bytes.
+    /// Returns the number of buffered bytes.
     pub fn waiting(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum::<usize>() - self.used
     }
 
-    /// Builds the next batch, if there is a complete line (or the end) and capacity.
+    /// Builds the next batch once a line is complete, every sink is ready and a block is available.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -88,7 +88,7 @@ impl StreamLines {
         }
     }
 
-    /// Copies waiting bytes to the start of `block`; returns how many.
+    /// Copies buffered bytes to the start of `block`; returns how many.
     fn peek(&self, block: &mut [u8]) -> usize {
         let (mut filled, mut skip) = (0, self.used);
         for chunk in &self.chunks {
@@ -129,7 +129,7 @@ impl StreamLines {
         self.finish(block, permit, builder, bytes, cx)
     }
 
-    /// Handles a line without an end within the limit: its beginning is emitted or dropped now.
+    /// Handles a line that exceeds the limit: emits or drops its beginning before its end arrives.
     fn long_line(
         &mut self,
         block: Block,

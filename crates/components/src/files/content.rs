@@ -1,7 +1,7 @@
-//! The bytes of a file as they were written, decompressed if the file is compressed.
+//! Content of a file, decompressed transparently.
 //!
-//! A file is compressed if it begins as gzip (RFC 1952) or zstd (RFC 8878) does, whatever its name.
-//! Several members or frames form one content. Offsets count decompressed bytes.
+//! The first bytes tell whether a file is gzip (RFC 1952) or zstd (RFC 8878); its name does not
+//! matter. Concatenated members or frames are one content. Offsets count decompressed bytes.
 
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{Stat, fstat};
@@ -11,16 +11,16 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
-/// Start of gzip: its magic number and the only compression method.
+/// First bytes of a gzip file: the magic number and the only compression method.
 const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 
-/// Start of a zstd frame.
+/// First bytes of a zstd frame.
 const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
 /// Compressed bytes per read.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Decompressed bytes per skip.
+/// Size in bytes of the buffer for content that is skipped.
 const SKIP_BYTES: usize = 64 * 1024;
 
 /// The content of an open file.
@@ -29,20 +29,20 @@ pub struct Content {
     decompressor: Option<Decompressor>,
 }
 
-/// The state of a compressed file when it was read to its end; while it is unchanged it need not be
-/// decompressed again.
+/// Size and modification time of a compressed file when it was last read to its end. An unchanged
+/// file is not decompressed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompressedState {
     /// Size of the file in bytes.
     size: u64,
     /// Modification time, in nanoseconds since 1970.
     modified_ns: i64,
-    /// Decompressed bytes.
+    /// Number of decompressed bytes.
     bytes: u64,
 }
 
 impl CompressedState {
-    /// Creates the stamp of a compressed file with this status and this many bytes.
+    /// Creates the state of a compressed file from its status and its number of decompressed bytes.
     pub fn new(stat: &Stat, bytes: u64) -> CompressedState {
         CompressedState { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
     }
@@ -70,17 +70,17 @@ impl Compression {
     }
 }
 
-/// A compressed file, decompressed from front to back.
+/// Decompresses a file from front to back.
 struct Decompressor {
     compression: Compression,
     stream: Option<Box<dyn Read + Send>>,
-    /// Decompressed bytes that the stream has returned.
+    /// Offset of the next decompressed byte to return.
     position: u64,
-    /// Returned bytes that were pushed back.
+    /// Bytes that the caller pushed back; returned before the stream continues.
     pushed_back: Vec<u8>,
     /// Size of the file when the stream ended.
     size_at_end: Option<u64>,
-    /// Why the stream ended, unless at the end of the compressed data.
+    /// Why the stream ended before the end of the compressed data.
     error: Option<String>,
 }
 
@@ -99,12 +99,12 @@ impl Content {
         self.decompressor = compression.map(Decompressor::new);
     }
 
-    /// Returns the file itself.
+    /// Returns the underlying file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns another handle on the same content.
+    /// Returns a handle on the same file with its own decompressor.
     pub fn duplicate(&self) -> Content {
         let decompressor = self
             .decompressor
@@ -113,12 +113,12 @@ impl Content {
         Content { file: self.file.clone(), decompressor }
     }
 
-    /// Whether it is compressed.
+    /// Whether the file is compressed.
     pub fn is_compressed(&self) -> bool {
         self.decompressor.is_some()
     }
 
-    /// Frees the memory for decompression; reading on decompresses from the beginning.
+    /// Frees the memory of the decompressor. The next read decompresses from the beginning.
     pub fn release_decoder(&mut self) {
         if let Some(decompressor) = &mut self.decompressor {
             decompressor.position += decompressor.pushed_back.len() as u64;
@@ -126,15 +126,17 @@ impl Content {
         }
     }
 
-    /// Reads from `offset` on; returns 0 at the end. Compressed content fills the buffer or ends.
-    /// Compressed data that is truncated or corrupt ends there; once the file size changes, it is
-    /// tried again.
+    /// Reads at `offset`; returns 0 at the end. A read of compressed content fills the buffer
+    /// unless it reaches the end.
+    ///
+    /// Truncated or corrupt compressed data counts as the end. Once the size of the file changes,
+    /// decompression is tried again.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if let Some(decompressor) = &mut self.decompressor {
             return decompressor.read_at(&self.file, buffer, offset);
         }
         let n = pread(&self.file, &mut *buffer, offset)?;
-        // The file was empty when it was opened.
+        // The file may have been empty when it was opened.
         if offset == 0 && Compression::of(&buffer[..n]).is_some() {
             self.detect_compression(&buffer[..n]);
             return self.read_at(buffer, offset);
@@ -154,7 +156,7 @@ impl Content {
         Ok(filled)
     }
 
-    /// Pushes the last bytes back: they are read next, without decompressing again.
+    /// Pushes the last bytes read back, so that the next read does not decompress them again.
     pub fn unread_last(&mut self, bytes: &[u8]) {
         if let Some(decompressor) = self.decompressor.as_mut().filter(|_| !bytes.is_empty()) {
             decompressor.position -= bytes.len() as u64;
@@ -167,7 +169,7 @@ impl Content {
         self.decompressor.as_ref()?.error.as_deref()
     }
 
-    /// Whether there is nothing at or after `offset`.
+    /// Whether the content ends at or before `offset`.
     pub fn at_end(&mut self, offset: u64) -> io::Result<bool> {
         match &self.decompressor {
             Some(decompressor) => Ok(decompressor.size_at_end.is_some()
@@ -176,7 +178,7 @@ impl Content {
         }
     }
 
-    /// Returns the stamp of a compressed file that was read to its end; `None` for others.
+    /// Returns the state of a compressed file that was read to its end; `None` for other files.
     pub fn compressed_state(&self) -> Option<CompressedState> {
         let decompressor = self.decompressor.as_ref()?;
         let (stat, size_at_end) = (fstat(&self.file).ok()?, decompressor.size_at_end?);
@@ -184,7 +186,7 @@ impl Content {
         Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
 
-    /// Whether the file still matches `stamp`; if so, its end is known.
+    /// Continues at the end that `state` records if the file is unchanged; returns whether it is.
     pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
         let Ok(stat) = fstat(&self.file) else { return false };
         let same = (state.size, state.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
@@ -194,8 +196,8 @@ impl Content {
         same
     }
 
-    /// Returns the start of the incomplete last line of the first `bytes`, or `bytes`: where
-    /// `read_from: end` begins, so that no line is torn.
+    /// Returns the start of the incomplete last line of the first `bytes`, or `bytes` if the last
+    /// line is complete. `read_from: end` begins there, so that no line is split.
     pub fn last_line_start(&mut self, bytes: u64) -> io::Result<u64> {
         let mut buffer = vec![0; SKIP_BYTES];
         let mut end = bytes;
@@ -210,8 +212,8 @@ impl Content {
         Ok(0)
     }
 
-    /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Needs no
-    /// decompression. With several members only the last one counts, so `false` proves nothing.
+    /// Whether the trailer of a gzip file states this number of decompressed bytes, modulo 4 GiB.
+    /// Does not decompress. The trailer covers only the last member, so `false` proves nothing.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
         let is_gzip = self
             .decompressor
@@ -224,7 +226,7 @@ impl Content {
         read == Some(Ok(4)) && u32::from_le_bytes(trailer) == bytes as u32
     }
 
-    /// Returns the number of bytes; decompresses the file if needed.
+    /// Returns the length of the content in bytes; decompresses the whole file if it is compressed.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.decompressor {
             None => Ok(fstat(&self.file)?.st_size as u64),
@@ -264,7 +266,8 @@ impl Decompressor {
         Ok(filled)
     }
 
-    /// Decompresses up to `offset`, or to the end.
+    /// Moves to `offset`, or to the end if the content is shorter. Moving back restarts
+    /// decompression.
     fn skip_to(&mut self, file: &Arc<File>, offset: u64) -> io::Result<()> {
         if offset < self.position {
             *self = Decompressor::new(self.compression);
@@ -279,7 +282,7 @@ impl Decompressor {
         Ok(())
     }
 
-    /// Returns the next decompressed bytes; 0 at the end.
+    /// Reads the next decompressed bytes; returns 0 at the end.
     fn read_next(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.pushed_back.is_empty() {
             let n = self.pushed_back.len().min(buffer.len());
@@ -309,7 +312,7 @@ impl Decompressor {
         let n = match stream.read(buffer) {
             Err(error) if error.raw_os_error().is_none() => {
                 self.error = Some(format!(
-                    "compressed data: {error} behind byte {} of the content",
+                    "compressed data is truncated or corrupt after byte {} of the content: {error}",
                     self.position
                 ));
                 0
@@ -323,7 +326,7 @@ impl Decompressor {
         Ok(n)
     }
 
-    /// Decompresses up to the current position again: the file has grown.
+    /// Decompresses from the beginning up to the current position, after the file has grown.
     fn restart(&mut self, file: &Arc<File>) -> io::Result<()> {
         let at = std::mem::take(&mut self.position);
         (self.stream, self.size_at_end, self.error) =
@@ -340,7 +343,7 @@ fn new_decoder(compression: Compression, file: &Arc<File>) -> io::Result<Box<dyn
     })
 }
 
-/// Reads a file from its first byte, independently of other readers' positions.
+/// Reads a file from its first byte. Keeps its own position, as other readers share the file.
 struct FromStart {
     file: Arc<File>,
     position: u64,

@@ -1,4 +1,4 @@
-//! Copy detection: whether a file holds what another file held.
+//! Copy detection: whether a file contains the content that another file had.
 
 use super::content::{Content, modified_ns};
 use super::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file whose inode is unknown.
+/// A file with an unknown inode, which may be a copy or a rotation of a known file.
 pub struct Candidate {
     /// Its path.
     pub path: PathBuf,
@@ -20,8 +20,8 @@ pub struct Candidate {
     pub head: Head,
 }
 
-/// Index of possible originals by the stem of their names, as thousands of files may begin alike,
-/// in name and in content.
+/// Index of possible originals by the stem of their names: thousands of files may share a name
+/// prefix and a head.
 #[derive(Default)]
 pub struct Originals(HashMap<String, Vec<(u64, Head)>>);
 
@@ -44,7 +44,8 @@ impl Originals {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
-    /// Returns the ids of files that may be rotated to `name` and may begin with `head`.
+    /// Returns the ids of files that a rotation may have renamed to `name`, without those whose
+    /// full head differs from `head`.
     fn named(&self, name: &str, head: Head) -> Vec<u64> {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
@@ -62,33 +63,33 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a rotation of the file that was first seen as `name`, and is now at `path`, could have
-/// this name.
+/// Whether `other` may be a rotation of the file first seen as `name` and now at `path`, judged by
+/// the names.
 pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
     is_rotation_name(&file_name(Path::new(name)), &other)
         || is_rotation_name(&file_name(path), &other)
 }
 
-/// Whether `copy` holds what was read of a file with these marks, or all but the bytes read just
-/// before the truncation.
+/// Whether `copy` contains what was read of a file, or all of it except the bytes read just before
+/// the truncation. `head` and `fingerprints` describe what was read.
 pub fn holds_read_part(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> bool {
     let Ok(bytes) = copy.content.bytes() else { return false };
     let (fingerprint, unread) = (fingerprints.before(bytes), fingerprints.last().end == 0);
-    // It cannot match a head longer than itself.
+    // A copy cannot match a head longer than itself.
     let head = if bytes < head.bytes { Head::default() } else { head };
     (fingerprint.is_some() || unread) && copy.holds(head, fingerprint)
 }
 
 impl Candidate {
-    /// The file behind an open content.
+    /// Creates a candidate from an open file.
     pub fn of(path: PathBuf, mut content: Content) -> io::Result<Candidate> {
         let stat = fstat(content.file())?;
         let head = Head::read(&mut content, HEAD_BYTES_MAX)?;
         Ok(Candidate { path, content, stat, head })
     }
 
-    /// Whether it holds everything that was read of a file up to `mark`.
+    /// Whether it contains what was read of a file: `head`, and the bytes before `fingerprint`.
     pub fn holds(&mut self, head: Head, fingerprint: Option<Fingerprint>) -> bool {
         let matches = |content: &mut Content| -> io::Result<bool> {
             Ok(head.matches(content)?
@@ -101,7 +102,7 @@ impl Candidate {
             && matches(&mut self.content).unwrap_or(false)
     }
 
-    /// Whether it holds what was read of a closed file, and nothing more.
+    /// Whether its content is exactly what was read of a closed file.
     pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
         let (bytes, same_time) =
             (closed.fingerprint.end, closed.modified_ns == modified_ns(&self.stat));
@@ -112,15 +113,15 @@ impl Candidate {
             && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
-    /// Whether it holds what was read of a closed file, with enough of it to rule out files that
-    /// begin alike.
+    /// Whether it contains what was read of a closed file, perhaps with more data. A short head is
+    /// not enough evidence, as other files may begin with the same bytes.
     pub fn continues(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
             || closed.head.is_full() && self.holds(closed.head, Some(closed.fingerprint))
     }
 
-    /// Whether it is `original` compressed, judged by size and modification time without
-    /// decompressing it.
+    /// Whether it is the compressed form of `original`, judged by size and modification time
+    /// without decompressing it.
     fn compresses(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);
@@ -129,7 +130,7 @@ impl Candidate {
             && self.content.has_trailer_of(stat.st_size as u64))
     }
 
-    /// Whether all of it is also in `original`.
+    /// Whether its whole content is a prefix of `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {
             return self.head.matches(&mut original);
@@ -146,9 +147,9 @@ impl Candidate {
 mod tests {
     use super::*;
 
-    /// Each file is compared only with its few possible originals.
+    /// A candidate is compared only with the few files that it may be a rotation of.
     #[test]
-    fn originals_are_found_by_name_among_many_that_are_alike() {
+    fn originals_are_found_by_name_among_files_with_the_same_head() {
         let mut originals = Originals::default();
         let head = Head { hash: 1, ..Head::default() };
         (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), id, head));

@@ -1,4 +1,4 @@
-//! Finds the files that patterns match, and the folders in which new ones may appear.
+//! Finds the files that match patterns, and the folders in which new matches may appear.
 
 use super::renames::follow_renames;
 use globset::{GlobBuilder, GlobMatcher};
@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth below a `**`: a link or a mount must not make the walk endless.
+/// Maximum depth below a `**`, so that a cycle of mounts cannot make the walk endless.
 const DEPTH_MAX: usize = 32;
 
 /// A glob pattern.
@@ -30,7 +30,10 @@ enum Part {
 }
 
 impl Pattern {
-    /// Parses a pattern. The error says what to write instead.
+    /// Parses a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with the pattern, and what to write instead.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
         let Some(rest) = pattern.strip_prefix('/') else {
             return Err(format!("{pattern:?} is not an absolute path; begin it with /"));
@@ -46,7 +49,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a walk would find a file at this absolute path.
+    /// Whether the pattern matches this absolute path.
     pub fn matches(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().skip(1).collect();
         fits(&self.parts, &names)
@@ -79,7 +82,7 @@ fn part(text: &str) -> Result<Part, String> {
     Ok(Part::Wild(matcher(text)?))
 }
 
-/// Compiles the matcher of one pattern; `*` stays within a path component.
+/// Compiles a pattern in which `*` does not match `/`.
 pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.map(|g| g.compile_matcher())
@@ -119,7 +122,7 @@ impl Exclude {
 /// The result of a walk.
 #[derive(Default)]
 pub struct Found {
-    /// Paths that match, or did before they were renamed, sorted.
+    /// Paths that match, or that matched before a rename; sorted.
     pub files: BTreeSet<PathBuf>,
     /// Folders that were listed.
     pub folders: BTreeSet<PathBuf>,
@@ -130,7 +133,7 @@ pub struct Found {
 }
 
 /// Walks the file system for `patterns`. A missing folder is not an error: it may be created later.
-/// Files whose name matched before they were `moved` are found under their current path.
+/// A file whose name matched before it was `moved` is found under its current path.
 pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBuf)>) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
@@ -170,7 +173,8 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
     }
 }
 
-/// A component without wildcards needs no listing, but its folder is watched for it to appear.
+/// Handles a component without wildcards. Its folder is not listed, but watched, as the component
+/// may be created later.
 fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) {
     let path = at.join(name);
     match std::fs::metadata(&path) {
@@ -191,8 +195,8 @@ fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) 
     }
 }
 
-/// Lists a folder, with whether each entry is a folder itself; wildcards do not follow links to
-/// folders.
+/// Returns the entries of a folder, and whether each is a folder itself. Symlinks to folders are
+/// not followed.
 fn entries(folder: &Path, found: &mut Found) -> Vec<(PathBuf, bool)> {
     found.folders.insert(folder.to_path_buf());
     let listed = std::fs::read_dir(folder).and_then(|dir| {
@@ -222,7 +226,7 @@ mod tests {
         let excluded = Exclude::new(&exclude).unwrap();
         let matches =
             |path: &PathBuf| patterns.iter().any(|p| p.matches(path)) && !excluded.matches(path);
-        assert!(found.files.iter().all(matches), "a path that is found matches");
+        assert!(found.files.iter().all(matches), "every path found matches");
         let others = walk(
             &[Pattern::new(&format!("{}/**/*", root.display())).unwrap()],
             &Exclude::new(&[]).unwrap(),
@@ -230,13 +234,13 @@ mod tests {
         );
         assert!(
             others.files.difference(&found.files).all(|path| !matches(path)),
-            "and no other does"
+            "no other path matches"
         );
         found.files.iter().map(|p| p.strip_prefix(root).unwrap().display().to_string()).collect()
     }
 
     #[test]
-    fn patterns_find_files_by_name_wildcard_and_depth() {
+    fn patterns_match_by_name_wildcard_and_depth() {
         let root = tempfile::tempdir().unwrap();
         for file in ["a.log", "b.tmp", "x/a.log", "x/y/c.log", "x/y/d.txt"] {
             let path = root.path().join(file);
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_name_a_file_is_refused_with_advice() {
+    fn a_pattern_that_cannot_match_a_file_is_rejected() {
         for bad in ["relative/*.log", "/", "/var/**", "/var/log/[a"] {
             assert!(Pattern::new(bad).is_err(), "{bad}");
         }

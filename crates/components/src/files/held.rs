@@ -1,14 +1,15 @@
-//! A folder for files that are owed and were, or may soon be, deleted.
+//! Held files: links to, and copies of, undelivered files that were or may soon be deleted.
 //!
 //! | name | content |
 //! |---|---|
 //! | `ID` | a hard link to the file whose `file_id` is `ID`, 16 hexadecimal digits |
-//! | `ID-OFFSET` | a copy of it: bytes keep their offsets, those before `OFFSET` (decimal) are a hole but for the head and the mark, by which the file is recognized |
-//! | `ID-OFFSET.tmp` | a copy that is being written; removed at the next start |
+//! | `ID-OFFSET` | a sparse copy of it: bytes keep their offsets; those before `OFFSET` (decimal)
+//! are a hole, except the head and the fingerprinted bytes that identify the file |
+//! | `ID-OFFSET.tmp` | an incomplete copy; removed at the next start |
 //!
-//! A compressed file is copied whole, from offset 0. A link shares the inode: bytes that are
-//! appended to the file later are in it too. Both are durable once [`HeldFolder::sync`] or
-//! [`HeldFolder::copy`] has returned.
+//! A compressed file is copied whole, from offset 0. A link shares the inode, so it includes bytes
+//! appended later. A link is durable once [`HeldFolder::sync`] has returned, a copy once
+//! [`HeldFolder::copy`] has.
 
 use super::content::Content;
 use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
@@ -21,13 +22,13 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Bytes per copy step; the deadline is checked in between.
+/// Bytes per copy step; the deadline is checked between steps.
 const COPY_BYTES: usize = 1024 * 1024;
 
-/// Default limit of held files in bytes, however large the disk is.
+/// Upper bound in bytes of the default limit of held files.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// The default is at most one part in this many of the file system: 5 %.
+/// The default limit is at most 1/20 (5 %) of the file system.
 const DISK_SHARE: u64 = 20;
 
 /// Extension of an incomplete copy.
@@ -36,11 +37,11 @@ const UNFINISHED: &str = ".tmp";
 /// The held files of one source.
 pub struct HeldFolder {
     path: PathBuf,
-    /// The folder, once it is known to exist.
+    /// The open folder, once it exists.
     folder: Option<File>,
-    /// Whether links were made that a power loss could undo.
+    /// Whether links were created since the last sync, which a power loss could undo.
     unsynced: bool,
-    /// Devices that allow no links to their files.
+    /// Devices whose files cannot be linked into the folder.
     refused: HashSet<u64>,
 }
 
@@ -68,12 +69,12 @@ impl HeldFile {
 }
 
 impl HeldFolder {
-    /// Uses the folder at `path`, which is created on demand.
+    /// Creates a handle on the folder at `path`. The folder itself is created on first use.
     pub fn new(path: PathBuf) -> HeldFolder {
         HeldFolder { path, folder: None, unsynced: false, refused: HashSet::new() }
     }
 
-    /// Returns its path.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -91,8 +92,11 @@ impl HeldFolder {
         size.map_or(HELD_BYTES_MAX, |bytes| (bytes / DISK_SHARE).min(HELD_BYTES_MAX))
     }
 
-    /// Links an open file under its id; returns whether that is possible. [`HeldFolder::sync`]
-    /// makes it durable. After an error it may be possible later.
+    /// Creates a hard link to an open file; returns false if the file can never be linked.
+    /// [`HeldFolder::sync`] makes the link durable.
+    ///
+    /// # Errors
+    /// The link cannot be created now; a later attempt may succeed.
     pub fn link(&mut self, id: u64, file: &File) -> io::Result<bool> {
         let stat = fstat(file)?;
         if stat.st_nlink == 0 || self.refused.contains(&stat.st_dev) {
@@ -106,13 +110,12 @@ impl HeldFolder {
             Err(error) if is_refusal(&error) => {
                 self.refused.insert(stat.st_dev);
                 log::info!(
-                    "files deleted before they are delivered are held by their open descriptors, as no link \
-                     can be made in {} ({error})",
+                    "cannot create hard links in {}: {error}; deleted files are kept open until delivered",
                     self.path.display()
                 );
                 Ok(false)
             }
-            // It was just deleted.
+            // The file was just deleted.
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_deleted(file) => Ok(false),
             Err(error) => Err(error),
         }
@@ -131,7 +134,7 @@ impl HeldFolder {
         }
     }
 
-    /// Makes the links durable that were made since the last call.
+    /// Makes the links created since the last call durable.
     pub fn sync(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.unsynced)
             && let Some(folder) = &self.folder
@@ -141,8 +144,8 @@ impl HeldFolder {
         Ok(())
     }
 
-    /// Copies a file from `from` until its end or the deadline, durably. Returns the offset that
-    /// the copy reaches: for an incomplete one, the end of its last whole line.
+    /// Copies a file durably from offset `from` to its end. If the deadline or a full disk stops
+    /// it, the copy ends with its last complete line. Returns the end offset of the copy.
     pub fn copy(
         &mut self,
         id: u64,
@@ -171,13 +174,13 @@ impl HeldFolder {
     pub fn remove(&self, file: &HeldFile) {
         match std::fs::remove_file(self.path_of(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                log::warn!("{} cannot be removed: {error}", self.path_of(file).display());
+                log::warn!("cannot remove held file {}: {error}", self.path_of(file).display());
             }
             _ => {}
         }
     }
 
-    /// Lists the files in it, and removes incomplete copies that a crash left.
+    /// Lists the held files. Removes incomplete copies that a crash left behind.
     pub fn list(&self) -> io::Result<Vec<HeldFile>> {
         let entries = match std::fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -196,14 +199,14 @@ impl HeldFolder {
         Ok(files)
     }
 
-    /// Opens a file in it for reading.
+    /// Opens a held file for reading.
     pub fn open(&self, file: &HeldFile) -> io::Result<File> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.path_of(file))
     }
 
-    /// Opens the folder, and creates it if it is missing. Log files may hold secrets: only the
-    /// agent's user may list it.
+    /// Opens the folder, and creates it if it is missing. Log files may contain secrets, so only
+    /// the agent's user has access.
     fn folder(&mut self) -> io::Result<&File> {
         let folder = match self.folder.take().filter(|folder| !is_deleted(folder)) {
             Some(folder) => folder,
@@ -219,20 +222,20 @@ impl HeldFolder {
     }
 }
 
-/// Whether an open file has no name left.
+/// Whether an open file has no name any more.
 fn is_deleted(file: &File) -> bool {
     fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Whether a link will never be possible: another file system, one without links, or other owners'
-/// files under `fs.protected_hardlinks`.
+/// Whether a link will never be possible: the file is on another file system or on one without
+/// links, or `fs.protected_hardlinks` forbids links to files of other owners.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::MLINK];
     refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }
 
-/// Copies head, mark and rest to the same offsets.
+/// Copies the head, the fingerprinted bytes and everything from `from` on to the same offsets.
 fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::Result<u64> {
     let (source, rest) = (content.file(), from.saturating_sub(FINGERPRINT_BYTES_MAX));
     copy_range(source, to, 0, rest.min(HEAD_BYTES_MAX), None)?;
@@ -250,7 +253,7 @@ fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::
 /// How far a copy reaches.
 enum Copied {
     Whole(u64),
-    /// Out of time or disk space.
+    /// The copy ends here because time or disk space ran out.
     Part(u64, io::ErrorKind),
 }
 
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back_and_others_are_left_alone() {
+    fn names_round_trip_and_other_names_are_ignored() {
         for copied_from in [None, Some(0), Some(7_000_000_000)] {
             let file = HeldFile { id: 0xab, copied_from };
             assert_eq!(HeldFile::parse(&file.name()), Some(file));
@@ -313,7 +316,7 @@ mod tests {
         let mut held = HeldFolder::new(dir.path().join("held/app"));
         let file = File::open(&path).unwrap();
         assert!(held.link(7, &file).unwrap());
-        assert!(held.link(7, &file).unwrap(), "again, over what is there");
+        assert!(held.link(7, &file).unwrap(), "a second link replaces the first");
         held.sync().unwrap();
         fs::remove_file(&path).unwrap();
         let files = HeldFolder::new(held.path().to_path_buf()).list().unwrap();
@@ -321,11 +324,11 @@ mod tests {
         assert_eq!(fs::read_to_string(held.path_of(&files[0])).unwrap(), "1\n");
         held.remove(&files[0]);
         assert!(held.list().unwrap().is_empty());
-        assert!(!held.link(7, &file).unwrap(), "nothing is left to link to");
+        assert!(!held.link(7, &file).unwrap(), "a file without a name cannot be linked");
     }
 
     #[test]
-    fn a_folder_that_vanishes_is_made_again() {
+    fn a_deleted_folder_is_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("app.log");
         fs::write(&path, "1\n").unwrap();
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_the_head_the_mark_and_the_rest_at_their_offsets() {
+    fn a_copy_keeps_head_fingerprint_and_rest_at_their_offsets() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("app.log");
         let text: Vec<u8> =
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_for_which_there_is_no_time_is_no_copy() {
+    fn a_copy_without_time_fails_and_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("app.log");
         fs::write(&path, "1\n").unwrap();
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_unfinished_is_removed() {
+    fn incomplete_copies_are_removed_after_a_crash() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["00000000000000ab-5.tmp", "00000000000000ab-5", "README"] {
             fs::write(dir.path().join(name), "").unwrap();

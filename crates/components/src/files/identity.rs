@@ -1,8 +1,8 @@
-//! File identity: inode and device, a hash of the head, and a hash of the last bytes read.
+//! File identity: inode and device, a hash of the head, and a fingerprint of the last bytes read.
 //!
 //! Inode numbers are reused as soon as a file is deleted, many files share a head, and a file can
-//! be truncated and rewritten to any length. A file is known only if head and mark match the saved
-//! ones; in doubt it is a new file and is read again.
+//! be truncated and rewritten to any length. A file is recognized only if its head and fingerprint
+//! match the saved ones. In doubt it counts as a new file and is read from its beginning.
 
 use crate::files::content::{CompressedState, Content, modified_ns};
 use crate::files::records::Records;
@@ -12,19 +12,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 
-/// Most bytes of the head to hash.
+/// Maximum number of bytes in the hash of the head.
 pub const HEAD_BYTES_MAX: u64 = 1024;
 
-/// Most bytes before a position to hash.
+/// Maximum number of bytes in a fingerprint.
 pub const FINGERPRINT_BYTES_MAX: u64 = 256;
 
-/// Marks kept of an open file: a copy may be slightly shorter than what was read.
+/// Fingerprints kept per open file. A copy may lack the last bytes read, and then matches an older
+/// one.
 const FINGERPRINTS_MAX: usize = 8;
 
-/// Last bytes kept per open file, of which a copy may lack some.
+/// Number of last bytes read that are kept per open file, to fingerprint any end within them.
 const RECENT_BYTES_MAX: usize = 512;
 
-/// A file on its file system.
+/// Device and inode number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inode {
     /// Device number. It can change across a reboot.
@@ -34,7 +35,7 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// Returns the inode of a file's status.
+    /// Returns the inode in a file's status.
     pub fn of(stat: &Stat) -> Inode {
         Inode { device: stat.st_dev, number: stat.st_ino }
     }
@@ -50,7 +51,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Hashes the first `bytes` of a content, or all if there are fewer.
+    /// Hashes the first `bytes` of a content, or all of it if it is shorter.
     pub fn read(content: &mut Content, bytes: u64) -> io::Result<Head> {
         let mut buffer = [0; HEAD_BYTES_MAX as usize];
         let filled = content.read_all_at(&mut buffer[..bytes.min(HEAD_BYTES_MAX) as usize], 0)?;
@@ -62,16 +63,16 @@ impl Head {
         Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
 
-    /// Whether it has its full size.
+    /// Whether it covers [`HEAD_BYTES_MAX`] bytes.
     pub fn is_full(&self) -> bool {
         self.bytes == HEAD_BYTES_MAX
     }
 }
 
-/// Hash of the bytes before a position.
+/// Hash of the bytes directly before an offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The position.
+    /// The offset.
     pub end: u64,
     /// Number of bytes hashed.
     pub bytes: u64,
@@ -88,43 +89,44 @@ impl Fingerprint {
         Ok(Fingerprint { end, bytes: n as u64, hash: hash(&buffer[..n]) })
     }
 
-    /// Returns the mark of `text`, which ends at `end`; `None` if it is too short to be
-    /// distinctive.
+    /// Returns the fingerprint at the end of `text`, which ends at offset `end`. `None` if `text`
+    /// is shorter than a fingerprint.
     pub fn of_text(text: &[u8], end: u64) -> Option<Fingerprint> {
         let bytes = end.min(FINGERPRINT_BYTES_MAX);
         let text = &text[text.len().checked_sub(bytes as usize)?..];
         Some(Fingerprint { end, bytes, hash: hash(text) })
     }
 
-    /// Whether `content` has the same bytes there.
+    /// Whether `content` has the same bytes before the offset.
     pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.end == 0 || Fingerprint::read(content, self.end)? == *self)
     }
 }
 
-/// The last marks of a file, newest at the back, and the bytes before the newest.
+/// The last fingerprints of a file, newest at the back, and the last bytes read.
 #[derive(Default)]
 pub struct Fingerprints {
     fingerprints: VecDeque<Fingerprint>,
-    /// The last bytes read, and their end.
+    /// The last bytes read.
     recent: Vec<u8>,
+    /// Offset at which they end.
     recent_end: u64,
 }
 
 impl Fingerprints {
-    /// Starts with one mark, if it is distinctive.
+    /// Starts with one fingerprint, unless it covers no bytes.
     pub fn new(fingerprint: Fingerprint) -> Fingerprints {
         let fingerprints =
             Some(fingerprint).filter(|fingerprint| fingerprint.end > 0).into_iter().collect();
         Fingerprints { fingerprints, ..Fingerprints::default() }
     }
 
-    /// Returns the newest mark.
+    /// Returns the newest fingerprint.
     pub fn last(&self) -> Fingerprint {
         self.fingerprints.back().copied().unwrap_or_default()
     }
 
-    /// Adds a mark if it is further on than the others.
+    /// Adds a fingerprint if its offset is beyond the others.
     pub fn add(&mut self, fingerprint: Fingerprint) {
         if fingerprint.end > self.last().end {
             self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));
@@ -132,7 +134,7 @@ impl Fingerprints {
         }
     }
 
-    /// Keeps the last bytes of `text`, which ends at `end`.
+    /// Keeps the last bytes of `text`, which ends at offset `end`.
     pub fn keep_recent(&mut self, text: &[u8], end: u64) {
         if self.recent_end + text.len() as u64 != end {
             self.recent.clear();
@@ -144,7 +146,8 @@ impl Fingerprints {
         self.recent_end = end;
     }
 
-    /// Returns the newest mark at or before `end`: at `end` itself if the last bytes read cover it.
+    /// Returns the newest fingerprint at or before `end`; exactly at `end` if the kept bytes cover
+    /// it.
     pub fn before(&self, end: u64) -> Option<Fingerprint> {
         let recent = self
             .recent_end
@@ -163,43 +166,44 @@ fn hash(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// What is saved of a file across restarts, as JSON.
+/// Saved state of a file: its identity and where reading began. Stored as JSON next to the
+/// checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     /// Device number.
     pub device: u64,
     /// Inode number.
     pub inode: u64,
-    /// The head.
+    /// Hash of the head.
     pub head: Head,
-    /// The last bytes read.
+    /// Fingerprint of the last bytes read.
     #[serde(default, rename = "mark")]
     pub fingerprint: Fingerprint,
-    /// State of a compressed file when it was read to its end.
+    /// State of a compressed file when it was last read to its end.
     #[serde(default, rename = "packed", skip_serializing_if = "Option::is_none")]
     pub compressed: Option<CompressedState>,
-    /// The file that this one is a copy of, as far as that was read.
+    /// Id of the file of which this one is a copy, while only the original is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<u64>,
-    /// Offset at which reading began at first sight: the checkpoint of a sink that has none yet.
+    /// Offset at which reading of the file began: the checkpoint of a sink that has none yet.
     pub start: u64,
-    /// Path at first sight.
+    /// Path under which the file was first seen.
     pub path: String,
-    /// The included name that it was rotated from, if it was first seen under another.
+    /// The included name that it was rotated from, if it was first seen after the rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_of: Option<String>,
-    /// Modification time at the mark, in nanoseconds since 1970.
+    /// Modification time when the fingerprint was taken, in nanoseconds since 1970.
     #[serde(default)]
     pub modified_ns: i64,
     /// Modification time up to which other generations of the name are accounted for, in
     /// nanoseconds since 1970; 0 if unknown.
     #[serde(default)]
     pub since_ns: i64,
-    /// Whether it continues in a copy, which nobody appends to and which may end before what was
-    /// settled.
+    /// Whether reading continues in a copy. No writer appends to a copy, and it may end before the
+    /// checkpoint.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_copy: bool,
-    /// Whether it was read to its end and closed, so that nothing more is expected of it.
+    /// Whether the file was read to its end and closed. No more data is expected in it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub closed: bool,
 }
@@ -209,13 +213,13 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Descriptor {
-    /// Returns the included name of which it is a generation.
+    /// Returns the included name of which the file is a generation.
     pub fn name(&self) -> &str {
         self.rotation_of.as_deref().unwrap_or(&self.path)
     }
 
-    /// Continues in a copy, which nobody appends to. If the copy ends before what was read, its own
-    /// end identifies it.
+    /// Switches to a copy of the file. If the copy ends before the last bytes read, the fingerprint
+    /// at its own end identifies it.
     pub fn continue_in(
         &mut self,
         copy: &mut Content,
@@ -231,32 +235,33 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Whether it was closed and, by its status, has not been written to since.
+    /// Whether the file was closed and, judged by its status, not written to since.
     pub fn is_unchanged(&self, stat: &Stat) -> bool {
         let size = self.compressed.map_or(self.fingerprint.end, CompressedState::size);
         self.closed && size == stat.st_size as u64 && self.modified_ns == modified_ns(stat)
     }
 
-    /// Serializes it.
+    /// Serializes the descriptor.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Deserializes it; `None` if it is invalid.
+    /// Deserializes a descriptor; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Descriptor> {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Returns the offset up to which hashes identify it. The head is saved before what was read is
-    /// sent, the mark with the checkpoint: after a kill in between there is only the head.
+    /// Returns the largest offset that the hashes cover. The head is saved before the data is sent,
+    /// the fingerprint with the checkpoint; after a crash in between only the head is saved.
     pub fn hashed_bytes(&self) -> u64 {
         self.head.bytes.max(self.fingerprint.end)
     }
 
-    /// Whether `content` is that of the described file, of which `checkpoint` bytes were settled.
+    /// Whether `content` is the content of this file, of which `checkpoint` bytes were settled.
     ///
-    /// Head or mark must cover what was settled; otherwise another file that begins alike could
-    /// pass for it, and its lines would be skipped. For a compressed file a full head is enough.
+    /// Head or fingerprint must cover the settled bytes; otherwise another file with the same first
+    /// bytes could be mistaken for this one, and its lines would be skipped. For a compressed file
+    /// a full head is enough.
     pub fn identifies(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
         if content.is_compressed()
             && self.compressed.is_some_and(|state| content.skip_if_unchanged(state))
@@ -274,8 +279,8 @@ impl Descriptor {
     }
 }
 
-/// Loads what is saved of files. Copies get an independent record: what a copy holds may have been
-/// read of its original, but not settled.
+/// Loads the saved records of files. The record of a copy is deleted if its original has one: data
+/// of the copy that was read from the original may not be settled, and is read again from there.
 pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     let (mut records, mut gone) = (Records::default(), Vec::new());
     let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
@@ -285,7 +290,7 @@ pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
             Some(descriptor) => gone.extend(records.insert(record, descriptor)),
             None => {
                 log::error!(
-                    "source {}: the saved state of a file is unreadable; the file is read again",
+                    "source {}: the saved state of a file is invalid; reading the file from its beginning",
                     open.info.id
                 )
             }
@@ -295,20 +300,20 @@ pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     records
 }
 
-/// Forgets files in the store, and logs a failure.
+/// Deletes files from the checkpoint store; logs a failure.
 pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
     if !gone.is_empty()
         && let Err(error) = store.forget(gone)
     {
         log::warn!(
-            "source {source}: {} the ids of deleted files could not be removed: {error}",
+            "source {source}: cannot remove the ids of {} deleted files from the checkpoint store: {error}",
             gone.len()
         );
     }
 }
 
-/// Whether it has at least `bytes`. File sizes are not used: network file systems report stale
-/// ones.
+/// Whether the content has at least this many bytes. Reads instead of asking for the file size,
+/// which is stale on network file systems.
 fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
     Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }
@@ -343,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_by_its_head_while_it_grows() {
+    fn a_growing_file_is_recognized_by_its_head() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "head\n").unwrap();
@@ -353,11 +358,11 @@ mod tests {
         fs::write(&path, "tail\nmore\n").unwrap();
         assert!(!is(&descriptor, &path, 5), "other content in the same inode");
         fs::write(&path, "hea").unwrap();
-        assert!(!is(&descriptor, &path, 5), "shorter than what was settled");
+        assert!(!is(&descriptor, &path, 5), "shorter than the checkpoint");
     }
 
     #[test]
-    fn files_with_the_same_head_are_told_apart_by_what_was_read_last() {
+    fn files_with_the_same_head_are_distinguished_by_the_last_bytes_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let content = |end: &str| format!("{}\n{end}\n", "the same head ".repeat(100));
@@ -370,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_covers_less_than_what_was_settled_proves_nothing() {
+    fn hashes_that_do_not_cover_the_checkpoint_prove_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "").unwrap();
@@ -381,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_a_text_and_of_the_file_are_the_same() {
+    fn fingerprints_of_a_text_and_of_the_file_are_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let text: Vec<u8> = (0..1000).map(|n| (n % 251) as u8).collect();
@@ -397,7 +402,7 @@ mod tests {
         assert_eq!(fingerprints.last().end, 200);
         assert_eq!(fingerprints.before(155).map(|fingerprint| fingerprint.end), Some(150));
         assert_eq!(fingerprints.before(100), None);
-        // Each end within the last bytes read has its mark, in whatever pieces they arrived.
+        // Every offset within the kept bytes has a fingerprint, whatever the size of the reads.
         for piece in [700, 130, 1] {
             let mut fingerprints = Fingerprints::default();
             for (number, text) in text.chunks(piece).enumerate() {
@@ -415,7 +420,7 @@ mod tests {
             assert_eq!(
                 (fingerprints.before(1000), fingerprints.before(2000)),
                 (None, None),
-                "what is between is not known"
+                "bytes between the two texts are unknown"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Line filter: keeps or drops lines by content, before anything else sees them.
+//! Line filter: keeps or drops lines by their content before any transform sees them.
 
 use memchr::memmem::Finder;
 use millstream_model::{Batch, Selection};
@@ -19,7 +19,7 @@ pub struct LineFilter {
 }
 
 impl LineFilter {
-    /// Checks it. The error is a JSON pointer below it, and what to write instead.
+    /// Returns configuration errors as (JSON pointer below the filter, message).
     pub fn errors(&self) -> Vec<(&'static str, &'static str)> {
         let mut errors = Vec::new();
         if self.contains.is_empty() && self.regex.is_empty() {
@@ -38,7 +38,7 @@ impl LineFilter {
     }
 }
 
-/// Compiles a regular expression.
+/// A regular expression in the configuration.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(inline, extend("format" = "regex"))]
 pub struct Regex(pub String);
@@ -67,7 +67,7 @@ impl LineFilters {
         })
     }
 
-    /// Narrows the batch; returns the number of lines left out.
+    /// Deselects filtered lines; returns how many.
     pub fn apply(&self, batch: &mut Batch) -> u64 {
         if self.keep.is_none() && self.drop.is_none() {
             return 0;
@@ -105,14 +105,14 @@ impl Matcher {
     }
 }
 
-/// Searches the whole block at once instead of line by line: a rare text costs one pass over the
-/// memory. After a hit the search continues behind its line.
+/// Marks the rows that contain `text`. Searches the whole block instead of each line, so that a
+/// rare text costs one pass over the memory. After a match the search continues after its line.
 fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
     let (starts, mut from) = (&batch.starts[..], 0);
     while let Some(hit) = text.find(&batch.block[from..]).map(|at| at + from) {
         let row = starts.partition_point(|start| *start as usize <= hit).saturating_sub(1);
         let Some(&start) = starts.get(row) else { return };
-        // A hit across two rows (in a truncated part, or over a line end) does not count.
+        // A match in the truncated part of a line, or across a line end, does not count.
         let end = start as usize + batch.text_len(row);
         hits[row] |= hit >= start as usize && hit + text.needle().len() <= end;
         from = if hit >= end || !hits[row] { hit + 1 } else { end };

@@ -9,15 +9,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders of container logs: the container runtime makes their symlinks.
+/// Folders of container logs, whose symlinks the container runtime creates.
 const CONTAINER_ROOTS: &[&str] =
     &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
 
 /// File descriptors reserved for sinks, the store, connections and folders.
 const OPEN_RESERVE: usize = 128;
 
-/// Returns how many files one source may have open: the process limit, less what the agent needs
-/// itself.
+/// Returns how many files one source may have open: the process limit minus a reserve for the rest
+/// of the agent, but at least half of the limit.
 pub fn open_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -28,22 +28,25 @@ pub fn open_max() -> usize {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Symlinks {
-    /// Those to files of the link's owner, and into the folders of container logs.
+    /// Symlinks to files of the link's owner, and into the folders of container logs.
     #[default]
     SameOwner,
-    /// None.
+    /// No symlinks.
     Never,
-    /// Those to files below these folders.
+    /// Symlinks to files below these folders.
     Allow(Vec<PathBuf>),
 }
 
-/// Opens a path that must be a regular file; `None` if it is something else.
+/// Opens a regular file; `None` if the path is something else.
 ///
-/// The opened file is checked rather than the path, so that it cannot be swapped in between. A
-/// symlink that must not be followed is an error that says so.
+/// Checks the opened file instead of the path, so that a file swapped in between cannot evade the
+/// checks.
+///
+/// # Errors
+/// The file cannot be opened, or is behind a symlink that `links` does not allow.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
-    // A FIFO must not even be opened: its writer would take us for a reader. A FIFO swapped in
-    // after this check is caught below.
+    // Opening a FIFO would unblock a writer that waits for a reader. A FIFO swapped in after this
+    // check is detected below.
     if !FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode).is_file() {
         return Ok(None);
     }
@@ -59,13 +62,13 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
     }
     if link.is_some_and(|link| !links.allows(&link, &stat, &file)) {
         return Err(io::Error::other(
-            "a symlink that may not be followed; see the option symlinks",
+            "is a symlink that is not followed; allow it with the option symlinks",
         ));
     }
     Ok(Some((file, stat)))
 }
 
-/// What a path is that is neither a regular file nor a folder.
+/// Returns the type of a path that is neither a regular file nor a folder.
 pub fn irregular(path: &Path) -> Option<&'static str> {
     match FileType::from_raw_mode(rustix::fs::stat(path).ok()?.st_mode) {
         FileType::Fifo => Some("FIFO"),
@@ -94,7 +97,7 @@ impl Symlinks {
     }
 }
 
-/// Whether the open file lies below one of the folders, by its path in the kernel.
+/// Whether the open file is below one of the folders, by the path that the kernel reports for it.
 fn is_below<'a>(file: &File, mut roots: impl Iterator<Item = &'a Path>) -> bool {
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let real = |root: &Path| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
@@ -109,7 +112,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn folders_and_fifos_are_no_regular_files() {
+    fn folders_and_fifos_are_not_opened() {
         let dir = tempfile::tempdir().unwrap();
         assert!(open_regular(dir.path(), &Symlinks::Never).unwrap().is_none());
         let fifo = dir.path().join("fifo");
@@ -118,7 +121,7 @@ mod tests {
             (None, Some("device"))
         );
         mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        // A writer that waits for a reader keeps waiting.
+        // A writer that is blocked on the FIFO stays blocked.
         let writer = std::thread::spawn(move || File::options().write(true).open(fifo).map(drop));
         std::thread::sleep(std::time::Duration::from_millis(50));
         let fifo = dir.path().join("fifo");
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_as_far_as_is_allowed() {
+    fn only_allowed_symlinks_are_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (target, link) = (dir.path().join("target"), dir.path().join("link"));
         fs::write(&target, "x").unwrap();
@@ -139,7 +142,7 @@ mod tests {
         assert!(opens(&Symlinks::SameOwner) && !opens(&Symlinks::Never));
         assert!(opens(&below(dir.path().to_str().unwrap())) && !opens(&below("/var/log")));
         assert!(open_regular(&target, &Symlinks::Never).unwrap().is_some());
-        // Only root may change a file's owner; other users have no second owner to test with.
+        // Only root can change a file's owner; other users skip this part.
         if chown(&target, Some(rustix::fs::Uid::from_raw(1)), None).is_ok() {
             assert!(!opens(&Symlinks::SameOwner));
             assert!(opens(&below(dir.path().to_str().unwrap())));

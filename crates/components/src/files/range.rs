@@ -1,4 +1,4 @@
-//! Back-fill: events of a range of time.
+//! Back-fill: reads only events within a time range.
 
 use crate::framing::TimeFormats;
 use millstream_framing::{TimeReader, TimeSpec};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// A range of time to read, after which the source ends.
+/// A time range to read, after which the source ends.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillConfig {
@@ -16,7 +16,7 @@ pub struct BackfillConfig {
     pub from: Option<String>,
     /// End of the range, exclusive.
     pub until: Option<String>,
-    /// Format of a line's time, unless `multiline` or `format` of the source finds it: `strptime`
+    /// Format of a line's time, unless `multiline` or `format` of the source parses it: `strptime`
     /// directives, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a
     /// list of them, of which the first match is used.
     pub format: Option<TimeFormats>,
@@ -29,25 +29,26 @@ pub struct BackfillConfig {
     pub timezone: Option<String>,
 }
 
-/// Selects the events of a range of time.
+/// Selects events within a time range.
 pub struct Range {
     from_ns: i64,
     until_ns: i64,
     reader: Option<TimeReader>,
-    /// Whether the last event of each origin was selected: an event without a time follows the one
-    /// before it.
+    /// By origin, whether its last event was selected. An event without a time gets the same
+    /// decision as the one before it.
     last: HashMap<u64, bool>,
 }
 
 impl Range {
-    /// Compiles the options; `finds_times` if the source finds the times of events itself.
+    /// Compiles the options. `finds_times` says that the source parses the times of events.
     ///
-    /// # Errors A JSON pointer below the options, and what to write instead.
+    /// # Errors
+    /// A JSON pointer below the options, and a message that says what to write instead.
     pub fn new(config: &BackfillConfig, finds_times: bool) -> Result<Range, (String, String)> {
         let from_ns = bound("/from", config.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", config.until.as_deref(), i64::MAX)?;
         if config.from.is_none() && config.until.is_none() {
-            return Err((String::new(), "has no times; write from: or until:, or both".into()));
+            return Err((String::new(), "sets no range; write from: or until:, or both".into()));
         }
         if from_ns >= until_ns {
             return Err(("/until".into(), "is not later than from:; write a later time".into()));
@@ -62,13 +63,14 @@ impl Range {
         let reader = config.format.as_ref().map(|format| spec(format).reader()).transpose();
         let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
         if reader.is_none() && !finds_times {
-            let message = "is missing, and nothing else gives the times of events; write for example format: iso8601";
+            let message =
+                "is required, as the source parses no times; write for example format: iso8601";
             return Err(("/format".into(), message.into()));
         }
         Ok(Range { from_ns, until_ns, reader, last: HashMap::new() })
     }
 
-    /// Narrows the batch; returns the number of events left out.
+    /// Deselects events outside of the range; returns how many.
     pub fn apply(&mut self, batch: &mut Batch) -> u64 {
         let before = batch.events();
         let mut kept = vec![false; batch.rows()];
@@ -111,7 +113,7 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, St
     let Some(text) = text else { return Ok(default) };
     let format = Format::new("rfc3339", None).map_err(|message| (key.to_owned(), message))?;
     match format.parse(text.as_bytes(), 0) {
-        Ok(stamp) if stamp.len == text.len() => Ok(stamp.ns),
+        Ok(parsed) if parsed.len == text.len() => Ok(parsed.ns),
         _ => Err((
             key.into(),
             format!("{text:?} is not a time; write for example 2026-11-22T10:00:00Z"),
@@ -124,28 +126,28 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn fault(options: Value, finds_times: bool) -> Option<(String, String)> {
+    fn error(options: Value, finds_times: bool) -> Option<(String, String)> {
         Range::new(&serde_json::from_value(options).unwrap(), finds_times).err()
     }
 
     #[test]
-    fn faults_have_their_place_and_advice() {
+    fn an_error_names_the_option_and_says_what_to_write() {
         let (early, late) = ("2026-11-21T00:00:00Z", "2026-11-22T00:00:00+02:00");
         for (options, pointer, advice) in [
-            (json!({}), "", "from: and until:"),
+            (json!({}), "", "write from: or until:"),
             (json!({ "from": late, "until": early, "format": "iso8601" }), "/until", "later"),
             (json!({ "from": "yesterday" }), "/from", "2026-11-22T10:00:00Z"),
             (json!({ "from": early }), "/format", "iso8601"),
             (json!({ "from": early, "format": "%Q" }), "/format", "%Q"),
         ] {
-            let (at, message) = fault(options.clone(), false).unwrap();
+            let (at, message) = error(options.clone(), false).unwrap();
             assert!(at == pointer && message.contains(advice), "{options}: {at}: {message}");
         }
-        assert_eq!(fault(json!({ "from": early, "until": late }), true), None);
+        assert_eq!(error(json!({ "from": early, "until": late }), true), None);
     }
 
     #[test]
-    fn files_last_written_before_the_range_are_left_out() {
+    fn files_last_modified_before_the_range_are_skipped() {
         let config = serde_json::from_value(json!({ "from": "1970-01-01T00:01:40Z" })).unwrap();
         let range = Range::new(&config, true).unwrap();
         assert_eq!([98, 99, 100].map(|second| range.may_be_in(second)), [false, true, true]);

@@ -1,10 +1,10 @@
-//! Files that are known but not open: from before a restart, or closed after they were read to
-//! their end.
+//! Records of files that are not open: files from before a restart, and files that were closed
+//! after they were read to their end.
 //!
 //! A rotation creates *generations* of a file: `app.log.1`, then `app.log.1.gz`, then
 //! `app.log.2.gz`. A closed generation stays recorded for a while, so that it is recognized under
-//! its later names and can be told from an unread one. The number of closed generations per name is
-//! bounded; beyond the oldest recorded one, age decides.
+//! its later names and not mistaken for an unread one. The number of closed generations per name is
+//! bounded; a file older than the oldest recorded one counts as read.
 
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};
@@ -12,14 +12,14 @@ use millstream_model::OriginRecord;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Closed generations recorded per name. To exceed it unseen, that many rotations must happen while
-/// the agent is down between two attempts to read one. Each takes about a hundred bytes.
+/// Closed generations recorded per name, of about 100 bytes each. An unread generation is missed
+/// only after more rotations than this between two attempts to read it.
 pub const GENERATIONS_MAX: usize = 16;
 
-/// What is saved of a file, with its checkpoints.
+/// The saved state of a file, and its checkpoints.
 pub type FileRecord = (OriginRecord, Descriptor);
 
-/// Files that are known but not open.
+/// Records of files that are not open, by id, inode number and name.
 #[derive(Default)]
 pub struct Records {
     known: HashMap<u64, FileRecord>,
@@ -31,8 +31,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records a file; returns the id of the one to forget instead, if there are too many closed
-    /// generations.
+    /// Adds a record. If its name has too many closed generations, removes the oldest and returns
+    /// its id.
     pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<u64> {
         let id = record.id;
         let pruned = match descriptor.closed {
@@ -48,7 +48,7 @@ impl Records {
         pruned.inspect(|id| drop(self.remove(*id)))
     }
 
-    /// Takes out a file.
+    /// Removes and returns a record.
     pub fn remove(&mut self, id: u64) -> Option<FileRecord> {
         let (record, descriptor) = self.known.remove(&id)?;
         match descriptor.closed {
@@ -60,22 +60,22 @@ impl Records {
         Some((record, descriptor))
     }
 
-    /// Returns one file.
+    /// Returns the record with this id.
     pub fn get(&self, id: u64) -> Option<&FileRecord> {
         self.known.get(&id)
     }
 
-    /// Returns all of them, in any order.
+    /// Returns all records, in any order.
     pub fn values(&self) -> impl Iterator<Item = &FileRecord> {
         self.known.values()
     }
 
-    /// Returns those that had this inode number.
+    /// Returns the records of files with this inode number.
     pub fn of_inode(&self, number: u64) -> impl Iterator<Item = &FileRecord> {
         self.by_inode.get(&number).into_iter().flatten().filter_map(|id| self.known.get(id))
     }
 
-    /// Returns those that a rotation could have renamed to `path`.
+    /// Returns the records of files that a rotation could have renamed to `path`.
     pub fn related(&self, path: &Path) -> impl Iterator<Item = &FileRecord> {
         let other = file_name(Some(path));
         let stems: Vec<String> =
@@ -107,7 +107,7 @@ fn file_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The included names of current and former files, with their generations.
+/// Generations of files, open and recorded, by their included name.
 #[derive(Default)]
 pub struct Generations(HashMap<PathBuf, NameGenerations>);
 
@@ -121,7 +121,7 @@ struct NameGenerations {
 }
 
 impl Generations {
-    /// Counts a generation that is not closed.
+    /// Counts an open generation.
     pub fn open(&mut self, descriptor: &Descriptor) {
         self.name(descriptor).open += 1;
     }
@@ -131,7 +131,7 @@ impl Generations {
         self.change(descriptor, |name| name.open = name.open.saturating_sub(1));
     }
 
-    /// Adds a closed generation; returns the one to forget, if there are too many.
+    /// Adds a closed generation; returns the oldest if there are too many.
     fn close(&mut self, descriptor: &Descriptor, id: u64) -> Option<u64> {
         let closed = &mut self.name(descriptor).closed;
         let entry = (descriptor.modified_ns, id);
@@ -155,13 +155,14 @@ impl Generations {
         self.0.get_mut(path).map(change).unwrap_or_default();
     }
 
-    /// Forgets names without generations. Until then they are known, even while their files move.
+    /// Removes names without generations. Called between walks: a name whose files are just being
+    /// renamed stays known.
     pub fn sweep(&mut self) {
         self.0.retain(|_, name| name.open > 0 || !name.closed.is_empty());
     }
 
-    /// Returns the modification time in nanoseconds since 1970 up to which all generations of the
-    /// name are accounted for; `None` if none is recorded, 0 if unknown.
+    /// Returns the modification time, in nanoseconds since 1970, up to which all generations of the
+    /// name are accounted for. `None` if no generation is recorded, 0 if the time is unknown.
     pub fn since(&self, path: &Path) -> Option<i64> {
         let name = self.0.get(path)?;
         let oldest = name.closed.first().filter(|_| name.closed.len() >= GENERATIONS_MAX);
@@ -198,11 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn closed_generations_are_bounded_and_age_decides_behind_them() {
+    fn closed_generations_are_bounded_and_older_files_count_as_read() {
         let mut records = Records::default();
         let since = |records: &Records| records.generations.since(Path::new("/in/app.log"));
         assert_eq!(since(&records), None);
-        // In any order.
+        // The order of insertion does not matter.
         for id in (0..GENERATIONS_MAX as u64).rev() {
             assert_eq!(
                 records.insert(record(id), descriptor("/in/app.log", 100 + id as i64, true)),
@@ -214,15 +215,15 @@ mod tests {
         assert_eq!(
             records.insert(record(open), descriptor("/in/app.log", 10, false)),
             None,
-            "it is not closed"
+            "an open generation removes none"
         );
         assert_eq!(records.insert(record(open + 1), descriptor("/in/app.log", 200, true)), Some(0));
         assert_eq!((since(&records), records.values().count()), (Some(101), GENERATIONS_MAX + 1));
         let ids: Vec<u64> = records.values().map(|(record, _)| record.id).collect();
         ids.into_iter().for_each(|id| assert!(records.remove(id).is_some()));
-        assert_eq!(since(&records), Some(5), "its files are perhaps taken in");
+        assert_eq!(since(&records), Some(5), "its files may be adopted again before the sweep");
         records.generations.sweep();
-        assert_eq!(since(&records), None, "nothing is left of the name");
+        assert_eq!(since(&records), None, "the name is removed");
         assert!(records.by_inode.is_empty() && records.by_stem.is_empty());
     }
 

@@ -1,11 +1,11 @@
-//! Follows renames reported by inotify, so that files renamed before they were seen are found.
+//! Follows renames that inotify reports, to find files that were renamed before they were opened.
 
 use super::discover::{Exclude, Pattern};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Returns the current paths of files that had a matching name, after these renames (from, to) in
-/// order.
+/// Returns the current paths of files that once had a matching name, given the renames (from, to)
+/// in order.
 pub fn follow_renames(
     moved: Vec<(PathBuf, PathBuf)>,
     patterns: &[Pattern],
@@ -19,7 +19,7 @@ pub fn follow_renames(
         if places.remove(&from) || fits(&from) {
             places.insert(to);
         } else {
-            // What was there is gone.
+            // The rename replaced the file at this path.
             places.remove(&to);
         }
     }
@@ -32,7 +32,7 @@ mod tests {
     use crate::files::discover::Glob;
 
     #[test]
-    fn a_file_is_followed_from_the_name_that_fits() {
+    fn a_file_is_followed_from_its_matching_name() {
         let patterns = [Pattern::new("/in/app.log").unwrap(), Pattern::new("/in/*.txt").unwrap()];
         let exclude = Exclude::new(&[Glob("no.txt".to_owned())]).unwrap();
         let follow_renames = |moved: &[(&str, &str)]| {

@@ -1,4 +1,4 @@
-//! Rotation names: whether a name is a rotation of another, and which container a log belongs to.
+//! File names: whether one is a rotation of another, and which container a log belongs to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 /// Extensions of compressed files.
 const COMPRESSED_EXTENSIONS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 
-/// Words that rotations add to names.
+/// Words that log rotation adds to names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
-/// Whether a name is that of a compressed file, or of one in the making: `app.log.1.gz.tmp`.
+/// Whether a name is that of a compressed file, complete or being written: `app.log.1.gz.tmp`.
 pub fn is_compressed_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy() + ".";
     COMPRESSED_EXTENSIONS.iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
-/// Whether a name has a rotation number: `app.log.1`, `app.log.2.gz`.
+/// Whether a name ends in a rotation number: `app.log.1`, `app.log.2.gz`.
 pub fn is_numbered(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| name.strip_suffix(ending));
@@ -25,8 +25,8 @@ pub fn is_numbered(path: &Path) -> bool {
     })
 }
 
-/// Returns the common prefix of all rotations of a file: its name up to the last dot. A dot, `-` or
-/// `_` follows it.
+/// Returns the common prefix of all rotations of a file: its name up to the last dot. In the name
+/// of a rotation a dot, `-` or `_` follows it.
 pub fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
@@ -53,8 +53,8 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
 }
 
-/// Returns the names of which `other` may be a rotation, longest first. A name whose own number
-/// differs, such as `app.log.1` for `app.log.2.gz`, is not among them.
+/// Returns the names of which `other` may be a rotation, longest first. Other numbers of the same
+/// file, such as `app.log.1` for `app.log.2.gz`, are not included.
 pub fn originals_of(other: &str) -> Vec<String> {
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
     let plain = ending.unwrap_or(other);
@@ -69,11 +69,11 @@ pub fn originals_of(other: &str) -> Vec<String> {
     names
 }
 
-/// Returns what the path of a container log says of the container, by OpenTelemetry's semantic names,
-/// such as `k8s.pod.name`. Empty for other paths.
+/// Returns the container attributes in the path of a container log, named by the OpenTelemetry
+/// semantic conventions, such as `k8s.pod.name`. Empty for other paths.
 ///
-/// Kubernetes stores logs as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, with links
-/// `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log`.
+/// Kubernetes stores logs as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log` and links to them
+/// from `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log`.
 pub fn container(path: &Path) -> BTreeMap<String, String> {
     let text = path.to_string_lossy();
     let found = pods_path(&text).or_else(|| containers_path(&text)).unwrap_or_default();
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_compressed_files_are_known_while_they_are_made() {
+    fn names_of_incomplete_compressed_files_are_recognized() {
         for (name, is_compressed) in [
             ("/in/app.log.1.gz", true),
             ("/in/app.log.1.gz.tmp", true),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_files_are_known_by_their_names() {
+    fn numbered_names_are_recognized() {
         for (name, is) in [
             ("/in/app.log.1", true),
             ("/in/app.log.12.gz", true),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn rotations_are_known_by_their_names() {
+    fn rotation_names_are_recognized() {
         for (original, others) in [
             (
                 "app.log",
@@ -171,7 +171,7 @@ mod tests {
             others
                 .iter()
                 .for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
-            // A number in the original's own name may come from the rotation.
+            // `originals_of` leaves out names that end in a rotation number themselves.
             let found = |other: &&&str| originals_of(other).contains(&original.to_owned());
             assert!(
                 original == "app.log.1" || others.iter().all(|other| found(&other)),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_not_taken_for_rotations() {
+    fn unrelated_names_are_not_rotations() {
         for (original, other) in [
             ("app.log", "app.log"),
             ("app.log", "app-worker.log"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_containers_name_them() {
+    fn container_attributes_are_parsed_from_paths() {
         let of = |path: &str| container(Path::new(path));
         let pod = of("/var/log/pods/shop_cart-7d4_0a1b/web/0.log");
         assert_eq!(

@@ -1,12 +1,12 @@
-//! The CPU budget of directory scans: how long one took, and when the next may start.
+//! CPU and time budget of directory scans: a scan that takes long delays the next.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Divisor of a core: the share that scans may take.
+/// Scans use at most 1/20 of a core.
 const CPU_SHARE: u32 = 20;
 
-/// Divisor of the thread's wall time, for disks that block. With a larger one, a single slow read
+/// Scans use at most 1/4 of the wall time, as disks may block. With a smaller share, a slow disk
 /// would delay the next scan so long that files could appear and be rotated away unseen.
 const TIME_SHARE: u32 = 4;
 
@@ -22,7 +22,7 @@ impl ScanBudget {
         ScanBudget { begun: Instant::now(), cpu: thread_cpu() }
     }
 
-    /// Stops measuring; returns how long after its start the next scan may start.
+    /// Stops measuring; returns the shortest time between the start of this scan and the next.
     pub fn interval(self) -> Duration {
         interval(thread_cpu().saturating_sub(self.cpu), self.begun.elapsed())
     }
@@ -32,7 +32,7 @@ fn interval(cpu: Duration, time: Duration) -> Duration {
     (cpu * CPU_SHARE).max(time * TIME_SHARE)
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn thread_cpu() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
@@ -42,11 +42,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_waits_comes_again_sooner_than_work_that_computes() {
+    fn cpu_time_delays_the_next_scan_more_than_waiting_does() {
         let ms = Duration::from_millis;
         assert_eq!(interval(ms(10), ms(10)), ms(200));
-        assert_eq!(interval(ms(10), ms(1000)), ms(4000), "not back to back on a slow disk");
-        assert_eq!(interval(ms(1), ms(100)), ms(400), "and not twenty times as late");
+        assert_eq!(interval(ms(10), ms(1000)), ms(4000), "a slow disk delays the next scan");
+        assert_eq!(interval(ms(1), ms(100)), ms(400), "waiting counts four times, not twenty");
         let scan_budget = ScanBudget::begin();
         std::thread::sleep(ms(20));
         assert!(scan_budget.interval() >= ms(80));

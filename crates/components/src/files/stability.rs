@@ -1,4 +1,4 @@
-//! Tells whether a compressed file is still being written.
+//! Detects compressed files that are still being written.
 
 use super::identity::Inode;
 use millstream_model::Now;
@@ -6,45 +6,46 @@ use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Time without a change of size after which a compressed file is complete.
+/// A compressed file counts as complete once its size has not changed for this long.
 pub const STABLE_AFTER: Duration = Duration::from_secs(2);
 
-/// Age of the last write from which on a file is complete at first sight.
+/// A file whose last write is at least this old counts as complete at once.
 const OLD_AFTER: Duration = Duration::from_secs(10);
 
-/// The sizes of compressed files at the last checks.
+/// Sizes of compressed files at their last checks.
 #[derive(Default)]
-pub struct Stability(HashMap<Inode, Seen>);
+pub struct Stability(HashMap<Inode, Observation>);
 
-struct Seen {
+struct Observation {
     size: u64,
-    /// Since when it has that size.
+    /// When this size was first observed, in engine time.
     since: Duration,
-    /// Whether it was checked since the last sweep.
-    looked_at: bool,
+    /// Whether the file was checked since the last sweep.
+    checked: bool,
 }
 
 impl Stability {
-    /// Checks a file; returns whether it is complete: its size is stable, or its last write is long
-    /// ago.
+    /// Records the size of a file; returns whether the file is complete, judged by a stable size or
+    /// an old modification time.
     pub fn observe(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
         let (now, size) = (now.since_start, stat.st_size as u64);
-        let seen = self.0.entry(inode).or_insert(Seen { size, since: now, looked_at: true });
-        seen.looked_at = true;
-        if seen.size != size {
-            (seen.size, seen.since) = (size, now);
+        let new = Observation { size, since: now, checked: true };
+        let last = self.0.entry(inode).or_insert(new);
+        last.checked = true;
+        if last.size != size {
+            (last.size, last.since) = (size, now);
         }
         let complete =
-            age_s >= OLD_AFTER.as_secs() as i64 || now.saturating_sub(seen.since) >= STABLE_AFTER;
+            age_s >= OLD_AFTER.as_secs() as i64 || now.saturating_sub(last.since) >= STABLE_AFTER;
         if complete {
             self.0.remove(&inode);
         }
         complete
     }
 
-    /// Forgets files that were not checked since the last sweep: they are gone.
+    /// Removes files that were not checked since the last sweep, as they no longer exist.
     pub fn sweep(&mut self) {
-        self.0.retain(|_, seen| std::mem::take(&mut seen.looked_at));
+        self.0.retain(|_, last| std::mem::take(&mut last.checked));
     }
 }

@@ -1,6 +1,6 @@
-//! Watches through inotify: new names in folders, and writes to quiet files.
+//! inotify watches: name changes in folders, and writes to quiet files.
 //!
-//! Events only say where to look; looking decides. Where inotify is unavailable (no watches left, a
+//! An event is only a hint which path to check. Where inotify is unavailable (no watches left, a
 //! network file system) the source scans at intervals.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -12,21 +12,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Most names kept until they are taken, to bound memory.
+/// Maximum number of pending names, to bound memory.
 const NAMES_MAX: usize = 10_000;
 
-/// Watches folders and quiet files.
+/// inotify watches on folders and quiet files.
 pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, u64>,
-    /// The cookie and name of the last move away; its destination comes next.
+    /// Cookie and path of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
     moved_from: Option<(u32, PathBuf)>,
     moved: Vec<(PathBuf, PathBuf)>,
     changes: Changes,
 }
 
-/// Renames within the folders.
+/// Name changes in the watched folders.
 #[derive(Default)]
 pub struct Changes {
     /// Names that were created in or moved into the folders, or whose permissions changed.
@@ -35,25 +35,25 @@ pub struct Changes {
     pub vanished: HashSet<PathBuf>,
 }
 
-/// What happened since the last check.
+/// Summary of the events since the last call of [`Watch::read_events`].
 #[derive(Default)]
 pub struct WatchEvents {
-    /// Names changed in the folders: see [`Watch::changes`].
+    /// Names changed in the folders: see [`Watch::take_changes`].
     pub names: bool,
-    /// Folders appeared or vanished: walk again.
+    /// Folders appeared or vanished, so that a walk is needed.
     pub folders: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<u64>,
-    /// Events were lost, or more arrived than are kept: anything may have happened.
+    /// Events were lost, in the kernel or for lack of capacity: any file may have changed.
     pub overflow: bool,
 }
 
 impl Watch {
-    /// Creates a watch over nothing.
+    /// Creates an inotify instance without watches.
     pub fn new() -> Watch {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
-        let fd = fd
-            .inspect_err(|error| log::warn!("inotify is unavailable ({error}): files are polled"));
+        let fd =
+            fd.inspect_err(|error| log::warn!("inotify is unavailable: {error}; polling files"));
         Watch {
             fd: fd.ok(),
             folders: HashMap::new(),
@@ -64,13 +64,13 @@ impl Watch {
         }
     }
 
-    /// Whether every folder of the last call is watched.
+    /// Whether all these folders are watched.
     pub fn is_complete(&self, folders: &BTreeSet<PathBuf>) -> bool {
         folders.iter().all(|folder| self.folders.contains_key(folder))
     }
 
-    /// Watches exactly these folders for names that appear, vanish or change; includes folders that
-    /// were not watched before, or that replaced another one at the same path.
+    /// Watches exactly these folders for name changes. Returns the folders that were not watched
+    /// before, or that replaced another one at the same path.
     pub fn set_folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let mut added = Vec::new();
         let Some(fd) = &self.fd else { return added };
@@ -99,9 +99,9 @@ impl Watch {
         added
     }
 
-    /// Watches a quiet file for its next write; returns whether that is possible.
+    /// Watches a quiet file for its next write; returns whether the watch was added.
     ///
-    /// The watch uses the open file rather than its path, which may name another file by now.
+    /// The watch is on the open file instead of its path, which may name another file by now.
     pub fn watch_file(&mut self, id: u64, file: &File) -> bool {
         let Some(fd) = &self.fd else { return false };
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -111,17 +111,17 @@ impl Watch {
         }
     }
 
-    /// Takes the renames within the folders since the last call, in order: from, to.
+    /// Takes the renames (from, to) between watched folders since the last call, in order.
     pub fn take_moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
         std::mem::take(&mut self.moved)
     }
 
-    /// Takes the names changed in the folders since the last call.
+    /// Takes the name changes in the folders since the last call.
     pub fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// Forgets renames: with some of them missing, the others lead nowhere.
+    /// Discards pending names: an incomplete list of renames would lead to wrong paths.
     fn discard_names(&mut self) {
         (self.moved_from, self.moved, self.changes) = (None, Vec::new(), Changes::default());
     }
@@ -140,7 +140,7 @@ impl Watch {
         }
     }
 
-    /// Reads pending events without waiting.
+    /// Reads pending events without blocking.
     pub fn read_events(&mut self) -> WatchEvents {
         let mut events = WatchEvents::default();
         let Some(fd) = self.fd.take() else { return events };
@@ -154,7 +154,7 @@ impl Watch {
             } else if flags.contains(ReadFlags::MODIFY) {
                 events.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
-                // The kernel removed this watch: its folder is gone, or a file used its one shot.
+                // The kernel removed this watch: its folder is gone, or a one-shot watch fired.
                 self.folders.retain(|_, watch| *watch != event.wd());
                 self.files.remove(&event.wd());
             } else {
@@ -182,7 +182,7 @@ fn path_in(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Option<P
     folders.iter().find(|(_, other)| **other == watch).map(|(folder, _)| folder.join(name))
 }
 
-/// Records one half of a rename; both, if this is the second.
+/// Records one half of a rename; returns (from, to) once both halves are known.
 fn pair_rename(
     moved_from: &mut Option<(u32, PathBuf)>,
     flags: ReadFlags,
@@ -204,7 +204,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn moves_are_told_in_their_order_with_both_names() {
+    fn renames_are_reported_in_order_with_both_names() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         let folders = ["in", "other", "unseen"].map(path);
@@ -217,7 +217,7 @@ mod tests {
         fs::write(path("in/a"), "").unwrap();
         fs::rename(path("in/a.1"), path("other/a.2")).unwrap();
         fs::write(path("in/b"), "").unwrap();
-        // Out of the watched folders, and back.
+        // Moved out of the watched folders, and back.
         fs::rename(path("in/b"), path("unseen/b")).unwrap();
         fs::rename(path("unseen/b"), path("in/c")).unwrap();
         fs::remove_file(path("in/c")).unwrap();
@@ -235,7 +235,7 @@ mod tests {
         let events = watch.read_events();
         assert!(events.folders && !events.names);
         assert!(!watch.read_events().names && watch.take_moved().is_empty());
-        // More than are kept: none of them misleads.
+        // Beyond the capacity all pending renames are discarded.
         for _ in 0..=NAMES_MAX / 2 {
             fs::rename(path("in/a"), path("in/b")).unwrap();
             fs::rename(path("in/b"), path("in/a")).unwrap();
@@ -246,7 +246,7 @@ mod tests {
         names.for_each(|name| fs::write(name, "").unwrap());
         assert!(
             watch.read_events().overflow && watch.take_changes().appeared.len() < NAMES_MAX,
-            "they are looked for in the folders"
+            "an overflow makes the source walk the folders"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A stream in chunks of any size, compared with splitting the whole content at once.
+//! Streams in chunks of any size, compared with splitting the whole content at once.
 
 use super::*;
 use millstream_model::{Batch, Source};
@@ -30,7 +30,7 @@ impl Run {
         Run { rig, stream: Stream(StreamLines::new(origin, line_max, long)), got: Vec::new() }
     }
 
-    /// Takes what is there; returns whether the stream has ended.
+    /// Takes all batches; returns whether the stream has ended.
     fn drain(&mut self) -> bool {
         loop {
             match self.rig.poll(&mut self.stream) {
@@ -51,9 +51,9 @@ impl Run {
     }
 }
 
-/// Without ready sinks, or without memory, a stream emits nothing and loses nothing.
+/// A stream without ready sinks or without memory emits nothing and loses nothing.
 #[test]
-fn without_room_nothing_is_taken() {
+fn backpressure_stops_the_stream_without_loss() {
     let mut run = Run::new(100, LongLine::Truncate);
     run.stream.0.push(b"a\nb\n".to_vec());
     run.rig.ready = millstream_model::SinkSet::EMPTY;
@@ -66,7 +66,7 @@ fn without_room_nothing_is_taken() {
     assert_eq!(run.got, [(0, b"a".to_vec()), (2, b"b".to_vec())]);
 }
 
-/// More empty lines than a batch may have rows: none is lost.
+/// A stream of more empty lines than a batch may have rows loses none.
 #[test]
 fn empty_lines_fill_batches_up_to_their_limit() {
     let mut run = Run::new(100, LongLine::Truncate);
@@ -97,10 +97,10 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However the bytes are cut into chunks and whenever the source is polled: every line once, in
-    /// order, with the right offset; everything is settled and all memory returned.
+    /// Whatever the chunks and the times of polls, every line is emitted once, in order, with the
+    /// right offset; in the end everything is settled and all memory is returned.
     #[test]
-    fn chunks_are_cut_like_their_whole_content(
+    fn chunks_are_split_like_their_whole_content(
         content in content(),
         sizes in prop::collection::vec(prop_oneof![1..40usize, 1..100_000usize], 1..20),
         line_max in prop_oneof![4..20usize, Just(65_536usize), Just(262_144), Just(262_143), Just(400_000)],
@@ -109,7 +109,7 @@ proptest! {
         let mut run = Run::new(line_max, long);
         let (mut rest, mut sizes) = (&content[..], sizes.into_iter().cycle());
         while !rest.is_empty() {
-            // Thousands of tiny chunks of a large content would only take time.
+            // Limits the number of chunks of a large content, to save time.
             let size = sizes.next().unwrap().max(content.len() / 200).min(rest.len());
             let (chunk, behind) = rest.split_at(size);
             run.stream.0.push(chunk.to_vec());

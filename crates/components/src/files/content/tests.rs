@@ -61,7 +61,7 @@ fn any_offset_of_plain_gzip_and_zstd_reads_the_same() {
 }
 
 #[test]
-fn what_is_handed_back_is_read_next() {
+fn bytes_that_are_pushed_back_are_read_next() {
     let text = text(9000);
     for compressed in [gzip(&text), zstd(&text)] {
         let file = file(&compressed);
@@ -82,7 +82,7 @@ fn what_is_handed_back_is_read_next() {
 }
 
 #[test]
-fn a_compressed_file_that_grows_is_read_as_far_as_it_goes() {
+fn a_growing_compressed_file_is_read_up_to_its_current_end() {
     let (text, compressed) = (text(9000), gzip(&text(9000)));
     let file = file(b"");
     let mut content = open(file.path());
@@ -100,7 +100,7 @@ fn a_compressed_file_that_grows_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn damaged_data_ends_and_is_no_error() {
+fn corrupt_data_ends_the_content_without_an_io_error() {
     let text = text(9000);
     for mut compressed in [gzip(&text), zstd(&text)] {
         let middle = compressed.len() / 2;

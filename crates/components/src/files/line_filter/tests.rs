@@ -29,7 +29,7 @@ fn left(
 
 /// A line is kept if it has any text or expression of `keep_lines` and none of `drop_lines`.
 #[test]
-fn lines_are_kept_then_dropped() {
+fn drop_lines_applies_after_keep_lines() {
     let text = b"ERROR a\nWARN b\nERROR health\n\nerror 503\nstatus=200\n";
     let keep = filter(&["ERROR", "WARN"], &[r"5\d\d$"]);
     let drop = filter(&["health"], &["^WARN"]);
@@ -42,7 +42,7 @@ fn lines_are_kept_then_dropped() {
     assert_eq!(left(text, 100, None, None).len(), 6);
 }
 
-/// Texts are bytes: invalid UTF-8 around them does not matter, and neither does a NUL.
+/// Texts are compared as bytes; invalid UTF-8 and NUL around them do not matter.
 #[test]
 fn lines_need_not_be_utf8() {
     assert_eq!(
@@ -55,9 +55,9 @@ fn lines_need_not_be_utf8() {
     );
 }
 
-/// What crosses a line end, or lies in the truncated part of a line, is in no line.
+/// A match across a line end, or in the truncated part of a line, does not count.
 #[test]
-fn only_what_is_in_a_line_counts() {
+fn a_match_must_be_within_one_line() {
     assert_eq!(
         left(b"ab\ncd\n", 100, Some(&filter(&["b\nc", "bc", "b\n"], &[])), None),
         Vec::<String>::new()
