@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_asked_before_the_kernel() {
+    fn tags_of_the_client_override_those_of_the_kernel() {
         use OriginTag::{ContainerId, ContainerName, Pid, PodUid};
         let sender = Sender { pid: 7, container: Some("kernel".into()) };
         let all = [ContainerId, ContainerName, PodUid, Pid];

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_good_parts_has_no_fault() {
+    fn a_valid_list_has_no_error() {
         for parts in [&[][..], &[0.0, 0.5, 0.95, 0.999999, 1.0]] {
             assert_eq!(check("/percentiles", Some(parts), false), []);
         }
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_its_place_and_its_advice() {
+    fn an_error_names_the_element_and_says_what_to_write() {
         for (parts, place, advice) in [
             (&[0.5, 99.0][..], "/percentiles/1", "write 0.99 for 99 %"),
             (&[-0.5], "/percentiles/0", "write 0 to 1"),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_ends_long_after_its_boundary_says_how_long_it_was() {
+    fn a_late_period_reports_its_actual_length() {
         let mut periods = ten();
         periods.end(at(7_000, 1_010_000));
         assert_eq!(periods.end(at(42_000, 1_045_000)), Period { end_ns: 1_040 * S, seconds: 35.0 });
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_makes_no_period_endless() {
+    fn a_clock_that_is_set_back_does_not_extend_the_period_forever() {
         let mut periods = ten();
         assert_eq!(periods.left(at(3_000, 6_000)), Duration::from_millis(8_250));
         assert_eq!(periods.left(at(11_250, 14_250)), Duration::ZERO);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_is_cut_short_ends_now() {
+    fn a_period_that_is_ended_early_ends_now() {
         let mut periods = ten();
         assert_eq!(periods.end(at(0, 1_003_000)), Period { end_ns: 1_003 * S, seconds: 0.001 });
         assert_eq!(

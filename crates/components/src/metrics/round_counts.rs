@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_line_a_second_is_shown_for_each_reason() {
+    fn one_invalid_line_per_second_and_reason_is_logged() {
         assert_eq!(shown(&[5000, 5000, 5000, 5001, 5001, 5002]), 3);
         let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
         round_counts.begin_round(S);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_silences_nothing() {
+    fn a_clock_that_is_set_back_does_not_stop_logging() {
         assert_eq!(shown(&[5000, 1400, 1400, 1401]), 3);
     }
 }

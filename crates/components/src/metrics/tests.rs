@@ -115,7 +115,7 @@ fn texts(all: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn points_come_out_once_at_the_end_of_their_period() {
+fn points_are_emitted_once_at_the_end_of_their_period() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c|#k:v\na:2|c|#k:v", "g:7|g", "a:4|c"], 4);
     assert!(bench.batch().is_none(), "the period has not ended");
@@ -129,7 +129,7 @@ fn points_come_out_once_at_the_end_of_their_period() {
 }
 
 #[test]
-fn tags_come_out_in_order_however_they_were_sent() {
+fn tags_are_emitted_in_order() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c|#b:2,c,a:1,b:3", "a:2|c|#c,,a:1,b:3,b:2,a:1", "a:4|c|#a:1,b:2,b:3,c"], 3);
     bench.rig.advance(10 * S);
@@ -137,7 +137,7 @@ fn tags_come_out_in_order_however_they_were_sent() {
 }
 
 #[test]
-fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
+fn an_undelivered_period_extends_the_next() {
     let mut bench = Bench::new("");
     bench.rig.advance(10 * S);
     bench.flush();
@@ -159,7 +159,7 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
 }
 
 #[test]
-fn a_source_that_is_closed_gives_what_it_has_and_goes_on_if_it_is_reopened() {
+fn a_closed_source_drains_and_can_be_reopened() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     // What is still in the socket is received, too.
@@ -174,7 +174,7 @@ fn a_source_that_is_closed_gives_what_it_has_and_goes_on_if_it_is_reopened() {
 }
 
 #[test]
-fn with_until_eof_what_is_in_the_socket_is_all() {
+fn with_until_eof_the_source_ends_after_reading_its_sockets() {
     let folder = tempfile::tempdir().unwrap();
     let mut rig = SourceRig::new(&["out"]);
     rig.until_eof = true;
@@ -190,7 +190,7 @@ fn with_until_eof_what_is_in_the_socket_is_all() {
 }
 
 #[test]
-fn every_fault_of_the_options_has_its_place() {
+fn every_configuration_error_names_its_option() {
     let text = r#"{"listen":["unixgram:///a","unixgram:///a","nowhere"],"mode":"0999","period":"1500ms",
                    "max_message":"1B","origin_tags":["pid","pod_uid","pid"],"receivers":2,"gauge_deltas":true}"#;
     let config: DogStatsdConfig = serde_json::from_str(text).unwrap();
@@ -243,7 +243,7 @@ fn said_at_the_end_of(bench: Bench) -> Vec<String> {
 }
 
 #[test]
-fn a_source_that_goes_before_all_is_out_says_so() {
+fn a_source_dropped_with_unsent_data_logs_an_error() {
     let lost = ["source app: it ended before everything was sent; the rest is lost"];
     // A period in progress.
     let bench = Bench::new("");
@@ -268,7 +268,7 @@ fn a_source_that_goes_before_all_is_out_says_so() {
 }
 
 #[test]
-fn the_last_period_is_not_late_however_long_it_takes_to_go() {
+fn the_last_period_is_never_reported_as_late() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
@@ -283,7 +283,7 @@ fn the_last_period_is_not_late_however_long_it_takes_to_go() {
 
 /// Series with tags of every length, so that blocks end in the middle of a series' events.
 #[test]
-fn what_does_not_fit_into_a_block_goes_into_the_next() {
+fn a_series_that_does_not_fit_continues_in_the_next_block() {
     let mut bench = Bench::new("");
     let mut expected = BTreeSet::new();
     for series in 0..400 {
@@ -306,7 +306,7 @@ fn what_does_not_fit_into_a_block_goes_into_the_next() {
 }
 
 #[test]
-fn a_series_without_points_is_let_go_while_nothing_arrives() {
+fn an_idle_series_is_evicted_without_traffic() {
     let mut bench = Bench::new(",\"expire\":\"20s\"");
     let points: Vec<String> = (0..10_000).map(|series| format!("g:1|g|#n:{series}")).collect();
     let points: Vec<&str> = points.iter().map(String::as_str).collect();
@@ -321,7 +321,7 @@ fn a_series_without_points_is_let_go_while_nothing_arrives() {
 }
 
 #[test]
-fn events_and_service_checks_go_on_at_once() {
+fn events_and_service_checks_are_emitted_at_once() {
     let mut bench = Bench::new("");
     bench.send(&["_e{2,3}:hi|yes|#b:2,a:1,b:3|h:web|t:error|d:1700000000", "_sc|db|2|m:gone"], 2);
     let (mut found, begun) = (Vec::new(), Instant::now());
@@ -351,7 +351,7 @@ fn events_and_service_checks_go_on_at_once() {
 }
 
 #[test]
-fn what_is_left_out_is_counted_by_reason() {
+fn dropped_points_are_counted_by_reason() {
     let mut bench = Bench::new(",\"max_series\":2,\"max_name\":\"8B\"");
     let messages =
         ["x", "x:1|q", "x:y|c", "x:NaN|g", "a:1|c", "b:1|c", "c:1|c", "d:1|c", "too.long.name:1|c"];
@@ -392,7 +392,7 @@ fn a_distribution_can_be_one_event_with_all_values() {
 
 /// With as many values as there are buckets, the event exceeds a normal block.
 #[test]
-fn the_largest_distribution_comes_out_whole() {
+fn the_largest_distribution_is_emitted_whole() {
     let mut bench = Bench::new(",\"distributions\":\"sketch\"");
     let bucket = |power: i32, part: i32| (1.0 + f64::from(2 * part + 1) / 128.0) * 2f64.powi(power);
     let values: Vec<f64> =

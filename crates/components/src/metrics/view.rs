@@ -199,7 +199,7 @@ mod tests {
     const ONE: (&str, CellKind, &str) = ("value", CellKind::Int, "1");
 
     #[test]
-    fn what_has_the_fields_is_a_metric() {
+    fn an_event_with_the_fields_is_a_metric() {
         let sketch = r#"{"count":1,"sum":2,"min":2,"max":2,"values":[2],"weights":[1]}"#;
         let batch = events(&[
             &[
@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn members_without_columns_are_found() {
+    fn members_without_columns_are_read() {
         let members = r#""name":"a","type":"counter","value":1,"more":2"#;
         let batch = events(&[&[(MEMBERS, CellKind::Members, members)]]);
         assert_eq!(MetricView::new(&batch).metric(0).unwrap().value, Value::Number(1.0));
     }
 
     #[test]
-    fn what_lacks_something_is_no_metric() {
+    fn an_event_without_a_required_field_is_not_a_metric() {
         let batch = events(&[
             &[COUNTER, ONE],
             &[NAME_A, ONE],
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn events_and_service_checks_have_a_reason_of_their_own() {
+    fn events_and_service_checks_have_their_own_reason() {
         let of = |kind| ("type", CellKind::Text, kind);
         let status = ("status", CellKind::Text, "ok");
         let batch = events(&[
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_said_to_be_none() {
+    fn invalid_utf8_is_reported() {
         let mut batch = events(&[&[NAME_A, COUNTER, ONE]]);
         let mut names = ColumnBuilder::new(1);
         names.text(0, b"a\xFF");

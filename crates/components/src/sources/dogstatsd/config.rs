@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_chosen_wrongly_has_its_place_and_advice() {
+    fn an_error_names_the_option_and_says_what_to_write() {
         for (options, place, advice) in [
             (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "leave it out"),
             (

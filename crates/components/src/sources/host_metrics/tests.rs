@@ -27,7 +27,7 @@ fn texts(batch: &Batch) -> Vec<String> {
 }
 
 #[test]
-fn metrics_are_given_out_at_the_end_of_each_period() {
+fn metrics_are_emitted_at_the_end_of_each_period() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = SourceRig::new(&["out"]);
     let mut source = host(dir.path(), "0.5 1 2.25 1/2 3").open(rig.open()).unwrap();
@@ -56,7 +56,7 @@ fn metrics_are_given_out_at_the_end_of_each_period() {
 }
 
 #[test]
-fn nothing_is_read_while_a_sink_has_no_room() {
+fn nothing_is_collected_under_backpressure() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = SourceRig::new(&["out"]);
     (rig.until_eof, rig.ready) = (true, SinkSet::EMPTY);
@@ -74,7 +74,7 @@ fn nothing_is_read_while_a_sink_has_no_room() {
 }
 
 #[test]
-fn what_a_sink_lost_is_counted_while_a_collection_is_under_way() {
+fn abandoned_data_is_counted_during_a_collection() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = SourceRig::new(&["out"]);
     let mut source = host(dir.path(), "1 1 1 1/2 3").open(rig.open()).unwrap();
@@ -96,7 +96,7 @@ fn what_a_sink_lost_is_counted_while_a_collection_is_under_way() {
 }
 
 #[test]
-fn file_systems_are_awaited_without_waiting() {
+fn file_systems_are_collected_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
     let proc = dir.path().join("proc/self");
     std::fs::create_dir_all(&proc).unwrap();
@@ -134,7 +134,7 @@ fn file_systems_are_awaited_without_waiting() {
 }
 
 #[test]
-fn what_the_schema_cannot_say_is_checked() {
+fn errors_that_the_schema_cannot_express_are_checked() {
     let faults =
         |options| config(options).check().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     assert_eq!(faults(json!({})), Vec::<String>::new());
@@ -165,7 +165,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_page_has_every_metric_and_no_other() {
+fn the_page_lists_every_metric_and_no_other() {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../io/host/tests/tree");
     let options = config(json!({
         "proc": tree.join("proc"), "sys": tree.join("sys"), "cgroups": { "root": "/", "depth": 2 },

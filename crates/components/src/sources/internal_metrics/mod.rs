@@ -60,7 +60,7 @@ mod tests {
     use millstream_testkit::SourceRig;
 
     #[test]
-    fn metrics_are_given_out_at_the_end_of_each_period() {
+    fn metrics_are_emitted_at_the_end_of_each_period() {
         let mut rig = SourceRig::new(&["out"]);
         let metrics = InternalMetrics::new(|each| {
             each(&InternalMetric {

@@ -88,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn rotated_files_share_one_turn_and_take_it_in_turns() {
+    fn rotated_files_share_one_turn_round_robin() {
         let mut queue = queue(&[1, 100, 101, 102, 2]);
         assert_eq!(take(&mut queue, 9, share), [100, 1, 2, 101, 1, 2, 102, 1, 2]);
     }
 
     #[test]
-    fn rotated_files_have_all_turns_while_no_live_one_is_due() {
+    fn rotated_files_get_every_turn_while_no_live_file_is_due() {
         let mut queue = queue(&[100, 101]);
         assert_eq!(take(&mut queue, 4, share), [100, 101, 100, 101]);
         assert!(!queue.is_empty());
@@ -102,7 +102,7 @@ mod tests {
 
     /// A poll under backpressure takes every file and puts all of them back: the order stays.
     #[test]
-    fn files_that_are_put_back_keep_their_order() {
+    fn files_pushed_back_keep_their_order() {
         let mut queue = queue(&[1, 2, 3, 100, 101, 102]);
         assert_eq!(take(&mut queue, 2, share), [100, 1]);
         let mut blocked = Vec::new();

@@ -60,7 +60,7 @@ fn empty_lines_fill_batches_up_to_their_limit() {
 /// Lines of several blocks, with each way to treat them, for limits below and above a block, while
 /// they arrive piece by piece; the lines around them are complete.
 #[test]
-fn lines_longer_than_a_block_are_treated_as_configured() {
+fn lines_longer_than_a_block_are_handled_as_configured() {
     let long: String = (0..90_000).map(|n| format!("é{n:06}")).collect();
     let content = format!("first\n{long}\r\n\nmiddle\n{long}\nlast\n{long}");
     for (name, long) in
@@ -119,7 +119,7 @@ fn a_block_may_end_anywhere_in_a_file() {
 
 /// A line is complete however slowly it arrives: byte by byte, with a poll after each.
 #[test]
-fn an_unfinished_line_waits_for_its_end() {
+fn an_incomplete_line_waits_for_its_end() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let mut got = Vec::new();
     for byte in "ab\r\nc\n\n".bytes() {
@@ -180,7 +180,7 @@ proptest! {
     /// Whatever the files hold and however they grow while they are read: every line exactly once,
     /// in order, with the right offset.
     #[test]
-    fn growing_files_are_cut_like_their_whole_content(
+    fn growing_files_are_split_like_their_whole_content(
         contents in prop::collection::vec(content(), 1..4),
         pieces in prop::collection::vec((0..3usize, prop_oneof![1..50usize, 1..200_000usize]), 0..12),
         (line_max, name, long) in limit(),

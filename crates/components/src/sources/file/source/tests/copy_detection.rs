@@ -41,7 +41,7 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
 /// What the copy holds was read of the original; what was not read of it before the truncation is
 /// read from the copy, under the ids of the original.
 #[test]
-fn a_copy_of_a_copy_truncate_is_not_read_again_and_lacks_nothing() {
+fn copytruncate_neither_repeats_nor_loses_lines() {
     for lines in [3, 200] {
         let mut fixture = Fixture::new(json!({}), &["out"]);
         fixture.append("a.log", numbered(0, lines));
@@ -64,7 +64,7 @@ fn a_copy_of_a_copy_truncate_is_not_read_again_and_lacks_nothing() {
 
 /// The same if the new content is longer than the old at the next poll.
 #[test]
-fn a_file_that_was_cut_and_has_grown_past_its_old_length_is_a_new_file() {
+fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     fixture.read();
@@ -77,7 +77,7 @@ fn a_file_that_was_cut_and_has_grown_past_its_old_length_is_a_new_file() {
 
 /// And if it has the same length, and if there is no copy.
 #[test]
-fn a_file_that_was_written_again_to_the_same_length_is_a_new_file() {
+fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     fixture.read();
@@ -88,7 +88,7 @@ fn a_file_that_was_written_again_to_the_same_length_is_a_new_file() {
 
 /// A truncation and a copy while the agent was down.
 #[test]
-fn a_copy_truncate_while_the_agent_is_down_loses_and_repeats_nothing() {
+fn copytruncate_while_the_agent_is_down_neither_repeats_nor_loses_lines() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     let first = fixture.read();
@@ -122,7 +122,7 @@ fn a_compressed_rotation_is_not_read_again() {
 /// The same while the agent is down: the unread rest is read from the compressed file, under the
 /// same id.
 #[test]
-fn a_file_compressed_while_the_agent_is_down_goes_on_in_the_compressed_one() {
+fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 200));
     let first = fixture.read();
@@ -155,7 +155,7 @@ fn a_new_compressed_file_is_read() {
 
 /// Files with the same beginning are different files, even if a rotation could have named them.
 #[test]
-fn files_with_the_same_head_are_read_each() {
+fn files_with_the_same_head_are_all_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let head = numbered(0, 100);
     fixture.append("a.log", format!("{head}{}", numbered(100, 200)));
@@ -168,7 +168,7 @@ fn files_with_the_same_head_are_read_each() {
 
 /// What is appended to a copy is read.
 #[test]
-fn a_copy_that_goes_its_own_way_is_read_from_there_on() {
+fn data_appended_to_a_copy_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     fixture.read();
@@ -198,7 +198,7 @@ fn a_growing_copy_is_not_read() {
 /// A copy is made and the original truncated; the agent is killed before what it read of the
 /// original has arrived.
 #[test]
-fn a_copy_has_what_was_read_of_its_original_and_did_not_arrive() {
+fn undelivered_data_of_a_truncated_file_is_read_from_its_copy() {
     for committed in [0, 100] {
         let mut fixture = Fixture::new(json!({}), &["out"]);
         fixture.append("a.log", numbered(0, committed));
@@ -216,7 +216,7 @@ fn a_copy_has_what_was_read_of_its_original_and_did_not_arrive() {
 
 /// What is returned undelivered is read again from the copy, even if more was read since.
 #[test]
-fn what_comes_back_is_read_again_from_the_copy() {
+fn abandoned_data_is_read_again_from_the_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     let (in_flight, _) = fixture.next();
@@ -231,7 +231,7 @@ fn what_comes_back_is_read_again_from_the_copy() {
 /// A copy and a truncation between a clean stop, right after the file was first seen, and the next
 /// start.
 #[test]
-fn a_file_that_was_read_once_goes_on_in_its_copy() {
+fn a_file_read_only_once_continues_in_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     deliver(&fixture.next().0);
@@ -242,7 +242,7 @@ fn a_file_that_was_read_once_goes_on_in_its_copy() {
 
 /// A file that was never seen under its first name, and begins like all that was read of another.
 #[test]
-fn a_file_that_only_begins_like_a_rotated_one_is_no_copy() {
+fn a_file_with_the_same_beginning_is_not_a_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "started\n");
     assert_eq!(fixture.read_texts(), ["started"]);
@@ -253,7 +253,7 @@ fn a_file_that_only_begins_like_a_rotated_one_is_no_copy() {
 
 /// A file is written to, copied, and truncated before the new data is read.
 #[test]
-fn a_copy_of_what_was_written_again_is_read() {
+fn the_copy_of_newly_written_data_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 3));
     fixture.read();
@@ -266,7 +266,7 @@ fn a_copy_of_what_was_written_again_is_read() {
 
 /// A compressed file that was just started is not mistaken for a plain one.
 #[test]
-fn a_compressed_file_in_progress_waits_until_it_is_complete() {
+fn an_incomplete_compressed_file_is_not_read_yet() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 200));
     fixture.read();
@@ -280,7 +280,7 @@ fn a_compressed_file_in_progress_waits_until_it_is_complete() {
 /// A short file was truncated and grew past its old length; its new content is not mistaken for its
 /// head.
 #[test]
-fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
+fn the_copy_of_a_short_file_is_found_after_the_file_regrows() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 2));
     let (in_flight, _) = fixture.next();
@@ -297,7 +297,7 @@ fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
 
 /// The copy of a truncated file is compressed, long after it was recognized.
 #[test]
-fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() {
+fn a_copy_that_continues_a_file_stays_open_after_it_is_compressed() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 10));
     fixture.read();
@@ -311,7 +311,7 @@ fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() 
 /// Of two vanished files that begin alike, the one whose end is in the compressed file continues in
 /// it.
 #[test]
-fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
+fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
     let banner = numbered(0, 100);
     for _ in 0..8 {
         let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -330,7 +330,7 @@ fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
 /// A former file in the same place that began alike is still recorded: the new file is not mistaken
 /// for it.
 #[test]
-fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
+fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
     let banner = numbered(0, 100);
     for _ in 0..8 {
         let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -351,7 +351,7 @@ fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
 /// A file was truncated before anything of it was read, and its copy was known: all of it is read
 /// there.
 #[test]
-fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
+fn an_unread_file_that_was_truncated_is_read_from_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 200));
     fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
@@ -369,7 +369,7 @@ fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
 /// The copy in which a file continued is rewritten in place: nothing of its new content is sent
 /// under the ids of the old.
 #[test]
-fn a_copy_that_is_written_over_is_not_read_on_in_the_middle() {
+fn an_overwritten_copy_is_not_read_from_the_middle() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     let first = fixture.read();
@@ -386,7 +386,7 @@ fn a_copy_that_is_written_over_is_not_read_on_in_the_middle() {
 /// The agent is killed before the first checkpoint of a file, which is compressed before the next
 /// start: its lines keep their ids.
 #[test]
-fn lines_keep_their_ids_if_nothing_but_the_head_was_kept_of_a_file_that_is_compressed() {
+fn lines_of_a_compressed_file_keep_their_ids_if_only_the_head_was_saved() {
     for count in [3, 200] {
         let mut fixture = Fixture::new(json!({}), &["out"]);
         fixture.append("a.log", numbered(0, count));
@@ -406,7 +406,7 @@ fn lines_keep_their_ids_if_nothing_but_the_head_was_kept_of_a_file_that_is_compr
 
 /// An original closed because of the limit is not gone: its copy is still compared with it.
 #[test]
-fn a_copy_is_followed_although_its_original_is_closed() {
+fn a_copy_is_compared_with_a_closed_original() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
     fixture.append("a.log", numbered(0, 100));
     let mut lines = settle(&mut fixture);
@@ -426,7 +426,7 @@ fn a_copy_is_followed_although_its_original_is_closed() {
 /// whether or not the copy was seen before, nothing is read again and nothing is owed, even after a
 /// restart.
 #[test]
-fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
+fn a_copy_that_ends_within_a_line_is_not_read_again() {
     for (lines, polled) in [(5000, false), (5000, true), (8, false), (8, true)] {
         let mut fixture = Fixture::new(json!({}), &["out"]);
         let text = numbered(0, lines);
@@ -449,7 +449,7 @@ fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
 
 /// A copy is seen, and the original truncated, before anything was read of the original.
 #[test]
-fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
+fn data_of_an_unread_file_is_read_from_a_copy_seen_before_the_truncation() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "");
     assert_eq!(fixture.read(), []);
@@ -467,7 +467,7 @@ fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
 /// A compressed file that was read to its end is recognized by size and time after a restart,
 /// without decompressing it.
 #[test]
-fn the_end_of_a_compressed_file_is_kept() {
+fn the_end_of_a_compressed_file_is_saved() {
     use crate::files::identity::Descriptor;
     use millstream_model::OriginStore;
     let mut fixture = Fixture::new(json!({}), &["out"]);

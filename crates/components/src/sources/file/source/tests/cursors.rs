@@ -67,7 +67,7 @@ fn each_sink_resumes_from_its_own_checkpoint() {
 
 /// A sink that is new in the configuration reads from the beginning; the old one repeats nothing.
 #[test]
-fn a_new_sink_reads_what_the_others_have_already() {
+fn a_new_sink_reads_from_the_beginning() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
     fixture.append("f.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
@@ -84,7 +84,7 @@ fn a_new_sink_reads_what_the_others_have_already() {
 /// when it is ready again it first reads alone what it missed, and then the same batches as the
 /// others.
 #[test]
-fn a_stalled_sink_is_left_behind_and_joins_again() {
+fn a_blocked_sink_is_left_behind_and_catches_up() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
     fixture.append("f.log", "1\n");
     fixture.rig.ready = sinks(&[A]);
@@ -101,7 +101,7 @@ fn a_stalled_sink_is_left_behind_and_joins_again() {
 
 /// Files whose sinks are at different positions never share a batch: its sinks apply to every row.
 #[test]
-fn a_batch_is_for_the_same_sinks_in_every_row() {
+fn every_row_of_a_batch_has_the_same_sinks() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
     fixture.append("behind.log", "1\n");
     (fixture.rig.ready, fixture.rig.blocked) = (sinks(&[A]), sinks(&[B]));
@@ -135,7 +135,7 @@ fn an_abandoned_range_is_read_again_under_the_same_ids() {
 
 /// A range that was abandoned once may share a block with others; abandoned twice it travels alone.
 #[test]
-fn a_range_abandoned_twice_travels_alone() {
+fn a_range_abandoned_twice_is_sent_in_its_own_batch() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
     fixture.append("f.log", "1\n");
     fixture.append("g.log", "2\n");
@@ -169,7 +169,7 @@ fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
 /// Wherever in its range a line is on which a sink panics: it is found by halving, rejected and
 /// counted once, and every other line is delivered exactly once.
 #[test]
-fn one_poisonous_line_is_rejected_and_no_other() {
+fn only_the_line_that_panics_a_sink_is_rejected() {
     for bad in 0..7 {
         let mut fixture = Fixture::new(json!({}), &["a"]);
         let line = |n: usize| if n == bad { "bad\n".to_owned() } else { format!("{n}\n") };
@@ -182,7 +182,7 @@ fn one_poisonous_line_is_rejected_and_no_other() {
 
 /// The same for such a line without an end, and for one that is so long that it is cut.
 #[test]
-fn a_poisonous_line_without_end_or_over_the_limit_is_rejected_too() {
+fn an_unterminated_or_overlong_line_that_panics_a_sink_is_rejected() {
     let long = "bad ".repeat(200_000) + "\nlast\n";
     let options = [json!({}), json!({ "max_line": "100B" }), json!({ "max_line": "1MiB" })];
     for (options, tail) in options.into_iter().zip(["bad", &long, &long]) {
@@ -199,7 +199,7 @@ fn a_poisonous_line_without_end_or_over_the_limit_is_rejected_too() {
 /// A read that takes only the first line of a suspect range, because recent lines were short, does
 /// not blame that line.
 #[test]
-fn a_line_is_rejected_only_if_it_was_alone() {
+fn a_line_is_rejected_only_if_it_was_the_whole_range() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
     let (good, bad) = ("good ".repeat(10_000), "bad ".repeat(10_000));
     fixture.append("f.log", format!("{good}\n{bad}\n"));

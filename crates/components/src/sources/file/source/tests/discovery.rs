@@ -15,7 +15,7 @@ fn age(file: &File, fixture: &Fixture, seconds: u64) {
 /// `read_from: end`: a file that exists at the very first start begins with the line that is
 /// incomplete then; one that appears later, or between two runs, begins at its first byte.
 #[test]
-fn only_files_of_the_very_first_start_begin_at_their_end() {
+fn read_from_end_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
     fixture.append("old.log", "old\nhalf ");
     assert_eq!(fixture.read_texts(), Vec::<String>::new());
@@ -33,7 +33,7 @@ fn only_files_of_the_very_first_start_begin_at_their_end() {
 /// `ignore_older`: at the very first start an older file is read from its end, a newer one from its
 /// beginning; later the age of a file is irrelevant.
 #[test]
-fn old_files_are_left_out_at_the_very_first_start_only() {
+fn ignore_older_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
     age(&fixture.append("old.log", "old\n"), &fixture, 3602);
     age(&fixture.append("young.log", "young\n"), &fixture, 3598);
@@ -49,7 +49,7 @@ fn old_files_are_left_out_at_the_very_first_start_only() {
 /// A file's id is durable before its first line is sent: while the store fails nothing is, and a
 /// first start that failed is still the first.
 #[test]
-fn nothing_is_read_under_a_name_that_is_not_kept() {
+fn nothing_is_read_before_its_id_is_durable() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
     fixture.append("a.log", "old\n");
     fixture.rig.store.fail(true);
@@ -90,7 +90,7 @@ fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
 
 /// If the store has no space for new ids, files that it knows are still read.
 #[test]
-fn known_files_are_read_while_the_store_has_no_room_for_new_ones() {
+fn known_files_are_read_while_the_store_cannot_save_new_ids() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "a1\n");
     let known = fixture.read()[0].file_id;
@@ -109,7 +109,7 @@ fn known_files_are_read_while_the_store_has_no_room_for_new_ones() {
 /// A renamed file continues at its position, under its first id and name; a new file in its old
 /// place is another one.
 #[test]
-fn a_renamed_file_stays_the_same_file() {
+fn a_renamed_file_keeps_its_id_and_position() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "1\n");
     let first = fixture.read();
@@ -129,7 +129,7 @@ fn a_renamed_file_stays_the_same_file() {
 
 /// The same across a restart, with a rename while the agent was down.
 #[test]
-fn a_file_renamed_between_two_runs_stays_the_same_file() {
+fn a_file_renamed_between_two_runs_keeps_its_id_and_position() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "1\n");
     let first = fixture.read();
@@ -143,7 +143,7 @@ fn a_file_renamed_between_two_runs_stays_the_same_file() {
 
 /// A clean restart repeats nothing, even of a small file that grew a moment before.
 #[test]
-fn a_file_that_has_just_grown_is_known_after_a_restart() {
+fn a_file_that_grew_just_before_a_restart_is_recognized() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "");
     let (_, _) = (fixture.poll(), fixture.rig.advance(STEP));
@@ -172,7 +172,7 @@ fn a_truncated_file_gets_a_new_id() {
 
 /// While the store fails, a truncated file waits; then it is read like any new file.
 #[test]
-fn a_truncated_file_is_read_once_its_new_name_can_be_kept() {
+fn a_truncated_file_is_read_once_its_new_id_is_saved() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n2\n");
     fixture.read();
@@ -187,7 +187,7 @@ fn a_truncated_file_is_read_once_its_new_name_can_be_kept() {
 /// What was in flight when a file was truncated, and is then returned undelivered, cannot be read
 /// again: it is counted and settled, so that nobody waits for it forever.
 #[test]
-fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
+fn abandoned_data_of_a_truncated_file_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n2\n");
     let (in_flight, _) = fixture.next();
@@ -204,7 +204,7 @@ fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
 /// What no sink had read when a file was truncated is lost, and counted as far as its length was
 /// known.
 #[test]
-fn what_was_cut_off_before_it_was_read_is_counted() {
+fn data_truncated_before_it_was_read_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
@@ -226,7 +226,7 @@ fn what_was_cut_off_before_it_was_read_is_counted() {
 /// The same if the agent stops before it has seen the truncation: the new content waits for the
 /// next start.
 #[test]
-fn what_was_cut_off_just_before_a_stop_is_counted() {
+fn data_truncated_just_before_a_stop_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
@@ -250,7 +250,7 @@ fn what_was_cut_off_just_before_a_stop_is_counted() {
 /// A deleted file that a program still has open is read further; after a silence its incomplete
 /// line is delivered, and when that is settled the file is closed and forgotten.
 #[test]
-fn a_deleted_file_is_forgotten_after_a_silence() {
+fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let mut file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
@@ -283,7 +283,7 @@ fn a_deleted_file_is_forgotten_after_a_silence() {
 /// A file with the inode number of a known one and other content is a new file, read from its
 /// beginning.
 #[test]
-fn other_content_in_a_known_inode_is_a_new_file() {
+fn new_content_in_a_known_inode_is_a_new_file() {
     for content in ["B", "Another beginning\nand a second line\n", "One li"] {
         let mut fixture = Fixture::new(json!({}), &["out"]);
         fixture.append("a.log", "One line\n");
@@ -310,7 +310,7 @@ fn one_file_with_two_names_is_read_once() {
 /// A file that has not grown for a while is left to inotify: the source polls it rarely, and still
 /// notices the next line at once.
 #[test]
-fn a_quiet_file_leaves_the_tick() {
+fn a_quiet_file_is_polled_rarely() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "1\n");
     deliver(&fixture.next().0);
@@ -362,7 +362,7 @@ fn raise_open_files(wanted: u64) {
 /// A short head is durable before what it covers is sent: after a crash other content in the same
 /// file is not sent under the ids of what was delivered.
 #[test]
-fn other_content_after_a_crash_has_other_ids_although_nothing_was_committed() {
+fn new_content_after_a_crash_gets_new_ids_without_a_commit() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "");
     fixture.read();
@@ -382,7 +382,7 @@ fn other_content_after_a_crash_has_other_ids_although_nothing_was_committed() {
 /// While the store fails, data beyond a growing short head is not sent, and is read again
 /// afterwards, as often as needed.
 #[test]
-fn nothing_goes_out_before_its_head_is_kept() {
+fn nothing_is_emitted_before_its_head_is_saved() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "1\n");
     fixture.read();
@@ -396,7 +396,7 @@ fn nothing_goes_out_before_its_head_is_kept() {
 
 /// A FIFO that a pattern matches is not read, and the log says so, and what to do.
 #[test]
-fn a_fifo_that_a_pattern_matches_is_said() {
+fn a_fifo_that_matches_a_pattern_is_reported() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     let mut fixture = Fixture::new(json!({}), &["out"]);
     mknodat(CWD, fixture.path("fifo.log"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -418,7 +418,7 @@ fn a_fifo_that_a_pattern_matches_is_said() {
 
 /// However late the next walk is: inotify reports what appeared, and that is checked alone.
 #[test]
-fn a_new_file_is_read_although_no_walk_may_begin() {
+fn a_new_file_is_read_without_a_walk() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
     fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
@@ -444,7 +444,7 @@ fn a_new_file_is_read_although_no_walk_may_begin() {
 
 /// The first walk over many files does not delay the next.
 #[test]
-fn a_first_walk_is_not_charged() {
+fn the_first_walk_does_not_delay_the_next() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     for number in 0..1000 {
         fs::write(fixture.path(&format!("{number}.log")), "").unwrap();
@@ -455,7 +455,7 @@ fn a_first_walk_is_not_charged() {
 
 /// A folder that is empty at a start because it is not mounted yet: its files are recognized later.
 #[test]
-fn files_are_known_although_their_folder_was_empty_at_a_start() {
+fn files_are_recognized_after_their_folder_was_empty_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
     fs::create_dir(fixture.path("mount")).unwrap();
     fixture.append("mount/a.log", "1\n");
@@ -477,7 +477,7 @@ fn files_are_known_although_their_folder_was_empty_at_a_start() {
 /// The same, and the folder under the mount has other files: it is on another device than the
 /// recorded one.
 #[test]
-fn files_are_known_although_another_device_was_in_their_folder_at_a_start() {
+fn files_are_recognized_after_another_device_was_mounted_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
     fs::create_dir(fixture.path("mount")).unwrap();
     fixture.append("mount/a.log", "1\n");

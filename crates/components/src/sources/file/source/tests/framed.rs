@@ -13,7 +13,7 @@ fn timestamps() -> Value {
 /// An event is delivered whole once the next begins, the last one after a silence; its offset and
 /// its checkpoint are those of its first line.
 #[test]
-fn an_event_of_several_lines_is_delivered_whole() {
+fn a_multiline_event_is_delivered_whole() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
     let (first, second) = TRACE.split_at(40);
     fixture.append("a.log", first);
@@ -38,7 +38,7 @@ fn an_event_of_several_lines_is_delivered_whole() {
 
 /// An event that is incomplete at a crash is read again from its first line.
 #[test]
-fn an_open_event_survives_a_crash() {
+fn an_incomplete_event_survives_a_crash() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
     fixture.append("a.log", format!("{NEXT}{TRACE}"));
     deliver(&fixture.next().0);
@@ -60,7 +60,7 @@ fn the_last_event_of_a_file_is_never_lost() {
 /// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading continues at the right
 /// byte.
 #[test]
-fn encoded_files_have_their_own_offsets() {
+fn offsets_of_encoded_files_count_raw_bytes() {
     let gbk = |text: &str| match text {
         "中文\n" => vec![0xD6, 0xD0, 0xCE, 0xC4, b'\n'],
         other => other.as_bytes().to_vec(),
@@ -87,7 +87,7 @@ fn encoded_files_have_their_own_offsets() {
 
 /// Lines over the limit in an encoding: truncated, split or dropped, and the next line is whole.
 #[test]
-fn long_encoded_lines_are_treated_as_configured() {
+fn long_encoded_lines_are_handled_as_configured() {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let long = "é0".repeat(300_000);
     for (treatment, first) in [("truncate", Some(100)), ("split", Some(100)), ("drop", None)] {
@@ -137,7 +137,7 @@ fn container_logs_are_unwrapped() {
 
 /// A row that makes a sink panic is found among multi-line events too, and only it is rejected.
 #[test]
-fn a_poisonous_event_is_rejected_and_no_other() {
+fn only_the_event_that_panics_a_sink_is_rejected() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
     for n in 0..8 {
         fixture.append("a.log", format!("2026-11-22 10:00:0{n} event\n more of {n}\n"));

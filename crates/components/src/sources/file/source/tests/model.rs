@@ -240,12 +240,12 @@ impl log::Log for AgentLog {
 }
 
 #[test]
-fn every_line_that_can_be_read_comes_out_under_one_id() {
+fn every_readable_line_is_emitted_with_one_id() {
     play_all(number("MODEL_CASES", CASES), try_seed);
 }
 
 #[test]
-fn generations_that_come_and_go_unseen_are_read_once() {
+fn unseen_generations_are_read_once() {
     play_all(number("MODEL_CASES", CASES).div_ceil(3), try_rotations);
 }
 

@@ -11,7 +11,7 @@ fn sorted(mut texts: Vec<String>) -> Vec<String> {
 /// Files beyond the limit wait closed and lose nothing: neither when they grow or are renamed, nor
 /// when others take their turns.
 #[test]
-fn more_files_than_may_be_open_are_read_in_turns() {
+fn more_files_than_the_open_limit_are_read_in_turn() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 4 }), &["out"]);
     let expected = |round: usize| sorted((0..40).map(|n| format!("{round} {n}")).collect());
     for round in 0..4 {
@@ -35,7 +35,7 @@ fn more_files_than_may_be_open_are_read_in_turns() {
 /// A closed file is recognized under another name; one that was replaced is read from its
 /// beginning.
 #[test]
-fn a_closed_file_is_told_from_another_in_its_place() {
+fn a_closed_file_is_distinguished_from_its_replacement() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
     fixture.append("a.log", "a 1\n");
     fixture.read();
@@ -52,7 +52,7 @@ fn a_closed_file_is_told_from_another_in_its_place() {
 /// Only events of the range are read, and events without a time follow the one before them; then
 /// the source ends.
 #[test]
-fn a_range_of_time_is_read_and_the_source_ends() {
+fn a_time_range_is_read_and_the_source_ends() {
     let backfill = json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
     let mut fixture = Fixture::new(json!({ "backfill": backfill, "read_from": "end" }), &["out"]);
     for n in 0..5 {
@@ -67,7 +67,7 @@ fn a_range_of_time_is_read_and_the_source_ends() {
 
 /// A symlink to a file of another owner is not followed, and the reason is reported.
 #[test]
-fn links_are_followed_by_policy() {
+fn symlinks_are_followed_by_policy() {
     let mut fixture = Fixture::new(json!({ "symlinks": "never" }), &["out"]);
     fixture.append("target", "linked\n");
     std::os::unix::fs::symlink(fixture.path("target"), fixture.path("a.log")).unwrap();
@@ -78,7 +78,7 @@ fn links_are_followed_by_policy() {
 
 /// A pattern without files is reported until there is one.
 #[test]
-fn a_pattern_that_matches_nothing_is_said() {
+fn a_pattern_without_a_match_is_reported() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.read();
     assert!(fixture.rig.unreadable.list().values().any(|reason| reason == super::super::MISSING));
@@ -90,7 +90,7 @@ fn a_pattern_that_matches_nothing_is_said() {
 /// The limit is never less than the files that are open, and is computed again only when it is
 /// reached.
 #[test]
-fn open_files_are_bounded_without_counting_them_each_time() {
+fn the_open_file_count_is_recomputed_only_at_the_limit() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);
     let open = |fixture: &Fixture| {
         fixture.source.tails.values().filter(|tail| tail.content.is_some()).count()

@@ -52,7 +52,7 @@ fn links_of(fixture: &Fixture, name: &str) -> u64 {
 }
 
 #[test]
-fn a_rotated_file_that_is_owed_survives_deletion_and_a_crash_under_its_id() {
+fn an_undelivered_rotated_file_survives_deletion_and_a_crash_with_its_id() {
     let (mut fixture, _) = blocked(json!({}), true);
     fixture.append("a.log", "1\n2\n3\n");
     pass(&mut fixture);
@@ -76,7 +76,7 @@ fn a_rotated_file_that_is_owed_survives_deletion_and_a_crash_under_its_id() {
 }
 
 #[test]
-fn what_is_read_and_not_settled_is_linked_too() {
+fn a_file_that_is_read_but_not_settled_is_linked() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "1\n");
     let batches = fixture.batches();
@@ -95,7 +95,7 @@ fn what_is_read_and_not_settled_is_linked_too() {
 
 /// `gzip` and logrotate refuse files with several links.
 #[test]
-fn files_of_sinks_that_keep_up_are_never_linked() {
+fn files_are_not_linked_while_sinks_keep_up() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     for round in 0..5 {
         fixture.append("a.log", format!("{round}\n"));
@@ -112,7 +112,7 @@ fn files_of_sinks_that_keep_up_are_never_linked() {
 }
 
 #[test]
-fn where_no_link_can_be_made_the_rest_is_copied_at_a_stop() {
+fn a_file_that_cannot_be_linked_is_copied_at_a_stop() {
     let (mut fixture, _other) = blocked(json!({}), false);
     fixture.append("a.log", "1\n2\n".repeat(1000));
     fixture.rig.ready = fixture.rig.all();
@@ -141,7 +141,7 @@ fn where_no_link_can_be_made_the_rest_is_copied_at_a_stop() {
 }
 
 #[test]
-fn what_cannot_be_kept_at_a_stop_is_counted_to_the_byte() {
+fn data_that_cannot_be_held_at_a_stop_is_counted_exactly() {
     let (mut fixture, _other) = blocked(json!({ "held": { "copy_at_stop": false } }), false);
     fixture.append("a.log", "12345\n".repeat(100));
     fixture.append("b.log", "stays\n");
@@ -158,7 +158,7 @@ fn what_cannot_be_kept_at_a_stop_is_counted_to_the_byte() {
 }
 
 #[test]
-fn a_copy_for_which_there_is_no_time_is_counted_as_lost() {
+fn a_copy_that_exceeds_the_deadline_is_counted_as_lost() {
     let (mut fixture, _other) = blocked(json!({}), false);
     fixture.append("a.log", "12345\n".repeat(100));
     pass(&mut fixture);
@@ -171,7 +171,7 @@ fn a_copy_for_which_there_is_no_time_is_counted_as_lost() {
 /// Beyond the limit the oldest are given up, and what was not read of them is counted in bytes and
 /// lines.
 #[test]
-fn deleted_files_take_no_more_room_than_they_may() {
+fn deleted_files_stay_within_their_limit() {
     for links in [true, false] {
         let (mut fixture, _other) = blocked(json!({ "held": { "max": "5000B" } }), links);
         for name in ["a.log", "b.log", "c.log"] {
@@ -193,7 +193,7 @@ fn deleted_files_take_no_more_room_than_they_may() {
 }
 
 #[test]
-fn a_folder_that_vanishes_is_made_again() {
+fn a_deleted_folder_of_held_files_is_created_again() {
     let (mut fixture, _) = blocked(json!({}), true);
     for (before, name) in ["a.log", "b.log"].into_iter().enumerate() {
         fixture.append(name, "1\n");
@@ -229,7 +229,7 @@ fn held_files_keep_their_ids_when_the_store_is_lost() {
 
 /// A link to a file that is still in its place is not a second file.
 #[test]
-fn a_file_that_is_held_and_in_its_place_is_read_once() {
+fn a_held_file_with_its_own_path_is_read_once() {
     let (mut fixture, _) = blocked(json!({}), true);
     fixture.append("a.log", "1\n");
     pass(&mut fixture);
@@ -245,7 +245,7 @@ fn a_file_that_is_held_and_in_its_place_is_read_once() {
 
 /// Data of a given-up file that was read is in flight: if it does not arrive, a stop counts it.
 #[test]
-fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
+fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);
     fixture.append("a.log", "12345\n".repeat(100));
     let in_flight = fixture.batches();
@@ -261,7 +261,7 @@ fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
 
 /// A file that was closed because of the limit is reopened under the name of its held link.
 #[test]
-fn a_held_file_that_was_closed_to_make_room_is_read_after_its_deletion() {
+fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
     let (mut fixture, _) = blocked(json!({ "open_files_max": 2 }), true);
     fixture.append("a.log", "a\n");
     pass(&mut fixture);

@@ -57,7 +57,7 @@ fn noted(fixture: &Fixture, what: &str) -> u64 {
 }
 
 #[test]
-fn generations_that_came_and_went_while_the_agent_was_down_are_read_in_their_order() {
+fn generations_rotated_while_the_agent_was_down_are_read_in_order() {
     let mut fixture = begun("0\n");
     fixture.rig.commit();
     write(&fixture, "a.log", "rest of 0\n");
@@ -84,7 +84,7 @@ fn generations_that_came_and_went_while_the_agent_was_down_are_read_in_their_ord
 }
 
 #[test]
-fn a_name_that_came_and_was_rotated_while_the_agent_was_down_is_read() {
+fn a_file_created_and_rotated_while_the_agent_was_down_is_read() {
     let mut fixture = begun("0\n");
     fixture.restart(true);
     write(&fixture, "b.log", "1\n");
@@ -96,7 +96,7 @@ fn a_name_that_came_and_was_rotated_while_the_agent_was_down_is_read() {
 
 /// Rotated files that exist when their name is first seen belong to the past.
 #[test]
-fn rotated_files_of_the_very_first_start_are_not_read() {
+fn rotated_files_that_exist_at_the_very_first_start_are_not_read() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
     for number in 0..3 {
         write(&fixture, "a.log", &format!("{number}\n"));
@@ -116,7 +116,7 @@ fn rotated_files_of_the_very_first_start_are_not_read() {
 
 /// Renamed, recreated, renamed and compressed between two polls.
 #[test]
-fn generations_that_come_and_go_between_two_looks_are_read() {
+fn generations_rotated_between_two_polls_are_read() {
     let mut fixture = begun("0\n");
     for number in 1..5 {
         rotate(&fixture, "a.log");
@@ -131,7 +131,7 @@ fn generations_that_come_and_go_between_two_looks_are_read() {
 /// Two generations with the same content: one is recorded and still there, so the other is a
 /// different file.
 #[test]
-fn of_generations_that_are_alike_each_is_read() {
+fn generations_with_the_same_content_are_all_read() {
     let mut fixture = begun("started\n");
     for _ in 0..3 {
         fixture.restart(true);
@@ -150,7 +150,7 @@ fn of_generations_that_are_alike_each_is_read() {
 /// The compressor was killed: its incomplete output beside the original is neither read nor waited
 /// for.
 #[test]
-fn a_generation_that_is_there_twice_is_read_once() {
+fn a_generation_that_exists_twice_is_read_once() {
     for whole in [true, false] {
         let mut fixture = begun("0\n");
         fixture.restart(true);
@@ -177,7 +177,7 @@ fn a_generation_that_is_there_twice_is_read_once() {
 /// The agent is killed while a generation is being compressed: the next start searches for it
 /// again.
 #[test]
-fn a_generation_that_is_not_complete_yet_is_read_after_another_crash() {
+fn an_incomplete_generation_is_read_after_another_crash() {
     let mut fixture = begun("0\n");
     fixture.restart(true);
     rotate(&fixture, "a.log");
@@ -193,7 +193,7 @@ fn a_generation_that_is_not_complete_yet_is_read_after_another_crash() {
 }
 
 #[test]
-fn rotated_files_that_are_excluded_are_not_read() {
+fn excluded_rotated_files_are_not_read() {
     let mut fixture = Fixture::new(json!({ "include": "*.log", "exclude": ["*.gz"] }), &["out"]);
     fixture.append("a.log", "0\n");
     assert_eq!(fixture.read_texts(), ["0"]);
