@@ -1,7 +1,7 @@
-//! Compression of what is appended to a file, in members that can be read by themselves.
+//! Compression of appended files as independent gzip members or zstd frames.
 //!
-//! A file is a row of gzip members or zstd frames, which readers put together. Behind each stands a
-//! mark, an empty member: a file that ends in it is whole.
+//! A file is a sequence of gzip members or zstd frames, which readers concatenate. An empty member
+//! follows each one as an end mark: a file that ends in the mark is complete.
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
@@ -11,40 +11,39 @@ use std::io::{self, Write};
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe::CParameter;
 
-/// How far back a zstd frame refers: 2 to this power, in bytes. Many files may be written at a
-/// time.
+/// Base-2 logarithm of the zstd window in bytes. Kept small because many files may be open at once.
 const ZSTD_WINDOW_LOG: u32 = 19;
 
-/// From this level on the tables of zstd are larger than the window can use.
+/// Level from which zstd's default tables exceed what the window can use.
 const ZSTD_LARGE_TABLES_FROM: u32 = 9;
 
-/// Size of those tables: 2 to this power, in entries of 4 bytes.
+/// Base-2 logarithm of those tables' size, in entries of 4 bytes.
 const ZSTD_TABLE_LOG: u32 = ZSTD_WINDOW_LOG + 1;
 
-/// KiB of memory from that level on.
+/// Memory of a frame from that level on. KiB.
 const ZSTD_LARGEST_KIB: u64 = 12 * 1024;
 
 /// An empty gzip member.
 const GZIP_END: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A zstd frame that readers skip, with nothing in it.
+/// An empty skippable zstd frame.
 const ZSTD_END: &[u8] = &[0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
 
-/// How bytes are compressed.
+/// How written bytes are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// As gzip, which everything reads.
+    /// gzip, which every tool reads.
     Gzip,
-    /// As zstd: several times as fast, and smaller.
+    /// zstd: several times as fast as gzip, and smaller.
     Zstd,
 }
 
 impl Compression {
-    /// Levels there are, and the one to take if nothing else is said.
+    /// Returns the valid levels and the default level.
     pub fn levels(self) -> (std::ops::RangeInclusive<u32>, u32) {
         match self {
             Compression::None => (0..=0, 0),
@@ -53,8 +52,9 @@ impl Compression {
         }
     }
 
-    /// Bytes of memory that a file with a member in progress takes beside its payloads, at most.
-    /// Those of zstd are what the library says of each level, which a test compares.
+    /// Returns the maximum memory of a file with a member in progress, excluding its payloads.
+    /// Bytes. The values for zstd are those that the library reports per level; a test compares
+    /// them.
     pub fn member_bytes(self, level: u32) -> u64 {
         const KIB: u64 = 1024;
         match (self, level) {
@@ -67,19 +67,19 @@ impl Compression {
         }
     }
 
-    /// What is wrong with a level that was asked for, and what to write instead.
+    /// Checks a configured level; the error says what to write instead.
     pub fn check_level(self, level: u32) -> Result<(), String> {
         let (levels, _) = self.levels();
         match self {
             Compression::None => {
-                Err("compresses nothing; add compression: gzip or zstd".to_owned())
+                Err("has no effect without compression; add compression: gzip or zstd".to_owned())
             }
             _ if levels.contains(&level) => Ok(()),
-            _ => Err(format!("out of range; write {} to {}", levels.start(), levels.end())),
+            _ => Err(format!("is out of range; write {} to {}", levels.start(), levels.end())),
         }
     }
 
-    /// What a whole file ends in.
+    /// Returns the bytes that a complete file ends in.
     pub fn end(self) -> &'static [u8] {
         match self {
             Compression::None => b"\n",
@@ -89,44 +89,44 @@ impl Compression {
     }
 }
 
-/// Compresses what is on its way to a file, in memory, and holds it until it is there.
+/// Compresses parts in memory, and holds the result until it is written to the file.
 ///
-/// Members cannot be taken back: what was compressed once is written, however often that has to be
-/// tried.
+/// Compression cannot be undone: once compressed, bytes are written, however many attempts that
+/// takes.
 pub struct Compressor {
     compression: Compression,
     level: u32,
     member: Option<Member>,
-    /// Compressed, and not in the file yet.
+    /// Compressed bytes that are not in the file yet.
     pub out: Vec<Bytes>,
-    /// Whether the parts in delivery are compressed already.
+    /// Whether the parts of the current delivery are compressed already.
     pub taken: bool,
 }
 
 impl Compressor {
-    /// With nothing in progress.
+    /// Creates a compressor without a member in progress.
     pub fn new(compression: Compression, level: u32) -> Compressor {
         Compressor { compression, level, member: None, out: Vec::new(), taken: false }
     }
 
-    /// Whether a member is in progress, which takes memory.
+    /// Returns whether a member is in progress, which takes memory.
     pub fn has_member(&self) -> bool {
         self.member.is_some()
     }
 
-    /// Leaves the member in progress, whose beginning is gone, and what of it was to be written.
-    /// What is in delivery is taken anew. `is_empty`: whether nothing is left of the file.
+    /// Discards the member in progress, whose beginning is gone, and its unwritten bytes. The
+    /// current delivery is compressed again. `is_empty`: whether the file is now empty.
     pub fn forget(&mut self, is_empty: bool) {
         (self.member, self.taken) = (None, false);
         self.out.clear();
         if is_empty && self.compression != Compression::None {
-            // Readers take no empty file for a compressed one.
+            // Readers reject an empty file as compressed data.
             self.out.push(Bytes::from_static(self.compression.end()));
         }
     }
 
-    /// Compresses the parts of a delivery, if that was not done before. Not compressed they go as
-    /// they are.
+    /// Compresses the parts of a delivery unless that is done already. Without compression they
+    /// pass through.
     pub fn take(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if self.taken {
             return Ok(());
@@ -160,7 +160,7 @@ enum Member {
 }
 
 impl Member {
-    /// Begins a member; `None` where nothing is compressed.
+    /// Starts a member; `None` without compression.
     fn begin(compression: Compression, level: u32) -> io::Result<Option<Member>> {
         Ok(match compression {
             Compression::None => None,
@@ -176,7 +176,7 @@ impl Member {
         })
     }
 
-    /// Compresses all parts; what comes out holds all of them.
+    /// Compresses all parts and flushes; the returned bytes contain all of them.
     fn write(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
         match self {
             Member::Gzip(encoder) => {
@@ -192,7 +192,7 @@ impl Member {
         }
     }
 
-    /// Ends the member: the rest of it, and the mark.
+    /// Ends the member; returns its last bytes and the end mark.
     fn finish(self) -> io::Result<Vec<u8>> {
         let (mut rest, end) = match self {
             Member::Gzip(encoder) => (encoder.finish()?, GZIP_END),
@@ -203,7 +203,8 @@ impl Member {
     }
 }
 
-/// The parameters of a frame at this level. Its memory does not depend on what is written.
+/// Returns the parameters of a frame at this level. They make its memory independent of the
+/// content.
 fn zstd_parameters(level: u32) -> impl Iterator<Item = CParameter> {
     let always = [CParameter::WindowLog(ZSTD_WINDOW_LOG), CParameter::ChecksumFlag(true)];
     let tables = [CParameter::HashLog(ZSTD_TABLE_LOG), CParameter::ChainLog(ZSTD_TABLE_LOG)];
@@ -217,7 +218,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_member_takes_no_more_memory_than_is_declared() {
+    fn a_member_uses_no_more_memory_than_declared() {
         use zstd::zstd_safe::{CCtx, InBuffer, OutBuffer};
         for level in Compression::Zstd.levels().0 {
             let mut library = CCtx::create();
@@ -230,14 +231,11 @@ mod tests {
             let (used, declared) = (library.sizeof() as u64, Compression::Zstd.member_bytes(level));
             println!("level {level}: {} of {} KiB", used >> 10, declared >> 10);
             assert!(used <= declared, "level {level}: {used} of {declared}");
-            assert!(
-                used >= declared / 3,
-                "level {level} is declared with {declared}, and takes {used}"
-            );
+            assert!(used >= declared / 3, "level {level} declares {declared} and uses {used}");
         }
     }
 
-    /// Reads back as `zcat` and `zstd -d` do.
+    /// Decompresses as `zcat` and `zstd -d` do.
     fn read(compression: Compression, bytes: &[u8]) -> io::Result<String> {
         let mut text = String::new();
         match compression {
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn members_in_a_row_read_back_as_one_text() {
+    fn concatenated_members_read_back_as_one_text() {
         for compression in [Compression::Gzip, Compression::Zstd] {
             let (mut file, mut expected) = (Vec::new(), String::new());
             for level in compression.levels().0 {
@@ -258,7 +256,7 @@ mod tests {
                 for number in 0..3 {
                     let line = format!("level {level} line {number}\n");
                     let out = member.write(&[line.clone().into(), "more\n".into()]).unwrap();
-                    assert!(!out.is_empty(), "what was taken comes out");
+                    assert!(!out.is_empty(), "a write is flushed");
                     file.extend(out);
                     expected += &(line + "more\n");
                 }

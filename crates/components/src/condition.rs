@@ -12,12 +12,12 @@ use std::sync::Arc;
 #[schemars(inline, extend("format" = "condition"))]
 pub struct Condition(#[schemars(with = "String")] Arc<Expression>);
 
-/// An option that is any expression.
+/// An option that is an expression of any type.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(inline, extend("format" = "expression"))]
 pub struct Formula(#[schemars(with = "String")] Arc<Expression>);
 
-/// Checks an expression; the message says where it is wrong and what to write instead.
+/// Checks an expression; the error says where it is invalid and what to write instead.
 pub fn check_expression(text: &str) -> Result<(), String> {
     Expression::new(text).map(drop).map_err(|fault| fault.to_string())
 }
@@ -36,17 +36,19 @@ impl<'de> Deserialize<'de> for Formula {
 }
 
 impl Condition {
-    /// The condition this text says.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// Where it is wrong, and what to write instead.
+    ///
+    /// The position of the error, and what to write instead.
     pub fn new(text: &str) -> Result<Condition, String> {
         Expression::condition(text)
             .map(|e| Condition(Arc::new(e)))
             .map_err(|fault| fault.to_string())
     }
 
-    /// The selected rows for which it holds. Those for which it has no answer are counted and said.
+    /// Returns the selected rows that satisfy the condition. Rows for which it has no result are
+    /// counted and reported as a warning.
     pub fn holds(&self, batch: &Batch, out: &mut Outputs) -> Selection {
         let (mut words, mut counts) = (Vec::new(), Counts::default());
         with_input(&self.0, batch, |input| self.0.matches(input, &mut words, &mut counts));
@@ -57,7 +59,7 @@ impl Condition {
 }
 
 impl Formula {
-    /// Its values in the selected rows. Rows for which it has none are counted.
+    /// Computes the value of each selected row. Rows without a result are counted.
     pub fn compute(&self, batch: &Batch, counters: &Counters) -> ColumnBuilder {
         let mut counts = Counts::default();
         let column = with_input(&self.0, batch, |input| self.0.compute(input, &mut counts));
@@ -66,17 +68,17 @@ impl Formula {
     }
 }
 
-/// Says that a condition has no answer for some events: a name that is not there drops them in
-/// silence otherwise.
+/// Warns that a condition has no result for some events: otherwise a misspelled field name would
+/// drop them silently.
 fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<String> {
     let all = [
-        (counts.missing_field, "missing_field: no such field; has(event.NAME) asks for it"),
-        (counts.type_error, "type_error: a value is of another type"),
+        (counts.missing_field, "missing_field: no such field; test for it with has(event.NAME)"),
+        (counts.type_error, "type_error: a value has another type"),
         (counts.arithmetic_error, "arithmetic_error: a number is out of range"),
-        (counts.step_limit, "step_limit: its macros take too many steps for one event"),
+        (counts.step_limit, "step_limit: its macros exceed the step limit for one event"),
     ];
     let (count, why) = all.into_iter().find(|(count, _)| *count > 0)?;
-    Some(format!("{count} of {} events have no answer to `{expression}`: {why}", batch.events()))
+    Some(format!("{count} of {} events have no result for `{expression}`: {why}", batch.events()))
 }
 
 fn count(counts: Counts, counters: &Counters) {
@@ -86,8 +88,8 @@ fn count(counts: Counts, counters: &Counters) {
     counters.noted("step_limit", counts.step_limit);
 }
 
-/// Lets `run` see a batch as expressions do: fields of the line by their names, then attributes,
-/// the message, the event's time, and `meta.host`, `meta.source` and `meta.file`.
+/// Presents a batch to an expression: fields of the line by name, then attributes, the message, the
+/// event's time, and `meta.host`, `meta.source` and `meta.file`.
 fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input<'_>) -> T) -> T {
     let runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
     let constants = constants(expression, batch);
@@ -105,7 +107,7 @@ fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input
     run(&Input { block: &batch.block, rows: batch.rows(), runs: &runs, field: &field, rest })
 }
 
-/// What holds for all rows of a segment, as columns, of the names that an expression reads.
+/// Builds columns for the names in an expression whose value is constant per segment.
 fn constants(expression: &Expression, batch: &Batch) -> Vec<Column> {
     let mut all: Vec<Column> = Vec::new();
     for path in expression.fields() {

@@ -1,4 +1,5 @@
-//! What files need beyond the standard library: names that are free, writes of many parts.
+//! File operations missing from the standard library: renaming to an unused name, and vectored
+//! appends.
 
 use bytes::Bytes;
 use rustix::fs::{CWD, RenameFlags, fstat, renameat_with};
@@ -7,47 +8,47 @@ use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names tried before that is an error.
+/// Names tried before giving up.
 const NAMES_MAX: u32 = 1000;
 
-/// Slices handed to one `writev` at most (Linux takes 1,024).
+/// Maximum slices of one `writev` (Linux allows 1,024).
 const SLICES_MAX: usize = 256;
 
 /// A file that is appended to.
 pub struct Appended {
     /// The file, open to append and to read.
     pub file: File,
-    /// Length of the file as far as we wrote it.
+    /// Length of the file according to our own writes.
     pub length: u64,
-    /// A length to cut back to, where that failed.
+    /// A length to truncate to, where that failed before.
     cut: Option<u64>,
 }
 
 impl Appended {
-    /// A file of which `length` bytes count as ours.
+    /// Wraps a file of which the first `length` bytes are accounted for.
     pub fn new(file: File, length: u64) -> Appended {
         Appended { file, length, cut: None }
     }
 
-    /// Whether somebody cut the file (copytruncate) since we wrote to it: what is left of it then.
-    /// Says so once.
+    /// Returns the new length if the file was truncated (copytruncate) since our last write.
+    /// Reports each truncation once.
     pub fn was_cut(&mut self) -> io::Result<Option<u64>> {
         let size = fstat(&self.file)?.st_size as u64;
         if size >= self.length {
             return Ok(None);
         }
-        // What was to be cut off is gone with it.
+        // Bytes that were to be truncated are gone as well.
         (self.length, self.cut) = (size, None);
         Ok(Some(size))
     }
 
-    /// Appends all parts, or none: a write that fails half way is taken back.
+    /// Appends all parts or none: a partial write is truncated away.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if let Some(length) = self.cut {
             self.file.set_len(length)?;
             self.cut = None;
         }
-        // Not our own count: somebody may have cut the file meanwhile.
+        // Not our own count: the file may have been truncated meanwhile.
         let before = fstat(&self.file)?.st_size as u64;
         let written = write_all(&mut self.file, parts);
         match written {
@@ -63,14 +64,13 @@ impl Appended {
     }
 }
 
-/// Wall clock, in nanoseconds since 1970.
+/// Returns the wall clock, in nanoseconds since 1970.
 pub fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Renames a file to the first name that is free, with the number `first` or a higher one. Nothing
-/// is ever replaced.
+/// Renames a file to the first unused name, numbered `first` or higher. Never replaces a file.
 pub fn rename_to_free(
     path: &Path,
     first: u32,
@@ -81,7 +81,7 @@ pub fn rename_to_free(
         match renameat_with(CWD, path, CWD, &free, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(free),
             Err(rustix::io::Errno::EXIST) => {}
-            // Not every file system can say that nothing is to be replaced.
+            // Not every file system supports RENAME_NOREPLACE.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !free.exists() => {
                 return std::fs::rename(path, &free).map(|()| free);
             }
@@ -89,15 +89,15 @@ pub fn rename_to_free(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is free for the file to be renamed"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "found no unused name to rename the file to"))
 }
 
-/// The folder a file is in.
+/// Returns the folder of a file.
 pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes the names in the folder of a file durable.
+/// Makes the directory entries in a file's folder durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }

@@ -6,15 +6,16 @@ pub use millstream_timestamps::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
 /// Digits of the largest `u64`.
 pub const DIGITS_MAX: usize = 20;
 
-/// The time that a whole text names as RFC 3339, in nanoseconds since 1970.
+/// Parses a whole text as an RFC 3339 time, in nanoseconds since 1970.
 ///
 /// # Errors
-/// What is wrong with it; what to write instead.
+///
+/// What is wrong with it, and what to write instead.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let format = Format::new("rfc3339", None)?;
     match format.parse(text.as_bytes(), 0) {
         Ok(stamp) if stamp.len == text.len() => Ok(stamp.ns),
-        _ => Err(format!("{text:?} is no time; write for example 2026-11-21T20:29:46Z")),
+        _ => Err(format!("{text:?} is not a time; write for example 2026-11-21T20:29:46Z")),
     }
 }
 
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_whole_text() {
+    fn a_time_is_the_whole_text() {
         assert_eq!(parse_rfc3339("1970-01-01T01:00:01.000000002+01:00"), Ok(1_000_000_002));
         for text in [
             "",
@@ -61,7 +62,7 @@ mod tests {
             "1970-02-30T00:00:00Z",
             "1970-01-01T00:00:00Z ",
         ] {
-            let message = format!("{text:?} is no time; write for example 2026-11-21T20:29:46Z");
+            let message = format!("{text:?} is not a time; write for example 2026-11-21T20:29:46Z");
             assert_eq!(parse_rfc3339(text), Err(message));
         }
     }

@@ -1,4 +1,4 @@
-//! How the bytes of files become events, as it is configured.
+//! Configuration of how the bytes of files become events.
 
 mod file;
 
@@ -14,50 +14,50 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-// Both crates call an unknown time the same, without depending on each other.
+// Both crates use the same value for an unknown time, without depending on each other.
 const _: () = assert!(UNKNOWN == TIME_UNKNOWN);
 
-/// Which lines belong together.
+/// Which lines form one event.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MultilineConfig {
-    /// A whole rule for what a language prints; instead of the keys below up to `end`.
+    /// A complete rule for a language's output; replaces the keys below up to `end`.
     pub preset: Option<PresetName>,
-    /// What the first line of an event looks like.
+    /// How the first line of an event is recognized.
     pub start: Option<StartName>,
-    /// With `start: timestamp`: pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`,
-    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of them, of which the first that fits is
-    /// taken. The event has that time.
+    /// With `start: timestamp`: a `strptime` format, or `iso8601`, `rfc3339`, `epoch_s`,
+    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of them, of which the first match is used. The
+    /// parsed time becomes the event's time.
     pub format: Option<TimeFormats>,
-    /// The time begins right behind this text; without it, at the beginning of the line.
+    /// Text directly before the timestamp; without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
+    /// Which occurrence of `after` precedes the timestamp, counted from 1; the first by default.
     pub nth: Option<u32>,
-    /// Time zone of times that do not say it: `UTC`, which it is without this option, `+02:00`,
-    /// `Europe/Berlin`, or `local` for the host's.
+    /// Time zone of timestamps without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// `local` for the host's.
     pub timezone: Option<String>,
-    /// With `start: regex`: the expression that the first line of an event matches.
+    /// With `start: regex`: matches the first line of an event.
     pub pattern: Option<String>,
-    /// Lines that match this expression belong to the event before them.
+    /// Lines that match this regular expression belong to the event before them.
     #[serde(rename = "continue")]
     pub more: Option<String>,
-    /// An event ends with a line that matches this expression.
+    /// A line that matches this regular expression ends an event.
     pub end: Option<String>,
-    /// Most lines of an event.
+    /// Maximum lines of an event.
     #[serde(default = "default_lines_max")]
     pub lines_max: usize,
-    /// An event ends when its file has not grown for this long.
+    /// Time without file growth after which an event ends.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
 
-/// How times are written.
+/// Timestamp formats.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TimeFormats {
-    /// In one way.
+    /// A single format.
     One(String),
-    /// In several ways; the first that fits is taken.
+    /// Several formats; the first match is used.
     Several(Vec<String>),
 }
 
@@ -70,33 +70,33 @@ impl From<TimeFormats> for Vec<String> {
     }
 }
 
-/// What a language prints over several lines.
+/// Multi-line output of a language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PresetName {
-    /// Stack traces of Java.
+    /// Java stack traces.
     Java,
-    /// Tracebacks of Python.
+    /// Python tracebacks.
     Python,
-    /// Panics and fatal errors of Go with their goroutines.
+    /// Go panics and fatal errors with their goroutines.
     Go,
     /// JSON objects and arrays.
     Json,
 }
 
-/// What the first line of an event looks like.
+/// How the first line of an event is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartName {
-    /// It has a time, see `format`.
+    /// It has a timestamp, see `format`.
     Timestamp,
     /// It matches `pattern`.
     Regex,
-    /// It does not begin with a blank or tab.
+    /// It does not start with a space or tab.
     Indentation,
 }
 
-/// An encoding.
+/// A character encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct EncodingName(pub String);
@@ -107,18 +107,18 @@ impl Default for EncodingName {
     }
 }
 
-/// What the lines of files are wrapped in.
+/// The container log format of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerFormat {
-    /// Nothing.
+    /// None: plain lines.
     #[default]
     None,
-    /// Time, stream and tags, as containerd and CRI-O write them.
+    /// The CRI format of containerd and CRI-O: time, stream and tags.
     Cri,
-    /// A JSON object, as Docker writes it.
+    /// The JSON objects of Docker.
     Docker,
-    /// One of both or nothing, as the first line of each file says.
+    /// CRI, Docker or none, detected from the first line of each file.
     Auto,
 }
 
@@ -130,12 +130,12 @@ fn default_timeout() -> Interval {
     Interval(Duration::from_secs(1))
 }
 
-/// Compiles the rules; `None` if every line is an event as it stands.
+/// Compiles the rules; `None` if every line is an event as it is.
 ///
 /// # Errors
 ///
-/// A JSON pointer below the options that hold `multiline`, `encoding` and `format`; what is wrong
-/// and what to write instead.
+/// A JSON pointer below the options that contain `multiline`, `encoding` and `format`, and a
+/// message with the error and what to write instead.
 pub fn rules(
     multiline: Option<&MultilineConfig>,
     encoding: &EncodingName,
@@ -176,11 +176,11 @@ impl MultilineConfig {
         Multiline { preset, start, time: self.time(), pattern, more, end, lines_max }
     }
 
-    /// Where a line says its time, if anything is said about that.
+    /// Returns where a line has its timestamp, if that is configured.
     fn time(&self) -> Option<TimeSpec> {
         let MultilineConfig { format, after, nth, timezone, .. } = self.clone();
-        let is_said = format.is_some() || after.is_some() || nth.is_some() || timezone.is_some();
-        is_said.then(|| TimeSpec {
+        let has_time = format.is_some() || after.is_some() || nth.is_some() || timezone.is_some();
+        has_time.then(|| TimeSpec {
             formats: format.map(Vec::from).unwrap_or_default(),
             after,
             nth,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_make_sense_are_accepted() {
+    fn valid_rules_are_accepted() {
         for multiline in [
             json!({ "start": "timestamp", "format": "%F %T", "after": "[", "nth": 2, "timezone": "+02:00" }),
             json!({ "start": "timestamp", "format": "%F %T", "continue": "^ " }),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_have_their_place_and_advice() {
+    fn errors_have_a_pointer_and_advice() {
         let cases = [
             (json!({}), "/multiline", "write preset:"),
             (json!({ "preset": "go", "end": "x" }), "/multiline/preset", "leave it out"),

@@ -1,79 +1,79 @@
-//! What becomes of events that a transform cannot work on.
+//! Handling of events that a transform cannot process.
 
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Outputs, Selection};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// Bytes of a line that are shown in the log.
+/// Maximum bytes of a line shown in the log.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// Name of the side output for events that are refused.
+/// Name of the side output for rejected events.
 pub const REJECTED: &str = "rejected";
 
-/// The field that says why an event was refused.
+/// The field with the reason of a rejection.
 const REASON: &str = "reason";
 
-/// What becomes of an event that does not fit.
+/// What happens to an event that a transform cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// It goes on as it came, and is counted.
+    /// The event passes through unchanged, and is counted.
     #[default]
     Pass,
-    /// It is dropped and counted.
+    /// The event is dropped and counted.
     Drop,
-    /// It goes to the side output `rejected`, with a field `reason`, and is counted.
+    /// The event goes to the side output `rejected` with a field `reason`, and is counted.
     Reject,
 }
 
 impl OnError {
-    /// Side outputs of a component with this option.
+    /// Returns the side outputs of a component with this option.
     pub fn outputs(self) -> Vec<String> {
         if self == OnError::Reject { vec![REJECTED.to_owned()] } else { Vec::new() }
     }
 }
 
-/// The rows of a batch that do not fit.
+/// The rows of a batch that failed.
 #[derive(Debug, Default)]
 pub struct Failed {
     rows: Vec<(usize, &'static str)>,
-    /// More about the reasons of rows, for who reads their events.
+    /// Detailed reasons of rows, for the readers of rejected events.
     words: HashMap<usize, String>,
-    /// What is wrong with the first, in words.
+    /// Details about the first failure, for the log.
     detail: Option<String>,
 }
 
 impl Failed {
-    /// Notes a row, and why it does not fit, as it is counted.
+    /// Records a failed row and the reason under which it is counted.
     pub fn add(&mut self, row: usize, reason: &'static str) {
         self.rows.push((row, reason));
     }
 
-    /// Notes a row, why it does not fit, as it is counted, and in more words.
+    /// Records a failed row, the reason under which it is counted, and a detailed reason.
     pub fn add_in_words(&mut self, row: usize, reason: &'static str, words: String) {
         self.add(row, reason);
         self.words.entry(row).or_insert(words);
     }
 
-    /// Says in words what is wrong, if nothing was said yet.
+    /// Sets the details for the log, unless they are set already.
     pub fn explain(&mut self, detail: impl FnOnce() -> String) {
         self.detail.get_or_insert_with(detail);
     }
 
-    /// Whether all rows fit.
+    /// Returns whether no row failed.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The rows that do not fit, of `rows`.
+    /// Selects the failed rows among `rows`.
     pub fn selection(&mut self, rows: usize) -> Selection {
         self.tidy();
         let mut failed = self.rows.iter().peekable();
         Selection::collect_bool(rows, |row| failed.next_if(|(failed, _)| *failed == row).is_some())
     }
 
-    /// In rising order, and each row once, with the reason that was noted first.
+    /// Sorts the rows and keeps the first reason of each.
     fn tidy(&mut self) {
         if !self.rows.is_sorted_by(|a, b| a.0 < b.0) {
             self.rows.sort_by_key(|(row, _)| *row);
@@ -81,7 +81,7 @@ impl Failed {
         }
     }
 
-    /// Sends the batch on, and the rows that do not fit as `on_error` says.
+    /// Sends the batch on, and handles failed rows according to `on_error`.
     pub fn settle(mut self, mut batch: Batch, on_error: OnError, out: &mut Outputs) {
         self.tidy();
         if self.rows.is_empty() {
@@ -135,7 +135,7 @@ impl Failed {
         column.finish(REASON.into())
     }
 
-    /// Says what is wrong, and shows the first line.
+    /// Describes the failure for the log, with the first failed line.
     fn message(&self, batch: &Batch) -> String {
         let (row, reason) = self.rows[0];
         let reason = self.words.get(&row).map_or(reason, String::as_str);
@@ -149,7 +149,7 @@ impl Failed {
     }
 }
 
-/// A row as the log shows it: where it stands, and its first bytes.
+/// Formats a row for the log: its position and first bytes.
 pub fn shown(batch: &Batch, row: usize) -> String {
     let segment =
         batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));

@@ -1,5 +1,5 @@
-//! What the sinks for Prometheus share: rows of metrics, made on the workers, options of series,
-//! and the clock.
+//! Shared by the Prometheus sinks: rows of metrics, encoded on the workers, series options, and the
+//! clock.
 
 mod encoder;
 mod options;
@@ -13,7 +13,7 @@ pub use options::{
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The wall clock, in milliseconds since 1970.
+/// Returns the wall clock, in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }

@@ -13,70 +13,71 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Options of a component, as its configuration gives them.
+/// Options of a component, as configured.
 pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Faults of options that fit the schema, as (JSON pointer, "what is wrong; what to write
-    /// instead").
+    /// Returns the errors in options that match the schema, as (JSON pointer, "what is wrong; what
+    /// to write instead").
     fn check(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Names of its side outputs, in the order of their index from 1 on.
+    /// Returns the names of its side outputs, in the order of their index, which starts at 1.
     fn outputs(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What only one component of an agent may have, in words for a person.
+    /// Returns descriptions of the resources that only one component of an agent may use.
     fn claims(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Files it writes, as absolute paths. Only one component may write a file.
+    /// Returns the files it writes, as absolute paths. Only one component may write a file.
     fn writes(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Whether it would read a file at this absolute path.
+    /// Returns whether it would read the file at this absolute path.
     fn reads(&self, _: &Path) -> bool {
         false
     }
 
-    /// Files of secrets and certificates that it reads once it connects, each with the JSON pointer
-    /// of its option.
+    /// Returns the files of secrets and certificates that it reads when it connects, each with the
+    /// JSON pointer of its option.
     fn files(&self) -> Vec<(String, PathBuf)> {
         Vec::new()
     }
 
-    /// Files that it reads when it is built: with other contents it is another component, which a
-    /// reload builds anew.
+    /// Returns the files that it reads when it is built. A reload rebuilds the component if their
+    /// content has changed.
     fn contents(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Whether it can make metrics of what are none: a source of nothing, a transform of lines.
+    /// Returns whether it can produce metrics from input that is not metrics: as a source from
+    /// nothing, as a transform from lines.
     fn makes_metrics(&self) -> bool {
         false
     }
 
-    /// Whether, as a sink, it takes metrics alone and leaves out all other events.
+    /// Returns whether, as a sink, it accepts only metrics and skips all other events.
     fn wants_metrics(&self) -> bool {
         false
     }
 }
 
-/// A component that takes data in.
+/// A component that ingests data.
 pub trait SourceComponent: Component {
     /// Opens the source.
     fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
 }
 
-/// A component that changes data.
+/// A component that transforms data.
 pub trait TransformComponent: Component {
     /// Builds the transform.
     fn build(self) -> Result<Transform, BuildError>;
 }
 
-/// A component that lets data out.
+/// A component that emits data.
 pub trait SinkComponent: Component {
     /// Builds the sink.
     fn build(self) -> Result<Arc<dyn Sink>, BuildError>;
@@ -85,7 +86,7 @@ pub trait SinkComponent: Component {
 /// Opens a source.
 pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
 
-/// How a row makes its component from options that fit the schema.
+/// How a row constructs its component from options that match the schema.
 #[derive(Clone, Copy)]
 pub enum Build {
     /// Opens a source.
@@ -98,38 +99,38 @@ pub enum Build {
 
 /// One component type.
 pub struct Row {
-    /// Its type, as configuration names it.
+    /// Its type in the configuration.
     pub name: &'static str,
-    /// Its kind and how it is made.
+    /// Its kind and constructor.
     pub build: Build,
     /// JSON Schema of its own options.
     pub schema: fn() -> schemars::Schema,
-    /// Faults of options that fit the schema.
+    /// Returns the errors in options that match the schema.
     pub check: fn(Value) -> Vec<(String, String)>,
     /// Names of its side outputs.
     pub outputs: fn(Value) -> Vec<String>,
-    /// What only one component of an agent may have.
+    /// Resources that only one component of an agent may use.
     pub claims: fn(Value) -> Vec<String>,
     /// Files it writes.
     pub writes: fn(Value) -> Vec<PathBuf>,
-    /// Whether it would read a file at this absolute path.
+    /// Whether it would read the file at this absolute path.
     pub reads: fn(Value, &Path) -> bool,
-    /// Files that it reads once it connects, each with the JSON pointer of its option.
+    /// Files that it reads when it connects, each with the JSON pointer of its option.
     pub files: fn(Value) -> Vec<(String, PathBuf)>,
     /// Files that it reads when it is built.
     pub contents: fn(Value) -> Vec<PathBuf>,
-    /// Whether it can make metrics of what are none.
+    /// Whether it can produce metrics from input that is not metrics.
     pub makes_metrics: fn(Value) -> bool,
-    /// Whether it takes metrics alone.
+    /// Whether it accepts only metrics.
     pub wants_metrics: fn(Value) -> bool,
-    /// A configuration that shows every option: documentation and test at once.
+    /// A configuration that shows every option: both documentation and test.
     pub sample: &'static str,
-    /// Its page for users.
+    /// Its user documentation.
     pub readme: &'static str,
 }
 
 impl Row {
-    /// What the component does in the topology.
+    /// Returns the role of the component in the topology.
     pub fn kind(&self) -> Kind {
         match self.build {
             Build::Source(_) => Kind::Source,
@@ -202,7 +203,7 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::tcp::TcpConfig, "tcp", "sinks/tcp"),
 ];
 
-/// The row of a component type.
+/// Looks up the row of a component type.
 pub fn find(kind: Kind, name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.kind() == kind && row.name == name)
 }
@@ -230,7 +231,7 @@ fn check<C: Component>(options: Value) -> Vec<(String, String)> {
     match serde_json::from_value::<C>(options) {
         Ok(config) => config.check(),
         Err(error) => {
-            vec![(String::new(), format!("{error}; compare it with the sample of this component"))]
+            vec![(String::new(), format!("{error}; compare with the sample of this component"))]
         }
     }
 }
@@ -267,16 +268,15 @@ fn outputs<C: Component>(options: Value) -> Vec<String> {
     serde_json::from_value::<C>(options).map(|config| config.outputs()).unwrap_or_default()
 }
 
-/// What claims a TCP address says of it: none at port 0, which is a free one, another one each
-/// time.
+/// Describes the claim on a TCP address. `None` for port 0, where each bind gets an unused port.
 pub fn tcp_claim(address: SocketAddr) -> Option<String> {
     (address.port() != 0).then(|| format!("the TCP address {address}"))
 }
 
-/// Checks a text; the message says what to write instead.
+/// Checks a text; the error says what to write instead.
 pub type CheckText = fn(&str) -> Result<(), String>;
 
-/// Checks of texts whose format a schema names, with a message that says what to write instead.
+/// Checks of the text formats that schemas name.
 pub static FORMATS: &[(&str, CheckText)] = &[
     ("condition", |text| Condition::new(text).map(drop)),
     ("expression", crate::condition::check_expression),
@@ -296,10 +296,11 @@ fn regex(pattern: &str) -> Result<(), String> {
     let checked = regex::bytes::Regex::new(pattern);
     checked
         .map(drop)
-        .map_err(|error| format!("no valid regular expression: {}", last_line(&error.to_string())))
+        .map_err(|error| format!("invalid regular expression: {}", last_line(&error.to_string())))
 }
 
-/// The last line of a regex error says what is wrong; the lines before draw the place.
+/// Returns the last line of a regex error, which has the reason; the lines before it mark the
+/// position.
 fn last_line(message: &str) -> &str {
     message.lines().last().unwrap_or(message).trim_start_matches("error: ")
 }

@@ -1,4 +1,4 @@
-//! Rotation of output files: when a file is full, its new name, and which files are deleted.
+//! File rotation: when a file is full, what it is renamed to, and which rotated files are deleted.
 
 use crate::disk::{folder, rename_to_free};
 use crate::formats::push_rfc3339;
@@ -9,43 +9,43 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Extensions that follow the one of the content.
+/// Extensions of compression, which follow the extension of the file type.
 const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
 
-/// When a file is closed, renamed and started anew.
+/// When a file is closed and renamed, and a new one started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotate {
     /// When it reaches this size.
     pub size: Option<Size>,
-    /// With the first event of each such interval, counted in UTC: `1h` is on the hour.
+    /// With the first event of each interval, aligned to UTC: `1h` is on the hour.
     pub every: Option<Interval>,
-    /// Rotated files to keep of each path; the oldest are deleted.
+    /// Rotated files kept per path; the oldest are deleted.
     #[schemars(range(min = 1))]
     pub keep: Option<u32>,
 }
 
 impl Rotate {
-    /// Returns what is wrong with it, as (key, "what is wrong; what to write instead"), for a sink
-    /// with this path template.
+    /// Returns the error in the options, as (key, "what is wrong; what to write instead"), for a
+    /// sink whose path is this template.
     pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
         if self.size.is_none() && self.every.is_none() {
-            return Some(("", "is empty; add size: 100MiB or every: 1h"));
+            return Some(("", "has no trigger; write size: 100MiB or every: 1h"));
         }
         let name = path.rsplit('/').next().filter(|_| self.keep.is_some())?;
-        // A value could look like the name of a rotated file of another one.
+        // A field value could look like another path's rotated file.
         if name.contains("{{") {
-            let advice = "counts files by name, which a field in it would confuse; put fields into the \
-                          folder: /var/log/millstream/{{ host }}/app.log";
+            let advice = "counts files by name, and a field in the file name makes that ambiguous; move the \
+                          field into the folder: /var/log/millstream/{{ host }}/app.log";
             return Some(("/keep", advice));
         }
-        let advice = "counts the files of one name, and a time in it makes a new name each time; write \
-                      app.log with `every: 1d`, as rotated files have the time in their name, put the time \
-                      into a folder, or leave `keep` out";
+        let advice = "counts the rotated files of one name, and a time in the file name changes it each time; \
+                      write app.log with `every: 1d` (rotated files have the time in their name), move the \
+                      time into the folder, or remove `keep`";
         name.replace("%%", "").contains('%').then_some(("/keep", advice))
     }
 
-    /// Whether to rotate a file of `bytes`, started at `begun_ns`.
+    /// Returns whether a file of `bytes`, started at `begun_ns`, is due for rotation.
     pub fn is_due(&self, bytes: u64, begun_ns: i64, now_ns: i64) -> bool {
         let span = |every: Interval| i64::try_from(every.0.as_nanos()).unwrap_or(i64::MAX).max(1);
         let is_old = |every| begun_ns.div_euclid(span(every)) < now_ns.div_euclid(span(every));
@@ -53,13 +53,13 @@ impl Rotate {
             && (self.size.is_some_and(|size| bytes >= size.0) || self.every.is_some_and(is_old))
     }
 
-    /// Renames the file, and deletes those beyond `keep`.
+    /// Renames the file to its rotated name, and deletes the oldest rotated files beyond `keep`.
     pub fn rotate(&self, path: &Path, now_ns: i64) -> io::Result<()> {
         let (stem, ending) = split(path);
         let stamp = stamp(now_ns);
         let mut rotated = if self.keep.is_some() { rotated(path)? } else { Vec::new() };
-        // Numbers continue after the last one, even if files before it were deleted, so that names
-        // stay ordered.
+        // Number after the last existing one, even if earlier ones were deleted, so that names sort
+        // by age.
         let last = rotated.last().filter(|((last, _), _)| *last == stamp);
         let first = last.map_or(0, |((_, number), _)| number + 1);
         rename_to_free(path, first, |n| match n {
@@ -70,22 +70,22 @@ impl Rotate {
         let extra = (rotated.len() + 1).saturating_sub(keep as usize);
         for (_, name) in rotated.drain(..extra.min(rotated.len())) {
             let old = folder(path).join(name);
-            // The file has its final name: there is nothing to retry.
+            // The rename is done: a failed delete is not retried.
             if let Err(error) = std::fs::remove_file(&old) {
-                log::warn!("{} is more than `keep` and cannot be deleted: {error}", old.display());
+                log::warn!("cannot delete {}, which exceeds `keep`: {error}", old.display());
             }
         }
         Ok(())
     }
 }
 
-/// Returns the rotated files of this path, by time and number, oldest first.
+/// Lists the rotated files of this path as time, number and name, oldest first.
 fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     let (stem, ending) = split(path);
     let mut rotated = Vec::new();
     for entry in std::fs::read_dir(folder(path))? {
         let entry = entry?;
-        // A folder or a link is not ours, whatever its name.
+        // Folders and links are not our files, whatever their name.
         if !entry.file_type()?.is_file() {
             continue;
         }
@@ -98,13 +98,13 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     Ok(rotated)
 }
 
-/// Returns an example of a rotated name of this path.
+/// Returns an example of a rotated file name for this path.
 pub fn example(path: &Path) -> PathBuf {
     let (stem, ending) = split(path);
     path.with_file_name(format!("{stem}-{}{ending}", stamp(0)))
 }
 
-/// Splits the file's name and its extension, `.log` or `.json.gz`, which stays last.
+/// Splits a file's name from its extension, such as `.log` or `.json.gz`, which stays last.
 fn split(path: &Path) -> (String, String) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let cut = |name: &str| name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
@@ -115,7 +115,7 @@ fn split(path: &Path) -> (String, String) {
     (name[..at].to_owned(), name[at..].to_owned())
 }
 
-/// `20261121T101500Z`.
+/// Formats a time as `20261121T101500Z`.
 fn stamp(ns: i64) -> String {
     let mut text = Vec::new();
     push_rfc3339(&mut text, ns);
@@ -124,7 +124,7 @@ fn stamp(ns: i64) -> String {
     String::from_utf8_lossy(&text).into_owned() + "Z"
 }
 
-/// Parses time and number of `-20261121T101500Z_002`.
+/// Parses time and number from `-20261121T101500Z_002`.
 fn parse(inside: &str) -> Option<(String, u32)> {
     let (stamp, number) = inside.strip_prefix('-')?.split_at_checked("20261121T101500Z".len())?;
     let fits = stamp.bytes().enumerate().all(|(at, byte)| match at {
@@ -146,7 +146,7 @@ mod tests {
     const NOW_NS: i64 = 1_795_292_986_123_000_000;
 
     #[test]
-    fn a_name_keeps_its_ending() {
+    fn a_name_keeps_its_extension() {
         let named = |name: &str| example(&Path::new("/a").join(name)).display().to_string();
         assert_eq!(named("app.json.gz"), "/a/app-19700101T000000Z.json.gz");
         assert_eq!(named("app-1.2.log"), "/a/app-1.2-19700101T000000Z.log");
@@ -164,11 +164,11 @@ mod tests {
         let at = |hour: i64, second: i64| (hour * 3600 + second) * 1_000_000_000;
         assert!(hour.is_due(1, at(3, 3599), at(4, 0)) && !hour.is_due(1, at(3, 0), at(3, 3599)));
         assert!(!hour.is_due(0, at(3, 0), at(9, 0)), "nothing to rotate");
-        assert!(!hour.is_due(1, at(3, 0), at(2, 0)), "a clock that was put back");
+        assert!(!hour.is_due(1, at(3, 0), at(2, 0)), "a clock that was set back");
     }
 
     #[test]
-    fn folders_and_links_that_look_rotated_neither_count_nor_stop_anything() {
+    fn folders_and_links_named_like_rotated_files_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("app.log");
         fs::create_dir(dir.path().join("app-20200101T000000Z.log")).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_wants_names_that_stay() {
+    fn keep_requires_a_constant_file_name() {
         let rotate = Rotate { size: Some(Size(1)), keep: Some(1), ..Rotate::default() };
         let refused = |path: &str| {
             rotate.check(path).is_some_and(|(key, text)| key == "/keep" && text.contains("; "))

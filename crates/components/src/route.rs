@@ -1,4 +1,4 @@
-//! Sends each event of a batch where a template says, and encodes what goes the same way together.
+//! Routes each event by a template, and encodes events with the same destination together.
 
 use crate::codec::{Codec, Encoding};
 use crate::template::Template;
@@ -7,16 +7,17 @@ use millstream_model::{Batch, ComponentError, Counters, EncodeCx, Encoder, Paylo
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where the next parts of a payload go.
+/// The destination of the next parts of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What the template made.
+    /// The rendered template.
     pub name: Arc<str>,
-    /// How many parts.
+    /// Number of parts.
     pub parts: usize,
 }
 
-/// Where the parts of a payload go, in their order; a name is there once. Found in its `routing`.
+/// The destinations of a payload's parts, in order and without duplicate names. Stored in the
+/// payload's `routing`.
 pub type Routes = Arc<[Route]>;
 
 /// Encodes events and routes them by a template.
@@ -26,13 +27,13 @@ pub struct RoutingEncoder {
     encoder: Box<dyn Encoder>,
     names: Vec<Arc<str>>,
     by_name: HashMap<Vec<u8>, u32>,
-    /// For each selected row the index of its name.
+    /// Index of the name of each selected row.
     of_row: Vec<u32>,
 }
 
 impl RoutingEncoder {
-    /// An encoder as `encoding` says, which must be one of lines, and whatever the template makes
-    /// of an event is its name.
+    /// Creates an encoder from `encoding`, which must be line-based; an event's name is the
+    /// rendered `template`.
     pub fn new(encoding: &Encoding, template: &Template) -> RoutingEncoder {
         RoutingEncoder {
             template: template.clone(),
@@ -44,7 +45,7 @@ impl RoutingEncoder {
         }
     }
 
-    /// Finds the name of every selected row.
+    /// Determines the name of every selected row.
     fn assign(&mut self, batch: &Batch, counters: &Counters) {
         self.names.clear();
         self.by_name.clear();
@@ -81,7 +82,7 @@ impl RoutingEncoder {
         index
     }
 
-    /// Puts the records of each name together.
+    /// Groups the records by name.
     fn gather(&self, batch: &Batch, parts: &[Bytes], payload: &mut Payload, cx: &mut EncodeCx<'_>) {
         let records = records(self.is_text, batch, parts);
         let mut ends = vec![0; self.names.len()];
@@ -109,10 +110,10 @@ impl RoutingEncoder {
     }
 }
 
-/// The encoded rows, one by one.
+/// Splits the encoded parts into rows.
 fn records<'p>(is_text: bool, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]> {
     match is_text {
-        // Text may hold line ends of its own.
+        // Text may contain line feeds, so split by length.
         true => {
             let (mut parts, mut rest): (_, &[u8]) = (parts.iter(), &[]);
             let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);

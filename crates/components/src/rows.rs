@@ -1,9 +1,9 @@
-//! Judging the rows of a batch one by one.
+//! Filtering of batches row by row.
 
 use millstream_model::{Batch, Segment, Selection};
 
-/// Keeps the selected rows for which `keep` holds, asked in their order; the number of those left
-/// out.
+/// Keeps the selected rows for which `keep` returns true, called in row order; returns the number
+/// of rows removed.
 pub fn keep_rows(batch: &mut Batch, mut keep: impl FnMut(&Batch, &Segment, usize) -> bool) -> u64 {
     let mut kept = vec![false; batch.rows()];
     for segment in batch.segments.iter() {

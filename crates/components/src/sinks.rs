@@ -1,4 +1,4 @@
-//! Components that let data out.
+//! Components that emit data.
 
 pub mod blackhole;
 pub mod console;

@@ -1,5 +1,5 @@
-//! How far a file of a sink is on the disk: to cut back after a crash what lies behind, and nothing
-//! that is not ours.
+//! How much of a sink's file is durable, so that after a crash only our own unsynced bytes are
+//! truncated.
 
 use crate::compress::Compression;
 use crate::disk::{folder, now_ns, rename_to_free};
@@ -13,50 +13,50 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes before the synced length that are hashed, to know our own bytes again.
+/// Bytes before the synced length that are hashed to recognize our own data.
 const TAIL_BYTES: u64 = 4096;
 
-/// How far a file is ours and on the disk: kept with the checkpoints, as JSON.
+/// The durable part of a file: kept with the checkpoints, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Synced {
     device: u64,
     inode: u64,
-    /// Length of the file when it was last synced.
+    /// Length of the file at the last sync.
     length: u64,
     /// XXH3 of the last bytes before that length.
     tail_hash: u64,
 }
 
 impl Synced {
-    /// What is to be known of an open file that is on the disk up to `length`.
+    /// Records an open file that is durable up to `length`.
     pub fn new(file: &File, stat: &Stat, length: u64) -> io::Result<Synced> {
         let tail_hash = tail_hash(file, length)?;
         Ok(Synced { device: stat.st_dev, inode: stat.st_ino, length, tail_hash })
     }
 
-    /// Whether this is the file that was synced.
+    /// Returns whether this is the synced file.
     fn is_of(&self, stat: &Stat) -> bool {
         (self.device, self.inode) == (stat.st_dev, stat.st_ino)
     }
 
-    /// Whether both are of one file.
+    /// Returns whether both describe the same file.
     pub fn is_same_file(&self, other: &Synced) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Whether `file` is the file that was synced and still has our bytes before the synced length.
+    /// Returns whether `file` is the synced file and still has our bytes before the synced length.
     fn is_in(&self, file: &File, stat: &Stat) -> bool {
         self.is_of(stat)
             && stat.st_size as u64 >= self.length
             && tail_hash(file, self.length).is_ok_and(|hash| hash == self.tail_hash)
     }
 
-    /// Cuts back what a crash left behind this length. False if that has to wait for a disk that is
-    /// not there.
-    pub fn mend(&self, path: &Path) -> io::Result<bool> {
+    /// Truncates what a crash left behind the synced length. `false` if that has to wait because
+    /// the file's disk is not mounted.
+    pub fn truncate_unsynced(&self, path: &Path) -> io::Result<bool> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => file,
-            // Moved or deleted, unless the whole disk is away.
+            // Moved or deleted, unless the whole disk is missing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let there =
                     path.ancestors().skip(1).find_map(|folder| rustix::fs::stat(folder).ok());
@@ -73,52 +73,52 @@ impl Synced {
     }
 }
 
-/// What is known of the files of a sink, by path.
+/// The recorded files of a sink, by path.
 #[derive(Default)]
 pub struct Known {
     paths: BTreeMap<Arc<str>, Synced>,
-    /// Device and inode of each with its path: a payload may bring a path per event, and each is
-    /// compared with those of the same file alone.
+    /// Device, inode and path of each file: a payload may bring one path per event, so a path is
+    /// compared only with those of the same file.
     names: BTreeSet<(u64, u64, Arc<str>)>,
 }
 
 impl Known {
-    /// The files by path.
+    /// Returns the files by path.
     pub fn paths(&self) -> &BTreeMap<Arc<str>, Synced> {
         &self.paths
     }
 
-    /// Number of files.
+    /// Returns the number of files.
     pub fn count(&self) -> usize {
         self.paths.len()
     }
 
-    /// Adds a file, in place of what is known under its path.
+    /// Adds a file, replacing the record of its path.
     pub fn insert(&mut self, path: &Arc<str>, synced: Synced) {
         self.remove(path);
         self.names.insert((synced.device, synced.inode, path.clone()));
         self.paths.insert(path.clone(), synced);
     }
 
-    /// Forgets a path.
+    /// Removes a path.
     pub fn remove(&mut self, path: &Arc<str>) {
         if let Some(old) = self.paths.remove(path) {
             self.names.remove(&(old.device, old.inode, path.clone()));
         }
     }
 
-    /// Refuses a file that is written under another name already: each would be cut back to its own
-    /// length after a crash, and take the other's events with it.
+    /// Rejects a file that is already written under another name: after a crash, each name would be
+    /// truncated to its own length and lose the other's events.
     pub fn refuse_second_name(&self, path: &str, file: &Synced) -> io::Result<()> {
         let (device, inode) = (file.device, file.inode);
         let of_file =
             self.names.range((device, inode, "".into())..).map(|(d, i, name)| ((*d, *i), name));
         let others = of_file.take_while(|(id, _)| *id == (device, inode)).map(|(_, name)| name);
-        // A file that was moved has its old name no more.
+        // A moved file no longer has its old name.
         let has_name = |name: &str| rustix::fs::stat(name).is_ok_and(|stat| file.is_of(&stat));
         match others.into_iter().find(|name| &***name != path && has_name(name)) {
             Some(name) => Err(io::Error::other(format!(
-                "is the same file as {name}, which this sink writes too; remove one of the two names"
+                "is the same file as {name}, which this sink also writes; remove one of the two names"
             ))),
             None => Ok(()),
         }
@@ -133,7 +133,7 @@ impl<'a> FromIterator<(&'a Arc<str>, Synced)> for Known {
     }
 }
 
-/// A file that is not ours and ends in the middle of something: left whole, under another name.
+/// Renames a file that another program left incomplete, without changing it.
 fn set_aside(path: &Path) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let seconds = now_ns() / 1_000_000_000;
@@ -142,15 +142,15 @@ fn set_aside(path: &Path) -> io::Result<()> {
         n => format!("{name}.{seconds}-{n}"),
     })?;
     log::warn!(
-        "{} does not end as a file of ours does; it is kept as {} and a new file is begun",
+        "{} does not end like a file written by the agent; renamed to {}, starting a new file",
         path.display(),
         aside.display()
     );
     Ok(())
 }
 
-/// Opens a file to append to. Where it is the one in `torn`, it is cut back; where it is not the
-/// one in `ours` either and not whole, it is set aside.
+/// Opens a file for appending. Truncates it if it is the one in `torn`. Sets it aside if it is
+/// neither that one nor the one in `ours` and is incomplete.
 pub fn open_whole(
     path: &Path,
     compression: Compression,
@@ -177,7 +177,10 @@ fn open_append(path: &Path, follow_links: bool) -> io::Result<File> {
     let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     options.open(path).map_err(|error| match error.raw_os_error() {
         Some(code) if code == Errno::LOOP.raw_os_error() && !follow_links && is_link() => {
-            io::Error::new(error.kind(), "is a symbolic link; remove it, or give `path` no fields")
+            io::Error::new(
+                error.kind(),
+                "is a symbolic link; remove it, or use a `path` without fields",
+            )
         }
         _ => error,
     })
@@ -190,12 +193,12 @@ fn tail_hash(file: &File, length: u64) -> io::Result<u64> {
     Ok(xxhash_rust::xxh3::xxh3_64(&tail))
 }
 
-/// What is in a file without events.
+/// Returns the content of a file without events.
 pub fn empty(compression: Compression) -> &'static [u8] {
     if compression == Compression::None { b"" } else { compression.end() }
 }
 
-/// Whether the file is empty or ends as a whole one does.
+/// Returns whether the file is empty or ends in the end mark.
 fn is_whole(file: &File, stat: &Stat, compression: Compression) -> io::Result<bool> {
     let (size, end) = (stat.st_size as u64, compression.end());
     let mut last = vec![0; end.len()];
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_refused_under_a_second_name_while_it_has_the_first() {
+    fn a_file_is_rejected_under_a_second_name_while_it_has_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| -> Arc<str> { folder.path().join(name).to_str().unwrap().into() };
         let [first, second, third] = ["first", "second", "third"].map(path);
@@ -231,13 +234,13 @@ mod tests {
         assert!(
             known.refuse_second_name(&second, &file).unwrap_err().to_string().contains("first")
         );
-        // It moved on, twice.
+        // The file was renamed twice.
         fs::rename(&*first, &*second).unwrap();
         assert!(known.refuse_second_name(&second, &file).is_ok());
         known.insert(&second, file.clone());
         fs::rename(&*second, &*third).unwrap();
         assert!(known.refuse_second_name(&third, &file).is_ok());
-        // The first name is there again.
+        // The first name exists again.
         fs::hard_link(&*third, &*first).unwrap();
         assert!(known.refuse_second_name(&third, &file).is_err());
         known.remove(&first);
@@ -245,9 +248,9 @@ mod tests {
         assert_eq!((known.count(), known.names.len()), (3, 3));
     }
 
-    /// A payload may bring a path per event.
+    /// A payload may bring one path per event.
     #[test]
-    fn many_new_files_take_as_long_each_as_few() {
+    fn adding_a_file_takes_constant_time() {
         let seconds = |count: u64| {
             let (mut known, begun) = (Known::default(), std::time::Instant::now());
             for inode in 0..count {
@@ -256,7 +259,7 @@ mod tests {
             }
             begun.elapsed().as_secs_f64() / count as f64
         };
-        // Others may hold it up: the best of some.
+        // Takes the best of several runs, since other processes may interfere.
         let best = |count| (0..5).map(|_| seconds(count)).fold(f64::MAX, f64::min);
         let (few, many) = (best(400), best(20_000));
         assert!(many < few * 10.0, "{few} and {many} s each");

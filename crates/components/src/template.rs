@@ -1,17 +1,18 @@
-//! Templates: paths, topics, keys and header values that are made from an event.
+//! Templates: paths, topics, keys and header values rendered from an event.
 //!
-//! `/var/log/all/{{ host }}/app-%F.log` is literal text, fields in double braces, and pieces of the
-//! event's time in UTC. What a template is used for decides how values are written into it:
+//! `/var/log/all/{{ host }}/app-%F.log` consists of literal text, fields in double braces, and
+//! `strftime` specifiers of the event's time in UTC. The use of a template determines how values
+//! are escaped:
 //!
-//! - as a path, a value never leads out of its folder: `/`, NUL, control bytes, `%` and what is no
-//!   UTF-8 are written as `%2F`…, an empty value as `%`, and one that is `.` or `..` as `%2E`…;
-//! - as a topic, every byte but `[a-zA-Z0-9._-]` is written as `_` and two hexadecimal digits;
-//! - as text, values go in unchanged.
+//! - in a path, a value cannot escape its folder: `/`, NUL, control characters, `%` and invalid
+//! UTF-8 become `%2F`…, an empty value becomes `%`, and `.` and `..` become `%2E`…;
+//! - in a topic, every byte outside `[a-zA-Z0-9._-]` becomes `_` and two hexadecimal digits;
+//! - in text, values are not escaped.
 //!
-//! In paths and topics, different values stay different: a value that is too long for its place is
-//! cut, and the hash of all of it takes the place of what was cut off.
+//! Distinct values stay distinct in paths and topics: a value that exceeds its length limit is
+//! truncated, and a hash of the whole value replaces the end.
 //!
-//! Nothing is lost for want of a field: one that an event does not have is written as [`MISSING`].
+//! A missing field drops no event: it is rendered as [`MISSING`].
 
 mod parse;
 mod value;
@@ -21,19 +22,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use value::{Field, Piece};
 
-/// What stands for a field that an event does not have.
+/// Rendered for a field that an event does not have.
 pub const MISSING: &str = "none";
 
-/// Bytes of a file name at most (Linux takes 255): the rest is for what a rotation adds to it.
+/// Maximum bytes of a file name. Linux allows 255; rotation appends to the name.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Bytes of a topic at most, as Kafka has it.
+/// Maximum bytes of a Kafka topic.
 const TOPIC_BYTES_MAX: usize = 249;
 
-/// What a template makes: decides how values are written, and what is allowed around them.
+/// What a template renders: determines how values are escaped, and which text must surround them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// A file's path. Fields need a folder before them, which no value can leave.
+    /// A file path. Fields need a folder before them, which no value can escape.
     Path,
     /// A topic. Fields need a letter or digit before them.
     Topic,
@@ -41,7 +42,7 @@ pub enum Use {
     Text,
 }
 
-/// A text with fields and pieces of time, parsed once.
+/// A parsed text with fields and time specifiers.
 #[derive(Clone, Debug)]
 pub struct Template {
     usage: Use,
@@ -53,23 +54,23 @@ pub struct Template {
 enum Part {
     Literal(String),
     Time(Piece),
-    /// A field, and how many bytes its value may take.
+    /// A field, and the maximum bytes of its value.
     Field(Field, usize),
 }
 
 impl Template {
-    /// Parses a template; the message says what is wrong and what to write instead.
+    /// Parses a template; the error says what is wrong and what to write instead.
     pub fn parse(text: &str, usage: Use) -> Result<Template, String> {
         let template = Template { usage, text: text.to_owned(), parts: parse::parts(text)? };
         parse::confine(template)
     }
 
-    /// The template as it was written.
+    /// Returns the template as configured.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text before the first field or piece of time: what everything it makes begins with.
+    /// Returns the text before the first field or time specifier, which starts every rendered text.
     pub fn literal_prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Literal(text)) => text,
@@ -77,18 +78,18 @@ impl Template {
         }
     }
 
-    /// Whether it always makes the same text.
+    /// Returns whether it always renders the same text.
     pub fn is_constant(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Whether values go into it, which may be chosen by others.
+    /// Returns whether it contains field values, which others may control.
     pub fn has_field(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))
     }
 
-    /// Whether rows of one segment of this batch may give different texts. If not, any row speaks
-    /// for all.
+    /// Returns whether rows of one segment of this batch may render different texts. If not, any
+    /// row represents all.
     pub fn per_row(&self, batch: &Batch) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Literal(_) => false,
@@ -97,7 +98,8 @@ impl Template {
         })
     }
 
-    /// Whether two rows of one segment give the same text for sure, without making it.
+    /// Returns whether two rows of one segment certainly render the same text, without rendering
+    /// it.
     pub fn is_same(&self, batch: &Batch, one: usize, other: usize) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Literal(_) => true,
@@ -108,7 +110,7 @@ impl Template {
         })
     }
 
-    /// Appends the text for one row of `segment`. False if the event has not all of the fields.
+    /// Appends the text for one row of `segment`. Returns false if the event lacks a field.
     pub fn render(&self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) -> bool {
         let mut complete = true;
         for part in &self.parts {
@@ -127,7 +129,8 @@ impl Template {
         complete
     }
 
-    /// The text at a given time with `*` for every field: what all texts of that time look like.
+    /// Returns the text at a given time with `*` for every field: a pattern for all texts of that
+    /// time.
     pub fn outline(&self, ns: i64) -> String {
         let mut out = Vec::new();
         for part in &self.parts {

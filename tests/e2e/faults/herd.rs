@@ -3,7 +3,7 @@
 use super::far::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
 use crate::support::{folder, wait_until};
-use millstream_components::requests::Spread;
+use millstream_components::requests::Jitter;
 use millstream_testkit_servers::http::{HttpServer, Seen};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ const JITTER: Duration = Duration::from_millis(90);
 
 /// How long after a period this host should send.
 fn own_delay(host: &str) -> Duration {
-    let spread: Spread = serde_json::from_str("\"900ms\"").unwrap();
+    let spread: Jitter = serde_json::from_str("\"900ms\"").unwrap();
     spread.delay(host, Duration::from_secs(1))
 }
 

@@ -1,9 +1,9 @@
-//! The `json` codec: `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}` and `\n` per
-//! event.
+//! The `json` codec: `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}` and `
+//! ` per event.
 //!
-//! Everything that is the same for all rows of a segment is rendered once; per row there is the
-//! escaped text and one copy of what lies between two texts, with the offset put in, and the time
-//! where rows have times of their own. Events with fields go another way, in `fields`.
+//! Everything that is constant within a segment is rendered once. Each row then takes the escaped
+//! text and one copy of what lies between two texts, with the offset patched in, and the time if
+//! rows have their own. Events with fields take the path in `fields`.
 
 mod fields;
 
@@ -16,20 +16,20 @@ use millstream_scan::escape_json;
 pub struct JsonEncoder {
     metadata: Vec<Metadata>,
     metadata_key: String,
-    /// What stands before each message.
+    /// Bytes before each message.
     head: Vec<u8>,
-    /// What stands behind each message.
+    /// Bytes after each message.
     pieces: Vec<Piece>,
     between: Between,
     times: Rfc3339,
-    /// Of an event with fields: which of them have the name of something the event has itself.
+    /// For events with fields: which of them collide with a built-in name of the event.
     clashes: Vec<bool>,
 }
 
-/// Where the time stands in the head.
+/// Position of the time in the head.
 const TIME_AT: usize = b"{\"timestamp\":\"".len();
 
-/// A part of the text behind the message.
+/// A part of the text after the message.
 enum Piece {
     /// The same for every row of the segment.
     Constant(Vec<u8>),
@@ -38,18 +38,18 @@ enum Piece {
     Truncated,
 }
 
-/// Everything from the end of one message to the beginning of the next, rendered for offsets of
-/// one number of digits: one copy per row, into which the digits are put.
+/// Everything from the end of one message to the beginning of the next, rendered for offsets with a
+/// given number of digits: one copy per row, into which the digits are patched.
 #[derive(Default)]
 struct Between {
     text: Vec<u8>,
-    /// Where the offset's digits go.
+    /// Positions of the offset's digits.
     slots: Vec<usize>,
     digits: usize,
 }
 
 impl JsonEncoder {
-    /// An encoder with these settings.
+    /// Creates an encoder with these settings.
     pub fn new(encoding: &Encoding) -> JsonEncoder {
         JsonEncoder {
             metadata: encoding.metadata.clone(),
@@ -73,7 +73,8 @@ impl JsonEncoder {
         self.tail(tail, batch, segment, |_| false);
     }
 
-    /// Renders metadata and attributes behind what is in `tail`, but those whose names are taken.
+    /// Renders metadata and attributes after the content of `tail`, except those whose names are
+    /// taken.
     fn tail(
         &mut self,
         mut tail: Tail,
@@ -113,8 +114,8 @@ impl JsonEncoder {
         self.between.digits = 0;
     }
 
-    /// Whether a name at the top level is taken by the event itself: an attribute cannot replace
-    /// it.
+    /// Returns whether a top-level name belongs to the event itself, so that no attribute can
+    /// replace it.
     fn is_own(&self, name: &str) -> bool {
         let flat =
             self.metadata_key.is_empty() && self.metadata.iter().any(|item| item.name() == name);
@@ -134,19 +135,19 @@ impl JsonEncoder {
                 self.between(batch, segment, row, out);
             }
         }
-        // The beginning of a row that does not come.
+        // The head of a row that does not exist.
         out.truncate(out.len() - self.head.len());
         replaced
     }
 
-    /// Puts the row's time into the head, which is the end of `out`.
+    /// Writes the row's time into the head at the end of `out`.
     #[inline]
     fn stamp(&mut self, ns: i64, out: &mut [u8]) {
         let at = out.len() - self.head.len() + TIME_AT;
         out[at..at + RFC3339_BYTES].copy_from_slice(self.times.text(ns));
     }
 
-    /// Ends the row and begins the next.
+    /// Ends the row and starts the next.
     #[inline]
     fn between(&mut self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
         let mut digits = [0; DIGITS_MAX];
@@ -179,7 +180,7 @@ impl JsonEncoder {
     }
 }
 
-/// Appends text as the inside of a string; whether some of it was no UTF-8 and had to be replaced.
+/// Appends text as the inside of a JSON string; returns whether invalid UTF-8 was replaced.
 #[inline]
 fn push_text(text: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
     if utf8 || simdutf8::basic::from_utf8(text).is_ok() {
@@ -191,7 +192,8 @@ fn push_text(text: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
 }
 
 impl Between {
-    /// Renders for offsets of `digits` digits; leaves `digits` 0 if something else differs by row.
+    /// Renders for offsets of `digits` digits; leaves `digits` at 0 if anything else differs by
+    /// row.
     fn render(&mut self, pieces: &[Piece], head: &[u8], digits: usize) {
         self.text.clear();
         self.slots.clear();
@@ -237,7 +239,7 @@ impl Encoder for JsonEncoder {
     }
 }
 
-/// Collects pieces, joining what is constant.
+/// Collects pieces, and merges constant ones.
 #[derive(Default)]
 struct Tail {
     pieces: Vec<Piece>,

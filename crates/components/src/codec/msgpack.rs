@@ -1,5 +1,5 @@
-//! The `msgpack` codec: metric events as blocks, each of which is a part of the payload and needs
-//! nothing of the others. What is no metric is left out and counted.
+//! The `msgpack` codec: encodes metric events as self-contained blocks, each a part of the payload.
+//! Events that are not metrics are skipped and counted.
 
 use super::{Encoding, Metadata};
 use crate::metrics::view::{MetricView, NOT_A_METRIC, Reason, count_refused};
@@ -9,11 +9,11 @@ use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use std::collections::BTreeMap;
 
-/// A block that has as many bytes takes no more metrics: it should fit into what a broker takes as
-/// one record, which is 1 MB by default.
+/// Block size from which no more metrics are added. A block should fit into one record of a Kafka
+/// broker, 1 MB by default.
 pub const BLOCK_BYTES: usize = 512 * 1024;
 
-/// Bytes that a metric's name, tags and value may become longer by.
+/// Bytes by which encoding may enlarge a metric's name, tags and value.
 pub const ROW_BYTES: u64 = 32;
 
 /// A block of metrics.
@@ -24,17 +24,17 @@ pub struct MetricBlock {
     pub events: u64,
 }
 
-/// Makes blocks of the rows of batches.
+/// Encodes batches into blocks.
 pub struct MetricBlocks {
     metadata: Vec<Metadata>,
     encoder: BlockEncoder,
     refused: BTreeMap<Reason, u64>,
-    /// Whether the encoder is within a block: after a panic it has what it must not send.
+    /// Whether the encoder is inside a block: after a panic it holds data that must not be sent.
     is_open: bool,
 }
 
 impl MetricBlocks {
-    /// For a sink with these settings.
+    /// Creates the encoder of a sink with these settings.
     pub fn new(encoding: &Encoding) -> MetricBlocks {
         MetricBlocks {
             metadata: encoding.metadata.clone(),
@@ -44,7 +44,7 @@ impl MetricBlocks {
         }
     }
 
-    /// Encodes some rows of a batch, whose attributes are those of `segment`.
+    /// Encodes some rows of a batch that have the attributes of `segment`.
     pub fn encode(
         &mut self,
         (batch, view): (&Batch, &MetricView<'_>),
@@ -80,7 +80,7 @@ impl MetricBlocks {
     ) {
         let events = self.encoder.rows() as u64;
         if events == 0 {
-            // Tags of metrics that were refused may be in its tables.
+            // Its tables may hold tags of rejected metrics.
             self.encoder.clear();
             return;
         }
@@ -99,14 +99,14 @@ impl MetricBlocks {
         blocks.push(MetricBlock { bytes: cx.freeze(out), events });
     }
 
-    /// Counts what was left out since the last time, and takes it off the events of the payload.
+    /// Counts the events skipped since the last call, and subtracts them from the payload's events.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
         count_refused(&mut self.refused, payload, cx.counters);
     }
 }
 
 impl MetricBlocks {
-    /// Appends a whole batch to a payload; the number of metrics in each part that is added.
+    /// Appends a whole batch to a payload; returns the number of metrics in each added part.
     pub fn append(
         &mut self,
         batch: &Batch,

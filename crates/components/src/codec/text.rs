@@ -1,16 +1,17 @@
-//! The `text` codec: each line as it was read, followed by `\n`.
+//! The `text` codec: each line as it was read, followed by `
+//! `.
 //!
-//! Lines that lie one after the other in the block go out as one slice of it, not copied. Where
-//! that would give many small slices, or pin a block that is mostly empty, they are copied.
+//! Adjacent lines of a block are emitted as one slice of it, without a copy. They are copied if
+//! that would produce many small slices or pin a mostly empty block.
 
 use millstream_model::limits::COMPACT_BELOW;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
 use std::ops::Range;
 
-/// Slices shorter than this on average cost more to write one by one than to copy.
+/// Minimum average slice length: shorter slices are cheaper to copy than to write one by one.
 const SLICE_BYTES_MIN: usize = 16 * 1024;
 
-/// Encodes text.
+/// Encodes lines as text.
 pub struct TextEncoder;
 
 impl Encoder for TextEncoder {
@@ -30,8 +31,8 @@ impl Encoder for TextEncoder {
     }
 }
 
-/// The byte ranges of the block that hold the selected lines with their ends, if they are few and
-/// large.
+/// Returns the byte ranges of the block that contain the selected lines with their line feeds, if
+/// they are few and large.
 fn slices(batch: &Batch) -> Option<Vec<Range<usize>>> {
     let used = batch.text_bytes() as usize + batch.events();
     if used * COMPACT_BELOW < millstream_model::limits::BLOCK_BYTES {

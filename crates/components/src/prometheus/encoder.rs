@@ -1,7 +1,7 @@
-//! From a batch to rows of metrics.
+//! Encodes batches as rows of metrics.
 
 use crate::metrics::view::{MetricView, Reason, count_refused};
-use crate::requests::{PayloadMetadata, Spread};
+use crate::requests::{Jitter, PayloadMetadata};
 use crate::seed::secret_seed;
 #[cfg(test)]
 use bytes::Bytes;
@@ -15,21 +15,21 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the encoders of a sink share.
+/// State shared by the encoders of a sink.
 pub struct Encoding {
     distributions: Distributions,
-    /// Over what time hosts spread what they send, if it is sent.
-    spread: Option<Spread>,
+    /// Send jitter; `None` for a sink that is scraped.
+    jitter: Option<Jitter>,
 }
 
 impl Encoding {
-    /// For a sink that sends, if there is a spread, or that keeps values to be asked for.
-    pub fn new(distributions: Distributions, spread: Option<Spread>) -> Arc<Encoding> {
-        Arc::new(Encoding { distributions, spread })
+    /// Creates the encoding of a sink that pushes (with `jitter`) or is scraped (without).
+    pub fn new(distributions: Distributions, jitter: Option<Jitter>) -> Arc<Encoding> {
+        Arc::new(Encoding { distributions, jitter })
     }
 
-    /// Bytes that an encoder may make of a batch: its texts, its rows, and the buckets of its
-    /// distributions, which have two numbers for at least four bytes of text.
+    /// Returns the maximum bytes of an encoded batch: its texts, its rows, and the buckets of its
+    /// distributions, which take two numbers per at least four bytes of text.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let numbers = match &self.distributions {
             Distributions::Summary(quantiles) => rows * 8 * (quantiles.len() as u64 + 2),
@@ -39,13 +39,13 @@ impl Encoding {
     }
 }
 
-/// Rows of a payload, with what they take of the grant.
+/// Rows of a payload, with their share of the memory grant.
 struct EncodedRows {
     rows: Rows,
     _paid: Permit,
 }
 
-/// The rows that an encoder put into a cargo's routing.
+/// Returns the rows that an encoder stored in a payload's routing.
 pub fn rows_of(routing: &Option<Arc<dyn Any + Send + Sync>>) -> Option<&Rows> {
     Some(&routing.as_ref()?.downcast_ref::<EncodedRows>()?.rows)
 }
@@ -57,7 +57,7 @@ pub struct RowsEncoder {
 }
 
 impl RowsEncoder {
-    /// An encoder of a sink.
+    /// Creates an encoder of a sink.
     pub fn new(encoding: Arc<Encoding>) -> RowsEncoder {
         RowsEncoder { encoding, refused: BTreeMap::new() }
     }
@@ -70,7 +70,7 @@ impl Encoder for RowsEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        let Encoding { distributions, spread } = &*self.encoding;
+        let Encoding { distributions, jitter } = &*self.encoding;
         let (view, text) = (MetricView::new(batch), cx.pool.buffer());
         let mut rows = RowsBuilder::new(distributions, secret_seed(), &batch.source.host, text);
         rows.reserve(batch.events());
@@ -88,14 +88,14 @@ impl Encoder for RowsEncoder {
         }
         payload.push(cx.freeze(text));
         let metadata = EncodedRows { _paid: cx.permit.split(rows.memory() as u64), rows };
-        let hold = spread.and_then(|spread| spread.hold(batch));
+        let hold = jitter.and_then(|jitter| jitter.hold(batch));
         payload.routing =
             Some(Box::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
         Ok(())
     }
 }
 
-/// Routing and text as an encoder makes them, for tests of what takes them.
+/// Encodes metrics as an encoder does, for the tests of its consumers.
 #[cfg(test)]
 pub fn encoded(
     metrics: &[Metric<'_>],

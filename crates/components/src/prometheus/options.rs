@@ -1,4 +1,4 @@
-//! Options of series, as both sinks have them.
+//! Series options shared by the Prometheus sinks.
 
 use crate::seed::secret_seed;
 use millstream_encodings::prometheus::{Distributions, LabelRules, Options, push_label_name};
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How distributions are given out.
+/// How distributions are exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DistributionKind {
-    /// As summaries: quantiles of the period, and the sum and the count of all periods.
+    /// As summaries: quantiles of the period, and sum and count of all periods.
     #[default]
     Summary,
-    /// As native histograms of all periods. Prometheus takes them with
+    /// As native histograms of all periods. Prometheus accepts them with
     /// `--enable-feature=native-histograms`.
     Native,
 }
@@ -33,56 +33,56 @@ pub struct SeriesOptions<'a> {
     pub start_at_zero: bool,
 }
 
-/// The quantiles of a summary, if nothing else is said.
+/// Default quantiles of a summary.
 pub fn default_quantiles() -> Vec<f64> {
     vec![0.5, 0.9, 0.95, 0.99, 1.0]
 }
 
-/// After how long a series is forgotten, if nothing else is said.
+/// Default time after which an idle series is evicted.
 pub fn default_expire() -> Interval {
     Interval(Duration::from_secs(600))
 }
 
-/// How many series there may be, if nothing else is said.
+/// Default limit on series.
 pub fn default_max_series() -> usize {
     1_000_000
 }
 
-/// What is on, if nothing else is said.
+/// Default of options that are on.
 pub fn yes() -> bool {
     true
 }
 
 impl SeriesOptions<'_> {
-    /// Faults, as (JSON pointer, "what is wrong; what to write instead").
+    /// Returns the errors, as (JSON pointer, "what is wrong; what to write instead").
     pub fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         for name in self.labels.keys().filter(|name| !is_label(name)) {
             let pointer = format!("/labels/{}", name.replace('~', "~0").replace('/', "~1"));
-            faults.push((pointer, not_a_label(name)));
+            errors.push((pointer, not_a_label(name)));
         }
         if !self.host_label.is_empty() && !is_label(self.host_label) {
             let text = format!("{}, or '' for none", not_a_label(self.host_label));
-            faults.push(("/host_label".to_owned(), text));
+            errors.push(("/host_label".to_owned(), text));
         }
         for (index, quantile) in self.quantiles.iter().enumerate() {
             let text = match () {
-                () if !(0.0..=1.0).contains(quantile) => "is no quantile; write 0 to 1",
+                () if !(0.0..=1.0).contains(quantile) => "is not a quantile; write 0 to 1",
                 () if self.quantiles[..index].contains(quantile) => "is a duplicate; remove it",
                 () => continue,
             };
-            faults.push((format!("/quantiles/{index}"), text.to_owned()));
+            errors.push((format!("/quantiles/{index}"), text.to_owned()));
         }
         if self.expire.0.as_secs() == 0 || self.expire.0.as_secs() > u64::from(u32::MAX) {
-            faults.push((
+            errors.push((
                 "/expire".to_owned(),
                 "is out of range; write at least 1s, such as 10m".to_owned(),
             ));
         }
-        faults
+        errors
     }
 
-    /// As encoders need them.
+    /// Returns the settings of encoders.
     pub fn distributions(&self) -> Distributions {
         match self.distributions {
             DistributionKind::Summary => Distributions::Summary(self.quantiles.to_vec()),
@@ -90,7 +90,7 @@ impl SeriesOptions<'_> {
         }
     }
 
-    /// As an accumulator needs them.
+    /// Returns the settings of an accumulator.
     pub fn build(&self) -> Options {
         let rules = LabelRules {
             constant: self
@@ -113,16 +113,16 @@ impl SeriesOptions<'_> {
     }
 }
 
-/// What is wrong with a name that is none of a label.
+/// Explains why a name is not a label name.
 fn not_a_label(name: &str) -> String {
     let text = match name {
         "quantile" => "is reserved for the quantiles of summaries; write another name",
-        _ => "is no name of a label; write letters, digits and `_`, not `__` first",
+        _ => "is not a label name; write letters, digits and `_`, not starting with `__`",
     };
     text.to_owned()
 }
 
-/// Whether a text is a label's name as it stands, and none that has a meaning of its own.
+/// Returns whether a text is a valid label name without a reserved meaning.
 fn is_label(name: &str) -> bool {
     let mut allowed = Vec::new();
     push_label_name(name.as_bytes(), &mut allowed);
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_have_their_place_and_advice() {
+    fn errors_have_a_pointer_and_advice() {
         let labels = ["a:b", "__x", "quantile", "ok"].map(|name| (name.to_owned(), "v".to_owned()));
         let options = SeriesOptions {
             labels: &BTreeMap::from(labels),
@@ -147,10 +147,10 @@ mod tests {
             max_series: 1,
             start_at_zero: true,
         };
-        let faults = options.check();
-        let of_quantile = faults.iter().find(|(pointer, _)| pointer == "/labels/quantile").unwrap();
+        let errors = options.check();
+        let of_quantile = errors.iter().find(|(pointer, _)| pointer == "/labels/quantile").unwrap();
         assert!(of_quantile.1.contains("reserved"), "{of_quantile:?}");
-        let places: Vec<_> = faults.into_iter().map(|(pointer, _)| pointer).collect();
+        let places: Vec<_> = errors.into_iter().map(|(pointer, _)| pointer).collect();
         let wanted = [
             "/labels/__x",
             "/labels/a:b",

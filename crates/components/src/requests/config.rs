@@ -1,4 +1,4 @@
-//! Options that sinks which send requests share.
+//! Options shared by the sinks that send requests.
 
 use millstream_model::{Interval, Size};
 use millstream_transport::auth::{Auth, AuthOptions, is_own_header};
@@ -12,19 +12,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of a batch: four times what the engine lets wait for a sink, see `STILL` in the lane.
+/// Largest configurable batch. Bytes: four times what the engine queues for a sink, see
+/// `IDLE_FLUSH` in the batcher.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How often an endpoint is asked at most that takes nothing until a person changes something.
-const SLOW: Duration = Duration::from_secs(10);
+/// Longest pause between attempts against an endpoint that rejects everything until an operator
+/// changes something.
+const SLOW_RETRY: Duration = Duration::from_secs(10);
 
-/// How events are collected to requests: the first limit that is reached ends a batch.
+/// How events are collected into requests: the first limit reached ends a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchOptions {
-    /// Bytes of a request before compression, at most.
+    /// Maximum bytes of a request before compression.
     pub bytes: Size,
-    /// Events of a request, at most.
+    /// Maximum events of a request.
     #[schemars(range(min = 1))]
     pub events: u64,
     /// How long the first event of a batch waits for others.
@@ -39,22 +41,22 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// Faults of the options, for a component that calls them `batch`.
+    /// Returns the errors in these options, for a component whose key for them is `batch`.
     pub fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         if self.bytes.0 > BATCH_BYTES_MAX {
-            faults.push((
+            errors.push((
                 "/batch/bytes".into(),
-                "is more than a batch may have; write at most 16MiB".into(),
+                "exceeds the largest possible batch; write at most 16MiB".into(),
             ));
         }
         if self.events == 0 {
-            faults.push((
+            errors.push((
                 "/batch/events".into(),
-                "leaves no event in a request; write at least 1".into(),
+                "allows no events in a request; write at least 1".into(),
             ));
         }
-        faults
+        errors
     }
 }
 
@@ -62,16 +64,15 @@ impl BatchOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestOptions {
-    /// How long a request may take, from the connection to the end of the answer.
+    /// How long a request may take, from connecting to the end of the response.
     pub timeout: Interval,
-    /// How long it may take to connect, TLS included.
+    /// How long connecting may take, including TLS.
     pub connect_timeout: Interval,
-    /// Requests at once, each over a connection of its own. An origin always uses the same one, so
-    /// its events stay in order.
+    /// Concurrent requests, each over its own connection. An origin always uses the same
+    /// connection, so its events stay in order.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
-    /// Requests per second at most, over each of the connections, repeated ones included; no limit
-    /// by default.
+    /// Maximum requests per second over each connection, including retries; unlimited by default.
     #[schemars(range(min = 0.001))]
     pub rate_max: Option<f64>,
 }
@@ -88,37 +89,40 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// Faults of the options, for a component that calls them `request`.
+    /// Returns the errors in these options, for a component whose key for them is `request`.
     pub fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         if !(1..=64).contains(&self.concurrency) {
-            faults.push(("/request/concurrency".into(), "is out of range; write 1 to 64".into()));
+            errors.push(("/request/concurrency".into(), "is out of range; write 1 to 64".into()));
         }
         if self.rate_max.is_some_and(|rate| !rate.is_finite() || rate < 0.001) {
-            faults.push((
+            errors.push((
                 "/request/rate_max".into(),
-                "is no rate; write requests per second, such as 5".into(),
+                "is not a rate; write requests per second, such as 5".into(),
             ));
         }
-        faults
+        errors
     }
 }
 
-/// Where a sink with these options sends: `uri`, or several `endpoints`; and the faults of both.
+/// Parses the targets of a sink with these options (`uri`, or several `endpoints`), and returns the
+/// errors in both.
 pub fn targets(
     uri: Option<&str>,
     endpoints: &[String],
 ) -> (Vec<Arc<Target>>, Vec<(String, String)>) {
-    let (mut targets, mut faults) = (Vec::new(), Vec::new());
+    let (mut targets, mut errors) = (Vec::new(), Vec::new());
     match (uri, endpoints) {
         (Some(_), [_, ..]) => {
-            faults.push((
+            errors.push((
                 "/endpoints".into(),
-                "stands beside `uri`; write all addresses here".into(),
+                "conflicts with `uri`; list all addresses here".into(),
             ));
         }
-        (None, []) => faults
-            .push((String::new(), "needs `uri`; write for example http://host:8080/path".into())),
+        (None, []) => errors.push((
+            String::new(),
+            "`uri` is missing; write for example http://host:8080/path".into(),
+        )),
         _ => {}
     }
     let one = uri.map(|uri| ("/uri".to_owned(), uri));
@@ -127,13 +131,13 @@ pub fn targets(
     for (pointer, uri) in one.into_iter().chain(several) {
         match Target::parse(uri) {
             Ok(target) => targets.push(Arc::new(target)),
-            Err(error) => faults.push((pointer, error.to_string())),
+            Err(error) => errors.push((pointer, error.to_string())),
         }
     }
-    (targets, faults)
+    (targets, errors)
 }
 
-/// Everything a lane needs to know to send requests.
+/// Everything a lane needs to send requests.
 pub struct Settings {
     /// The endpoints, at least one.
     pub targets: Vec<Arc<Target>>,
@@ -143,18 +147,19 @@ pub struct Settings {
     pub method: Method,
     /// Headers of each request.
     pub headers: HeaderMap,
-    /// Logs in.
+    /// Authentication.
     pub auth: Option<Arc<Auth>>,
-    /// How payloads are collected.
+    /// How payloads are batched.
     pub batch: BatchOptions,
     /// How requests are sent.
     pub request: RequestOptions,
-    /// How often an endpoint is asked at most that takes nothing until a person changes something.
-    pub slow: Duration,
+    /// Longest pause between attempts against an endpoint that rejects everything until an operator
+    /// changes something.
+    pub slow_retry: Duration,
 }
 
 impl Settings {
-    /// Settings from checked options; requests are `POST`ed until the caller says otherwise.
+    /// Builds settings from checked options; the method is `POST` unless the caller changes it.
     pub fn new(
         targets: Vec<Arc<Target>>,
         headers: &BTreeMap<String, String>,
@@ -169,7 +174,7 @@ impl Settings {
         };
         let header = |(name, value): (&String, &String)| {
             let mut value = HeaderValue::from_str(value).ok()?;
-            // It may be a key: what an endpoint says of it is not shown.
+            // The value may be a secret: keep it out of logs.
             value.set_sensitive(true);
             Some((HeaderName::try_from(name).ok()?, value))
         };
@@ -178,7 +183,7 @@ impl Settings {
             "user-agent",
             HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))),
         );
-        // What the user says takes the place of the agent's own.
+        // Configured headers replace the agent's own.
         for (name, value) in headers.iter().filter_map(header) {
             all.insert(name, value);
         }
@@ -191,61 +196,57 @@ impl Settings {
             auth,
             batch,
             request,
-            slow: SLOW,
+            slow_retry: SLOW_RETRY,
         }
     }
 }
 
-/// What was found in options, by JSON pointer, of a component that has these options under a key.
+/// Prefixes JSON pointers with `key`, for a component that has the options under that key.
 pub fn under<T>(key: &str, found: Vec<(String, T)>) -> impl Iterator<Item = (String, T)> {
     found.into_iter().map(move |(at, what)| (format!("/{key}{at}"), what))
 }
 
-/// The files that such options name, of a component that calls them `auth` and `tls`.
+/// Returns the files named by the options `auth` and `tls`.
 pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(String, PathBuf)> {
     let of_auth = auth.into_iter().flat_map(|auth| under("auth", auth.files()));
     of_auth.chain(tls.into_iter().flat_map(|tls| under("tls", tls.files()))).collect()
 }
 
-/// Faults of how a component that sends to `targets` shows who it is and encrypts; it calls these
-/// options `auth` and `tls`.
+/// Returns the errors in the options `auth` and `tls` of a component that sends to `targets`.
 pub fn check_access(
     auth: Option<&AuthOptions>,
     tls: Option<&TlsFiles>,
     targets: &[Arc<Target>],
 ) -> Vec<(String, String)> {
-    let mut faults: Vec<_> =
+    let mut errors: Vec<_> =
         auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
-    faults.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
+    errors.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
     if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-        faults.push((
-            "/tls".into(),
-            "has no effect on http://; write https:// or leave it out".into(),
-        ));
+        errors.push(("/tls".into(), "has no effect on http://; use https:// or remove it".into()));
     }
-    faults
+    errors
 }
 
-/// Faults of the headers that a user chose, for a component that calls them `headers`.
+/// Returns the errors in configured headers, for a component whose key for them is `headers`.
 pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let fault = |(name, value): (&String, &String)| {
+    let error = |(name, value): (&String, &String)| {
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
         let lower = name.to_ascii_lowercase();
         let text = match lower.as_str() {
             _ if HeaderName::try_from(name).is_err() => {
-                "is no name of a header; write for example X-Tenant"
+                "is not a valid header name; write for example X-Tenant"
             }
-            own if is_own_header(own) => "is set by the agent; leave it out",
-            "authorization" => "would stand in the open; write it into `auth`",
-            // The value is not shown: it may be a secret.
+            own if is_own_header(own) => "is set by the agent; remove it",
+            "authorization" => "would expose the credentials; use `auth`",
+            // The message leaves out the value, which may be a secret.
             _ if HeaderValue::from_str(value).is_err() => {
-                "has a value that no header can have; write one line"
+                "has an invalid value; write a single line"
             }
             _ => return None,
         };
         Some((pointer, text.to_owned()))
     };
-    headers.iter().filter_map(fault).collect()
+    headers.iter().filter_map(error).collect()
 }
 
 #[cfg(test)]
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_of_the_user_takes_the_place_of_the_agents_own() {
+    fn a_configured_header_replaces_the_agents_own() {
         let of = |headers: &[(&str, &str)]| {
             let headers =
                 headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -12,8 +12,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// Shortest text that is masked as a secret; masking shorter ones would hide half of an answer.
-/// Bytes.
+/// Shortest text that is masked as a secret. Bytes. Masking shorter ones would garble the response.
 const SECRET_LEN_MIN: usize = 4;
 
 /// Header by which an endpoint recognizes a retried request.
@@ -62,7 +61,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a request is in flight.
+    /// Returns whether a request is in flight.
     pub fn has_request_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }
@@ -71,7 +70,7 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// When to try, if it must not go now: the rate is used up, or no endpoint is well.
+    /// When to retry, if the rate limit is reached or no endpoint is healthy.
     pub fn send(&mut self, request: &Request, id: &str, now: Instant) -> Result<(), Instant> {
         if let Some(until) = self.rate.wait_until(now) {
             return Err(until);
@@ -101,8 +100,8 @@ impl Dispatcher {
         Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
     }
 
-    /// Waits for the response to the request in flight, or its failure; without one, forever.
-    /// Cancel safe.
+    /// Waits for the response to the request in flight, or its failure; waits forever if none is in
+    /// flight. Cancel safe.
     pub async fn response(&mut self) -> Attempt {
         let Some(in_flight) = &mut self.in_flight else { return pending().await };
         let done = (&mut in_flight.task).await;
@@ -114,25 +113,25 @@ impl Dispatcher {
                 Attempt { endpoint, result }
             }
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime ends.
+            // The runtime shuts down.
             Err(_) => pending().await,
         }
     }
 
-    /// This endpoint answered as it should, or at least knows what it wants.
-    pub fn well(&mut self, endpoint: usize) {
+    /// Marks an endpoint as healthy: it responded, even if it refused the request.
+    pub fn mark_healthy(&mut self, endpoint: usize) {
         self.endpoints.well(endpoint);
     }
 
-    /// This endpoint is left alone for a while. How long until one may be tried: zero if another is
-    /// well.
-    pub fn failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
+    /// Marks an endpoint as failed for the length of `pause`. Returns the time until any endpoint
+    /// may be tried: zero if another one is healthy.
+    pub fn mark_failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
         self.endpoints.failed(endpoint, pause, fastrand::u32(..), now);
         self.endpoints.next_at(now).saturating_duration_since(now)
     }
 }
 
-/// One attempt. The secret is read for each: it may have been changed meanwhile.
+/// Makes one attempt. Reads the secret each time, since it may have been rotated.
 async fn attempt(
     mut client: Client,
     mut outgoing: Outgoing,
@@ -163,7 +162,7 @@ async fn attempt(
     (client, result)
 }
 
-/// What an answer says, without the secrets of the request: it is shown in the log and in `/ready`.
+/// Masks the secrets of the request in a response body, which is shown in the log and in `/ready`.
 fn masked(body: &[u8], secrets: &[String]) -> Bytes {
     let mut text = String::from_utf8_lossy(body).into_owned();
     for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_LEN_MIN) {
@@ -189,9 +188,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_quote_a_secret_are_masked() {
+    fn responses_that_quote_a_secret_are_masked() {
         let secrets = ["hunter22".to_owned(), "aHVudGVyMjI=".to_owned(), "e".to_owned()];
-        let said = masked(b"no such user: Basic aHVudGVyMjI= (hunter22)", &secrets);
-        assert_eq!(said, "no such user: Basic … (…)");
+        let body = masked(b"no such user: Basic aHVudGVyMjI= (hunter22)", &secrets);
+        assert_eq!(body, "no such user: Basic … (…)");
     }
 }

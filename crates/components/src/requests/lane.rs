@@ -1,12 +1,12 @@
 //! The lane of a request-based sink: batches payloads, packs requests, sends them in order, and
 //! settles payloads oldest first.
 //!
-//! One batch is in flight while the next is packed. A request stays first in line until it is
-//! delivered or refused for good, so order holds.
+//! One batch is in flight while the next is packed. A request stays at the head of the queue until
+//! it is delivered or permanently refused, which preserves order.
 
 use super::batcher::Batcher;
 use super::dispatcher::{Attempt, Dispatcher};
-use super::pack_task::{Job, Made, PackTask};
+use super::pack_task::{Job, JobResult, PackTask};
 use super::response_class::{ResponseClass, explain, kind, refusal, response_class};
 use super::{EncodedPayload, Packer, PayloadMetadata, Request, Settings};
 use millstream_model::{
@@ -19,14 +19,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep_until};
 
-/// Batches that are packed or being packed: one on its way, and the next.
+/// Batches packed or being packed: one in flight and the next.
 const BATCHES_MAX: usize = 2;
 
-/// How often refused events are shown in the log.
-const SAY_AGAIN: Duration = Duration::from_secs(30);
+/// Interval between warnings about refused events.
+const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Sends payloads as requests, in order, and retries each until it is delivered or refused for
-/// good.
+/// Sends payloads as requests, in order, and retries each until it is delivered or permanently
+/// refused.
 pub struct RequestLane<P> {
     settings: Arc<Settings>,
     /// Name of the sink.
@@ -35,66 +35,70 @@ pub struct RequestLane<P> {
     batcher: Batcher,
     pack_task: PackTask<P>,
     batches: VecDeque<Batch>,
-    /// Refused events of the oldest payload that were in batches before.
+    /// Refused events of the oldest unsettled payload that belonged to earlier batches.
     refused_before: u64,
     dispatcher: Dispatcher,
     ids: Ids,
     done: Vec<Settled>,
-    /// Headers of answers that the packer has not seen.
+    /// Headers of responses that the packer has not seen yet.
     answers: Vec<HeaderMap>,
-    said: Option<Instant>,
+    /// When a refusal was last logged.
+    warned_at: Option<Instant>,
 }
 
-/// Payloads, and pieces of them, that are packed together.
+/// Payloads, and pieces of payloads, that are packed together.
 struct Batch {
-    /// The payloads, or pieces of them.
+    /// The payload pieces, in order.
     shares: Vec<Share>,
     bytes: u64,
-    /// What is left to be sent; `None` while it is packed.
-    requests: Option<VecDeque<Numbered>>,
-    /// The first request was refused, or is not known in this form: what the packer makes of it
-    /// comes in its place.
+    /// Requests still to be sent; `None` while the batch is packed.
+    requests: Option<VecDeque<QueuedRequest>>,
+    /// Set while the packer splits or converts the first request, which left the queue.
     repair: Option<Repair>,
     /// Events that were dropped and counted.
     refused: u64,
 }
 
-/// What a batch has of one payload.
+/// A batch's share of one payload.
 struct Share {
     events: u64,
     /// Another piece of the payload follows in a later batch, which settles it.
     continues: bool,
 }
 
-/// A request with the id that it keeps however often it is sent.
-struct Numbered {
+/// A request and its id, which stays the same across retries.
+struct QueuedRequest {
     id: String,
     request: Request,
-    /// An attempt ended without the endpoint's word: it may have taken the request.
+    /// An attempt ended without a response from the endpoint, so the request may have been
+    /// accepted.
     in_doubt: bool,
 }
 
+/// What the packer does with a request that the endpoint refused.
 enum Repair {
-    /// To be given to the packer. The endpoint may have the events already, and says so.
-    Split(Numbered, bool),
-    Convert(Numbered, Complaint),
-    /// With the packer.
-    AtWork {
+    /// Waits for the packer to split it. `true`: the response says that the endpoint already has
+    /// its events.
+    Split(QueuedRequest, bool),
+    /// Waits for the packer to convert it to another format.
+    Convert(QueuedRequest, FormatError),
+    /// Runs on the packer.
+    Running {
         id: String,
         events: u64,
         in_doubt: bool,
-        is_there: bool,
-        complaint: Option<Complaint>,
+        is_duplicate: bool,
+        format_error: Option<FormatError>,
     },
 }
 
-/// What an endpoint said about the form of a request.
-struct Complaint {
+/// An endpoint's response to a request format that it does not support.
+struct FormatError {
     endpoint: usize,
     text: String,
 }
 
-/// Ids of requests: unlike any other, also after a restart.
+/// Generates request ids, which stay unique across restarts.
 struct Ids {
     run: u64,
     last: u64,
@@ -105,20 +109,20 @@ impl Ids {
         Ids { run: fastrand::u64(..), last: 0 }
     }
 
-    fn number(&mut self, request: Request, in_doubt: bool) -> Numbered {
+    fn number(&mut self, request: Request, in_doubt: bool) -> QueuedRequest {
         self.last += 1;
-        Numbered { id: format!("{:016x}-{}", self.run, self.last), request, in_doubt }
+        QueuedRequest { id: format!("{:016x}-{}", self.run, self.last), request, in_doubt }
     }
 }
 
 impl Share {
-    fn of(taken: &EncodedPayload) -> Share {
-        Share { events: taken.events, continues: taken.continues }
+    fn of(payload: &EncodedPayload) -> Share {
+        Share { events: payload.events, continues: payload.continues }
     }
 }
 
 impl<P: Packer> RequestLane<P> {
-    /// A lane with a packer of its own.
+    /// Creates a lane with its own packer.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
         RequestLane {
             batcher: Batcher::new(settings.batch),
@@ -129,16 +133,16 @@ impl<P: Packer> RequestLane<P> {
             ids: Ids::new(),
             done: Vec::new(),
             answers: Vec::new(),
-            said: None,
+            warned_at: None,
             sink: cx.sink,
             counters: cx.counters,
             settings,
         }
     }
 
-    /// Does everything that can be done without waiting. When there is more to do, if time alone
-    /// brings it.
-    fn turn(&mut self, now: Instant) -> Option<Instant> {
+    /// Does all work that needs no waiting. Returns when more work is due, if time alone triggers
+    /// it.
+    fn advance(&mut self, now: Instant) -> Option<Instant> {
         self.settle();
         self.repair();
         let packed = self.pack(now);
@@ -146,7 +150,7 @@ impl<P: Packer> RequestLane<P> {
         [packed, sent].into_iter().flatten().min()
     }
 
-    /// Settles the batches of which nothing is left.
+    /// Settles batches that have no requests left.
     fn settle(&mut self) {
         let is_done = |batch: &Batch| {
             batch.repair.is_none()
@@ -155,7 +159,7 @@ impl<P: Packer> RequestLane<P> {
         while self.batches.front().is_some_and(is_done) {
             let Some(mut batch) = self.batches.pop_front() else { return };
             for share in batch.shares {
-                // Which payload a refused event came from is not known: in sum it is right.
+                // A refused event cannot be attributed to a payload; only the total is exact.
                 let of_share = batch.refused.min(share.events);
                 batch.refused -= of_share;
                 self.refused_before += of_share;
@@ -169,26 +173,26 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    /// Gives the packer a request that was refused, if it has nothing else to do.
+    /// Hands the packer a refused request, if it is idle.
     fn repair(&mut self) {
         let Some(packer) = self.pack_task.idle() else { return };
         for headers in self.answers.drain(..) {
             packer.answered(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
         }
         let Some(batch) = self.batches.front_mut() else { return };
-        let (numbered, is_there, complaint) = match batch.repair.take() {
-            Some(Repair::Split(numbered, is_there)) => (numbered, is_there, None),
-            Some(Repair::Convert(numbered, complaint)) => (numbered, false, Some(complaint)),
+        let (queued, is_duplicate, format_error) = match batch.repair.take() {
+            Some(Repair::Split(queued, is_duplicate)) => (queued, is_duplicate, None),
+            Some(Repair::Convert(queued, format_error)) => (queued, false, Some(format_error)),
             other => return batch.repair = other,
         };
-        let Numbered { id, request, in_doubt } = numbered;
+        let QueuedRequest { id, request, in_doubt } = queued;
         let events = request.events;
-        let job = if complaint.is_some() { Job::Convert(request) } else { Job::Split(request) };
-        batch.repair = Some(Repair::AtWork { id, events, in_doubt, is_there, complaint });
+        let job = if format_error.is_some() { Job::Convert(request) } else { Job::Split(request) };
+        batch.repair = Some(Repair::Running { id, events, in_doubt, is_duplicate, format_error });
         self.pack_task.begin(job);
     }
 
-    /// Gives the packer the next batch, if it is due and there is room for it.
+    /// Hands the packer the next batch, if it is due and the queue has capacity.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
         if self.pack_task.idle().is_none() || self.batches.len() >= BATCHES_MAX {
             return None;
@@ -197,34 +201,34 @@ impl<P: Packer> RequestLane<P> {
         if due.is_some() || self.batcher.due().is_none() {
             return due;
         }
-        let taken = self.batcher.take(now, P::cut);
+        let payloads = self.batcher.take(now, P::cut);
         self.batches.push_back(Batch {
-            shares: taken.iter().map(Share::of).collect(),
-            bytes: taken.iter().map(|taken| taken.bytes).sum(),
+            shares: payloads.iter().map(Share::of).collect(),
+            bytes: payloads.iter().map(|payload| payload.bytes).sum(),
             requests: None,
             repair: None,
             refused: 0,
         });
-        self.pack_task.begin(Job::Pack(taken));
+        self.pack_task.begin(Job::Pack(payloads));
         None
     }
 
-    /// Sends the oldest request, if none is on its way.
+    /// Sends the oldest request, if none is in flight.
     fn send(&mut self, now: Instant) -> Option<Instant> {
         let batch = self.batches.front().filter(|batch| batch.repair.is_none())?;
-        let numbered = batch.requests.as_ref()?.front()?;
+        let queued = batch.requests.as_ref()?.front()?;
         if self.dispatcher.has_request_in_flight() {
             return None;
         }
-        self.dispatcher.send(&numbered.request, &numbered.id, now).err()
+        self.dispatcher.send(&queued.request, &queued.id, now).err()
     }
 
-    /// The packer has done its work.
-    fn made(&mut self, made: Made, now: Instant) -> Result<(), DeliverError> {
-        match made {
-            Made::Packed(requests) => {
+    /// Applies a job result of the packer.
+    fn on_job_result(&mut self, result: JobResult, now: Instant) -> Result<(), DeliverError> {
+        match result {
+            JobResult::Packed(requests) => {
                 let packed = requests.iter().map(|request| request.events).sum();
-                let numbered =
+                let queued =
                     requests.into_iter().map(|request| self.ids.number(request, false)).collect();
                 let Some(batch) = self.batches.back_mut() else { return Ok(()) };
                 batch.refused = batch
@@ -233,23 +237,24 @@ impl<P: Packer> RequestLane<P> {
                     .map(|share| share.events)
                     .sum::<u64>()
                     .saturating_sub(packed);
-                batch.requests = Some(numbered);
+                batch.requests = Some(queued);
             }
-            Made::Split(smaller) => self.split(smaller),
-            Made::Converted(request, other) => return self.converted(request, other, now),
+            JobResult::Split(smaller) => self.split(smaller),
+            JobResult::Converted(request, other) => return self.converted(request, other, now),
         }
         Ok(())
     }
 
-    /// Smaller requests take the place of the one that was refused; if there can be none its events
-    /// are dropped. What is missing in them the packer has counted.
+    /// Replaces a refused request with smaller ones, or drops its events if it cannot be split. The
+    /// packer has counted events that are missing from the smaller requests.
     fn split(&mut self, smaller: Option<Vec<Request>>) {
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(Repair::AtWork { events, in_doubt, is_there, .. }) = batch.repair.take() else {
+        let Some(Repair::Running { events, in_doubt, is_duplicate, .. }) = batch.repair.take()
+        else {
             return;
         };
         let Some(smaller) = smaller else {
-            if is_there {
+            if is_duplicate {
                 return;
             }
             batch.refused += events;
@@ -258,12 +263,11 @@ impl<P: Packer> RequestLane<P> {
         let left = smaller.iter().map(|request| request.events).sum();
         batch.refused += events.saturating_sub(left);
         let Some(requests) = &mut batch.requests else { return };
-        let numbered = smaller.into_iter().rev().map(|request| self.ids.number(request, in_doubt));
-        numbered.for_each(|numbered| requests.push_front(numbered));
+        let queued = smaller.into_iter().rev().map(|request| self.ids.number(request, in_doubt));
+        queued.for_each(|queued| requests.push_front(queued));
     }
 
-    /// A request in another form takes the place of the first; without one that is sent again,
-    /// slowly.
+    /// Replaces a request with its converted form. Without one, the original is retried slowly.
     fn converted(
         &mut self,
         request: Request,
@@ -271,15 +275,15 @@ impl<P: Packer> RequestLane<P> {
         now: Instant,
     ) -> Result<(), DeliverError> {
         let Some(batch) = self.batches.front_mut() else { return Ok(()) };
-        let Some(Repair::AtWork { id, in_doubt, complaint, .. }) = batch.repair.take() else {
+        let Some(Repair::Running { id, in_doubt, format_error, .. }) = batch.repair.take() else {
             return Ok(());
         };
         if let Some(requests) = &mut batch.requests {
-            requests.push_front(Numbered { id, request, in_doubt });
+            requests.push_front(QueuedRequest { id, request, in_doubt });
         }
-        match complaint.filter(|_| !other) {
-            Some(Complaint { endpoint, text }) => {
-                Err(self.failed(endpoint, "refused", &text, self.slow(), now))
+        match format_error.filter(|_| !other) {
+            Some(FormatError { endpoint, text }) => {
+                Err(self.failed(endpoint, "refused", &text, self.slow_retry(), now))
             }
             None => Ok(()),
         }
@@ -291,12 +295,12 @@ impl<P: Packer> RequestLane<P> {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => {
-                self.doubt();
+                self.mark_in_doubt();
                 return Err(self.failed(endpoint, error.kind, &error.message, Pause::Backoff, now));
             }
         };
-        if self.is_question() && !is_general(answer.status) {
-            self.unanswered(endpoint);
+        if self.is_probe() && !is_general(answer.status) {
+            self.drop_probe(endpoint);
             return Ok(());
         }
         let (kind, text) = (kind(answer.status), || explain(&answer));
@@ -304,35 +308,36 @@ impl<P: Packer> RequestLane<P> {
             ResponseClass::Delivered => self.delivered(endpoint, answer, now),
             ResponseClass::Later(wait) => {
                 if answer.status != 429 {
-                    self.doubt();
+                    self.mark_in_doubt();
                 }
                 return Err(self.failed(endpoint, kind, &text(), wait, now));
             }
             ResponseClass::Misconfigured => {
-                return Err(self.failed(endpoint, kind, &text(), self.slow(), now));
+                return Err(self.failed(endpoint, kind, &text(), self.slow_retry(), now));
             }
             ResponseClass::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
-            ResponseClass::OtherForm => self.other_form(endpoint, text()),
+            ResponseClass::UnsupportedFormat => self.unsupported_format(endpoint, text()),
         }
         Ok(())
     }
 
-    /// Whether the first request has no events: only its answer is of use.
-    fn is_question(&self) -> bool {
+    /// Returns whether the first request is a probe: it has no events and only its response
+    /// matters.
+    fn is_probe(&self) -> bool {
         let requests = self.batches.front().and_then(|batch| batch.requests.as_ref());
         requests.and_then(VecDeque::front).is_some_and(|first| first.request.events == 0)
     }
 
-    /// A question that the endpoint does not know is not asked again.
-    fn unanswered(&mut self, endpoint: usize) {
-        self.dispatcher.well(endpoint);
+    /// Drops a probe that the endpoint does not support.
+    fn drop_probe(&mut self, endpoint: usize) {
+        self.dispatcher.mark_healthy(endpoint);
         if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
             requests.pop_front();
         }
     }
 
     fn delivered(&mut self, endpoint: usize, answer: Answer, now: Instant) {
-        self.dispatcher.well(endpoint);
+        self.dispatcher.mark_healthy(endpoint);
         self.batcher.grow(now);
         self.answers.push(answer.headers);
         if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
@@ -340,13 +345,14 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    /// The first request may have been taken: a server in between may answer for one that has it.
-    fn doubt(&mut self) {
+    /// Marks the first request as possibly accepted: a proxy may have sent the response after the
+    /// endpoint accepted the request.
+    fn mark_in_doubt(&mut self) {
         let first = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()?.front_mut());
-        first.into_iter().for_each(|numbered| numbered.in_doubt = true);
+        first.into_iter().for_each(|queued| queued.in_doubt = true);
     }
 
-    /// The error for the engine: what it says, and how long until the next attempt.
+    /// Builds the error for the engine, with the time until the next attempt.
     fn failed(
         &mut self,
         endpoint: usize,
@@ -355,48 +361,49 @@ impl<P: Packer> RequestLane<P> {
         pause: Pause,
         now: Instant,
     ) -> DeliverError {
-        let wait = self.dispatcher.failed(endpoint, pause, now);
+        let wait = self.dispatcher.mark_failed(endpoint, pause, now);
         let message = format!("{}: {text}", self.settings.targets[endpoint]);
         DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
     }
 
     fn refused(&mut self, endpoint: usize, answer: &Answer, too_large: bool, now: Instant) {
-        self.dispatcher.well(endpoint);
+        self.dispatcher.mark_healthy(endpoint);
         self.counters.error("refused");
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         if too_large {
             self.batcher.shrink(batch.bytes, now);
         }
-        if self.said.is_none_or(|said| now >= said + SAY_AGAIN) {
-            self.said = Some(now);
+        if self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL) {
+            self.warned_at = Some(now);
             log::warn!(
-                "sink {}: {}: {} {}; more of this is only counted for {} s",
+                "sink {}: {}: {} {}; further refusals are only counted for {} s",
                 self.sink,
-                refusal(numbered.request.events),
+                refusal(queued.request.events),
                 self.settings.targets[endpoint],
                 explain(answer),
-                SAY_AGAIN.as_secs()
+                WARN_INTERVAL.as_secs()
             );
         }
-        let is_there = numbered.in_doubt && P::has_already(&answer.body);
-        batch.repair = Some(Repair::Split(numbered, is_there));
+        let is_duplicate = queued.in_doubt && P::is_duplicate(&answer.body);
+        batch.repair = Some(Repair::Split(queued, is_duplicate));
     }
 
-    /// A pause for what does not mend itself: between half of the longest one and all of it.
-    fn slow(&self) -> Pause {
-        let half = self.settings.slow / 2;
+    /// Returns the pause before a retry that needs an operator's change first: jittered between
+    /// half of the maximum and the maximum.
+    fn slow_retry(&self) -> Pause {
+        let half = self.settings.slow_retry / 2;
         Pause::Fixed(half + half.mul_f64(fastrand::f64()))
     }
 
-    fn other_form(&mut self, endpoint: usize, text: String) {
+    fn unsupported_format(&mut self, endpoint: usize, text: String) {
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
-        batch.repair = Some(Repair::Convert(numbered, Complaint { endpoint, text }));
+        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        batch.repair = Some(Repair::Convert(queued, FormatError { endpoint, text }));
     }
 }
 
-/// Whether an answer is a success, or one that any request would get now.
+/// Returns whether any request would currently get this status, success included.
 fn is_general(status: u16) -> bool {
     matches!(status, 200..=299 | 401 | 403 | 404 | 407 | 408 | 429 | 502..=504)
 }
@@ -412,7 +419,7 @@ impl<P: Packer> Lane for RequestLane<P> {
                 .routing
                 .as_ref()
                 .and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
-            let taken = EncodedPayload {
+            let encoded = EncodedPayload {
                 parts: payload.parts.clone(),
                 events: payload.events,
                 bytes: payload.bytes,
@@ -422,8 +429,8 @@ impl<P: Packer> Lane for RequestLane<P> {
             };
             let hold = metadata.and_then(|metadata| metadata.hold);
             let unix_ns = || Now::read(Duration::ZERO).unix_ns;
-            self.batcher.push(taken, hold.map(|hold| now + hold.left(unix_ns())), now);
-            self.turn(now);
+            self.batcher.push(encoded, hold.map(|hold| now + hold.left(unix_ns())), now);
+            self.advance(now);
             Ok(Delivery::Sent)
         })
     }
@@ -444,7 +451,7 @@ impl<P: Packer> Lane for RequestLane<P> {
         Box::pin(async move {
             let was_full = self.is_full();
             loop {
-                let next = self.turn(Instant::now());
+                let next = self.advance(Instant::now());
                 if !self.done.is_empty() || (was_full && !self.is_full()) {
                     return Ok(());
                 }
@@ -454,9 +461,9 @@ impl<P: Packer> Lane for RequestLane<P> {
                         None => std::future::pending().await,
                     }
                 };
-                // Each of them can be dropped and waited for anew.
+                // All branches are cancel safe.
                 tokio::select! {
-                    made = self.pack_task.wait() => self.made(made, Instant::now())?,
+                    result = self.pack_task.wait() => self.on_job_result(result, Instant::now())?,
                     attempt = self.dispatcher.response() => self.on_response(attempt, Instant::now())?,
                     () = time => {}
                 }

@@ -16,7 +16,7 @@ pub enum Job {
 }
 
 /// The result of a [`Job`].
-pub enum Made {
+pub enum JobResult {
     /// The requests.
     Packed(Vec<Request>),
     /// The smaller requests; `None` if the request has a single event.
@@ -28,7 +28,7 @@ pub enum Made {
 /// A packer that is idle or runs one job.
 pub struct PackTask<P> {
     packer: Option<P>,
-    work: Option<JoinHandle<(P, Made)>>,
+    work: Option<JoinHandle<(P, JobResult)>>,
 }
 
 impl<P: Packer> PackTask<P> {
@@ -46,31 +46,31 @@ impl<P: Packer> PackTask<P> {
     pub fn begin(&mut self, job: Job) {
         let Some(mut packer) = self.packer.take() else { return };
         self.work = Some(spawn_blocking(move || {
-            let made = match job {
-                Job::Pack(taken) => Made::Packed(packer.pack(taken)),
-                Job::Split(request) => Made::Split(packer.split(request)),
+            let result = match job {
+                Job::Pack(payloads) => JobResult::Packed(packer.pack(payloads)),
+                Job::Split(request) => JobResult::Split(packer.split(request)),
                 Job::Convert(request) => match packer.convert(&request) {
-                    Some(converted) => Made::Converted(converted, true),
-                    None => Made::Converted(request, false),
+                    Some(converted) => JobResult::Converted(converted, true),
+                    None => JobResult::Converted(request, false),
                 },
             };
-            (packer, made)
+            (packer, result)
         }));
     }
 
-    /// Waits for the result of the job; without one, forever. Cancel safe. Resumes a panic of the
+    /// Waits for the job's result, or forever if no job runs. Cancel safe. Resumes a panic of the
     /// packer.
-    pub async fn wait(&mut self) -> Made {
+    pub async fn wait(&mut self) -> JobResult {
         let Some(work) = &mut self.work else { return pending().await };
         let done = work.await;
         self.work = None;
         match done {
-            Ok((packer, made)) => {
+            Ok((packer, result)) => {
                 self.packer = Some(packer);
-                made
+                result
             }
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime ends.
+            // The runtime shuts down.
             Err(_) => pending().await,
         }
     }

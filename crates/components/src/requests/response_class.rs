@@ -12,17 +12,17 @@ const SHOWN: usize = 200;
 pub enum ResponseClass {
     /// The endpoint accepted the events.
     Delivered,
-    /// Retry later: after the time that it asked for, or after the backoff.
+    /// Retry later: after the endpoint's `Retry-After`, or after the backoff.
     Later(Pause),
-    /// Nothing succeeds until an operator changes the agent or the endpoint: retry slowly.
+    /// Retries fail until an operator changes the agent or the endpoint: retry slowly.
     Misconfigured,
     /// The endpoint refused these events.
     Refused {
-        /// Because of their total size.
+        /// Their total size caused the refusal.
         too_large: bool,
     },
-    /// The endpoint does not support this format of request.
-    OtherForm,
+    /// The endpoint does not support this request format.
+    UnsupportedFormat,
 }
 
 /// Classifies a response by its status and `Retry-After`.
@@ -31,13 +31,13 @@ pub fn response_class(answer: &Answer, now: SystemTime) -> ResponseClass {
         200..=299 => ResponseClass::Delivered,
         400 | 422 => ResponseClass::Refused { too_large: false },
         413 => ResponseClass::Refused { too_large: true },
-        415 => ResponseClass::OtherForm,
-        // A method or version that is not implemented does not become so by waiting.
+        415 => ResponseClass::UnsupportedFormat,
+        // Waiting does not implement a method or a version.
         501 | 505 => ResponseClass::Misconfigured,
         408 | 425 | 429 | 500..=599 => {
             let header = answer.headers.get("retry-after").and_then(|value| value.to_str().ok());
-            let asked = header.and_then(|value| retry_after(value, now));
-            ResponseClass::Later(asked.map_or(Pause::Backoff, Pause::Asked))
+            let wait = header.and_then(|value| retry_after(value, now));
+            ResponseClass::Later(wait.map_or(Pause::Backoff, Pause::Asked))
         }
         _ => ResponseClass::Misconfigured,
     }
@@ -58,27 +58,27 @@ pub fn kind(status: u16) -> &'static str {
     }
 }
 
-/// Describes a response: status, what to do about it, and the beginning of its body.
+/// Describes a response: its status, what to do about it, and the beginning of its body.
 pub fn explain(answer: &Answer) -> String {
-    let mut text = format!("answers {}", answer.status);
+    let mut text = format!("responded {}", answer.status);
     if let Some(advice) = advice(answer) {
         text = format!("{text} {advice}");
     }
-    let said = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4 * SHOWN)]);
-    // What is no white space may still move the cursor of a terminal.
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said: String = said.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-    if said.is_empty() { text } else { format!("{text}: {said}") }
+    let excerpt = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4 * SHOWN)]);
+    // Control characters could move the cursor of a terminal.
+    let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let excerpt: String = excerpt.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    if excerpt.is_empty() { text } else { format!("{text}: {excerpt}") }
 }
 
-/// What becomes of a request with so many events that is refused for its content.
+/// Describes what happens to a refused request with this many events.
 pub fn refusal(events: u64) -> String {
     match events {
-        0 => "a request without events is refused".to_owned(),
-        1 => "an event is refused; it is dropped and counted as refused".to_owned(),
+        0 => "the endpoint refused a request without events".to_owned(),
+        1 => "the endpoint refused an event; it is dropped and counted as refused".to_owned(),
         _ => format!(
-            "a request with {events} events is refused; it is sent in parts, and an event that is refused \
-             alone is dropped and counted as refused"
+            "the endpoint refused a request with {events} events; it is split and resent, and an event that \
+            is refused on its own is dropped and counted as refused"
         ),
     }
 }
@@ -88,21 +88,19 @@ fn advice(answer: &Answer) -> Option<String> {
         300..=399 => {
             let to = answer.headers.get("location").and_then(|to| to.to_str().ok()).map(bare);
             let to = to.map_or(String::new(), |to| format!(" to {to}"));
-            format!(
-                "(a redirect{to}, which is not followed; write the final address into the configuration)"
-            )
+            format!("(a redirect{to}, which is not followed; configure the final address)")
         }
-        401 => "(not logged in; look at `auth`)".to_owned(),
-        403 => "(not allowed; look at `auth` and at the rights there)".to_owned(),
-        404 | 410 => "(no such path; look at the address)".to_owned(),
-        405 | 501 => "(not this method; look at `method` and at the address)".to_owned(),
-        407 => "(a proxy asks for a login)".to_owned(),
-        415 => "(not this form; look at encoding and compression)".to_owned(),
+        401 => "(not authenticated; check `auth`)".to_owned(),
+        403 => "(not authorized; check `auth` and its permissions)".to_owned(),
+        404 | 410 => "(no such path; check the address)".to_owned(),
+        405 | 501 => "(method not supported; check `method` and the address)".to_owned(),
+        407 => "(a proxy requires authentication)".to_owned(),
+        415 => "(request format not supported; check encoding and compression)".to_owned(),
         _ => return None,
     })
 }
 
-/// An address without user, password and query.
+/// Strips user, password, query and fragment from an address.
 fn bare(uri: &str) -> String {
     let uri = uri.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = uri.split_once("://").map_or(("", uri), |(scheme, rest)| (scheme, rest));
@@ -130,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_has_a_meaning() {
+    fn every_status_has_a_class() {
         let of = |status| response_class(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
         assert!(
             [200, 201, 202, 204, 299].iter().all(|status| of(*status) == ResponseClass::Delivered)
@@ -143,7 +141,7 @@ mod tests {
                 .all(|status| of(*status) == ResponseClass::Refused { too_large: false })
         );
         assert_eq!(of(413), ResponseClass::Refused { too_large: true });
-        assert_eq!(of(415), ResponseClass::OtherForm);
+        assert_eq!(of(415), ResponseClass::UnsupportedFormat);
         let slow = [
             100, 300, 301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 410, 418, 451, 501, 505,
             999,
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_endpoint_asks_for_is_granted() {
+    fn retry_after_is_honored() {
         let busy = answer(503, Some(("retry-after", "17")), "");
         assert_eq!(
             response_class(&busy, SystemTime::UNIX_EPOCH),
@@ -166,20 +164,20 @@ mod tests {
     }
 
     #[test]
-    fn a_single_event_is_not_said_to_come_in_parts() {
-        assert!(refusal(1).contains("it is dropped") && !refusal(1).contains("parts"));
-        assert!(refusal(7).contains("7 events") && refusal(7).contains("in parts"));
+    fn a_refused_single_event_is_not_reported_as_split() {
+        assert!(refusal(1).contains("it is dropped") && !refusal(1).contains("split"));
+        assert!(refusal(7).contains("7 events") && refusal(7).contains("is split"));
     }
 
     #[test]
-    fn messages_say_what_to_do_and_show_no_secret() {
+    fn messages_contain_advice_and_no_secret() {
         let to = answer(302, Some(("location", "https://me:word@new.example/in?key=1")), "");
         let text = explain(&to);
         assert!(text.contains("302") && text.contains("to https://new.example/in,"), "{text}");
         assert!(!text.contains("word") && !text.contains("key"), "{text}");
         let text = explain(&answer(400, None, "out of\n  order\tsample"));
-        assert_eq!(text, "answers 400: out of order sample");
+        assert_eq!(text, "responded 400: out of order sample");
         let text = explain(&answer(400, None, "\u{1b}[2Jgone\u{7}\u{9b}1m\0!"));
-        assert_eq!(text, "answers 400: [2Jgone1m!");
+        assert_eq!(text, "responded 400: [2Jgone1m!");
     }
 }

@@ -1,9 +1,9 @@
-//! From text to parts, and what is refused.
+//! Parses templates, and rejects unsafe ones.
 
 use super::value::{FIELD_BYTES_MIN, Field, Piece};
 use super::{NAME_BYTES_MAX, Part, TOPIC_BYTES_MAX, Template, Use};
 
-/// Cuts a template into literal text, fields and pieces of time.
+/// Splits a template into literal text, fields and time specifiers.
 pub fn parts(text: &str) -> Result<Vec<Part>, String> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some(at) = rest.find(['%', '{']) {
@@ -30,7 +30,7 @@ fn literal(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// Takes a field, of which the braces were read; returns what follows it.
+/// Parses a field after its opening braces; returns the rest of the text.
 fn field<'t>(parts: &mut Vec<Part>, inside: &'t str) -> Result<&'t str, String> {
     let closed = inside.split_once("}}").filter(|(name, _)| !name.contains("{{"));
     let (name, rest) = closed.ok_or("`{{` is not closed; write for example {{ host }}")?;
@@ -40,15 +40,15 @@ fn field<'t>(parts: &mut Vec<Part>, inside: &'t str) -> Result<&'t str, String> 
         || !name.chars().all(is_plain)
     {
         return Err(format!(
-            "`{{{{ {name} }}}}` names no field; write for example {{{{ host }}}} or the name of an attribute, \
-             in letters, digits, `_`, `-` and `.`"
+            "`{{{{ {name} }}}}` is not a field name; write for example {{{{ host }}}} or the name of an \
+             attribute, in letters, digits, `_`, `-` and `.`"
         ));
     }
     parts.push(Part::Field(Field::named(name), usize::MAX));
     Ok(rest)
 }
 
-/// Takes a piece of time, of which the percent sign was read; returns what follows it.
+/// Parses a time specifier after its percent sign; returns the rest of the text.
 fn time<'t>(parts: &mut Vec<Part>, rest: &'t str) -> Result<&'t str, String> {
     let letter = rest.chars().next();
     match (letter, letter.and_then(Piece::of)) {
@@ -57,15 +57,15 @@ fn time<'t>(parts: &mut Vec<Part>, rest: &'t str) -> Result<&'t str, String> {
         _ => {
             let found = letter.map_or("%".to_owned(), |c| format!("%{c}"));
             return Err(format!(
-                "`{found}` is no piece of time; write %Y, %m, %d, %H, %M, %S, %j, %y, %F or %s, or %% for a \
-                 percent sign"
+                "`{found}` is not a time specifier; write %Y, %m, %d, %H, %M, %S, %j, %y, %F or %s, or %% \
+                 for a percent sign"
             ));
         }
     }
     Ok(&rest[letter.map_or(0, char::len_utf8)..])
 }
 
-/// Refuses what a value could break out of, and says how long each value may be.
+/// Rejects templates whose values could escape, and limits the length of each value.
 pub fn confine(mut template: Template) -> Result<Template, String> {
     match template.usage {
         Use::Text => {}
@@ -82,21 +82,19 @@ fn is_field(part: &Part) -> bool {
 fn path(parts: &mut [Part]) -> Result<(), String> {
     let text = outline(parts);
     if text.is_empty() || text.ends_with('/') || text.contains('\0') {
-        return Err("names no file; write a folder and a file name".to_owned());
+        return Err("is not a file path; write a folder and a file name".to_owned());
     }
     let Some(first) = parts.iter().position(is_field) else { return Ok(()) };
     let before = outline(&parts[..first]);
     if !before.rsplit_once('/').is_some_and(|(folder, _)| folder.contains(|c| c != '/')) {
-        return Err("a field needs a folder before it, which its value cannot leave; \
+        return Err("a field needs a folder before it, which its value cannot escape; \
                     write for example /var/log/millstream/{{ host }}.log"
             .to_owned());
     }
     if outline(&parts[first..]).split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
-        return Err(
-            "behind a field every folder needs a name; write no `..`, `.` or `//` there".to_owned()
-        );
+        return Err("every folder after a field needs a name; remove `..`, `.` and `//`".to_owned());
     }
-    // One name after the other, each with what it may leave to its fields.
+    // Divides the length limit of each file name among its fields.
     let mut begin = 0;
     for end in 1..=parts.len() {
         let ends =
@@ -109,8 +107,8 @@ fn path(parts: &mut [Part]) -> Result<(), String> {
     Ok(())
 }
 
-/// Shares `bytes_max` among the fields of a name, which is made of the first `count` parts and, if
-/// there are more, of the beginning of the next.
+/// Divides `bytes_max` among the fields of a name, which consists of the first `count` parts and
+/// the beginning of the next part, if any.
 fn share(parts: &mut [Part], count: usize, bytes_max: usize) -> Result<(), String> {
     let behind = match parts.get(count) {
         Some(Part::Literal(text)) => text.split('/').next().unwrap_or_default().len(),
@@ -127,7 +125,7 @@ fn share(parts: &mut [Part], count: usize, bytes_max: usize) -> Result<(), Strin
     let each = bytes_max.saturating_sub(used) / fields.max(1);
     if fields > 0 && each < FIELD_BYTES_MIN {
         return Err(format!(
-            "there is no room for the values in a name of {bytes_max} bytes; write less text or fewer fields"
+            "a name of {bytes_max} bytes has no space for the values; write less text or fewer fields"
         ));
     }
     for part in &mut parts[..count] {
@@ -149,23 +147,25 @@ fn topic(parts: &mut [Part]) -> Result<(), String> {
         || literals.clone().any(|text| text.contains('*'))
         || !text.chars().all(is_legal)
     {
-        return Err("no name of a topic; write letters, digits, `.`, `_` and `-`".to_owned());
+        return Err("is not a topic name; write letters, digits, `.`, `_` and `-`".to_owned());
     }
     let first = parts.iter().position(is_field);
     let before = outline(&parts[..first.unwrap_or(parts.len())]);
     if !before.contains(|c: char| c != '.') {
         return Err(match first {
             Some(_) => "a field needs text before it; write for example logs-{{ app }}".to_owned(),
-            None => "no name of a topic; write one with a letter or digit".to_owned(),
+            None => "is not a topic name; include a letter or digit".to_owned(),
         });
     }
     if first.is_none() && text.len() > TOPIC_BYTES_MAX {
-        return Err(format!("a topic has at most {TOPIC_BYTES_MAX} bytes; write a shorter name"));
+        return Err(format!(
+            "exceeds the {TOPIC_BYTES_MAX} bytes of a topic; write a shorter name"
+        ));
     }
     share(parts, parts.len(), TOPIC_BYTES_MAX)
 }
 
-/// The text with `0` for each digit of a time and `*` for each field.
+/// Returns the text with `0` for each digit of a time and `*` for each field.
 fn outline(parts: &[Part]) -> String {
     let text = |part: &Part| match part {
         Part::Literal(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What templates make of events, hostile ones above all.
+//! Rendering of events, hostile ones above all.
 
 use super::*;
 use millstream_model::{Grant, Ledger, SourceInfo};
@@ -12,12 +12,12 @@ fn of(text: &[u8]) -> Batch {
     batch(&[Rows { name: "/var/log/a.log", text }], 16 << 20, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// A batch of one event whose attribute `v` is this value.
+/// A batch of one event with this value of the attribute `v`.
 fn with_value(value: &str) -> Batch {
     with_value_and_line(value, b"line")
 }
 
-/// The same with this message, which need not be text.
+/// The same with this message, which may be invalid UTF-8.
 fn with_value_and_line(value: &str, line: &[u8]) -> Batch {
     let mut batch = of(&[line, b"\n"].concat());
     let attributes = BTreeMap::from([("v".to_owned(), value.to_owned())]);
@@ -45,7 +45,7 @@ fn topic(value: &str) -> String {
 }
 
 #[test]
-fn fields_and_time_are_those_of_the_event() {
+fn fields_and_time_come_from_the_event() {
     let batch = of(b"one\ntwo\n");
     assert_eq!(text("{{ host }} {{source}} {{file }}", &batch, 0), "here app /var/log/a.log");
     assert_eq!(text("{{ id }} {{ offset }}", &batch, 1), "a000000000000001-4 4");
@@ -63,7 +63,7 @@ fn fields_and_time_are_those_of_the_event() {
 }
 
 #[test]
-fn an_event_with_a_time_of_its_own_has_it_in_its_texts() {
+fn an_event_with_its_own_time_renders_that_time() {
     let mut batch = of(b"one\ntwo\n");
     batch.time = Some(vec![951_827_696_000_000_000, millstream_model::TIME_UNKNOWN].into());
     assert_eq!(text("%F %H {{ timestamp }}", &batch, 0), "2000-02-29 12 2000-02-29T12:34:56.000Z");
@@ -86,7 +86,7 @@ fn the_day_of_the_year_counts_leap_days() {
 }
 
 #[test]
-fn a_field_that_is_missing_has_a_placeholder_and_says_so() {
+fn a_missing_field_renders_a_placeholder_and_is_reported() {
     let batch = of(b"line\n");
     assert_eq!(rendered("/out/{{ app }}", Use::Path, &batch, 0), (b"/out/none".to_vec(), false));
     assert_eq!(rendered("{{ previous_offset }}", Use::Text, &batch, 0), (b"none".to_vec(), false));
@@ -94,7 +94,7 @@ fn a_field_that_is_missing_has_a_placeholder_and_says_so() {
 }
 
 #[test]
-fn what_differs_between_rows_is_known_beforehand() {
+fn differences_between_rows_are_predicted() {
     let of = |text| Template::parse(text, Use::Text).unwrap();
     assert!(
         of("a %% b").is_constant() && !of("%F").is_constant() && !of("{{ host }}").is_constant()
@@ -111,7 +111,7 @@ fn what_differs_between_rows_is_known_beforehand() {
 }
 
 #[test]
-fn hostile_values_stay_one_name_of_their_path() {
+fn hostile_values_stay_within_one_path_component() {
     assert_eq!(path("../../etc/passwd"), "/out/..%2F..%2Fetc%2Fpasswd/x.log");
     assert_eq!(path("/abs"), "/out/%2Fabs/x.log");
     assert_eq!(path("a/../b"), "/out/a%2F..%2Fb/x.log");
@@ -126,7 +126,7 @@ fn hostile_values_stay_one_name_of_their_path() {
 }
 
 #[test]
-fn a_long_value_is_cut_and_stays_different() {
+fn a_long_value_is_truncated_and_stays_distinct() {
     for long in ["x".repeat(10_000), "/".repeat(10_000), "é".repeat(5_000), "\u{1}é€".repeat(3_000)]
     {
         let (one, two) = (path(&long), path(&(long.clone() + "y")));
@@ -140,7 +140,7 @@ fn a_long_value_is_cut_and_stays_different() {
         let (one, two) = (topic(&long), topic(&(long.clone() + "y")));
         assert!(one != two && one.len() <= TOPIC_BYTES_MAX, "{one}");
     }
-    // Several values share a name, and what stands behind them stays.
+    // Several values share a name; the text after them stays.
     let template = "/out/a-{{ v }}-{{ message }}-%F.json.gz";
     let batch = with_value_and_line(&"v".repeat(300), &b"m".repeat(300));
     let name = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
@@ -152,7 +152,7 @@ fn a_long_value_is_cut_and_stays_different() {
 }
 
 #[test]
-fn a_topic_has_only_what_topics_may_have() {
+fn a_topic_contains_only_legal_characters() {
     assert_eq!(topic("a_b.c-D9"), "logs-a_b.c-D9");
     assert_eq!(topic("a/b é"), "logs-a_2fb_20_c3_a9");
     assert_eq!(
@@ -163,34 +163,34 @@ fn a_topic_has_only_what_topics_may_have() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_to_write_instead() {
+fn errors_say_what_to_write_instead() {
     let error = |text, usage| Template::parse(text, usage).unwrap_err();
     let all = [
-        (error("%q", Use::Text), "`%q` is no piece of time; write %Y"),
-        (error("50%", Use::Text), "`%` is no piece of time; write %Y"),
+        (error("%q", Use::Text), "`%q` is not a time specifier; write %Y"),
+        (error("50%", Use::Text), "`%` is not a time specifier; write %Y"),
         (error("{{ host", Use::Text), "`{{` is not closed; write for example {{ host }}"),
         (error("{{ a {{ b }}", Use::Text), "`{{` is not closed; write"),
-        (error("{{ }}", Use::Text), "`{{  }}` names no field; write"),
-        (error("{{ a b }}", Use::Text), "`{{ a b }}` names no field; write"),
-        (error("{{ -a }}", Use::Text), "`{{ -a }}` names no field; write"),
-        (error("", Use::Path), "names no file; write"),
-        (error("/a/", Use::Path), "names no file; write"),
-        (error("/a\0", Use::Path), "names no file; write"),
+        (error("{{ }}", Use::Text), "`{{  }}` is not a field name; write"),
+        (error("{{ a b }}", Use::Text), "`{{ a b }}` is not a field name; write"),
+        (error("{{ -a }}", Use::Text), "`{{ -a }}` is not a field name; write"),
+        (error("", Use::Path), "is not a file path; write"),
+        (error("/a/", Use::Path), "is not a file path; write"),
+        (error("/a\0", Use::Path), "is not a file path; write"),
         (error("{{ host }}.log", Use::Path), "a field needs a folder before it"),
         (error("/{{ host }}.log", Use::Path), "a field needs a folder before it"),
         (error("app-{{ host }}.log", Use::Path), "a field needs a folder before it"),
-        (error("/a/{{ host }}/../b", Use::Path), "behind a field every folder needs a name; write"),
-        (error("/a/{{ host }}//b", Use::Path), "behind a field every folder needs a name; write"),
+        (error("/a/{{ host }}/../b", Use::Path), "every folder after a field needs a name; remove"),
+        (error("/a/{{ host }}//b", Use::Path), "every folder after a field needs a name; remove"),
         (
             error(&format!("/a/{}{{{{ host }}}}", "x".repeat(170)), Use::Path),
-            "there is no room for the values",
+            "a name of 200 bytes has no space for the values",
         ),
         (error("{{ host }}", Use::Topic), "a field needs text before it; write"),
         (error(".{{ host }}", Use::Topic), "a field needs text before it; write"),
-        (error("a b", Use::Topic), "no name of a topic; write"),
-        (error("a*", Use::Topic), "no name of a topic; write"),
-        (error("..", Use::Topic), "no name of a topic; write"),
-        (error(&"x".repeat(250), Use::Topic), "a topic has at most 249 bytes"),
+        (error("a b", Use::Topic), "is not a topic name; write"),
+        (error("a*", Use::Topic), "is not a topic name; write"),
+        (error("..", Use::Topic), "is not a topic name; include"),
+        (error(&"x".repeat(250), Use::Topic), "exceeds the 249 bytes of a topic"),
     ];
     for (found, expected) in all {
         assert!(found.starts_with(expected), "{found}\n{expected}");
@@ -219,7 +219,7 @@ fn value() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No value leads out of the folder, and every name has a length that files may have.
+    /// No value escapes the folder, and every name has a valid length.
     #[test]
     fn a_path_never_leaves_its_folder(value in value(), message in prop::collection::vec(any::<u8>(), 0..600)) {
         let line = message.split(|b| *b == b'\n').next().unwrap();
@@ -236,7 +236,7 @@ proptest! {
         }
     }
 
-    /// Different values give different paths and topics.
+    /// Distinct values render distinct paths and topics.
     #[test]
     fn different_values_stay_different(one in value(), two in value()) {
         prop_assert_eq!(path(&one) == path(&two), one == two);

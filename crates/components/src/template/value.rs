@@ -1,4 +1,4 @@
-//! What stands in a template beside literal text: fields and pieces of time.
+//! The variable parts of a template: fields and time specifiers.
 
 use super::Use;
 use crate::formats::{civil, push_decimal, push_rfc3339};
@@ -6,10 +6,10 @@ use millstream_model::{Batch, MEMBERS, Segment};
 use std::borrow::Cow;
 use std::io::Write;
 
-/// Bytes of what takes the place of the end of a value that was cut: a mark and a hash.
+/// Bytes of the mark and hash that replace the end of a truncated value.
 const HASH_BYTES: usize = 34;
 
-/// Least room for a value: its first bytes and the hash.
+/// Minimum space for a value: its first bytes and the hash.
 pub const FIELD_BYTES_MIN: usize = HASH_BYTES + 6;
 
 /// A field of an event.
@@ -26,13 +26,13 @@ pub enum Field {
     PreviousOffset,
     Truncated,
     Message,
-    /// What was found in the line, or else a constant field of the source or the origin.
+    /// A field of the line, or an attribute of the source or origin.
     Named(String),
 }
 
 impl Field {
-    /// The field of this name; a name that no event has by itself is that of a field of the line or
-    /// of an attribute.
+    /// Returns the field of this name; a name that is not built in refers to a field of the line or
+    /// to an attribute.
     pub fn named(name: &str) -> Field {
         match name {
             "host" => Field::Host,
@@ -50,7 +50,7 @@ impl Field {
         }
     }
 
-    /// Whether it may differ between the rows of a segment of this batch.
+    /// Returns whether it may differ between rows of a segment of this batch.
     pub fn per_row(&self, batch: &Batch) -> bool {
         use Field::{Id, Message, Offset, PreviousOffset, Timestamp, Truncated};
         match self {
@@ -63,7 +63,7 @@ impl Field {
         }
     }
 
-    /// The field's value; `None` if the event has no such field.
+    /// Returns the field's value; `None` if the event has no such field.
     pub fn of<'b>(
         &self,
         batch: &'b Batch,
@@ -89,13 +89,13 @@ impl Field {
             Field::Truncated if batch.is_truncated(row) => b"true",
             Field::Truncated => b"false",
             Field::PreviousOffset if row == segment.first_row => return None,
-            made => return Some(made.made(batch, segment, row).into()),
+            field => return Some(field.format(batch, segment, row).into()),
         };
         Some(value.into())
     }
 
-    /// The value of a field that is a number or a time.
-    fn made(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
+    /// Formats the value of a field that is a number or a time.
+    fn format(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Field::Id => {
@@ -111,17 +111,17 @@ impl Field {
     }
 }
 
-/// A piece of an event's time, in UTC.
+/// A `strftime` specifier for an event's time, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece(char);
 
 impl Piece {
-    /// The piece with this letter, as `strftime` has it.
+    /// Returns the specifier with this letter.
     pub fn of(letter: char) -> Option<Piece> {
         "YmdHMSjyFs".contains(letter).then_some(Piece(letter))
     }
 
-    /// Bytes it takes at most, for every time that nanoseconds in 64 bits can say.
+    /// Returns the maximum bytes it renders, for any time in 64-bit nanoseconds.
     pub fn bytes_max(self) -> usize {
         match self.0 {
             'Y' => 4,
@@ -132,7 +132,7 @@ impl Piece {
         }
     }
 
-    /// Whether two times have the same piece for sure.
+    /// Returns whether two times certainly render the same.
     pub fn is_same(self, one_ns: i64, other_ns: i64) -> bool {
         let seconds = match self.0 {
             'S' | 's' => 1,
@@ -144,7 +144,7 @@ impl Piece {
         one_ns.div_euclid(period) == other_ns.div_euclid(period)
     }
 
-    /// Appends the piece of a time in nanoseconds since 1970.
+    /// Appends the rendered time, given in nanoseconds since 1970.
     pub fn push(self, ns: i64, out: &mut Vec<u8>) {
         let seconds = ns.div_euclid(1_000_000_000);
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -172,15 +172,15 @@ fn day_of_year(year: i64, month: u32, day: u32) -> u32 {
     BEFORE[month as usize - 1] + day + u32::from(is_leap && month > 2)
 }
 
-/// Appends a value as `usage` writes it, in at most `bytes_max` bytes.
+/// Appends a value escaped for `usage`, in at most `bytes_max` bytes.
 pub fn push(usage: Use, value: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
     let begin = out.len();
-    // More than fits is never looked at, but for the hash.
-    let looked_at = &value[..value.len().min(bytes_max)];
+    // Only the hash reads the part that cannot fit.
+    let prefix = &value[..value.len().min(bytes_max)];
     match usage {
         Use::Text => return out.extend_from_slice(value),
-        Use::Path => push_path(looked_at, out),
-        Use::Topic => push_topic(looked_at, out),
+        Use::Path => push_path(prefix, out),
+        Use::Topic => push_topic(prefix, out),
     }
     if value.len() > bytes_max || out.len() - begin > bytes_max {
         let mark = if usage == Use::Path { b'%' } else { b'_' };
@@ -190,7 +190,7 @@ pub fn push(usage: Use, value: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
             end -= 1;
         }
         out.truncate(end);
-        // A mark before `-` is in no value that was not cut.
+        // A mark before `-` occurs only in truncated values.
         drop(write!(out, "{}-{:032x}", mark as char, xxhash_rust::xxh3::xxh3_128(value)));
     }
 }
@@ -216,7 +216,7 @@ fn push_path(value: &[u8], out: &mut Vec<u8>) {
 fn push_topic(value: &[u8], out: &mut Vec<u8>) {
     let is_hex = |byte: Option<&u8>| byte.is_some_and(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     for (at, byte) in value.iter().enumerate() {
-        // An underscore stays where it cannot be taken for an escape.
+        // An underscore stays as it is where it cannot be mistaken for an escape.
         let looks_escaped = || is_hex(value.get(at + 1)) && is_hex(value.get(at + 2));
         match byte {
             b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => {

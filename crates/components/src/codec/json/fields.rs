@@ -1,32 +1,31 @@
-//! Events with fields.
+//! Encoding of events with fields.
 //!
-//! Where a field has the name of something the event has itself (its time, its message, the object
-//! of metadata, an attribute) the field stays and the other is left out: what a log says is never
-//! touched.
+//! If a field has the name of a built-in member (time, message, the metadata object, an attribute),
+//! the field is kept and the built-in member omitted: parsed data is never overwritten.
 
 use super::*;
 use millstream_model::{CellKind, Column, MEMBERS};
 use std::collections::BTreeSet;
 
-/// A column and what stands before its values.
+/// A column and the bytes before its values.
 struct Field<'b> {
     column: &'b Column,
-    /// A comma, the name, a colon, and the quotation mark that text begins with.
+    /// A comma, the name, a colon, and the opening quotation mark of text.
     key: Vec<u8>,
-    /// Whether the event has something of that name itself.
+    /// Whether the name is also that of a built-in member.
     is_taken: bool,
 }
 
-/// What there is to count.
+/// Counters of an encoded batch.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Texts in which something had to be replaced.
+    /// Texts in which invalid UTF-8 was replaced.
     pub replaced: u64,
-    /// Events in which a field took the place of something of the event's own.
+    /// Events in which a field replaced a built-in member.
     pub clashes: u64,
 }
 
-/// What the fields of an event leave of the event itself.
+/// Which built-in members the fields of an event leave in place.
 #[derive(Clone, Copy)]
 struct Left {
     time: bool,
@@ -66,7 +65,8 @@ impl JsonEncoder {
         tally
     }
 
-    /// The batch with columns for those members whose names are there already: no name comes twice.
+    /// Returns the batch with columns for those members whose names exist already, so that no name
+    /// occurs twice.
     fn lifted(&self, batch: &Batch) -> Batch {
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
         let attributes = batch.source.attributes.keys().chain(of_origins).map(String::as_str);
@@ -99,9 +99,9 @@ impl JsonEncoder {
         batch.fields.iter().map(field).collect()
     }
 
-    /// Notes which fields of a row take something's place; whether they are others than before.
+    /// Records which fields of a row replace a built-in member; returns whether they changed.
     fn note_clashes(&mut self, batch: &Batch, fields: &[Field<'_>], row: usize) -> bool {
-        // What is not shown cannot lose its place.
+        // A hidden message cannot be replaced.
         let is_there = |name: &str| name != "message" || batch.is_shown(row);
         let clash = |field: &Field<'_>| {
             field.is_taken && field.column.cells()[row].is_present() && is_there(&field.column.name)
@@ -114,7 +114,7 @@ impl JsonEncoder {
         true
     }
 
-    /// Renders what the fields of a row leave of metadata and attributes.
+    /// Renders the metadata and attributes that the fields of a row leave in place.
     fn leave(
         &mut self,
         batch: &Batch,
@@ -166,7 +166,7 @@ impl JsonEncoder {
             }
         }
         if out.len() == begin && !self.begins_with_comma() {
-            // The bracket takes the place of a comma, and there is none.
+            // The opening brace replaces a comma, so add one.
             out.push(b',');
         }
         self.between(batch, segment, row, out);
@@ -176,13 +176,13 @@ impl JsonEncoder {
 }
 
 impl JsonEncoder {
-    /// Whether something comes behind the fields.
+    /// Returns whether anything follows the fields.
     fn begins_with_comma(&self) -> bool {
         matches!(self.pieces.first(), Some(Piece::Constant(text)) if text.first() == Some(&b','))
     }
 }
 
-/// Appends the message; whether some of it was no UTF-8 and had to be replaced.
+/// Appends the message; returns whether invalid UTF-8 was replaced.
 #[inline]
 fn push_message(batch: &Batch, row: usize, utf8: bool, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(b",\"message\":\"");
@@ -191,14 +191,14 @@ fn push_message(batch: &Batch, row: usize, utf8: bool, out: &mut Vec<u8>) -> boo
     replaced
 }
 
-/// Whether a slice of valid UTF-8 begins and ends between two characters.
+/// Returns whether a slice of valid UTF-8 starts and ends at character boundaries.
 #[inline]
 fn is_cut_well(block: &[u8], start: usize, len: usize) -> bool {
     let is_between = |at: usize| block.get(at).is_none_or(|byte| byte & 0xC0 != 0x80);
     is_between(start) && is_between(start + len)
 }
 
-/// Appends a value behind its key; whether some of it was no UTF-8 and had to be replaced.
+/// Appends a value after its key; returns whether invalid UTF-8 was replaced.
 #[inline]
 fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
     let bytes: &[u8] = match kind {
@@ -229,8 +229,8 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
     false
 }
 
-/// Appends JSON as it is written, but on one line: a line end in an event would be taken for its
-/// own. Within a JSON string none can stand, so it is white space.
+/// Appends JSON on a single line, since a line feed would end the event. JSON strings cannot
+/// contain a raw line feed, so each one is white space.
 fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         out.extend_from_slice(&json[..at]);

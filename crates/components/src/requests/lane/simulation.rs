@@ -1,5 +1,5 @@
-//! Many hosts whose endpoint was away: when they ask for it, and when they send what they kept.
-//! Played with what a lane uses for that, on a clock of its own.
+//! Simulates many hosts during and after an endpoint outage: when they retry, and when they send
+//! their backlog. Uses the building blocks of a lane on a simulated clock.
 
 use fastrand::Rng;
 use millstream_transport::{Endpoints, Pause, Rate};
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 /// Length of a slot.
 const SLOT: Duration = Duration::from_millis(100);
 
-/// How long the endpoint is away, for all hosts from the same moment on.
-const AWAY: Duration = Duration::from_secs(300);
+/// Length of the outage, which starts at the same moment for all hosts.
+const OUTAGE: Duration = Duration::from_secs(300);
 
-/// When what a host does at first has worn off.
+/// Time after which the initial synchronization of the hosts has worn off.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// Requests that each host has kept.
-const KEPT: usize = 12;
+/// Backlog of each host, in requests.
+const BACKLOG: usize = 12;
 
-/// When one host asked in vain, and when it sent what it had kept.
+/// Simulates one host; returns the times of its failed attempts and of its successful requests.
 fn host(random: &mut Rng, begun: Instant, rate_max: f64) -> (Vec<Duration>, Vec<Duration>) {
     let (mut endpoint, mut rate) = (Endpoints::new(1, 0), Rate::new(Some(rate_max)));
-    let (mut asked, mut sent, mut now) = (Vec::new(), Vec::new(), begun);
-    while sent.len() < KEPT {
+    let (mut attempts, mut sent, mut now) = (Vec::new(), Vec::new(), begun);
+    while sent.len() < BACKLOG {
         if let Some(until) = rate.wait_until(now) {
             now = until;
         }
@@ -31,18 +31,18 @@ fn host(random: &mut Rng, begun: Instant, rate_max: f64) -> (Vec<Duration>, Vec<
             continue;
         }
         rate.take(now);
-        if now < begun + AWAY {
-            asked.push(now - begun);
+        if now < begun + OUTAGE {
+            attempts.push(now - begun);
             endpoint.failed(0, Pause::Backoff, random.u64(..1 << 32) as u32, now);
         } else {
             sent.push(now - begun);
             endpoint.well(0);
         }
     }
-    (asked, sent)
+    (attempts, sent)
 }
 
-/// The fullest slot of a span, and the mean.
+/// Returns the fullest slot of a span, and the mean.
 fn slots(times: &[Duration], from: Duration, to: Duration) -> (usize, f64) {
     let mut slots = vec![0; ((to - from).as_millis() / SLOT.as_millis()) as usize];
     for time in times.iter().filter(|time| (from..to).contains(*time)) {
@@ -52,45 +52,49 @@ fn slots(times: &[Duration], from: Duration, to: Duration) -> (usize, f64) {
 }
 
 #[test]
-fn after_an_outage_hosts_come_back_one_after_the_other() {
+fn hosts_do_not_synchronize_after_an_outage() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let (mut random, begun) = (Rng::with_seed(seed), Instant::now());
     let hosts: Vec<_> = (0..200).map(|_| host(&mut random, begun, 5.0)).collect();
     let sent: Vec<Duration> = hosts.iter().flat_map(|(_, sent)| sent).copied().collect();
-    // From when the first ones are through to when only the last ones come: a pause is 30 s at
-    // most.
-    let (most, mean) = slots(&sent, AWAY + Duration::from_secs(3), AWAY + Duration::from_secs(15));
+    // From when the first hosts are done to when only the last ones start: a pause is at most 30 s.
+    let (most, mean) =
+        slots(&sent, OUTAGE + Duration::from_secs(3), OUTAGE + Duration::from_secs(15));
     assert!(
         mean > 5.0 && most as f64 <= 3.0 * mean,
         "replays: {most} in a slot, {mean} on average"
     );
-    assert!(sent.iter().all(|time| *time < AWAY + Duration::from_secs(33)));
+    assert!(sent.iter().all(|time| *time < OUTAGE + Duration::from_secs(33)));
     for (_, sent) in &hosts {
         assert!(sent.windows(2).all(|pair| pair[1] - pair[0] >= 2 * SLOT));
     }
-    // Two hundred ask so seldom that a mean would say nothing; two thousand are harder still.
-    let asked: Vec<Duration> = (0..2000).flat_map(|_| host(&mut random, begun, 5.0).0).collect();
-    let (most, mean) = slots(&asked, STEADY, AWAY);
-    assert!(mean > 5.0 && most as f64 <= 3.0 * mean, "asking: {most} in a slot, {mean} on average");
+    // Two hundred hosts retry too rarely for a meaningful mean; two thousand are a harder test too.
+    let attempts: Vec<Duration> = (0..2000).flat_map(|_| host(&mut random, begun, 5.0).0).collect();
+    let (most, mean) = slots(&attempts, STEADY, OUTAGE);
+    assert!(
+        mean > 5.0 && most as f64 <= 3.0 * mean,
+        "retries: {most} in a slot, {mean} on average"
+    );
 }
 
 #[test]
-fn hosts_that_are_all_told_to_wait_as_long_do_not_return_at_once() {
+fn hosts_with_the_same_retry_after_do_not_return_at_once() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
-    let (mut random, now, asked) = (Rng::with_seed(seed), Instant::now(), Duration::from_secs(30));
+    let (mut random, now, retry_after) =
+        (Rng::with_seed(seed), Instant::now(), Duration::from_secs(30));
     let back = |_| {
         let mut endpoint = Endpoints::new(1, 0);
-        endpoint.failed(0, Pause::Asked(asked), random.u64(..1 << 32) as u32, now);
+        endpoint.failed(0, Pause::Asked(retry_after), random.u64(..1 << 32) as u32, now);
         endpoint.next_at(now) - now
     };
     let back: Vec<Duration> = (0..2000).map(back).collect();
-    let end = asked + asked / 3 + SLOT;
+    let end = retry_after + retry_after / 3 + SLOT;
     assert!(
-        back.iter().all(|time| (asked..end).contains(time)),
-        "none earlier, and none much later"
+        back.iter().all(|time| (retry_after..end).contains(time)),
+        "none early, and none much later"
     );
-    let (most, mean) = slots(&back, asked, end);
+    let (most, mean) = slots(&back, retry_after, end);
     assert!(mean > 15.0 && most as f64 <= 3.0 * mean, "{most} in a slot, {mean} on average");
 }

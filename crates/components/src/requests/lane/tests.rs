@@ -1,7 +1,7 @@
-//! Against a real server, with the engine's side played by hand.
+//! Runs a lane against a real server and plays the engine's part.
 
 use super::*;
-use crate::requests::{BatchOptions, Hold, RequestOptions, Room};
+use crate::requests::{BatchOptions, Capacity, Hold, RequestOptions};
 use bytes::Bytes;
 use millstream_model::{Interval, Size};
 use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
@@ -13,13 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Bodies are the payloads' texts joined; a body is split between its letters. `old` is another
-/// form.
+/// A packer that joins the payloads' texts into a body and splits a body between its letters.
 #[derive(Default)]
 struct Letters {
     packed: Arc<AtomicUsize>,
-    other_form: bool,
-    /// It drops, and has counted, what it is to split.
+    unsupported_format: bool,
+    /// Drops and counts the events of a request instead of splitting it.
     no_memory: bool,
     answered: Arc<Mutex<Vec<String>>>,
 }
@@ -34,30 +33,33 @@ fn letters(text: Vec<u8>) -> Request {
 }
 
 impl Packer for Letters {
-    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request> {
+    fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
         self.packed.fetch_add(1, Ordering::Relaxed);
-        let text: Vec<u8> = taken.iter().flat_map(|taken| taken.parts.concat()).collect();
+        let text: Vec<u8> = payloads.iter().flat_map(|payload| payload.parts.concat()).collect();
         assert!(!text.contains(&b'!'), "the packer panics");
-        // What is no letter is dropped here.
+        // Drops everything but letters.
         let text: Vec<u8> = text.into_iter().filter(u8::is_ascii_alphabetic).collect();
         vec![letters(text)]
     }
 
-    fn cut(taken: &EncodedPayload, room: Room) -> Option<(EncodedPayload, EncodedPayload)> {
-        let letters = room.events.min(taken.events - 1);
-        if taken.routing.is_none() || letters == 0 {
+    fn cut(
+        payload: &EncodedPayload,
+        capacity: Capacity,
+    ) -> Option<(EncodedPayload, EncodedPayload)> {
+        let letters = capacity.events.min(payload.events - 1);
+        if payload.routing.is_none() || letters == 0 {
             return None;
         }
-        let text = taken.parts.concat();
+        let text = payload.parts.concat();
         let (first, rest) = text.split_at(letters as usize);
         let piece = |text: &[u8], continues| EncodedPayload {
             parts: vec![Bytes::from(text.to_vec())],
             events: text.len() as u64,
             bytes: text.len() as u64,
             continues,
-            ..taken.clone()
+            ..payload.clone()
         };
-        Some((piece(first, true), piece(rest, taken.continues)))
+        Some((piece(first, true), piece(rest, payload.continues)))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
@@ -69,15 +71,15 @@ impl Packer for Letters {
         (!first.is_empty()).then(|| vec![letters(first), letters(second)])
     }
 
-    fn has_already(said: &[u8]) -> bool {
-        said == b"known"
+    fn is_duplicate(body: &[u8]) -> bool {
+        body == b"known"
     }
 
     fn convert(&mut self, request: &Request) -> Option<Request> {
         let body = vec![Bytes::from(request.body.concat().to_ascii_uppercase())];
         let converted =
             Request { body, headers: Vec::new(), events: request.events, origin: Box::new(()) };
-        self.other_form.then_some(converted)
+        self.unsupported_format.then_some(converted)
     }
 
     fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
@@ -85,7 +87,7 @@ impl Packer for Letters {
     }
 }
 
-/// A lane, and what the engine would do with it.
+/// A lane, and the state that the engine would keep for it.
 struct Rig {
     lane: RequestLane<Letters>,
     counters: Arc<Counters>,
@@ -114,7 +116,7 @@ impl Rig {
         let both = (options.batch, options.request);
         let mut settings =
             Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), both);
-        settings.slow = 40 * MS;
+        settings.slow_retry = 40 * MS;
         let counters = Arc::new(Counters::default());
         let keep = Arc::new(|_| Ok(()));
         let cx = LaneCx {
@@ -141,7 +143,7 @@ impl Rig {
         self.deliver_with(text, PayloadMetadata { hold, routing: None }).await;
     }
 
-    /// A payload that the packer can cut.
+    /// Delivers a payload that the packer can cut.
     async fn deliver_cuttable(&mut self, text: &str) {
         self.deliver_with(text, PayloadMetadata { hold: None, routing: Some(Arc::new(())) }).await;
     }
@@ -153,12 +155,12 @@ impl Rig {
         assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
     }
 
-    /// Goes on until this many payloads are settled.
+    /// Drives the lane until this many payloads are settled.
     async fn settle(&mut self, count: usize) {
         let end = Instant::now() + Duration::from_secs(60);
         while self.settled.len() < count {
             assert!(Instant::now() < end, "settled {:?}, errors {:?}", self.settled, self.errors);
-            // The engine drops the future whenever something else happens, and begins anew.
+            // The engine drops the future on any other event, and starts again.
             let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
             self.settled.extend(self.lane.settled());
             if let Ok(Err(error)) = progress {
@@ -168,7 +170,7 @@ impl Rig {
         }
     }
 
-    /// Delivers and settles everything.
+    /// Delivers the texts and waits until they are settled.
     async fn bring(&mut self, texts: &[&str]) {
         for text in texts {
             self.deliver(text).await;
@@ -189,14 +191,14 @@ fn bodies(seen: &[Seen]) -> Vec<String> {
     seen.iter().map(Seen::text).collect()
 }
 
-/// Answers request after request with these, then with 204.
+/// Serves these responses in order, then 204.
 fn script(replies: Vec<Reply>) -> HttpServer {
     let replies = Mutex::new(replies.into_iter());
     HttpServer::start(move |_| replies.lock().next().unwrap_or_else(|| Reply::status(204)))
 }
 
 #[tokio::test]
-async fn payloads_become_batches_by_bytes_by_time_and_by_a_flush() {
+async fn batches_end_by_size_by_timeout_and_by_flush() {
     let server = script(Vec::new());
     let long =
         BatchOptions { timeout: Interval(Duration::from_secs(3600)), ..Options::default().batch };
@@ -216,7 +218,7 @@ async fn payloads_become_batches_by_bytes_by_time_and_by_a_flush() {
 }
 
 #[tokio::test]
-async fn requests_are_filled_to_the_limit_and_a_payload_in_several_is_settled_once() {
+async fn requests_fill_up_to_the_limit_and_a_split_payload_is_settled_once() {
     let server =
         HttpServer::start(|seen| Reply::status(if seen.text().contains('X') { 400 } else { 204 }));
     let mut rig = Rig::to(&server);
@@ -234,14 +236,14 @@ async fn requests_are_filled_to_the_limit_and_a_payload_in_several_is_settled_on
     let delivered = |refused| Settled { outcome: Outcome::Delivered, refused };
     let refused = |refused| Settled { outcome: Outcome::Rejected, refused };
     assert_eq!(rig.settled[0], delivered(0));
-    assert_eq!(rig.settled[1], refused(2), "which payload a refused event came from is not known");
+    assert_eq!(rig.settled[1], refused(2), "the payload of a refused event is unknown");
     assert_eq!(rig.settled[2], delivered(0));
     let counted = rig.counters.snapshot().dropped_events;
     assert_eq!(counted.get("refused"), Some(&2));
 }
 
 #[tokio::test]
-async fn a_lane_with_a_whole_batch_is_full_until_the_packer_has_it() {
+async fn a_lane_with_a_full_batch_is_full_until_the_packer_takes_it() {
     let server = script(vec![Reply::Hang]);
     let mut rig = Rig::to(&server);
     rig.deliver("abcdefgh").await;
@@ -254,7 +256,7 @@ async fn a_lane_with_a_whole_batch_is_full_until_the_packer_has_it() {
 }
 
 #[tokio::test]
-async fn every_passing_failure_is_tried_again_with_the_same_id_and_in_order() {
+async fn transient_failures_are_retried_with_the_same_id_and_in_order() {
     let after = |seconds: &str| {
         Reply::Status(429, vec![("Retry-After", seconds.to_owned())], String::new())
     };
@@ -277,13 +279,13 @@ async fn every_passing_failure_is_tried_again_with_the_same_id_and_in_order() {
     let mut ids: Vec<&str> = seen.iter().map(|seen| seen.header("idempotency-key")).collect();
     ids.dedup();
     assert_eq!(ids.len(), 2, "{ids:?}");
-    // A connection that was kept and breaks is replaced at once, without an error.
+    // A kept-alive connection that breaks is replaced at once, without an error.
     assert_eq!(rig.kinds(), ["broken", "server", "throttled", "timeout", "server"]);
     assert_eq!(rig.refused(), 0);
 }
 
 #[tokio::test]
-async fn what_the_endpoint_asks_for_is_waited_for() {
+async fn retry_after_is_honored() {
     let busy = Reply::Status(503, vec![("Retry-After", "1".to_owned())], String::new());
     let server = script(vec![busy]);
     let mut rig = Rig::to(&server);
@@ -295,7 +297,7 @@ async fn what_the_endpoint_asks_for_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_a_person_has_to_mend_is_asked_slowly_and_nothing_is_dropped() {
+async fn misconfiguration_is_retried_slowly_and_nothing_is_dropped() {
     let redirect =
         Reply::Status(307, vec![("Location", "http://x:y@new/in?k=1".to_owned())], String::new());
     let refusals = [401, 403, 404, 407, 405, 415].map(Reply::status);
@@ -319,16 +321,16 @@ async fn what_a_person_has_to_mend_is_asked_slowly_and_nothing_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_split_and_only_the_events_at_fault_are_dropped() {
+async fn a_refused_request_is_split_and_only_invalid_events_are_dropped() {
     let server = HttpServer::start(|seen| {
         let bad = seen.body.iter().filter(|byte| byte.is_ascii_uppercase()).count();
         Reply::status(if bad > 0 { 400 } else { 204 })
     });
     let mut rig = Rig::to(&server);
     rig.bring(&["aBc", "dEfg", "h"]).await;
-    let taken: String =
+    let accepted: String =
         server.seen().iter().map(Seen::text).filter(|t| !t.contains(['B', 'E'])).collect();
-    assert_eq!(taken, "acdfgh");
+    assert_eq!(accepted, "acdfgh");
     assert_eq!(rig.refused(), 2);
     let snapshot = rig.counters.snapshot();
     assert_eq!(snapshot.dropped_events.get("refused"), Some(&2));
@@ -343,7 +345,7 @@ async fn a_refused_request_is_split_and_only_the_events_at_fault_are_dropped() {
 }
 
 #[tokio::test]
-async fn what_the_endpoint_has_of_an_attempt_whose_answer_was_lost_is_not_dropped() {
+async fn events_of_an_attempt_with_a_lost_response_are_not_dropped_if_the_endpoint_has_them() {
     let count = AtomicUsize::new(0);
     let server = HttpServer::start(move |seen| match seen.text() {
         _ if count.fetch_add(1, Ordering::Relaxed) == 0 => Reply::Close,
@@ -354,7 +356,7 @@ async fn what_the_endpoint_has_of_an_attempt_whose_answer_was_lost_is_not_droppe
     let mut rig = Rig::to(&server);
     rig.bring(&["akxb"]).await;
     assert_eq!(rig.refused(), 1, "x alone");
-    // Of one that came only once the endpoint cannot have anything.
+    // A request sent only once cannot be a duplicate.
     rig.deliver("kc").await;
     rig.settle(2).await;
     assert_eq!(rig.refused(), 2);
@@ -369,7 +371,7 @@ async fn events_that_the_packer_drops_are_not_settled_as_delivered() {
 }
 
 #[tokio::test]
-async fn events_that_the_packer_drops_when_it_splits_are_counted_once() {
+async fn events_that_the_packer_drops_in_a_split_are_counted_once() {
     let server = script(vec![Reply::status(400)]);
     let packer = Letters { no_memory: true, ..Letters::default() };
     let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
@@ -379,7 +381,7 @@ async fn events_that_the_packer_drops_when_it_splits_are_counted_once() {
 }
 
 #[tokio::test]
-async fn a_question_that_the_endpoint_does_not_know_does_not_block_the_lane() {
+async fn a_rejected_probe_does_not_block_the_lane() {
     for status in [400, 406, 413, 415, 500, 501] {
         let server = script(vec![Reply::status(status)]);
         let mut rig = Rig::to(&server);
@@ -393,16 +395,16 @@ async fn a_question_that_the_endpoint_does_not_know_does_not_block_the_lane() {
     let server = script(vec![Reply::status(503)]);
     let mut rig = Rig::to(&server);
     rig.bring(&["12345678"]).await;
-    assert_eq!((server.seen().len(), rig.kinds()), (2, vec!["server"]), "it may be known later");
+    assert_eq!((server.seen().len(), rig.kinds()), (2, vec!["server"]), "it may succeed later");
 }
 
 #[tokio::test]
-async fn another_form_is_tried_at_once_and_each_payload_is_packed_once() {
+async fn another_format_is_tried_at_once_and_each_payload_is_packed_once() {
     let server = HttpServer::start(|seen| match seen.body.iter().all(u8::is_ascii_uppercase) {
         true => Reply::Status(200, vec![("X-Written", seen.text())], String::new()),
         false => Reply::status(415),
     });
-    let packer = Letters { other_form: true, ..Letters::default() };
+    let packer = Letters { unsupported_format: true, ..Letters::default() };
     let (packed, answered) = (packer.packed.clone(), packer.answered.clone());
     let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
     rig.bring(&["abcdefgh", "ijkl"]).await;
@@ -412,7 +414,7 @@ async fn another_form_is_tried_at_once_and_each_payload_is_packed_once() {
 }
 
 #[tokio::test]
-async fn endpoints_are_used_in_turn_and_one_that_fails_is_left_alone_for_a_while() {
+async fn endpoints_take_turns_and_a_failed_one_is_skipped_for_a_while() {
     let (one, two) = (script(Vec::new()), script(vec![Reply::status(503); 2]));
     let gone = {
         let closed = script(Vec::new());
@@ -420,7 +422,7 @@ async fn endpoints_are_used_in_turn_and_one_that_fails_is_left_alone_for_a_while
     };
     let mut rig = Rig::with(&[one.uri("/in"), two.uri("/in"), gone], Options::default());
     let is_over = |rig: &Rig| two.seen().len() > 4 && rig.kinds().contains(&"unreachable");
-    // How long an endpoint is left alone is random.
+    // The pause of a failed endpoint is random.
     while !is_over(&rig) {
         let before = rig.settled.len();
         assert!(before < 1000, "{} and {}: {:?}", one.seen().len(), two.seen().len(), rig.kinds());
@@ -448,7 +450,7 @@ async fn a_rate_spaces_requests_evenly() {
 }
 
 #[tokio::test]
-async fn what_is_spread_waits_for_its_time_unless_it_is_flushed() {
+async fn a_held_payload_is_sent_on_time_or_at_a_flush() {
     let server = script(Vec::new());
     let mut rig = Rig::to(&server);
     let from_now = |wait: Duration, at_most: Duration| {
@@ -459,7 +461,7 @@ async fn what_is_spread_waits_for_its_time_unless_it_is_flushed() {
     rig.deliver_at("abcdefgh", from_now(200 * MS, hour)).await;
     rig.settle(1).await;
     assert!(server.seen()[0].at - begun >= 190 * MS);
-    // The clock was set back by an hour between the encoding and now.
+    // The clock was set back by an hour after the encoding.
     rig.deliver_at("ABCDEFGH", from_now(hour, 200 * MS)).await;
     rig.settle(2).await;
     assert!(server.seen()[1].at - server.seen()[0].at >= 190 * MS);
@@ -469,7 +471,7 @@ async fn what_is_spread_waits_for_its_time_unless_it_is_flushed() {
 }
 
 #[tokio::test]
-async fn a_lane_that_is_dropped_breaks_off_what_is_on_its_way() {
+async fn dropping_a_lane_aborts_its_request() {
     let server = script(vec![Reply::Hang]);
     let mut rig = Rig::to(&server);
     rig.deliver("abcdefgh").await;
@@ -481,7 +483,7 @@ async fn a_lane_that_is_dropped_breaks_off_what_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_packer_is_one_of_the_lane() {
+async fn a_panic_of_the_packer_reaches_the_lane() {
     let server = script(Vec::new());
     let mut rig = Rig::to(&server);
     rig.deliver("abc!").await;

@@ -99,7 +99,7 @@ impl Files {
             rotate_from: Instant::now(),
             hurry: false,
         };
-        files.torn.retain(|path, synced| match synced.mend(Path::new(&**path)) {
+        files.torn.retain(|path, synced| match synced.truncate_unsynced(Path::new(&**path)) {
             Ok(mended) => !mended,
             Err(error) => {
                 log::warn!("{path}: {error}; trying again with the first event");

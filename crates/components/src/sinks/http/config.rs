@@ -5,7 +5,7 @@ use super::packer::Form;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
 use crate::requests::{
-    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers,
+    BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
     targets,
 };
 use millstream_compression::Algorithm;
@@ -61,7 +61,7 @@ pub struct HttpConfig {
     pub request: RequestOptions,
     /// Over what time after the end of a period hosts spread their metrics.
     #[serde(default)]
-    pub spread: Spread,
+    pub spread: Jitter,
 }
 
 /// Method of a request.

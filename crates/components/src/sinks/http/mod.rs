@@ -11,7 +11,7 @@ pub use config::HttpConfig;
 
 use crate::codec::msgpack::MetricBlocks;
 use crate::codec::{Codec, Encoding};
-use crate::requests::{PayloadMetadata, RequestLane, Settings, Spread};
+use crate::requests::{Jitter, PayloadMetadata, RequestLane, Settings};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink};
 use packer::{Form, HttpPacker, UNIT_BYTES, Units};
@@ -22,7 +22,7 @@ struct HttpSink {
     settings: Arc<Settings>,
     form: Form,
     encoding: Encoding,
-    spread: Spread,
+    spread: Jitter,
 }
 
 impl Sink for HttpSink {
@@ -52,7 +52,7 @@ impl Sink for HttpSink {
 /// Encodes, and says when a payload may go and where its units end.
 struct HttpEncoder {
     inner: Inner,
-    spread: Spread,
+    spread: Jitter,
 }
 
 /// A codec, by what tells where a unit ends: the smallest thing that can be sent alone.

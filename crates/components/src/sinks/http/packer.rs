@@ -1,7 +1,7 @@
 //! From payloads to bodies, and from a body that was refused to two halves.
 
 use super::config::Framing;
-use crate::requests::{EncodedPayload, Packer, Request, Room};
+use crate::requests::{Capacity, EncodedPayload, Packer, Request};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
@@ -100,10 +100,10 @@ impl HttpPacker {
     /// Cuts a piece that is more than a body may have, into bodies that are as full as they may be.
     fn fit(&self, piece: Piece) -> Vec<Piece> {
         let (mut pieces, mut rest) = (Vec::new(), piece);
-        let room =
-            Room { bytes: self.form.bytes_max, events: self.form.events_max, is_empty: true };
-        while rest.bytes() > room.bytes || rest.events > room.events {
-            let front = Front::of(rest.units().iter().copied(), room);
+        let capacity =
+            Capacity { bytes: self.form.bytes_max, events: self.form.events_max, is_empty: true };
+        while rest.bytes() > capacity.bytes || rest.events > capacity.events {
+            let front = Front::of(rest.units().iter().copied(), capacity);
             let Some((first, second)) = rest.parted(front.units) else { break };
             pieces.push(first);
             rest = second;
@@ -119,10 +119,10 @@ impl Packer for HttpPacker {
         pieces.into_iter().map(|piece| self.request(piece)).collect()
     }
 
-    fn cut(taken: &EncodedPayload, room: Room) -> Option<(EncodedPayload, EncodedPayload)> {
+    fn cut(taken: &EncodedPayload, capacity: Capacity) -> Option<(EncodedPayload, EncodedPayload)> {
         let front = match known_units(taken) {
-            Some(units) => Front::of(units.iter().copied(), room),
-            None => Front::of(line_units(&taken.parts), room),
+            Some(units) => Front::of(units.iter().copied(), capacity),
+            None => Front::of(line_units(&taken.parts), capacity),
         };
         if front.units == 0 || front.events >= taken.events {
             return None;
@@ -253,14 +253,14 @@ struct Front {
 }
 
 impl Front {
-    /// As many of these units, by bytes and events, as there is room for.
-    fn of(units: impl Iterator<Item = (u32, u32)>, room: Room) -> Front {
+    /// As many of these units, by bytes and events, as there is capacity for.
+    fn of(units: impl Iterator<Item = (u32, u32)>, capacity: Capacity) -> Front {
         let mut front = Front::default();
         for (bytes, events) in units {
             let bytes = front.bytes + u64::from(bytes);
             let events = front.events + u64::from(events);
-            let is_first = room.is_empty && front.units == 0;
-            if (bytes > room.bytes || events > room.events) && !is_first {
+            let is_first = capacity.is_empty && front.units == 0;
+            if (bytes > capacity.bytes || events > capacity.events) && !is_first {
                 break;
             }
             front = Front { units: front.units + 1, bytes, events };

@@ -2,7 +2,7 @@
 
 use super::config::Framing;
 use super::*;
-use crate::requests::{EncodedPayload, Packer, Request, Room};
+use crate::requests::{Capacity, EncodedPayload, Packer, Request};
 use millstream_compression::Algorithm;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
@@ -33,7 +33,7 @@ fn taken_of(codec: &str, batch: &Batch) -> EncodedPayload {
         Codec::Msgpack => Inner::Blocks(Box::new(MetricBlocks::new(&encoding))),
         Codec::Json => Inner::Lines(encoding.encoder()),
     };
-    let mut encoder = HttpEncoder { inner, spread: Spread::Auto };
+    let mut encoder = HttpEncoder { inner, spread: Jitter::Auto };
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
@@ -110,11 +110,11 @@ fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
     assert_eq!(over, ["0123456789abcdef\n"]);
 }
 
-/// What the lane does with one payload: bodies of at most `room`, from its pieces.
-fn cut_up(form: Form, mut taken: EncodedPayload, room: Room) -> Vec<Request> {
+/// What the lane does with one payload: bodies of at most `capacity`, from its pieces.
+fn cut_up(form: Form, mut taken: EncodedPayload, capacity: Capacity) -> Vec<Request> {
     let mut packer = HttpPacker::new(form);
     let mut requests = Vec::new();
-    while let Some((first, rest)) = HttpPacker::cut(&taken, room) {
+    while let Some((first, rest)) = HttpPacker::cut(&taken, capacity) {
         assert!(
             first.continues
                 && first.bytes == first.parts.iter().map(|part| part.len() as u64).sum::<u64>()
@@ -129,7 +129,7 @@ fn cut_up(form: Form, mut taken: EncodedPayload, room: Room) -> Vec<Request> {
 
 #[test]
 fn a_payload_is_cut_into_bodies_that_are_full() {
-    let three = Room { bytes: 1 << 20, events: 3, is_empty: true };
+    let three = Capacity { bytes: 1 << 20, events: 3, is_empty: true };
     let text = "a\n\nb\nc\nd\ne\nf\n";
     let bodies_of = |framing, codec| bodies(&cut_up(form(framing), taken(codec, text), three));
     let lines = [("a\n\nb\n".to_owned(), 3), ("c\nd\ne\n".to_owned(), 3), ("f\n".to_owned(), 1)];
@@ -148,11 +148,11 @@ fn a_payload_is_cut_into_bodies_that_are_full() {
 #[test]
 fn a_payload_is_cut_by_bytes_and_not_where_nothing_fits() {
     let of = || taken("text", "0123456789\na\nb\nc\n");
-    let room = |bytes, is_empty| Room { bytes, events: 100, is_empty };
-    let full = bodies(&cut_up(form(Framing::Newline), of(), room(4, true)));
+    let capacity = |bytes, is_empty| Capacity { bytes, events: 100, is_empty };
+    let full = bodies(&cut_up(form(Framing::Newline), of(), capacity(4, true)));
     assert_eq!(full, [("0123456789\n".to_owned(), 1), ("a\nb\n".into(), 2), ("c\n".into(), 1)]);
     assert!(
-        HttpPacker::cut(&of(), room(4, false)).is_none(),
+        HttpPacker::cut(&of(), capacity(4, false)).is_none(),
         "the long line waits for the next batch"
     );
 }

@@ -8,7 +8,7 @@ use crate::prometheus::{
 };
 use crate::registry::{Component, SinkComponent};
 use crate::requests::{
-    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers,
+    BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
     targets,
 };
 use millstream_model::{BuildError, Interval, Sink, Size};
@@ -51,7 +51,7 @@ pub struct PrometheusRemoteWriteConfig {
     pub request: RequestOptions,
     /// Over what time after the end of a period hosts spread their requests.
     #[serde(default)]
-    pub spread: Spread,
+    pub spread: Jitter,
     /// Labels of every series, unless a tag has that name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,

@@ -141,7 +141,7 @@ impl Packer for RemotePacker {
 
     /// Of a request that was written before, the same newest samples are taken again; older ones,
     /// such as the 0 with which a sum begins, are out of order now.
-    fn has_already(said: &[u8]) -> bool {
+    fn is_duplicate(said: &[u8]) -> bool {
         let said = String::from_utf8_lossy(said).to_ascii_lowercase();
         said.contains("out of order") || said.contains("out-of-order")
     }

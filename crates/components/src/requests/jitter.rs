@@ -1,5 +1,5 @@
-//! No herd: periods of metrics end on all hosts at the same moment; each host sends a while later,
-//! always the same while.
+//! Send jitter: metric periods end on all hosts at the same moment, so each host delays its
+//! requests by a stable, host-specific time.
 
 use millstream_model::{Batch, Interval};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -8,45 +8,44 @@ use std::borrow::Cow;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Part of a period over which `auto` spreads hosts: all of them have sent long before the next
-/// one.
+/// Divisor of the period that gives the jitter window of `auto`: every host sends well before the
+/// next period ends.
 const AUTO_PARTS: u32 = 3;
 
-/// The longest time over which `auto` spreads hosts: enough for any number of them, and metrics of
-/// a long period are not old when they come.
+/// Longest jitter window of `auto`: long enough for any number of hosts, short enough that metrics
+/// with a long period arrive while they are current.
 const AUTO_MAX: Duration = Duration::from_secs(60);
 
-/// Over what time after the end of a period hosts spread their metrics: `auto`, which is a third of
-/// the period and a minute at most, `0s`, which is not at all, or a duration. Logs are never held
-/// back.
+/// The jitter window after the end of a period in which hosts send their metrics: `auto` (a third
+/// of the period, at most a minute), `0s` (none), or a duration. Logs are never delayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Cow<'_, str>")]
-pub enum Spread {
-    /// A third of the period, a minute at most.
+pub enum Jitter {
+    /// A third of the period, at most a minute.
     #[default]
     Auto,
-    /// This long.
+    /// A fixed window.
     Over(Duration),
 }
 
-impl TryFrom<Cow<'_, str>> for Spread {
+impl TryFrom<Cow<'_, str>> for Jitter {
     type Error = String;
 
-    fn try_from(text: Cow<'_, str>) -> Result<Spread, String> {
+    fn try_from(text: Cow<'_, str>) -> Result<Jitter, String> {
         match text.as_ref() {
-            "auto" => Ok(Spread::Auto),
-            "0s" => Ok(Spread::Over(Duration::ZERO)),
+            "auto" => Ok(Jitter::Auto),
+            "0s" => Ok(Jitter::Over(Duration::ZERO)),
             other => match other.parse::<Interval>() {
-                Ok(over) => Ok(Spread::Over(over.0)),
-                Err(error) => Err(format!("{error}; or auto, or 0s")),
+                Ok(over) => Ok(Jitter::Over(over.0)),
+                Err(error) => Err(format!("{error}; or write auto or 0s")),
             },
         }
     }
 }
 
-impl JsonSchema for Spread {
+impl JsonSchema for Jitter {
     fn schema_name() -> Cow<'static, str> {
-        "Spread".into()
+        "Jitter".into()
     }
 
     fn inline_schema() -> bool {
@@ -55,29 +54,28 @@ impl JsonSchema for Spread {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "`auto`, `0s`, or a length of time with its unit.",
+           "description": "`auto`, `0s`, or a duration with its unit.",
             "type": "string",
             "examples": ["auto", "0s", "3s"],
         })
     }
 }
 
-impl Spread {
-    /// How long after the end of a period of `interval` this host sends: stable per host, and even
-    /// over all of them.
+impl Jitter {
+    /// Returns this host's delay after the end of a period of `interval`: stable per host, and
+    /// uniformly distributed over hosts.
     pub fn delay(self, host: &str, interval: Duration) -> Duration {
         let over = match self {
-            Spread::Auto => (interval / AUTO_PARTS).min(AUTO_MAX),
-            Spread::Over(over) => over,
+            Jitter::Auto => (interval / AUTO_PARTS).min(AUTO_MAX),
+            Jitter::Over(over) => over,
         };
         let part = xxh3_64(host.as_bytes()) as f64 / 2f64.powi(64);
         over.mul_f64(part)
     }
 
-    /// Until when a batch is held back; `None` if it brings no metrics of a period.
+    /// Returns until when a batch is held back; `None` if it has no metrics of a period.
     ///
-    /// A period that says it ends later than it was read does not hold anything back for longer
-    /// than the spread.
+    /// A period whose end lies after the time of the read does not extend the delay.
     pub fn hold(self, batch: &Batch) -> Option<Hold> {
         let (interval, end_ns) = period(batch)?;
         let delay = self.delay(&batch.source.host, interval);
@@ -90,24 +88,24 @@ impl Spread {
 /// How long a payload is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Until then on the wall clock, in nanoseconds since 1970.
+    /// End of the hold on the wall clock, in nanoseconds since 1970.
     pub until_ns: i64,
-    /// But no longer than this: the clock may be set back meanwhile.
+    /// Upper bound of the hold, in case the wall clock is set back.
     pub at_most: Duration,
 }
 
 impl Hold {
-    /// How much of it is left at this time on the wall clock, in nanoseconds since 1970.
+    /// Returns the rest of the hold at a wall clock time, in nanoseconds since 1970.
     pub fn left(self, now_ns: i64) -> Duration {
         let left = u64::try_from(self.until_ns.saturating_sub(now_ns)).unwrap_or_default();
         Duration::from_nanos(left).min(self.at_most)
     }
 }
 
-/// Values of `type` that metrics have: a log may well have columns named like the others.
+/// Values of `type` that mark metrics: the columns of a log may have the same names.
 const TYPES: [&[u8]; 3] = [b"counter", b"gauge", b"distribution"];
 
-/// How long the period is that a batch of metrics is of, and when it ended: as its first row says.
+/// Returns the length and the end of a metric batch's period, read from its first row.
 fn period(batch: &Batch) -> Option<(Duration, i64)> {
     let (row, _) = batch.runs(0, batch.rows()).next()?;
     let (_, _) = (batch.fields.get("name")?, batch.fields.get("value")?);
@@ -127,17 +125,17 @@ mod tests {
 
     const TEN: Duration = Duration::from_secs(10);
 
-    /// Hosts per 100 ms.
-    fn slots(hosts: impl Iterator<Item = String>, spread: Spread) -> Vec<usize> {
+    /// Counts hosts per 100 ms slot.
+    fn slots(hosts: impl Iterator<Item = String>, jitter: Jitter) -> Vec<usize> {
         let mut slots = vec![0; 34];
         for host in hosts {
-            slots[spread.delay(&host, TEN).as_millis() as usize / 100] += 1;
+            slots[jitter.delay(&host, TEN).as_millis() as usize / 100] += 1;
         }
         slots
     }
 
     #[test]
-    fn two_hundred_hosts_do_not_send_at_once_and_each_sends_at_its_own_time() {
+    fn two_hundred_hosts_spread_their_sends_and_each_keeps_its_own_delay() {
         let names: [fn(usize) -> String; 4] = [
             |n| format!("web-{n:03}"),
             |n| format!("ip-10-0-{}-{}.eu-central-1.compute.internal", n / 16, n % 16),
@@ -145,31 +143,31 @@ mod tests {
             |n| n.to_string(),
         ];
         for name in names {
-            let slots = slots((0..200).map(name), Spread::Auto);
+            let slots = slots((0..200).map(name), Jitter::Auto);
             let mean = 200.0 / 33.3;
             let most = *slots.iter().max().unwrap();
             assert!(most as f64 <= 3.0 * mean, "{most} of 200 in one of {slots:?}");
-            let again = Spread::Auto.delay(&name(17), TEN);
-            assert_eq!(Spread::Auto.delay(&name(17), TEN), again);
+            let again = Jitter::Auto.delay(&name(17), TEN);
+            assert_eq!(Jitter::Auto.delay(&name(17), TEN), again);
         }
     }
 
     #[test]
-    fn the_spread_is_a_third_of_the_period_or_what_the_user_says() {
-        let of = |text: &str| serde_json::from_value::<Spread>(json!(text)).unwrap();
+    fn the_window_is_a_third_of_the_period_or_as_configured() {
+        let of = |text: &str| serde_json::from_value::<Jitter>(json!(text)).unwrap();
         let hosts = || (0..1000).map(|n| format!("host{n}"));
-        let longest = |spread: Spread| hosts().map(|host| spread.delay(&host, TEN)).max().unwrap();
+        let longest = |jitter: Jitter| hosts().map(|host| jitter.delay(&host, TEN)).max().unwrap();
         assert!(longest(of("auto")) < TEN / 3 && longest(of("auto")) > TEN * 3 / 10);
         assert_eq!(longest(of("0s")), Duration::ZERO);
-        let of_a_day = |host: String| Spread::Auto.delay(&host, Duration::from_secs(86_400));
+        let of_a_day = |host: String| Jitter::Auto.delay(&host, Duration::from_secs(86_400));
         assert!(hosts().map(of_a_day).max().unwrap() <= AUTO_MAX);
         assert!(longest(of("60s")) > Duration::from_secs(59));
         for bad in ["", "1", "never", "-1s"] {
-            assert!(serde_json::from_value::<Spread>(json!(bad)).is_err(), "{bad}");
+            assert!(serde_json::from_value::<Jitter>(json!(bad)).is_err(), "{bad}");
         }
     }
 
-    /// A batch of one row, read at 1000 s, that ends its period at `end` s.
+    /// Builds a batch of one row, read at 1000 s, whose period ends at `end` s.
     fn batch(end: i64, fields: &[(&str, &str)]) -> Batch {
         let (grant, ledger) =
             (millstream_model::Grant::new(1 << 20), millstream_model::Ledger::new());
@@ -189,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn metrics_wait_from_the_end_of_their_period_and_logs_do_not_wait() {
+    fn metrics_are_delayed_from_the_end_of_their_period_and_logs_are_not() {
         let metric = [("name", "1"), ("value", "1"), ("interval", "10"), ("type", "counter")];
-        let at_most = Spread::Auto.delay("here", TEN);
+        let at_most = Jitter::Auto.delay("here", TEN);
         let delay = at_most.as_nanos() as i64;
         let of = |end, fields: &[(&str, &str)]| {
-            let hold = Spread::Auto.hold(&batch(end, fields));
+            let hold = Jitter::Auto.hold(&batch(end, fields));
             assert!(hold.is_none_or(|hold| hold.at_most == at_most));
             hold.map(|hold| hold.until_ns)
         };
@@ -203,13 +201,13 @@ mod tests {
         assert_eq!(of(5000, &metric), Some(1_000_000_000_000 + delay), "a clock that is ahead");
         assert_eq!(of(1000, &[]), None);
         assert_eq!(of(1000, &metric[..2]), None);
-        assert_eq!(Spread::Over(Duration::ZERO).hold(&batch(1000, &metric)), None);
+        assert_eq!(Jitter::Over(Duration::ZERO).hold(&batch(1000, &metric)), None);
     }
 
     #[test]
-    fn a_log_with_columns_named_like_those_of_a_metric_is_none() {
+    fn a_log_with_the_column_names_of_a_metric_is_not_delayed() {
         let named = [("name", "1"), ("value", "1"), ("interval", "86400"), ("type", "job")];
-        let of = |fields: &[(&str, &str)]| Spread::Auto.hold(&batch(1000, fields));
+        let of = |fields: &[(&str, &str)]| Jitter::Auto.hold(&batch(1000, fields));
         assert_eq!((of(&named), of(&named[..3])), (None, None));
         for kind in ["counter", "gauge", "distribution"] {
             assert!(of(&[named[0], named[1], named[2], ("type", kind)]).is_some(), "{kind}");
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_holds_nothing_for_longer_than_the_spread() {
+    fn a_clock_set_back_does_not_extend_a_hold() {
         let hold = Hold { until_ns: 5_000_000_000, at_most: Duration::from_secs(3) };
         assert_eq!(hold.left(4_000_000_000), Duration::from_secs(1));
         assert_eq!(hold.left(-3_600_000_000_000), Duration::from_secs(3));
