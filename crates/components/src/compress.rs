@@ -100,13 +100,13 @@ pub struct Compressor {
     /// Compressed bytes that are not in the file yet.
     pub out: Vec<Bytes>,
     /// Whether the parts of the current delivery are compressed already.
-    pub taken: bool,
+    pub is_compressed: bool,
 }
 
 impl Compressor {
     /// Creates a compressor without a member in progress.
     pub fn new(compression: Compression, level: u32) -> Compressor {
-        Compressor { compression, level, member: None, out: Vec::new(), taken: false }
+        Compressor { compression, level, member: None, out: Vec::new(), is_compressed: false }
     }
 
     /// Returns whether a member is in progress, which takes memory.
@@ -116,8 +116,8 @@ impl Compressor {
 
     /// Discards the member in progress, whose beginning is gone, and its unwritten bytes. The
     /// current delivery is compressed again. `is_empty`: whether the file is now empty.
-    pub fn forget(&mut self, is_empty: bool) {
-        (self.member, self.taken) = (None, false);
+    pub fn reset(&mut self, is_empty: bool) {
+        (self.member, self.is_compressed) = (None, false);
         self.out.clear();
         if is_empty && self.compression != Compression::None {
             // Readers reject an empty file as compressed data.
@@ -127,8 +127,8 @@ impl Compressor {
 
     /// Compresses the parts of a delivery unless that is done already. Without compression they
     /// pass through.
-    pub fn take(&mut self, parts: &[Bytes]) -> io::Result<()> {
-        if self.taken {
+    pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<()> {
+        if self.is_compressed {
             return Ok(());
         }
         if self.member.is_none() {
@@ -138,7 +138,7 @@ impl Compressor {
             Some(member) => self.out.push(member.write(parts)?.into()),
             None => self.out.extend_from_slice(parts),
         }
-        self.taken = true;
+        self.is_compressed = true;
         Ok(())
     }
 

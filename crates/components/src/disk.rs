@@ -21,32 +21,32 @@ pub struct Appended {
     /// Length of the file according to our own writes.
     pub length: u64,
     /// A length to truncate to, where that failed before.
-    cut: Option<u64>,
+    pending_truncation: Option<u64>,
 }
 
 impl Appended {
     /// Wraps a file of which the first `length` bytes are accounted for.
     pub fn new(file: File, length: u64) -> Appended {
-        Appended { file, length, cut: None }
+        Appended { file, length, pending_truncation: None }
     }
 
     /// Returns the new length if the file was truncated (copytruncate) since our last write.
     /// Reports each truncation once.
-    pub fn was_cut(&mut self) -> io::Result<Option<u64>> {
+    pub fn take_truncation(&mut self) -> io::Result<Option<u64>> {
         let size = fstat(&self.file)?.st_size as u64;
         if size >= self.length {
             return Ok(None);
         }
         // Bytes that were to be truncated are gone as well.
-        (self.length, self.cut) = (size, None);
+        (self.length, self.pending_truncation) = (size, None);
         Ok(Some(size))
     }
 
     /// Appends all parts or none: a partial write is truncated away.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
-        if let Some(length) = self.cut {
+        if let Some(length) = self.pending_truncation {
             self.file.set_len(length)?;
-            self.cut = None;
+            self.pending_truncation = None;
         }
         // Not our own count: the file may have been truncated meanwhile.
         let before = fstat(&self.file)?.st_size as u64;
@@ -54,9 +54,9 @@ impl Appended {
         match written {
             Ok(bytes) => self.length = before + bytes,
             Err(_) => {
-                self.cut = Some(before);
+                self.pending_truncation = Some(before);
                 if self.file.set_len(before).is_ok() {
-                    self.cut = None;
+                    self.pending_truncation = None;
                 }
             }
         }

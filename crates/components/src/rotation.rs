@@ -45,10 +45,10 @@ impl Rotate {
         name.replace("%%", "").contains('%').then_some(("/keep", advice))
     }
 
-    /// Returns whether a file of `bytes`, started at `begun_ns`, is due for rotation.
-    pub fn is_due(&self, bytes: u64, begun_ns: i64, now_ns: i64) -> bool {
+    /// Returns whether a file of `bytes`, started at `started_ns`, is due for rotation.
+    pub fn is_due(&self, bytes: u64, started_ns: i64, now_ns: i64) -> bool {
         let span = |every: Interval| i64::try_from(every.0.as_nanos()).unwrap_or(i64::MAX).max(1);
-        let is_old = |every| begun_ns.div_euclid(span(every)) < now_ns.div_euclid(span(every));
+        let is_old = |every| started_ns.div_euclid(span(every)) < now_ns.div_euclid(span(every));
         bytes > 0
             && (self.size.is_some_and(|size| bytes >= size.0) || self.every.is_some_and(is_old))
     }

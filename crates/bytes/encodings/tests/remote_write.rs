@@ -317,7 +317,7 @@ fn a_half_of_version_2_has_only_its_own_texts() {
 
 #[test]
 fn a_question_says_nothing() {
-    let request = Request2::decode(&bytes(&Body::question())[..]).unwrap();
+    let request = Request2::decode(&bytes(&Body::probe())[..]).unwrap();
     assert_eq!((request.symbols, request.timeseries.len()), (vec![String::new()], 0));
 }
 

@@ -149,15 +149,15 @@ async fn attempt(
         }
     }
     let mut result = client.send(&outgoing).await;
-    if let Ok(answer) = &mut result
-        && answer.status >= 300
+    if let Ok(response) = &mut result
+        && response.status >= 300
     {
         let sensitive = outgoing.headers.values().filter(|value| value.is_sensitive());
         let texts =
             sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_whitespace);
         secrets
             .extend(texts.filter(|text| *text != "Basic" && *text != "Bearer").map(str::to_owned));
-        answer.body = masked(&answer.body, &secrets);
+        response.body = masked(&response.body, &secrets);
     }
     (client, result)
 }

@@ -41,7 +41,7 @@ pub struct RequestLane<P> {
     ids: Ids,
     done: Vec<Settled>,
     /// Headers of responses that the packer has not seen yet.
-    answers: Vec<HeaderMap>,
+    responses: Vec<HeaderMap>,
     /// When a refusal was last logged.
     warned_at: Option<Instant>,
 }
@@ -132,7 +132,7 @@ impl<P: Packer> RequestLane<P> {
             dispatcher: Dispatcher::new(settings.clone(), cx.lane),
             ids: Ids::new(),
             done: Vec::new(),
-            answers: Vec::new(),
+            responses: Vec::new(),
             warned_at: None,
             sink: cx.sink,
             counters: cx.counters,
@@ -176,8 +176,8 @@ impl<P: Packer> RequestLane<P> {
     /// Hands the packer a refused request, if it is idle.
     fn repair(&mut self) {
         let Some(packer) = self.pack_task.idle() else { return };
-        for headers in self.answers.drain(..) {
-            packer.answered(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
+        for headers in self.responses.drain(..) {
+            packer.on_success(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
         }
         let Some(batch) = self.batches.front_mut() else { return };
         let (queued, is_duplicate, format_error) = match batch.repair.take() {
@@ -292,22 +292,22 @@ impl<P: Packer> RequestLane<P> {
     /// Handles the end of an attempt. The engine logs an error and waits before the next call.
     fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError> {
         let Attempt { endpoint, result } = attempt;
-        let answer = match result {
-            Ok(answer) => answer,
+        let response = match result {
+            Ok(response) => response,
             Err(error) => {
                 self.mark_in_doubt();
                 return Err(self.failed(endpoint, error.kind, &error.message, Pause::Backoff, now));
             }
         };
-        if self.is_probe() && !is_general(answer.status) {
+        if self.is_probe() && !is_general(response.status) {
             self.drop_probe(endpoint);
             return Ok(());
         }
-        let (kind, text) = (kind(answer.status), || explain(&answer));
-        match response_class(&answer, SystemTime::now()) {
-            ResponseClass::Delivered => self.delivered(endpoint, answer, now),
+        let (kind, text) = (kind(response.status), || explain(&response));
+        match response_class(&response, SystemTime::now()) {
+            ResponseClass::Delivered => self.delivered(endpoint, response, now),
             ResponseClass::Later(wait) => {
-                if answer.status != 429 {
+                if response.status != 429 {
                     self.mark_in_doubt();
                 }
                 return Err(self.failed(endpoint, kind, &text(), wait, now));
@@ -315,7 +315,9 @@ impl<P: Packer> RequestLane<P> {
             ResponseClass::Misconfigured => {
                 return Err(self.failed(endpoint, kind, &text(), self.slow_retry(), now));
             }
-            ResponseClass::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
+            ResponseClass::Refused { too_large } => {
+                self.refused(endpoint, &response, too_large, now)
+            }
             ResponseClass::UnsupportedFormat => self.unsupported_format(endpoint, text()),
         }
         Ok(())
@@ -336,10 +338,10 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    fn delivered(&mut self, endpoint: usize, answer: Answer, now: Instant) {
+    fn delivered(&mut self, endpoint: usize, response: Answer, now: Instant) {
         self.dispatcher.mark_healthy(endpoint);
         self.batcher.grow(now);
-        self.answers.push(answer.headers);
+        self.responses.push(response.headers);
         if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
             requests.pop_front();
         }
@@ -366,7 +368,7 @@ impl<P: Packer> RequestLane<P> {
         DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
     }
 
-    fn refused(&mut self, endpoint: usize, answer: &Answer, too_large: bool, now: Instant) {
+    fn refused(&mut self, endpoint: usize, response: &Answer, too_large: bool, now: Instant) {
         self.dispatcher.mark_healthy(endpoint);
         self.counters.error("refused");
         let Some(batch) = self.batches.front_mut() else { return };
@@ -381,11 +383,11 @@ impl<P: Packer> RequestLane<P> {
                 self.sink,
                 refusal(queued.request.events),
                 self.settings.targets[endpoint],
-                explain(answer),
+                explain(response),
                 WARN_INTERVAL.as_secs()
             );
         }
-        let is_duplicate = queued.in_doubt && P::is_duplicate(&answer.body);
+        let is_duplicate = queued.in_doubt && P::is_duplicate(&response.body);
         batch.repair = Some(Repair::Split(queued, is_duplicate));
     }
 

@@ -116,5 +116,5 @@ pub trait Packer: Send + 'static {
     }
 
     /// Handles a successful response; `header` looks up its headers by lower-case name.
-    fn answered(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
+    fn on_success(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
 }

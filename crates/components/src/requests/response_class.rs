@@ -26,8 +26,8 @@ pub enum ResponseClass {
 }
 
 /// Classifies a response by its status and `Retry-After`.
-pub fn response_class(answer: &Answer, now: SystemTime) -> ResponseClass {
-    match answer.status {
+pub fn response_class(response: &Answer, now: SystemTime) -> ResponseClass {
+    match response.status {
         200..=299 => ResponseClass::Delivered,
         400 | 422 => ResponseClass::Refused { too_large: false },
         413 => ResponseClass::Refused { too_large: true },
@@ -35,7 +35,7 @@ pub fn response_class(answer: &Answer, now: SystemTime) -> ResponseClass {
         // Waiting does not implement a method or a version.
         501 | 505 => ResponseClass::Misconfigured,
         408 | 425 | 429 | 500..=599 => {
-            let header = answer.headers.get("retry-after").and_then(|value| value.to_str().ok());
+            let header = response.headers.get("retry-after").and_then(|value| value.to_str().ok());
             let wait = header.and_then(|value| retry_after(value, now));
             ResponseClass::Later(wait.map_or(Pause::Backoff, Pause::Asked))
         }
@@ -59,12 +59,12 @@ pub fn kind(status: u16) -> &'static str {
 }
 
 /// Describes a response: its status, what to do about it, and the beginning of its body.
-pub fn explain(answer: &Answer) -> String {
-    let mut text = format!("responded {}", answer.status);
-    if let Some(advice) = advice(answer) {
+pub fn explain(response: &Answer) -> String {
+    let mut text = format!("responded {}", response.status);
+    if let Some(advice) = advice(response) {
         text = format!("{text} {advice}");
     }
-    let excerpt = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4 * SHOWN)]);
+    let excerpt = String::from_utf8_lossy(&response.body[..response.body.len().min(4 * SHOWN)]);
     // Control characters could move the cursor of a terminal.
     let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
     let excerpt: String = excerpt.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
@@ -83,10 +83,10 @@ pub fn refusal(events: u64) -> String {
     }
 }
 
-fn advice(answer: &Answer) -> Option<String> {
-    Some(match answer.status {
+fn advice(response: &Answer) -> Option<String> {
+    Some(match response.status {
         300..=399 => {
-            let to = answer.headers.get("location").and_then(|to| to.to_str().ok()).map(bare);
+            let to = response.headers.get("location").and_then(|to| to.to_str().ok()).map(bare);
             let to = to.map_or(String::new(), |to| format!(" to {to}"));
             format!("(a redirect{to}, which is not followed; configure the final address)")
         }
@@ -116,7 +116,7 @@ mod tests {
     use millstream_transport::{HeaderMap, HeaderValue};
     use std::time::Duration;
 
-    fn answer(
+    fn response(
         status: u16,
         header: Option<(&'static str, &'static str)>,
         body: &'static str,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_status_has_a_class() {
-        let of = |status| response_class(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
+        let of = |status| response_class(&response(status, None, ""), SystemTime::UNIX_EPOCH);
         assert!(
             [200, 201, 202, 204, 299].iter().all(|status| of(*status) == ResponseClass::Delivered)
         );
@@ -151,12 +151,12 @@ mod tests {
 
     #[test]
     fn retry_after_is_honored() {
-        let busy = answer(503, Some(("retry-after", "17")), "");
+        let busy = response(503, Some(("retry-after", "17")), "");
         assert_eq!(
             response_class(&busy, SystemTime::UNIX_EPOCH),
             ResponseClass::Later(Pause::Asked(Duration::from_secs(17)))
         );
-        let odd = answer(429, Some(("retry-after", "later")), "");
+        let odd = response(429, Some(("retry-after", "later")), "");
         assert_eq!(
             response_class(&odd, SystemTime::UNIX_EPOCH),
             ResponseClass::Later(Pause::Backoff)
@@ -171,13 +171,13 @@ mod tests {
 
     #[test]
     fn messages_contain_advice_and_no_secret() {
-        let to = answer(302, Some(("location", "https://me:word@new.example/in?key=1")), "");
+        let to = response(302, Some(("location", "https://me:word@new.example/in?key=1")), "");
         let text = explain(&to);
         assert!(text.contains("302") && text.contains("to https://new.example/in,"), "{text}");
         assert!(!text.contains("word") && !text.contains("key"), "{text}");
-        let text = explain(&answer(400, None, "out of\n  order\tsample"));
+        let text = explain(&response(400, None, "out of\n  order\tsample"));
         assert_eq!(text, "responded 400: out of order sample");
-        let text = explain(&answer(400, None, "\u{1b}[2Jgone\u{7}\u{9b}1m\0!"));
+        let text = explain(&response(400, None, "\u{1b}[2Jgone\u{7}\u{9b}1m\0!"));
         assert_eq!(text, "responded 400: [2Jgone1m!");
     }
 }

@@ -49,7 +49,7 @@ pub struct Body {
 impl Body {
     /// A request of version 2 that says nothing. What answers it with statistics knows that
     /// version.
-    pub fn question() -> Body {
+    pub fn probe() -> Body {
         // Its table is empty: no seed matters.
         RequestBuilder::new(Version::Two, 0).take()
     }

@@ -20,7 +20,7 @@ struct Letters {
     unsupported_format: bool,
     /// Drops and counts the events of a request instead of splitting it.
     no_memory: bool,
-    answered: Arc<Mutex<Vec<String>>>,
+    headers_seen: Arc<Mutex<Vec<String>>>,
 }
 
 fn letters(text: Vec<u8>) -> Request {
@@ -82,8 +82,8 @@ impl Packer for Letters {
         self.unsupported_format.then_some(converted)
     }
 
-    fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
-        self.answered.lock().extend(header("x-written"));
+    fn on_success(&mut self, header: &dyn Fn(&str) -> Option<String>) {
+        self.headers_seen.lock().extend(header("x-written"));
     }
 }
 
@@ -405,12 +405,12 @@ async fn another_format_is_tried_at_once_and_each_payload_is_packed_once() {
         false => Reply::status(415),
     });
     let packer = Letters { unsupported_format: true, ..Letters::default() };
-    let (packed, answered) = (packer.packed.clone(), packer.answered.clone());
+    let (packed, headers_seen) = (packer.packed.clone(), packer.headers_seen.clone());
     let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
     rig.bring(&["abcdefgh", "ijkl"]).await;
     assert_eq!(bodies(&server.seen()), ["abcdefgh", "ABCDEFGH", "ijkl", "IJKL"]);
     assert_eq!((packed.load(Ordering::Relaxed), rig.errors.len()), (2, 0));
-    assert_eq!(answered.lock()[..1], ["ABCDEFGH"]);
+    assert_eq!(headers_seen.lock()[..1], ["ABCDEFGH"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BlackholeConfig {
-    /// Prints events/s, MB/s and the total to standard output this often, and once more at the end.
+    /// Interval at which events/s, MB/s and the total are printed to standard output; they are
+    /// printed once more at shutdown.
     pub report: Option<Interval>,
 }
 

@@ -1,4 +1,4 @@
-//! Sink `blackhole`: counts events and lets nothing out, to measure what comes before it.
+//! Sink `blackhole`: counts and discards events, to benchmark everything upstream of it.
 
 mod config;
 
@@ -47,7 +47,7 @@ impl Lane for Nowhere {
     }
 }
 
-/// Prints the rate once per interval, and the total at the end.
+/// Prints the rate once per interval, and the total at shutdown.
 struct Reporter {
     interval: Duration,
     state: Mutex<State>,
@@ -94,7 +94,7 @@ impl Reporter {
         self.changed.notify_all();
     }
 
-    /// Has the total printed, and waits for it.
+    /// Triggers printing the total, and waits for it.
     fn finish(&self) {
         let mut state = self.lock();
         state.finishing = true;

@@ -15,7 +15,7 @@ pub struct ConsoleConfig {
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Where they go.
+    /// The stream they are written to.
     #[serde(default)]
     pub target: Target,
 }

@@ -31,7 +31,7 @@ impl Sink for Console {
 
 struct ConsoleLane {
     target: config::Target,
-    /// Bytes of the current payload that went out before it failed: not to be repeated.
+    /// Bytes of the current payload written before it failed, which must not be repeated.
     written: u64,
 }
 
@@ -55,17 +55,17 @@ impl Lane for ConsoleLane {
     }
 }
 
-/// A reader that has gone away will not come back; anything else may pass.
+/// A closed pipe stays closed; any other error may be transient.
 fn failed(error: &io::Error) -> DeliverError {
     match error.kind() {
         io::ErrorKind::BrokenPipe => {
-            DeliverError::reject("broken_pipe", "nobody reads the output any more")
+            DeliverError::reject("broken_pipe", "the reader of the output is gone")
         }
         _ => DeliverError::retry("write", error.to_string()),
     }
 }
 
-/// Writes all but the first `done` bytes; returns how many bytes are out in all.
+/// Writes all but the first `done` bytes; returns the total number of bytes written so far.
 fn write_parts(out: &mut impl Write, parts: &[Bytes], mut done: u64) -> (u64, io::Result<()>) {
     let mut skip = done as usize;
     for part in parts {
@@ -90,13 +90,13 @@ fn write_parts(out: &mut impl Write, parts: &[Bytes], mut done: u64) -> (u64, io
 mod tests {
     use super::*;
 
-    /// Takes a few bytes at a time and fails once in between.
-    struct Stubborn {
+    /// Accepts a few bytes per write, and fails once.
+    struct FlakyWriter {
         out: Vec<u8>,
         fail_at: usize,
     }
 
-    impl Write for Stubborn {
+    impl Write for FlakyWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             if self.out.len() >= self.fail_at {
                 self.fail_at = usize::MAX;
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_half_way_goes_on_where_it_stopped() {
+    fn a_partial_write_resumes_where_it_failed() {
         let parts = [
             Bytes::from_static(b"hello\n"),
             Bytes::from_static(b""),
             Bytes::from_static(b"world\n"),
         ];
         for fail_at in 0..=9 {
-            let mut out = Stubborn { out: Vec::new(), fail_at };
+            let mut out = FlakyWriter { out: Vec::new(), fail_at };
             let (done, result) = write_parts(&mut out, &parts, 0);
             assert!(result.is_err());
             let (_, result) = write_parts(&mut out, &parts, done);

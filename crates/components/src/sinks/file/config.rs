@@ -19,7 +19,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// File to append to; missing folders are made. A template: `{{ host }}` is a field of the
+    /// File to append to; missing folders are created. A template: `{{ host }}` is a field of the
     /// event, `%F` a part of its time, `%%` a percent sign.
     pub path: PathTemplate,
     /// How events are encoded.
@@ -28,18 +28,18 @@ pub struct FileConfig {
     /// How files are compressed.
     #[serde(default)]
     pub compression: Compression,
-    /// 1 to 9 for `gzip` (6 if nothing is said), 1 to 19 for `zstd` (3).
+    /// 1 to 9 for `gzip` (default 6), 1 to 19 for `zstd` (default 3).
     pub compression_level: Option<u32>,
-    /// When files are renamed and begun anew.
+    /// When files are rotated.
     pub rotate: Option<Rotate>,
-    /// Longest time until what is written is synced to the disk and counts as delivered.
+    /// Longest time until written events are synced to disk and count as delivered.
     #[serde(default = "default_sync")]
     pub sync: Interval,
-    /// Files that are open at the same time at most.
+    /// Maximum files open at the same time.
     #[serde(default = "default_open_files_max")]
     #[schemars(range(min = 1, max = 10_000))]
     pub open_files_max: usize,
-    /// Files not written to for this long are closed.
+    /// Idle time after which a file is closed.
     #[serde(default = "default_idle_timeout")]
     pub idle_timeout: Interval,
 }
@@ -57,7 +57,7 @@ fn default_idle_timeout() -> Interval {
 }
 
 impl Component for FileConfig {
-    /// With `*` for each field, and what a rotated file is called.
+    /// Includes a pattern with `*` for each field, and the name of a rotated file.
     fn writes(&self) -> Vec<PathBuf> {
         let path = PathBuf::from(self.path.0.outline(now_ns()));
         let path = std::path::absolute(&path).unwrap_or(path);
@@ -66,13 +66,13 @@ impl Component for FileConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = self.encoding.check_lines();
+        let mut errors = self.encoding.check_lines();
         let wrong = self.rotate.and_then(|rotate| rotate.check(self.path.0.text()));
-        faults.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
+        errors.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
         let wrong =
             self.compression_level.and_then(|level| self.compression.check_level(level).err());
-        faults.extend(wrong.map(|message| ("/compression_level".into(), message)));
-        faults
+        errors.extend(wrong.map(|message| ("/compression_level".into(), message)));
+        errors
     }
 }
 
@@ -101,29 +101,29 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn faults(options: Value) -> Vec<(String, String)> {
+    fn errors(options: Value) -> Vec<(String, String)> {
         serde_json::from_value::<FileConfig>(options).unwrap().check()
     }
 
     #[test]
-    fn what_a_schema_cannot_say_is_said_with_advice() {
-        let found = faults(
+    fn errors_beyond_the_schema_have_advice() {
+        let found = errors(
             json!({ "path": "/o/{{ host }}.log", "compression_level": 3, "rotate": { "every": "1h", "keep": 3 } }),
         );
         let found: Vec<(&str, bool)> =
             found.iter().map(|(at, text)| (&**at, text.contains("; "))).collect();
         assert_eq!(found, [("/rotate/keep", true), ("/compression_level", true)]);
-        let found = faults(
+        let found = errors(
             json!({ "path": "/o/a.gz", "compression": "gzip", "compression_level": 10, "rotate": { "keep": 3 } }),
         );
         let found: Vec<&str> = found.iter().map(|(at, _)| &**at).collect();
         assert_eq!(found, ["/rotate", "/compression_level"]);
         let all = json!({ "size": "1MiB", "every": "1h", "keep": 3 });
-        assert_eq!(faults(json!({ "path": "/o/{{ host }}/%F/a.gz", "rotate": all })), []);
+        assert_eq!(errors(json!({ "path": "/o/{{ host }}/%F/a.gz", "rotate": all })), []);
     }
 
     #[test]
-    fn what_it_writes_has_a_star_for_each_field_and_the_names_of_rotated_files() {
+    fn written_paths_have_a_star_per_field_and_include_rotated_files() {
         let writes =
             |options: Value| serde_json::from_value::<FileConfig>(options).unwrap().writes();
         let all = json!({ "path": "/o/{{ host }}/a.log", "rotate": { "size": "1MiB" } });

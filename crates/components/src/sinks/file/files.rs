@@ -1,8 +1,8 @@
-//! The files of one sink: a bounded number of them open, and what is kept about them.
+//! The files of a sink: bounds how many are open, and tracks their durable state.
 //!
-//! Whatever may be cut off a file after a crash is known from the state kept with the checkpoints:
-//! a file is in it, with the length up to which its events are settled, before the first byte is
-//! written that is not. A sync that settles everything leaves only the open files in it.
+//! The state kept with the checkpoints defines what may be truncated after a crash: a file enters
+//! it, with the length up to which its events are settled, before its first unsettled byte is
+//! written. After a sync that settles everything, it contains only the open files.
 
 use super::writer::Writer;
 use crate::compress::Compression;
@@ -18,26 +18,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Files in the kept state, beside those that may be open, from which on a sync should make it
-/// shorter.
+/// Files in the kept state, beyond those that may be open, from which a sync is requested to shrink
+/// it.
 const KEPT_FILES_MAX: usize = 1000;
 
-/// Compressed members in progress at a time, if there is memory for as many.
+/// Compressed members in progress at once, if memory allows.
 pub const MEMBERS_MAX: u64 = 16;
 
-/// Time until a rotation is tried again that failed.
-const ROTATE_AGAIN: Duration = Duration::from_secs(10);
+/// Delay before a failed rotation is retried.
+const ROTATE_RETRY: Duration = Duration::from_secs(10);
 
-/// Keeps a state durably.
+/// Stores a state durably.
 pub type Keep = Arc<dyn Fn(Vec<u8>) -> io::Result<()> + Send + Sync>;
 
-/// What the files have in common.
+/// Settings shared by all files of a sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub compression: (Compression, u32),
-    /// Compressed members in progress at a time.
+    /// Maximum compressed members in progress.
     pub members_max: u64,
-    /// Whether the last name of a path may be a symbolic link.
+    /// Whether the last component of a path may be a symbolic link.
     pub follow_links: bool,
     pub rotate: Rotate,
     pub open_files_max: usize,
@@ -45,41 +45,40 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Bytes of memory that a compressed member in progress takes.
+    /// Returns the memory of a compressed member in progress. Bytes.
     pub fn member_bytes(&self) -> u64 {
         let (compression, level) = self.compression;
         compression.member_bytes(level)
     }
 
-    /// The same with as many members in progress as these bytes of memory have room for, and at
-    /// least one.
+    /// Limits the members in progress to what fits into `state_bytes` of memory, at least one.
     pub fn within(self, state_bytes: u64) -> Settings {
         let affordable = state_bytes / self.member_bytes().max(1);
         Settings { members_max: affordable.clamp(1, self.members_max), ..self }
     }
 }
 
-/// Writes files.
+/// The open files of a sink.
 pub struct Files {
     settings: Settings,
     keep: Keep,
     counters: Arc<Counters>,
     open: HashMap<Arc<str>, Writer>,
-    /// What the kept state says of the files written to since the last sync.
+    /// The kept state of the files written to since the last sync.
     known: Known,
-    /// Whether it does not say so yet.
+    /// Whether `known` is stored durably.
     is_kept: bool,
-    /// From before a restart, and not mended yet.
+    /// Files from before a restart that are not truncated yet.
     torn: BTreeMap<Arc<str>, Synced>,
-    /// Routes of the payload in delivery that are done.
+    /// Routes of the current payload that are written.
     done: usize,
     rotate_from: Instant,
-    hurry: bool,
+    needs_sync: bool,
 }
 
 impl Files {
-    /// No file open; what a crash left behind settled events is cut off. `state` is what the last
-    /// sync returned.
+    /// Starts without open files, and truncates what a crash left behind settled events. `state` is
+    /// the result of the last sync.
     pub fn new(
         settings: Settings,
         state: Option<&[u8]>,
@@ -97,26 +96,26 @@ impl Files {
             torn,
             done: 0,
             rotate_from: Instant::now(),
-            hurry: false,
+            needs_sync: false,
         };
         files.torn.retain(|path, synced| match synced.truncate_unsynced(Path::new(&**path)) {
-            Ok(mended) => !mended,
+            Ok(done) => !done,
             Err(error) => {
-                log::warn!("{path}: {error}; trying again with the first event");
+                log::warn!("{path}: {error}; retrying with the first event");
                 true
             }
         });
         files
     }
 
-    /// Appends the parts, those of each route to its file. Called again after an error, it goes on
-    /// where it stopped: what was appended is not appended again.
+    /// Appends the parts of each route to its file. After an error, a repeated call resumes: parts
+    /// already appended are skipped.
     pub fn deliver(&mut self, parts: &[Bytes], routes: &[Route]) -> io::Result<()> {
         if self.done == 0 {
-            // One commit for all of them.
-            routes.iter().try_for_each(|route| self.place(&route.name))?;
+            // Stores the state once for all of them.
+            routes.iter().try_for_each(|route| self.ensure_open(&route.name))?;
             if self.rotate(routes)? {
-                routes.iter().try_for_each(|route| self.place(&route.name))?;
+                routes.iter().try_for_each(|route| self.ensure_open(&route.name))?;
             }
         }
         let mut begin = 0_usize;
@@ -133,20 +132,20 @@ impl Files {
     }
 
     fn append(&mut self, path: &Arc<str>, parts: &[Bytes]) -> io::Result<()> {
-        self.place(path)?;
+        self.ensure_open(path)?;
         self.keep()?;
-        self.make_room_for_a_member(path)?;
+        self.limit_members(path)?;
         let Some(writer) = self.open.get_mut(path) else {
             return Err(io::ErrorKind::NotFound.into());
         };
         writer.append(parts).map_err(|error| at(path, error))?;
-        self.hurry |=
+        self.needs_sync |=
             self.known.count() > self.settings.open_files_max + KEPT_FILES_MAX || self.is_due(path);
         Ok(())
     }
 
-    /// Sees to it that the file of this path is open, and known.
-    fn place(&mut self, path: &Arc<str>) -> io::Result<()> {
+    /// Ensures that the file of this path is open and known.
+    fn ensure_open(&mut self, path: &Arc<str>) -> io::Result<()> {
         if let Some(writer) = self.open.get_mut(path) {
             if writer.is_in_place().map_err(|error| at(path, error))? {
                 return Ok(());
@@ -154,8 +153,9 @@ impl Files {
             if writer.is_deleted() {
                 self.open.remove(path);
             }
-            // Everything written is on the disk: if the path leads to it again, nothing is cut off.
-            self.shut(path)?;
+            // Everything written is durable: if the path leads to this file again, nothing is
+            // truncated.
+            self.sync_and_close(path)?;
         }
         while self.open.len() >= self.settings.open_files_max {
             let oldest = self
@@ -163,7 +163,7 @@ impl Files {
                 .iter()
                 .min_by_key(|(_, writer)| writer.used)
                 .map(|(path, _)| path.clone());
-            oldest.iter().try_for_each(|path| self.shut(path))?;
+            oldest.iter().try_for_each(|path| self.sync_and_close(path))?;
         }
         let (torn, ours) = (self.torn.get(path), self.known.paths().get(path));
         let writer = Writer::open(Path::new(&**path), &self.settings, torn, ours)
@@ -179,7 +179,7 @@ impl Files {
     }
 
     /// Syncs and closes a file.
-    fn shut(&mut self, path: &Arc<str>) -> io::Result<()> {
+    fn sync_and_close(&mut self, path: &Arc<str>) -> io::Result<()> {
         if let Some(writer) = self.open.get_mut(path) {
             writer.sync().map_err(|error| at(path, error))?;
         }
@@ -187,8 +187,8 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the oldest member in progress if this file is to begin one too many.
-    fn make_room_for_a_member(&mut self, path: &Arc<str>) -> io::Result<()> {
+    /// Ends the oldest member in progress if this file is about to start one beyond the limit.
+    fn limit_members(&mut self, path: &Arc<str>) -> io::Result<()> {
         let with_member =
             self.open.iter_mut().filter(|(other, writer)| *other != path && writer.has_member());
         let (mut count, mut oldest): (u64, Option<(&Arc<str>, &mut Writer)>) = (0, None);
@@ -208,14 +208,14 @@ impl Files {
 
     fn is_due(&self, path: &Arc<str>) -> bool {
         self.open.get(path).is_some_and(|writer| {
-            let (bytes, begun_ns) = writer.extent();
+            let (bytes, started_ns) = writer.extent();
             self.rotate_from <= Instant::now()
-                && self.settings.rotate.is_due(bytes, begun_ns, now_ns())
+                && self.settings.rotate.is_due(bytes, started_ns, now_ns())
         })
     }
 
-    /// Gives files that are due their names for good. Only files of which every event is settled:
-    /// they are never touched again, whatever happens. Whether there were any.
+    /// Renames files that are due for rotation, provided that all their events are settled, since a
+    /// rotated file is never modified again. Returns whether any were due.
     fn rotate(&mut self, routes: &[Route]) -> io::Result<bool> {
         let is_settled = |path: &Arc<str>| {
             let writer = self.open.get(path);
@@ -229,16 +229,16 @@ impl Files {
         if due.is_empty() {
             return Ok(false);
         }
-        // The checkpoints must know before the name changes.
+        // The checkpoints must be updated before the file is renamed.
         self.is_kept = false;
         self.keep()?;
         for path in due {
             self.open.remove(&path);
             self.known.remove(&path);
             if let Err(error) = self.settings.rotate.rotate(Path::new(&*path), now_ns()) {
-                log::warn!("{path} cannot be rotated: {error}; trying again in {ROTATE_AGAIN:?}");
+                log::warn!("cannot rotate {path}: {error}; retrying in {ROTATE_RETRY:?}");
                 self.counters.error("rotate");
-                self.rotate_from = Instant::now() + ROTATE_AGAIN;
+                self.rotate_from = Instant::now() + ROTATE_RETRY;
             }
         }
         Ok(true)
@@ -250,23 +250,23 @@ impl Files {
             .iter_mut()
             .try_for_each(|(path, writer)| writer.sync().map_err(|error| at(path, error)))?;
         self.known = self.open.iter().map(|(path, writer)| (path, writer.synced.clone())).collect();
-        (self.is_kept, self.hurry) = (true, false);
+        (self.is_kept, self.needs_sync) = (true, false);
         Ok(self.state())
     }
 
-    /// Whether a sync would let a file be rotated, or make the state shorter.
+    /// Returns whether a sync would unblock a rotation or shrink the state.
     pub fn wants_sync(&self) -> bool {
-        self.hurry
+        self.needs_sync
     }
 
-    /// Closes files that were not written to for a while.
+    /// Closes idle files.
     pub fn close_idle(&mut self) {
         let idle = self.settings.idle_timeout;
         self.open.retain(|_, writer| writer.dirty || writer.used.elapsed() < idle);
     }
 
-    /// The state to keep when nothing more will be written by this agent: what lies behind the
-    /// synced lengths from then on is not ours.
+    /// Returns the state to keep once this agent stops writing: bytes added later are not ours to
+    /// truncate.
     pub fn close(&mut self) -> Vec<u8> {
         if self.open.values().all(|writer| !writer.dirty) {
             self.known = Known::default();
@@ -274,8 +274,8 @@ impl Files {
         self.state()
     }
 
-    /// A file is known before the first byte is written: else a crash would leave a torn line that
-    /// nobody knows to be ours.
+    /// Stores the state before the first byte of a new file is written: otherwise a crash could
+    /// leave a torn line that is not known to be ours.
     fn keep(&mut self) -> io::Result<()> {
         if !self.is_kept {
             (self.keep)(self.state())?;

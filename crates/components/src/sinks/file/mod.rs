@@ -1,8 +1,8 @@
 //! Sink `file`: appends events to files, durably.
 //!
-//! Events count as delivered after `fdatasync`, once per `sync` interval for all that were written
-//! since. The lengths that were synced are kept with the checkpoints. After a crash files are cut
-//! back to them, so that nothing is torn and what is read again is not there twice.
+//! Events count as delivered after `fdatasync`, which runs once per `sync` interval for everything
+//! written since. The synced lengths are kept with the checkpoints. After a crash, files are
+//! truncated to them, which removes torn lines and avoids duplicates of events that are read again.
 
 mod config;
 mod files;
@@ -37,7 +37,7 @@ impl Sink for FileSink {
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        // Events of several files are encoded, and then put together by file.
+        // Events of several files are encoded, then copied grouped by file.
         let times = if self.path.is_constant() { 1 } else { 2 };
         times * self.encoding.payload_bytes_max(block_bytes, rows)
     }
@@ -49,7 +49,7 @@ impl Sink for FileSink {
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let settings = self.settings.within(cx.state_bytes);
-        // What a crash left torn is mended now, not when the next event happens to come.
+        // Truncate what a crash left torn now, before any event arrives.
         let files = Files::new(settings, cx.state.as_deref(), cx.keep, cx.counters);
         let only: Routes =
             Arc::new([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }]);
@@ -64,7 +64,7 @@ impl Sink for FileSink {
 }
 
 struct FileLane {
-    /// The way of payloads that say nothing else.
+    /// The route of payloads without routes.
     only: Routes,
     files: Arc<Mutex<Files>>,
     sync: Duration,
@@ -74,7 +74,7 @@ struct FileLane {
 }
 
 impl FileLane {
-    /// Disks may block for seconds: off the runtime's thread.
+    /// Runs `work` on the blocking pool, since disk I/O may block for seconds.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Files) -> io::Result<T> + Send + 'static,
@@ -88,7 +88,7 @@ impl FileLane {
     }
 }
 
-/// Closes idle files for as long as there is a lane.
+/// Closes idle files while the lane exists.
 async fn close_idle(files: Weak<Mutex<Files>>, idle_timeout: Duration) {
     loop {
         tokio::time::sleep(idle_timeout / 2).await;
@@ -103,7 +103,7 @@ fn failed(error: &io::Error) -> DeliverError {
         io::ErrorKind::PermissionDenied => "permission",
         _ => "write",
     };
-    DeliverError::retry(kind, format!("cannot write {error}"))
+    DeliverError::retry(kind, format!("cannot write to {error}"))
 }
 
 impl Lane for FileLane {

@@ -1,4 +1,4 @@
-//! Appends to one open file, and can say which part of it is on the disk.
+//! A writer that appends to one file and tracks which part of it is durable.
 
 use super::files::Settings;
 use crate::compress::{Compression, Compressor};
@@ -16,19 +16,19 @@ pub struct Writer {
     compression: Compression,
     file: Appended,
     pub synced: Synced,
-    /// Whether more was taken since.
+    /// Whether data was appended since the last sync.
     pub dirty: bool,
-    /// Whether its name is not on the disk yet.
+    /// Whether its directory entry is not durable yet.
     is_new: bool,
-    /// When it was begun, or last written to before it was opened.
-    begun_ns: i64,
+    /// When it was created, or last modified before it was opened.
+    started_ns: i64,
     pub used: Instant,
     compressor: Compressor,
 }
 
 impl Writer {
-    /// Opens the file of this path, or makes it. Where it is the one in `torn`, it is cut back;
-    /// where it is not the one in `ours` either and not whole, it is set aside.
+    /// Opens or creates the file of this path. Truncates it if it is the one in `torn`. Sets it
+    /// aside if it is neither that one nor the one in `ours` and is incomplete.
     pub fn open(
         path: &Path,
         settings: &Settings,
@@ -39,7 +39,7 @@ impl Writer {
         let mut file = open_whole(path, compression, settings.follow_links, torn, ours)?;
         let is_new = fstat(&file)?.st_size == 0;
         if is_new {
-            // Readers take no empty file for a compressed one.
+            // Readers reject an empty file as compressed data.
             file.write_all(empty(compression))?;
         }
         let stat = fstat(&file)?;
@@ -52,57 +52,57 @@ impl Writer {
             file: Appended::new(file, length),
             dirty: false,
             is_new,
-            begun_ns: if is_new { now_ns() } else { written_ns },
+            started_ns: if is_new { now_ns() } else { written_ns },
             used: Instant::now(),
             compressor: Compressor::new(compression, level),
         })
     }
 
-    /// Bytes of events in it, and when it was begun.
+    /// Returns the bytes of events in it, and when it was started.
     pub fn extent(&self) -> (u64, i64) {
-        (self.file.length.saturating_sub(empty(self.compression).len() as u64), self.begun_ns)
+        (self.file.length.saturating_sub(empty(self.compression).len() as u64), self.started_ns)
     }
 
-    /// Whether a member is in progress, which takes memory.
+    /// Returns whether a member is in progress, which takes memory.
     pub fn has_member(&self) -> bool {
         self.compressor.has_member()
     }
 
-    /// Whether the path still names this file: it may have been moved or deleted, and what is
-    /// written to it then would be lost to its readers. Parts that are half written go where they
-    /// began.
+    /// Returns whether the path still names this file: if it was renamed or deleted, its readers
+    /// would miss later writes. Partly written parts are completed in the same file.
     pub fn is_in_place(&self) -> io::Result<bool> {
         let ours = fstat(&self.file.file)?;
         let is_there = |there: Stat| (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
         Ok(rustix::fs::stat(&self.path).is_ok_and(is_there)
-            || (self.compressor.taken && ours.st_nlink > 0))
+            || (self.compressor.is_compressed && ours.st_nlink > 0))
     }
 
-    /// Whether nobody can open this file any more.
+    /// Returns whether the file was deleted.
     pub fn is_deleted(&self) -> bool {
         fstat(&self.file.file).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Appends all parts, or none: a write that fails half way is taken back. Called again with the
-    /// same parts after an error.
+    /// Appends all parts or none: a partial write is truncated away. After an error, call it again
+    /// with the same parts.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         (self.dirty, self.used) = (true, Instant::now());
-        self.write_out(|compressor| compressor.take(parts))?;
-        self.compressor.taken = false;
+        self.write_out(|compressor| compressor.compress(parts))?;
+        self.compressor.is_compressed = false;
         Ok(())
     }
 
-    /// Ends the member in progress: what is in the file can be read.
+    /// Ends the member in progress, so that the file is readable.
     pub fn end_member(&mut self) -> io::Result<()> {
         self.write_out(Compressor::end)
     }
 
-    /// The way of every byte: nothing is written that goes on what somebody cut off.
+    /// Performs every write: detects a truncation of the file by others first, so that no write
+    /// continues a member whose beginning is gone.
     fn write_out(&mut self, fill: impl Fn(&mut Compressor) -> io::Result<()>) -> io::Result<()> {
-        self.notice_cut()?;
+        self.detect_truncation()?;
         fill(&mut self.compressor)?;
-        // Compressing takes its time.
-        if self.notice_cut()? {
+        // Compression takes time: check again.
+        if self.detect_truncation()? {
             fill(&mut self.compressor)?;
         }
         self.file.append(&self.compressor.out)?;
@@ -110,13 +110,13 @@ impl Writer {
         Ok(())
     }
 
-    fn notice_cut(&mut self) -> io::Result<bool> {
-        let left = self.file.was_cut()?;
-        left.iter().for_each(|left| self.compressor.forget(*left == 0));
+    fn detect_truncation(&mut self) -> io::Result<bool> {
+        let left = self.file.take_truncation()?;
+        left.iter().for_each(|left| self.compressor.reset(*left == 0));
         Ok(left.is_some())
     }
 
-    /// Makes everything taken durable.
+    /// Makes everything appended durable.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.dirty {
             return Ok(());
@@ -127,7 +127,7 @@ impl Writer {
             sync_folder(&self.path)?;
         }
         let stat = fstat(&self.file.file)?;
-        // Somebody may have cut the file (copytruncate): what counts is what is there.
+        // The file may have been truncated (copytruncate): count only what exists.
         self.file.length = self.file.length.min(stat.st_size as u64);
         self.synced = Synced::new(&self.file.file, &stat, self.file.length)?;
         (self.dirty, self.is_new) = (false, false);

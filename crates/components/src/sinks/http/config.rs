@@ -1,7 +1,7 @@
 //! Configuration of sink `http`.
 
 use super::HttpSink;
-use super::packer::Form;
+use super::packer::BodyFormat;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
 use crate::requests::{
@@ -26,7 +26,7 @@ pub struct HttpConfig {
     /// Address that requests are sent to.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several addresses that take the same, used in turn; instead of `uri`.
+    /// Several equivalent addresses, used in turn; replaces `uri`.
     #[serde(default)]
     pub endpoints: Vec<String>,
     /// Method of the requests.
@@ -35,7 +35,7 @@ pub struct HttpConfig {
     /// Headers of each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Logs in.
+    /// Authentication of the agent.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// How connections to `https` addresses are encrypted.
@@ -44,22 +44,23 @@ pub struct HttpConfig {
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How events are put into a body; `none` with codec `msgpack`, else `newline`.
+    /// How events are framed in a body; defaults to `none` with codec `msgpack`, otherwise
+    /// `newline`.
     #[serde(default)]
     pub framing: Option<Framing>,
     /// How bodies are compressed.
     #[serde(default)]
     pub compression: Algorithm,
-    /// 1 to 9 for `gzip` and `zlib` (6 if nothing is said), 1 to 19 for `zstd` (3).
+    /// 1 to 9 for `gzip` and `zlib` (default 6), 1 to 19 for `zstd` (default 3).
     #[serde(default)]
     pub compression_level: Option<u32>,
-    /// How events are collected to requests.
+    /// How events are collected into requests.
     #[serde(default)]
     pub batch: BatchOptions,
     /// How requests are sent.
     #[serde(default)]
     pub request: RequestOptions,
-    /// Over what time after the end of a period hosts spread their metrics.
+    /// Jitter window after the end of a period in which hosts send their metrics.
     #[serde(default)]
     pub spread: Jitter,
 }
@@ -76,22 +77,22 @@ pub enum RequestMethod {
     Put,
 }
 
-/// How events are put into a body.
+/// How events are framed in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
-    /// A line end behind each event.
+    /// A line feed after each event.
     Newline,
     /// One JSON array.
     JsonArray,
-    /// The length of each event before it, as a big-endian number of four bytes.
+    /// The length of each event before it, as a four-byte big-endian number.
     Length,
-    /// Nothing between events.
+    /// Concatenated events.
     None,
 }
 
 impl HttpConfig {
-    /// What a body is called, unless a header says otherwise.
+    /// Returns the content type of a body, which a configured header overrides.
     fn content_type(&self) -> &'static str {
         match (self.framing(), self.encoding.codec) {
             (Framing::Length, _) => "application/octet-stream",
@@ -112,7 +113,7 @@ impl HttpConfig {
         match (self.framing(), self.encoding.codec) {
             (Framing::JsonArray, Codec::Text) => Some("json_array needs codec json; write newline"),
             (Framing::JsonArray | Framing::Newline, Codec::Msgpack) => {
-                Some("does not suit blocks of msgpack; write length, or none")
+                Some("does not work with msgpack blocks; write length or none")
             }
             _ => None,
         }
@@ -142,17 +143,17 @@ impl HttpConfig {
 
 impl Component for HttpConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let (targets, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
-        faults.extend(check_headers(&self.headers));
-        faults.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
-        faults.extend(self.encoding.check());
-        faults.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
+        let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
+        errors.extend(check_headers(&self.headers));
+        errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
+        errors.extend(self.encoding.check());
+        errors.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
         let wrong =
             self.compression_level.and_then(|level| self.compression.check_level(level).err());
-        faults.extend(wrong.map(|text| ("/compression_level".into(), text)));
-        faults.extend(self.batch.check());
-        faults.extend(self.request.check());
-        faults
+        errors.extend(wrong.map(|text| ("/compression_level".into(), text)));
+        errors.extend(self.batch.check());
+        errors.extend(self.request.check());
+        errors
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
@@ -169,10 +170,10 @@ impl SinkComponent for HttpConfig {
         let settings = Arc::new(self.settings());
         if settings.targets.is_empty() {
             return Err(BuildError(
-                "needs `uri`; write for example http://host:8080/path".to_owned(),
+                "`uri` is missing; write for example http://host:8080/path".to_owned(),
             ));
         }
-        let form = Form {
+        let format = BodyFormat {
             framing: self.framing(),
             line_ends: self.encoding.codec != Codec::Msgpack,
             compression: self.compression,
@@ -180,7 +181,7 @@ impl SinkComponent for HttpConfig {
             bytes_max: self.batch.bytes.0,
             events_max: self.batch.events,
         };
-        Ok(Arc::new(HttpSink { settings, form, encoding: self.encoding, spread: self.spread }))
+        Ok(Arc::new(HttpSink { settings, format, encoding: self.encoding, spread: self.spread }))
     }
 }
 
@@ -189,12 +190,12 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn faults(options: Value) -> Vec<(String, String)> {
+    fn errors(options: Value) -> Vec<(String, String)> {
         serde_json::from_value::<HttpConfig>(options).unwrap().check()
     }
 
     #[test]
-    fn what_a_schema_cannot_say_is_said_with_advice() {
+    fn errors_beyond_the_schema_have_advice() {
         for (options, at) in [
             (json!({}), ""),
             (json!({ "uri": "http://h/", "endpoints": ["http://i/"] }), "/endpoints"),
@@ -221,15 +222,15 @@ mod tests {
             (json!({ "uri": "http://h/", "batch": { "bytes": "1GiB" } }), "/batch/bytes"),
             (json!({ "uri": "http://h/", "request": { "rate_max": 0 } }), "/request/rate_max"),
         ] {
-            let found = faults(options);
+            let found = errors(options);
             assert_eq!(found.iter().map(|(at, _)| &**at).collect::<Vec<_>>(), [at]);
             assert!(found[0].1.contains("; "), "{}", found[0].1);
         }
-        assert_eq!(faults(json!({ "uri": "https://h/", "tls": {}, "compression": "zstd" })), []);
+        assert_eq!(errors(json!({ "uri": "https://h/", "tls": {}, "compression": "zstd" })), []);
     }
 
     #[test]
-    fn a_body_is_called_what_it_is_unless_the_user_says_otherwise() {
+    fn the_content_type_matches_the_body_unless_configured() {
         let of = |options: Value| {
             let settings = serde_json::from_value::<HttpConfig>(options).unwrap().settings();
             settings.headers["content-type"].to_str().unwrap().to_owned()

@@ -1,8 +1,8 @@
 //! Sink `http`: sends events in the bodies of HTTP requests.
 //!
-//! Workers encode. The lane collects what they made, has bodies framed and compressed on a blocking
-//! thread, and sends one request after the other; all of that is in `crate::requests`. What is of
-//! this sink is how events become a body, and how a body that is refused becomes two.
+//! Workers encode. The lane batches their payloads, frames and compresses bodies on a blocking
+//! thread, and sends one request after the other; `crate::requests` does all that. This sink adds
+//! how events become a body, and how a refused body is split.
 
 mod config;
 mod packer;
@@ -14,13 +14,13 @@ use crate::codec::{Codec, Encoding};
 use crate::requests::{Jitter, PayloadMetadata, RequestLane, Settings};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink};
-use packer::{Form, HttpPacker, UNIT_BYTES, Units};
+use packer::{BodyFormat, HttpPacker, UNIT_BYTES, Units};
 use std::sync::Arc;
 
 /// The sink.
 struct HttpSink {
     settings: Arc<Settings>,
-    form: Form,
+    format: BodyFormat,
     encoding: Encoding,
     spread: Jitter,
 }
@@ -45,21 +45,22 @@ impl Sink for HttpSink {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        Box::new(RequestLane::new(self.settings.clone(), HttpPacker::new(self.form), cx))
+        Box::new(RequestLane::new(self.settings.clone(), HttpPacker::new(self.format), cx))
     }
 }
 
-/// Encodes, and says when a payload may go and where its units end.
+/// Encodes events, and computes how long a payload is held back and where its units end.
 struct HttpEncoder {
     inner: Inner,
     spread: Jitter,
 }
 
-/// A codec, by what tells where a unit ends: the smallest thing that can be sent alone.
+/// A codec, by how the end of a unit is found. A unit is the smallest piece that can be sent on its
+/// own.
 enum Inner {
-    /// A line end, and nothing else is one.
+    /// Each line feed ends a unit.
     Lines(Box<dyn Encoder>),
-    /// Events are texts that may hold line ends.
+    /// Events are texts that may contain line feeds.
     Text(Box<dyn Encoder>),
     /// Each part is a block of many events.
     Blocks(Box<MetricBlocks>),
@@ -92,13 +93,13 @@ impl Encoder for HttpEncoder {
     }
 }
 
-/// The lines of a batch, each with its line end.
+/// Returns the lines of a batch as units, each with its line feed.
 fn lines(batch: &Batch, cx: &mut EncodeCx<'_>) -> Units {
     let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
     Units::new(rows.map(|row| (batch.text_len(row) as u32 + 1, 1)).collect(), cx)
 }
 
-/// The parts of a payload, with so many events each.
+/// Returns the parts of a payload as units, with their numbers of events.
 fn units(payload: &Payload, events: Vec<u64>, cx: &mut EncodeCx<'_>) -> Units {
     let parts = payload.parts.iter().zip(events);
     Units::new(parts.map(|(part, events)| (part.len() as u32, events as u32)).collect(), cx)

@@ -1,4 +1,4 @@
-//! From payloads to bodies, and from a body that was refused to two halves.
+//! Packs payloads into bodies, and splits refused bodies.
 
 use super::config::Framing;
 use crate::requests::{Capacity, EncodedPayload, Packer, Request};
@@ -7,72 +7,72 @@ use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
 use millstream_model::{EncodeCx, Permit};
 
-/// What a body is like.
+/// The format of a body.
 #[derive(Clone, Copy)]
-pub struct Form {
-    /// How events are put into it.
+pub struct BodyFormat {
+    /// How events are framed.
     pub framing: Framing,
-    /// Whether each unit has a line end behind it; blocks have none.
+    /// Whether a line feed ends each unit; blocks have none.
     pub line_ends: bool,
     /// How it is compressed.
     pub compression: Algorithm,
-    /// The level of that, or the usual one.
+    /// The compression level; `None` for the default.
     pub level: Option<u32>,
-    /// Bytes at most, before framing and compression; one unit may be more.
+    /// Maximum bytes, before framing and compression; a single unit may exceed it.
     pub bytes_max: u64,
-    /// Events at most.
+    /// Maximum events.
     pub events_max: u64,
 }
 
-/// Bytes that a unit takes beside its text.
+/// Memory of a unit besides its text. Bytes.
 pub const UNIT_BYTES: u64 = 8;
 
-/// The units of a payload: the smallest things that can be sent alone, lines or blocks. Without
-/// them each line end ends a unit of one event.
+/// The units of a payload: lines or blocks, the smallest pieces that can be sent on their own.
+/// Without them, each line feed ends a unit of one event.
 pub struct Units {
-    /// Bytes and events of each.
+    /// Bytes and events of each unit.
     units: Vec<(u32, u32)>,
     _paid: Permit,
 }
 
 impl Units {
-    /// Units with so many bytes and events each, paid from the permit.
+    /// Creates units from their bytes and events, charged to the permit.
     pub fn new(units: Vec<(u32, u32)>, cx: &mut EncodeCx<'_>) -> Units {
         let paid = cx.permit.split(units.capacity() as u64 * UNIT_BYTES);
         Units { units, _paid: paid }
     }
 }
 
-/// Makes bodies.
+/// Packs payloads into bodies.
 pub struct HttpPacker {
-    form: Form,
+    format: BodyFormat,
     compressor: Compressor,
 }
 
-/// What makes up a body.
+/// The content of a body.
 struct Piece {
     parts: Vec<Bytes>,
-    /// Bytes and events of each unit; `None` if line ends tell.
+    /// Bytes and events of each unit; `None` if line feeds separate them.
     units: Option<Vec<(u32, u32)>>,
     events: u64,
 }
 
 impl HttpPacker {
-    /// A packer for bodies of this form.
-    pub fn new(form: Form) -> HttpPacker {
-        HttpPacker { form, compressor: Compressor::new(form.compression, form.level) }
+    /// Creates a packer for bodies of this format.
+    pub fn new(format: BodyFormat) -> HttpPacker {
+        HttpPacker { format, compressor: Compressor::new(format.compression, format.level) }
     }
 
-    /// The request that carries a piece.
+    /// Builds the request for a piece.
     fn request(&mut self, mut piece: Piece) -> Request {
-        let framed = match self.form.framing {
+        let framed = match self.format.framing {
             Framing::Newline => None,
             Framing::JsonArray => Some(array(&piece.parts)),
-            Framing::Length => Some(piece.each(self.form.line_ends, |unit, out| {
+            Framing::Length => Some(piece.each(self.format.line_ends, |unit, out| {
                 out.extend_from_slice(&u32::try_from(unit.len()).unwrap_or(u32::MAX).to_be_bytes());
                 out.extend_from_slice(unit);
             })),
-            Framing::None if self.form.line_ends => {
+            Framing::None if self.format.line_ends => {
                 Some(piece.each(true, |unit, out| out.extend_from_slice(unit)))
             }
             Framing::None => None,
@@ -82,29 +82,32 @@ impl HttpPacker {
         Request { body, headers, events: piece.events, origin: Box::new(piece) }
     }
 
-    /// The body as it is sent, with the header that says so. Should a library be without memory,
-    /// the body goes as it is.
+    /// Compresses a body, and returns the header for it. If the library runs out of memory, the
+    /// body is sent uncompressed.
     fn compress(&mut self, framed: Vec<Bytes>) -> (Vec<Bytes>, Vec<(&'static str, String)>) {
-        let Some(encoding) = self.form.compression.content_encoding() else {
+        let Some(encoding) = self.format.compression.content_encoding() else {
             return (framed, Vec::new());
         };
         match self.compressor.compress(&framed) {
             Ok(body) => (vec![Bytes::from(body)], vec![("content-encoding", encoding.to_owned())]),
             Err(error) => {
-                log::warn!("a request is not compressed: {error}");
+                log::warn!("cannot compress a request: {error}; sending it uncompressed");
                 (framed, Vec::new())
             }
         }
     }
 
-    /// Cuts a piece that is more than a body may have, into bodies that are as full as they may be.
+    /// Splits a piece that exceeds the limits of a body into bodies that are as full as possible.
     fn fit(&self, piece: Piece) -> Vec<Piece> {
         let (mut pieces, mut rest) = (Vec::new(), piece);
-        let capacity =
-            Capacity { bytes: self.form.bytes_max, events: self.form.events_max, is_empty: true };
+        let capacity = Capacity {
+            bytes: self.format.bytes_max,
+            events: self.format.events_max,
+            is_empty: true,
+        };
         while rest.bytes() > capacity.bytes || rest.events > capacity.events {
             let front = Front::of(rest.units().iter().copied(), capacity);
-            let Some((first, second)) = rest.parted(front.units) else { break };
+            let Some((first, second)) = rest.split_at_unit(front.units) else { break };
             pieces.push(first);
             rest = second;
         }
@@ -114,30 +117,33 @@ impl HttpPacker {
 }
 
 impl Packer for HttpPacker {
-    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request> {
-        let pieces = self.fit(Piece::of(taken));
+    fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
+        let pieces = self.fit(Piece::of(payloads));
         pieces.into_iter().map(|piece| self.request(piece)).collect()
     }
 
-    fn cut(taken: &EncodedPayload, capacity: Capacity) -> Option<(EncodedPayload, EncodedPayload)> {
-        let front = match known_units(taken) {
+    fn cut(
+        payload: &EncodedPayload,
+        capacity: Capacity,
+    ) -> Option<(EncodedPayload, EncodedPayload)> {
+        let front = match known_units(payload) {
             Some(units) => Front::of(units.iter().copied(), capacity),
-            None => Front::of(line_units(&taken.parts), capacity),
+            None => Front::of(line_units(&payload.parts), capacity),
         };
-        if front.units == 0 || front.events >= taken.events {
+        if front.units == 0 || front.events >= payload.events {
             return None;
         }
-        let (before, behind) = cut(&taken.parts, front.bytes);
+        let (before, behind) = cut(&payload.parts, front.bytes);
         let rest = EncodedPayload {
             parts: behind,
-            events: taken.events - front.events,
-            bytes: taken.bytes.saturating_sub(front.bytes),
-            units_before: taken.units_before + front.units,
-            ..taken.clone()
+            events: payload.events - front.events,
+            bytes: payload.bytes.saturating_sub(front.bytes),
+            units_before: payload.units_before + front.units,
+            ..payload.clone()
         };
         let Front { events, bytes, .. } = front;
         Some((
-            EncodedPayload { parts: before, events, bytes, continues: true, ..taken.clone() },
+            EncodedPayload { parts: before, events, bytes, continues: true, ..payload.clone() },
             rest,
         ))
     }
@@ -145,7 +151,7 @@ impl Packer for HttpPacker {
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
         let mut piece = request.origin.downcast::<Piece>().ok()?;
         let (first, second) = match piece.halves() {
-            None if !self.form.line_ends => piece.halves_of_block()?,
+            None if !self.format.line_ends => piece.halves_of_block()?,
             halves => halves?,
         };
         Some(vec![self.request(first), self.request(second)])
@@ -153,13 +159,13 @@ impl Packer for HttpPacker {
 }
 
 impl Piece {
-    /// All units of these payloads.
-    fn of(taken: Vec<EncodedPayload>) -> Piece {
-        let events = taken.iter().map(|taken| taken.events).sum();
+    /// Combines the units of these payloads.
+    fn of(payloads: Vec<EncodedPayload>) -> Piece {
+        let events = payloads.iter().map(|payload| payload.events).sum();
         let mut piece = Piece { parts: Vec::new(), units: None, events };
-        for taken in taken {
-            if let Some(known) = known_units(&taken) {
-                let mut left = taken.events;
+        for payload in payloads {
+            if let Some(known) = known_units(&payload) {
+                let mut left = payload.events;
                 let units = known.iter().take_while(|(_, events)| {
                     let is_here = left > 0;
                     left = left.saturating_sub(u64::from(*events));
@@ -167,7 +173,7 @@ impl Piece {
                 });
                 piece.units.get_or_insert_default().extend(units);
             }
-            piece.parts.extend(taken.parts);
+            piece.parts.extend(payload.parts);
         }
         piece
     }
@@ -176,7 +182,7 @@ impl Piece {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Bytes and events of each unit; found by line ends where nothing else says it.
+    /// Returns bytes and events of each unit; determines them from line feeds if they are unknown.
     fn units(&mut self) -> &[(u32, u32)] {
         let parts = &self.parts;
         self.units.get_or_insert_with(|| {
@@ -193,14 +199,14 @@ impl Piece {
         })
     }
 
-    /// Two pieces with half of the units each; `None` if there is only one.
+    /// Splits into two pieces with half of the units each; `None` for a single unit.
     fn halves(&mut self) -> Option<(Piece, Piece)> {
         let half = self.units().len() / 2;
-        self.parted(half)
+        self.split_at_unit(half)
     }
 
-    /// Two pieces, the first with so many units; `None` if one of them would have none.
-    fn parted(&mut self, units: usize) -> Option<(Piece, Piece)> {
+    /// Splits into two pieces, the first with this many units; `None` if one would be empty.
+    fn split_at_unit(&mut self, units: usize) -> Option<(Piece, Piece)> {
         if units == 0 || units >= self.units().len() {
             return None;
         }
@@ -215,8 +221,8 @@ impl Piece {
         Some((piece(front, first), piece(back, second)))
     }
 
-    /// Two pieces with half of the metrics each; `None` if this is no block, or one of a single
-    /// metric.
+    /// Splits a block into two with half of the metrics each; `None` if this is not a block, or one
+    /// of a single metric.
     fn halves_of_block(&self) -> Option<(Piece, Piece)> {
         let piece = |block: Vec<u8>| {
             let events = msgpack::blocks(&block).next()?.ok()?.metrics().len() as u64;
@@ -227,7 +233,7 @@ impl Piece {
         Some((piece(first)?, piece(second)?))
     }
 
-    /// Writes each unit with `write`, without its line end where it has one.
+    /// Calls `write` for each unit, without its line feed if it has one.
     fn each(&mut self, line_ends: bool, mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Vec<u8> {
         let joined = self.parts.concat();
         let mut rest = &joined[..];
@@ -244,7 +250,7 @@ impl Piece {
     }
 }
 
-/// The units from the beginning of something that fit into a body.
+/// The leading units of a payload that fit into a body.
 #[derive(Clone, Copy, Default)]
 struct Front {
     units: usize,
@@ -253,7 +259,7 @@ struct Front {
 }
 
 impl Front {
-    /// As many of these units, by bytes and events, as there is capacity for.
+    /// Takes as many leading units as fit, by bytes and events.
     fn of(units: impl Iterator<Item = (u32, u32)>, capacity: Capacity) -> Front {
         let mut front = Front::default();
         for (bytes, events) in units {
@@ -269,14 +275,14 @@ impl Front {
     }
 }
 
-/// The units that the encoder has told, from the first that is in `taken` on.
-fn known_units(taken: &EncodedPayload) -> Option<&[(u32, u32)]> {
-    let known = taken.routing.as_ref()?.downcast_ref::<Units>()?;
-    known.units.get(taken.units_before..)
+/// Returns the units that the encoder recorded, from the first one in `payload`.
+fn known_units(payload: &EncodedPayload) -> Option<&[(u32, u32)]> {
+    let known = payload.routing.as_ref()?.downcast_ref::<Units>()?;
+    known.units.get(payload.units_before..)
 }
 
-/// Each line of these parts as a unit. Lazy: of a payload that is cut often, each cut looks at its
-/// own lines.
+/// Iterates over the lines of these parts as units. Lazy, so that each cut of a payload scans only
+/// its own lines.
 fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
     parts.iter().flat_map(|part| {
         let mut begin = 0;
@@ -285,7 +291,7 @@ fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// JSON lines as one array: nothing in an event is a line end.
+/// Joins JSON lines into an array: events contain no line feed.
 fn array(parts: &[Bytes]) -> Vec<u8> {
     let mut out = Vec::with_capacity(parts.iter().map(Bytes::len).sum::<usize>() + 1);
     out.push(b'[');
@@ -299,7 +305,7 @@ fn array(parts: &[Bytes]) -> Vec<u8> {
     out
 }
 
-/// What lies before and behind a position, as views.
+/// Splits the parts at a position, as views.
 fn cut(parts: &[Bytes], at: u64) -> (Vec<Bytes>, Vec<Bytes>) {
     let (mut front, mut back, mut before) = (Vec::new(), Vec::new(), 0);
     for part in parts {

@@ -1,4 +1,4 @@
-//! From batches to bodies, as an endpoint reads them.
+//! Bodies of batches, as an endpoint reads them.
 
 use super::config::Framing;
 use super::*;
@@ -8,8 +8,8 @@ use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledge
 use millstream_testkit::{Rows, batch};
 use std::io::Read;
 
-fn form(framing: Framing) -> Form {
-    Form {
+fn format(framing: Framing) -> BodyFormat {
+    BodyFormat {
         framing,
         line_ends: true,
         compression: Algorithm::None,
@@ -19,13 +19,13 @@ fn form(framing: Framing) -> Form {
     }
 }
 
-/// A payload as the lane gives it to the packer.
-fn taken(codec: &str, text: &str) -> EncodedPayload {
+/// Encodes a payload as the lane passes it to the packer.
+fn encoded(codec: &str, text: &str) -> EncodedPayload {
     let rows = [Rows { name: "f", text: text.as_bytes() }];
-    taken_of(codec, &batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new()))
+    encoded_batch(codec, &batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new()))
 }
 
-fn taken_of(codec: &str, batch: &Batch) -> EncodedPayload {
+fn encoded_batch(codec: &str, batch: &Batch) -> EncodedPayload {
     let encoding: Encoding =
         serde_json::from_value(serde_json::json!({ "codec": codec, "metadata": [] })).unwrap();
     let inner = match encoding.codec {
@@ -61,10 +61,10 @@ fn bodies(requests: &[Request]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn each_framing_puts_events_into_a_body() {
+fn each_framing_separates_events() {
     let pack = |framing, codec, texts: [&str; 2]| {
         let requests =
-            HttpPacker::new(form(framing)).pack(texts.map(|text| taken(codec, text)).into());
+            HttpPacker::new(format(framing)).pack(texts.map(|text| encoded(codec, text)).into());
         assert_eq!((requests.len(), requests[0].events), (1, 3));
         body(&requests[0])
     };
@@ -85,22 +85,23 @@ fn each_framing_puts_events_into_a_body() {
 }
 
 #[test]
-fn json_over_several_lines_is_one_event_of_an_array() {
+fn multi_line_json_is_one_event_of_an_array() {
     let rows = [Rows { name: "f", text: b"a\nb\n" }];
     let mut batch = batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
     let object: &[u8] = b"{\n\"k\": 1\n}";
     let cells = vec![Cell::own(CellKind::Object, 0, object.len()); 2];
     batch.fields.set(Column::new("object".into(), cells, object));
-    let requests = HttpPacker::new(form(Framing::JsonArray)).pack(vec![taken_of("json", &batch)]);
+    let requests =
+        HttpPacker::new(format(Framing::JsonArray)).pack(vec![encoded_batch("json", &batch)]);
     let array: Vec<serde_json::Value> = serde_json::from_str(&body(&requests[0])).unwrap();
     assert_eq!(array.iter().map(|event| &event["object"]["k"]).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[test]
-fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
-    let small = Form { bytes_max: 12, events_max: 3, ..form(Framing::Newline) };
+fn a_body_respects_the_limits_and_a_large_event_is_sent_alone() {
+    let small = BodyFormat { bytes_max: 12, events_max: 3, ..format(Framing::Newline) };
     let requests =
-        HttpPacker::new(small).pack(vec![taken("text", "a\nb\nc\nd\ne\n0123456789abcdef\nf\n")]);
+        HttpPacker::new(small).pack(vec![encoded("text", "a\nb\nc\nd\ne\n0123456789abcdef\nf\n")]);
     assert_eq!(
         requests.iter().map(body).collect::<String>(),
         "a\nb\nc\nd\ne\n0123456789abcdef\nf\n"
@@ -110,28 +111,28 @@ fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
     assert_eq!(over, ["0123456789abcdef\n"]);
 }
 
-/// What the lane does with one payload: bodies of at most `capacity`, from its pieces.
-fn cut_up(form: Form, mut taken: EncodedPayload, capacity: Capacity) -> Vec<Request> {
-    let mut packer = HttpPacker::new(form);
+/// Cuts and packs one payload as the lane does, into bodies with this `capacity`.
+fn cut_up(format: BodyFormat, mut payload: EncodedPayload, capacity: Capacity) -> Vec<Request> {
+    let mut packer = HttpPacker::new(format);
     let mut requests = Vec::new();
-    while let Some((first, rest)) = HttpPacker::cut(&taken, capacity) {
+    while let Some((first, rest)) = HttpPacker::cut(&payload, capacity) {
         assert!(
             first.continues
                 && first.bytes == first.parts.iter().map(|part| part.len() as u64).sum::<u64>()
         );
         requests.extend(packer.pack(vec![first]));
-        taken = rest;
+        payload = rest;
     }
-    assert!(!taken.continues);
-    requests.extend(packer.pack(vec![taken]));
+    assert!(!payload.continues);
+    requests.extend(packer.pack(vec![payload]));
     requests
 }
 
 #[test]
-fn a_payload_is_cut_into_bodies_that_are_full() {
+fn a_payload_is_cut_into_full_bodies() {
     let three = Capacity { bytes: 1 << 20, events: 3, is_empty: true };
     let text = "a\n\nb\nc\nd\ne\nf\n";
-    let bodies_of = |framing, codec| bodies(&cut_up(form(framing), taken(codec, text), three));
+    let bodies_of = |framing, codec| bodies(&cut_up(format(framing), encoded(codec, text), three));
     let lines = [("a\n\nb\n".to_owned(), 3), ("c\nd\ne\n".to_owned(), 3), ("f\n".to_owned(), 1)];
     assert_eq!(bodies_of(Framing::Newline, "text"), lines);
     let texts = [("ab".to_owned(), 3), ("cde".to_owned(), 3), ("f".to_owned(), 1)];
@@ -146,10 +147,10 @@ fn a_payload_is_cut_into_bodies_that_are_full() {
 }
 
 #[test]
-fn a_payload_is_cut_by_bytes_and_not_where_nothing_fits() {
-    let of = || taken("text", "0123456789\na\nb\nc\n");
+fn a_payload_is_cut_by_bytes_unless_nothing_fits() {
+    let of = || encoded("text", "0123456789\na\nb\nc\n");
     let capacity = |bytes, is_empty| Capacity { bytes, events: 100, is_empty };
-    let full = bodies(&cut_up(form(Framing::Newline), of(), capacity(4, true)));
+    let full = bodies(&cut_up(format(Framing::Newline), of(), capacity(4, true)));
     assert_eq!(full, [("0123456789\n".to_owned(), 1), ("a\nb\n".into(), 2), ("c\n".into(), 1)]);
     assert!(
         HttpPacker::cut(&of(), capacity(4, false)).is_none(),
@@ -158,9 +159,9 @@ fn a_payload_is_cut_by_bytes_and_not_where_nothing_fits() {
 }
 
 #[test]
-fn a_refused_body_becomes_halves_down_to_the_single_event() {
-    let mut packer = HttpPacker::new(form(Framing::Newline));
-    let whole = packer.pack(vec![taken("text", "a\nb\n"), taken("text", "c\n")]);
+fn a_refused_body_is_halved_down_to_the_single_event() {
+    let mut packer = HttpPacker::new(format(Framing::Newline));
+    let whole = packer.pack(vec![encoded("text", "a\nb\n"), encoded("text", "c\n")]);
     let halves = packer.split(whole.into_iter().next().unwrap()).unwrap();
     assert_eq!(bodies(&halves), [("a\n".to_owned(), 1), ("b\nc\n".to_owned(), 2)]);
     let mut halves = halves.into_iter();
@@ -169,14 +170,14 @@ fn a_refused_body_becomes_halves_down_to_the_single_event() {
         bodies(&packer.split(halves.next().unwrap()).unwrap()),
         [("b\n".into(), 1), ("c\n".into(), 1)]
     );
-    let mut json = HttpPacker::new(form(Framing::JsonArray));
-    let whole = json.pack(vec![taken("json", "a\nb\n")]);
+    let mut json = HttpPacker::new(format(Framing::JsonArray));
+    let whole = json.pack(vec![encoded("json", "a\nb\n")]);
     let halves = json.split(whole.into_iter().next().unwrap()).unwrap();
     assert!(halves.iter().all(|half| body(half).starts_with("[{") && body(half).ends_with("}]")));
 }
 
 #[test]
-fn a_refused_block_is_cut_down_to_the_single_metric() {
+fn a_refused_block_is_halved_down_to_the_single_metric() {
     let rows = [Rows { name: "f", text: b"a\nb\nc\n" }];
     let mut batch = batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
     let names = [0, 2, 4].map(|at| Cell::new(CellKind::Text, at, 1));
@@ -184,9 +185,9 @@ fn a_refused_block_is_cut_down_to_the_single_metric() {
     let kinds = vec![Cell::own(CellKind::Text, 0, 5); 3];
     batch.fields.set(Column::new("type".into(), kinds, "gauge"));
     batch.fields.set(Column::new("value".into(), vec![Cell::own(CellKind::Int, 0, 1); 3], "7"));
-    let blocks = Form { line_ends: false, ..form(Framing::None) };
+    let blocks = BodyFormat { line_ends: false, ..format(Framing::None) };
     let mut packer = HttpPacker::new(blocks);
-    let (mut left, mut alone) = (packer.pack(vec![taken_of("msgpack", &batch)]), Vec::new());
+    let (mut left, mut alone) = (packer.pack(vec![encoded_batch("msgpack", &batch)]), Vec::new());
     assert_eq!((left.len(), left[0].events), (1, 3));
     while let Some(request) = left.pop() {
         let (body, events) = (request.body.concat(), request.events);
@@ -204,9 +205,10 @@ fn a_refused_block_is_cut_down_to_the_single_metric() {
 }
 
 #[test]
-fn a_compressed_body_says_so_and_reads_back() {
-    let zstd = Form { compression: Algorithm::Zstd, ..form(Framing::Newline) };
-    let requests = HttpPacker::new(zstd).pack(vec![taken("text", "a\nb\n"), taken("text", "c\n")]);
+fn a_compressed_body_has_its_header_and_reads_back() {
+    let zstd = BodyFormat { compression: Algorithm::Zstd, ..format(Framing::Newline) };
+    let requests =
+        HttpPacker::new(zstd).pack(vec![encoded("text", "a\nb\n"), encoded("text", "c\n")]);
     assert_eq!(requests[0].headers, [("content-encoding", "zstd".to_owned())]);
     let mut text = String::new();
     zstd::stream::Decoder::new(&requests[0].body.concat()[..])

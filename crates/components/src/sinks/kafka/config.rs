@@ -1,7 +1,7 @@
 //! Configuration of sink `kafka`.
 
 use super::KafkaSink;
-use super::settings::{self, Pace};
+use super::settings::{self, Batching};
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
 use crate::template::{TextTemplate, TopicTemplate};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaConfig {
-    /// Addresses of brokers to begin with, as `host:port`.
+    /// Bootstrap brokers, as `host:port`.
     #[schemars(length(min = 1))]
     pub brokers: Vec<String>,
     /// Topic to send to: a template.
@@ -28,7 +28,7 @@ pub struct KafkaConfig {
     /// Headers of each record: templates by name.
     #[serde(default)]
     pub headers: BTreeMap<String, TextTemplate>,
-    /// How a partition is chosen; `murmur2` with a key, else `origin`.
+    /// How a partition is chosen; defaults to `murmur2` with a key, otherwise `origin`.
     #[serde(default)]
     pub partitioner: Option<Partitioner>,
     /// How events are encoded.
@@ -37,21 +37,22 @@ pub struct KafkaConfig {
     /// How record batches are compressed.
     #[serde(default)]
     pub compression: Compression,
-    /// Encrypts the connections.
+    /// How connections are encrypted.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// Logs in.
+    /// How the agent authenticates.
     #[serde(default)]
     pub sasl: Option<Sasl>,
-    /// Most different topics of one agent run; events for more are refused.
+    /// Maximum distinct topics of one agent run; events for further topics are refused.
     #[serde(default = "default_topics_max")]
     #[schemars(range(min = 1))]
     pub topics_max: usize,
-    /// Clients of the library, each with a thread that compresses; files are spread over them.
+    /// Number of librdkafka clients, each with a thread that compresses; files are distributed over
+    /// them.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// Settings of librdkafka, handed on as they are.
+    /// librdkafka settings, passed through unchanged.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
 }
@@ -70,18 +71,18 @@ fn default_connections() -> usize {
 pub enum Partitioner {
     /// All events of a file go to one partition.
     Origin,
-    /// Batches go to the partitions in turn: even load, no order.
+    /// Batches go to the partitions in turn: balanced load, no order.
     RoundRobin,
-    /// By key, as Kafka's Java client.
+    /// By key, like Kafka's Java client.
     Murmur2,
-    /// By key, as librdkafka's default.
+    /// By key, like librdkafka's default.
     Crc32,
-    /// By key, as Sarama, the Go client.
+    /// By key, like Sarama, a Go client.
     Fnv1a,
 }
 
 impl Partitioner {
-    /// The hash of the key, if the key decides.
+    /// Returns the hash of the key, if the key selects the partition.
     pub fn key_hash(self) -> Option<KeyHash> {
         match self {
             Partitioner::Origin | Partitioner::RoundRobin => None,
@@ -96,7 +97,7 @@ impl Partitioner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// gzip.
@@ -113,18 +114,18 @@ pub enum Compression {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// PEM file with the authorities that are trusted; those of the system by default.
+    /// PEM file with the trusted certificate authorities; the system's by default.
     pub ca_file: Option<PathBuf>,
     /// PEM file with the certificate of the agent.
     pub cert_file: Option<PathBuf>,
-    /// PEM file with the key to that certificate.
+    /// PEM file with the private key of that certificate.
     pub key_file: Option<PathBuf>,
     /// Password of the key file.
     pub key_password: Option<String>,
-    /// `false` takes any certificate of the broker: for tests only.
+    /// `false` accepts any certificate of the broker: for tests only.
     #[serde(default = "yes")]
     pub verify: bool,
-    /// `false` takes a certificate for another host name.
+    /// `false` accepts a certificate for another host name.
     #[serde(default = "yes")]
     pub verify_hostname: bool,
 }
@@ -133,28 +134,28 @@ fn yes() -> bool {
     true
 }
 
-/// How the agent logs in.
+/// How the agent authenticates.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sasl {
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// Name of the user.
+    /// User name.
     pub username: String,
-    /// Password of the user.
+    /// Password.
     pub password: String,
 }
 
 /// A SASL mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Mechanism {
-    /// The password as it is: only over TLS.
+    /// The password in plain text: use it only over TLS.
     #[serde(rename = "PLAIN")]
     Plain,
-    /// Salted challenge and response with SHA-256.
+    /// Salted challenge-response with SHA-256.
     #[serde(rename = "SCRAM-SHA-256")]
     ScramSha256,
-    /// Salted challenge and response with SHA-512.
+    /// Salted challenge-response with SHA-512.
     #[serde(rename = "SCRAM-SHA-512")]
     ScramSha512,
 }
@@ -174,7 +175,7 @@ pub enum OptionValue {
 }
 
 impl KafkaConfig {
-    /// How a partition is chosen.
+    /// Returns how a partition is chosen.
     pub fn partitioner(&self) -> Partitioner {
         let default = if self.key.is_some() { Partitioner::Murmur2 } else { Partitioner::Origin };
         self.partitioner.unwrap_or(default)
@@ -188,7 +189,10 @@ impl KafkaConfig {
         };
         let bad = self.brokers.iter().enumerate().filter(|(_, broker)| !is_address(broker));
         bad.map(|(index, _)| {
-            (format!("/brokers/{index}"), "is no address; write host:port, one per entry".into())
+            (
+                format!("/brokers/{index}"),
+                "is not an address; write host:port, one per entry".into(),
+            )
         })
         .collect()
     }
@@ -196,29 +200,27 @@ impl KafkaConfig {
 
 impl Component for KafkaConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = self.encoding.check();
-        faults.extend(self.check_brokers());
+        let mut errors = self.encoding.check();
+        errors.extend(self.check_brokers());
         let by_key = self.partitioner.is_some_and(|partitioner| partitioner.key_hash().is_some());
         if by_key && self.key.is_none() {
-            faults.push(("/partitioner".into(), "needs a `key`; add one, or write origin".into()));
+            errors.push(("/partitioner".into(), "needs a `key`; add one, or write origin".into()));
         }
         if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0'))
         {
-            faults.push((
-                "/headers".into(),
-                format!("{name:?} is no name of a header; write a text"),
-            ));
+            errors
+                .push(("/headers".into(), format!("{name:?} is not a header name; write a text")));
         }
         if let Some(tls) = &self.tls
             && tls.cert_file.is_some() != tls.key_file.is_some()
         {
-            faults.push((
+            errors.push((
                 "/tls".into(),
-                "`cert_file` and `key_file` belong together; give both".into(),
+                "`cert_file` and `key_file` must be set together; set both".into(),
             ));
         }
-        faults.extend(settings::check_options(&self.options));
-        faults
+        errors.extend(settings::check_options(&self.options));
+        errors
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
@@ -238,9 +240,9 @@ impl Component for KafkaConfig {
 
 impl SinkComponent for KafkaConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
-        // Settings that contradict each other are refused now. Without addresses nothing connects;
-        // and the files of certificates need to be there only when it does.
-        let mut settings = settings::of(&self, &Pace::default());
+        // Rejects contradictory settings now. Without addresses, nothing connects; certificate
+        // files need to exist only when it does.
+        let mut settings = settings::of(&self, &Batching::default());
         settings.retain(|(key, _)| key != "bootstrap.servers" && !key.ends_with(".location"));
         Producer::open(&settings, |_| {}).map_err(|error| BuildError(error.0))?;
         Ok(Arc::new(KafkaSink { config: Arc::new(self) }))

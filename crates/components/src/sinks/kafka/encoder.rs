@@ -1,4 +1,4 @@
-//! From a batch to a shipment: the text of the records, and for each where it goes.
+//! Encodes batches as shipments: the text of the records, and the destination of each.
 
 use super::config::KafkaConfig;
 use crate::codec::Codec;
@@ -13,35 +13,35 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// Names of topics that an encoder remembers.
+/// Topic names cached by an encoder.
 const TOPICS_KEPT: usize = 1024;
 
-/// Bytes of a header beside its texts: two allocations and where they are.
+/// Memory of a header besides its texts: two allocations and their pointers. Bytes.
 const HEADER_BYTES: usize = 72;
 
 /// Encodes for Kafka.
 pub struct KafkaEncoder {
     config: Arc<KafkaConfig>,
-    /// Of codec `json`.
+    /// For codec `json`.
     json: Box<dyn Encoder>,
-    /// Of codec `msgpack`.
+    /// For codec `msgpack`.
     blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,
     newlines: Vec<u32>,
-    /// Events in which a template found a field missing.
-    incomplete: u64,
+    /// Events for which a template had a missing field.
+    missing_fields: u64,
 }
 
-/// A shipment, with what it takes of the grant beside the text: keys and headers may be more than
-/// that.
-pub struct Cargo {
+/// A shipment, with its share of the memory grant for keys, headers and record positions, which may
+/// exceed the text.
+pub struct EncodedShipment {
     /// What is sent.
     pub shipment: Arc<Shipment>,
     _paid: Permit,
 }
 
-/// Bytes that a run takes beside the text of its records.
+/// Returns the memory of a run besides the text of its records. Bytes.
 fn memory(run: &Run) -> u64 {
     let key = match &run.key {
         Key::None => 0,
@@ -56,7 +56,7 @@ fn memory(run: &Run) -> u64 {
     (size_of::<Run>() + records + key + headers.sum::<usize>()) as u64
 }
 
-/// Where the records of one run go.
+/// The destination of the records of one run.
 #[derive(Clone, PartialEq)]
 struct Address {
     topic: Arc<str>,
@@ -64,7 +64,7 @@ struct Address {
 }
 
 impl KafkaEncoder {
-    /// An encoder for a sink with these options.
+    /// Creates an encoder for a sink with these options.
     pub fn new(config: Arc<KafkaConfig>) -> KafkaEncoder {
         let header = |(name, value): (&String, &crate::template::TextTemplate)| {
             Some((CString::new(name.as_str()).ok()?, value.0.clone()))
@@ -76,11 +76,11 @@ impl KafkaEncoder {
             config,
             topics: HashMap::new(),
             newlines: Vec::new(),
-            incomplete: 0,
+            missing_fields: 0,
         }
     }
 
-    /// The text of all selected rows, and where each lies in it.
+    /// Encodes all selected rows, and returns the text and the position of each row in it.
     fn records(
         &mut self,
         batch: &Batch,
@@ -91,7 +91,7 @@ impl KafkaEncoder {
         }
         let mut encoded = Payload::default();
         self.json.encode(batch, &mut encoded, cx)?;
-        // JSON has no line ends but those between the events.
+        // JSON events contain no line feed.
         let Some(part) = encoded.parts.first() else { return Ok((Vec::new(), Vec::new())) };
         self.newlines.clear();
         millstream_scan::newlines(part, &mut self.newlines);
@@ -105,7 +105,7 @@ impl KafkaEncoder {
         Ok((encoded.parts, records))
     }
 
-    /// Cuts the records of one segment, whose rows are `rows`, into runs with one address.
+    /// Splits the records of one segment, whose rows are `rows`, into runs with one address.
     fn runs(
         &mut self,
         batch: &Batch,
@@ -119,7 +119,7 @@ impl KafkaEncoder {
             let address = self.address(batch, segment, rows[begin]);
             let mut end = begin + 1;
             while end < rows.len()
-                && (self.goes_along(batch, rows[begin], rows[end])
+                && (self.has_same_address(batch, rows[begin], rows[end])
                     || self.address(batch, segment, rows[end]) == address)
             {
                 end += 1;
@@ -137,8 +137,8 @@ impl KafkaEncoder {
         }
     }
 
-    /// Whether a row has the address of another for sure.
-    fn goes_along(&self, batch: &Batch, one: usize, other: usize) -> bool {
+    /// Returns whether two rows certainly have the same address.
+    fn has_same_address(&self, batch: &Batch, one: usize, other: usize) -> bool {
         self.config.topic.0.is_same(batch, one, other)
             && self.headers.iter().all(|(_, value)| value.is_same(batch, one, other))
     }
@@ -152,11 +152,12 @@ impl KafkaEncoder {
             (name.clone(), text)
         };
         let headers = self.headers.iter().map(header).collect();
-        self.incomplete += u64::from(!complete);
+        self.missing_fields += u64::from(!complete);
         Address { topic: self.topic(topic), headers }
     }
 
-    /// Blocks of metrics as records: those of rows that follow each other and go the same way.
+    /// Encodes blocks of metrics as records, one block per sequence of rows with the same
+    /// destination.
     fn blocks(
         &mut self,
         blocks: &mut MetricBlocks,
@@ -164,7 +165,7 @@ impl KafkaEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Vec<Run> {
-        let (view, mut made, mut runs) = (MetricView::new(batch), Vec::new(), Vec::new());
+        let (view, mut encoded, mut runs) = (MetricView::new(batch), Vec::new(), Vec::new());
         for segment in batch.segments.iter() {
             let range = batch.runs(segment.first_row, segment.first_row + segment.rows);
             let rows: Vec<usize> = range.flat_map(|(begin, end)| begin..end).collect();
@@ -172,14 +173,14 @@ impl KafkaEncoder {
             while let Some(first) = rest.first() {
                 let (address, key) = self.block_address(batch, segment, *first);
                 let others = rest[1..].iter().take_while(|row| {
-                    self.goes_along_with_key(batch, *first, **row)
+                    self.has_same_key(batch, *first, **row)
                         || self.block_address(batch, segment, **row)
                             == (address.clone(), key.clone())
                 });
                 let alike;
                 (alike, rest) = rest.split_at(1 + others.count());
-                blocks.encode((batch, &view), segment, alike.iter().copied(), cx, &mut made);
-                for MetricBlock { bytes, events } in made.drain(..) {
+                blocks.encode((batch, &view), segment, alike.iter().copied(), cx, &mut encoded);
+                for MetricBlock { bytes, events } in encoded.drain(..) {
                     let records = vec![Record { start: 0, len: bytes.len() as u32 }];
                     let (Address { topic, headers }, part) = (address.clone(), payload.parts.len());
                     let key = key.clone().map_or(Key::None, Key::Same);
@@ -200,12 +201,13 @@ impl KafkaEncoder {
         runs
     }
 
-    fn goes_along_with_key(&self, batch: &Batch, one: usize, other: usize) -> bool {
+    fn has_same_key(&self, batch: &Batch, one: usize, other: usize) -> bool {
         let key = self.config.key.as_ref();
-        self.goes_along(batch, one, other) && key.is_none_or(|key| key.0.is_same(batch, one, other))
+        self.has_same_address(batch, one, other)
+            && key.is_none_or(|key| key.0.is_same(batch, one, other))
     }
 
-    /// Where the block that a row is in goes, and under which key.
+    /// Returns the address and key of a block that contains this row.
     fn block_address(
         &mut self,
         batch: &Batch,
@@ -215,7 +217,7 @@ impl KafkaEncoder {
         let address = self.address(batch, segment, row);
         let key = self.config.key.as_ref().map(|template| {
             let mut key = Vec::new();
-            self.incomplete += u64::from(!template.0.render(batch, segment, row, &mut key));
+            self.missing_fields += u64::from(!template.0.render(batch, segment, row, &mut key));
             key
         });
         (address, key)
@@ -237,7 +239,7 @@ impl KafkaEncoder {
         let Some(template) = self.config.key.as_ref().map(|key| &key.0) else { return Key::None };
         let mut bytes = Vec::new();
         let mut render = |row: usize, bytes: &mut Vec<u8>| {
-            self.incomplete += u64::from(!template.render(batch, segment, row, bytes));
+            self.missing_fields += u64::from(!template.render(batch, segment, row, bytes));
         };
         if !template.per_row(batch) {
             render(rows[0], &mut bytes);
@@ -268,16 +270,16 @@ impl Encoder for KafkaEncoder {
         } else {
             self.lines(batch, payload, cx)?
         };
-        cx.counters.noted("missing_field", std::mem::take(&mut self.incomplete));
+        cx.counters.noted("missing_field", std::mem::take(&mut self.missing_fields));
         let paid = cx.permit.split(runs.iter().map(memory).sum());
         let shipment = Arc::new(Shipment { parts: payload.parts.clone(), runs });
-        payload.routing = Some(Box::new(Arc::new(Cargo { shipment, _paid: paid })));
+        payload.routing = Some(Box::new(Arc::new(EncodedShipment { shipment, _paid: paid })));
         Ok(())
     }
 }
 
 impl KafkaEncoder {
-    /// Events as records.
+    /// Encodes events as records.
     fn lines(
         &mut self,
         batch: &Batch,
@@ -293,13 +295,13 @@ impl KafkaEncoder {
             done += rows.len();
         }
         parts.into_iter().for_each(|part| payload.push(part));
-        // What is sent, not the block around it.
+        // Counts what is sent, not the block around it.
         payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
         Ok(runs)
     }
 }
 
-/// Lines stay where they are in the read block, unless that would pin a block that is mostly empty.
+/// Refers to lines in the read block, unless that would pin a mostly empty block.
 fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
     let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
     let used = batch.text_bytes() as usize + batch.events();
@@ -313,7 +315,7 @@ fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
     let record = |row: usize| {
         let start = buffer.len() as u32;
         buffer.extend_from_slice(batch.text(row));
-        // Keeps the beginnings of empty lines apart.
+        // Gives empty lines distinct positions.
         buffer.push(b'\n');
         Record { start, len: batch.text_len(row) as u32 }
     };

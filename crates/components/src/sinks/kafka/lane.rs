@@ -1,9 +1,9 @@
-//! The lane: hands shipments to the client, follows their reports, and mends what fails.
+//! The lane: hands shipments to the client, processes their delivery reports, and retries failures.
 
 use super::config::{KafkaConfig, Partitioner};
-use super::encoder::Cargo;
-use super::faults;
-use super::settings::{self, Pace};
+use super::encoder::EncodedShipment;
+use super::errors;
+use super::settings::{self, Batching};
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
@@ -15,26 +15,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// Records on their way at once, at least 200 bytes of the library's each. More than a round trip
-/// to a far broker takes; the bytes are bounded by the engine.
+/// Maximum records in flight, each with at least 200 bytes of the library's memory. More than one
+/// round trip to a distant broker takes; the engine bounds the bytes.
 pub const RECORDS_MAX: usize = 100_000;
 
-/// How long a question about a topic waits for its answer.
-const ANSWER: Duration = Duration::from_secs(3);
+/// Timeout of a metadata request for a topic.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long no report may come before that is said.
+/// Time without delivery reports after which an error is reported.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// How often the number of a topic's partitions is asked for.
-const ASK_AGAIN: Duration = Duration::from_secs(300);
+/// Interval at which the number of a topic's partitions is refreshed.
+const METADATA_REFRESH: Duration = Duration::from_secs(300);
 
-/// How long after a refusal batches become larger again.
+/// Time after a refusal before batches grow again.
 const LARGER_AFTER: Duration = Duration::from_secs(60);
 
-/// How often refused records are shown in the log.
-const SAY_AGAIN: Duration = Duration::from_secs(30);
+/// Interval between warnings about refused records.
+const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Receipts on their way from the thread of reports to the lane.
+/// Queue of receipts from the delivery report thread to the lane.
 #[derive(Default)]
 struct Receipts {
     arrived: Mutex<Vec<Receipt>>,
@@ -55,30 +55,30 @@ impl Receipts {
 /// A shipment that is not settled.
 struct Pending {
     shipment: Arc<Shipment>,
-    /// Holds what the shipment takes of the grant.
-    _cargo: Arc<Cargo>,
+    /// Holds the shipment's share of the memory grant.
+    _encoded: Arc<EncodedShipment>,
     state: State,
-    /// Records of a batch that was refused, to be sent one by one before everything else.
+    /// Records of a refused batch, to be sent one by one before everything else.
     suspects: Vec<RecordId>,
-    /// What waits while they are.
+    /// Records that wait behind the suspects.
     rest: Vec<RecordId>,
     refused: u64,
-    /// When it was handed over.
+    /// When it was handed to the client.
     sent: Instant,
 }
 
 #[derive(PartialEq)]
 enum State {
-    /// To be sent: all of its records, or these.
+    /// To be sent: all of its records, or only these.
     Waiting(Option<Vec<RecordId>>),
-    /// With the client.
-    Flying,
-    /// Every record has arrived or was refused.
+    /// Handed to the client.
+    InFlight,
+    /// Every record was delivered or refused.
     Done,
 }
 
-/// Why the client does not get on.
-struct Fault {
+/// The cause of a delivery failure.
+struct Cause {
     code: ErrorCode,
     topic: Arc<str>,
 }
@@ -89,28 +89,28 @@ pub struct KafkaLane {
     counters: Arc<Counters>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,
-    /// Partitions of each topic, and when they were asked for.
+    /// Partitions of each topic, and when they were fetched.
     topics: HashMap<Arc<str>, (i32, Instant)>,
-    /// Oldest first.
+    /// Unsettled shipments, oldest first.
     pending: VecDeque<Pending>,
     /// Number of the oldest.
     first: u64,
-    flying_records: usize,
+    records_in_flight: usize,
     linger: Duration,
-    pace: Pace,
-    /// When the pace last changed.
-    paced: Instant,
-    fault: Option<Fault>,
-    /// When something last went well, or begun.
-    heard: Instant,
-    /// What the library last complained about since then.
-    complaint: Option<(ErrorCode, String)>,
-    turn: i32,
-    said: Option<Instant>,
+    batching: Batching,
+    /// When `batching` last changed.
+    batching_changed: Instant,
+    cause: Option<Cause>,
+    /// Time of the last successful report, or of the first send since.
+    last_progress: Instant,
+    /// The library's last error since then.
+    last_error: Option<(ErrorCode, String)>,
+    round: i32,
+    warned_at: Option<Instant>,
 }
 
 impl KafkaLane {
-    /// A lane that connects when it starts.
+    /// Creates a lane that connects when it starts.
     pub fn new(config: Arc<KafkaConfig>, counters: Arc<Counters>) -> KafkaLane {
         let linger = settings::linger(&config);
         KafkaLane {
@@ -121,40 +121,40 @@ impl KafkaLane {
             topics: HashMap::new(),
             pending: VecDeque::new(),
             first: 0,
-            flying_records: 0,
+            records_in_flight: 0,
             linger,
-            pace: Pace::default(),
-            paced: Instant::now(),
-            fault: None,
-            heard: Instant::now(),
-            complaint: None,
-            turn: 0,
-            said: None,
+            batching: Batching::default(),
+            batching_changed: Instant::now(),
+            cause: None,
+            last_progress: Instant::now(),
+            last_error: None,
+            round: 0,
+            warned_at: None,
         }
     }
 
-    /// The client, made if there is none.
+    /// Returns the client; creates it if there is none.
     fn client(&mut self) -> Result<Arc<Producer>, DeliverError> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
         let receipts = self.receipts.clone();
-        let client = Producer::open(&settings::of(&self.config, &self.pace), move |receipt| {
+        let client = Producer::open(&settings::of(&self.config, &self.batching), move |receipt| {
             receipts.put(receipt)
         });
         let client = Arc::new(client.map_err(|error| DeliverError::retry("client", error.0))?);
         Ok(self.client.insert(client).clone())
     }
 
-    /// Lets the client go, on a thread that may wait for it.
+    /// Closes the client on the blocking pool, since that may block.
     fn close_client(&mut self) {
         if let Some(client) = self.client.take() {
             tokio::task::spawn_blocking(move || drop(client));
         }
     }
 
-    /// Takes in what was reported.
-    fn harvest(&mut self) {
+    /// Processes the delivery reports received so far.
+    fn process_receipts(&mut self) {
         for receipt in self.receipts.take() {
             let index = receipt.tag.wrapping_sub(self.first) as usize;
             let Some(shipment) = self.pending.get(index).map(|pending| pending.shipment.clone())
@@ -168,166 +168,166 @@ impl KafkaLane {
                     continue;
                 }
                 left.push(failure.record);
-                self.note_fault(&shipment, failure);
-                if faults::is_about_record(failure.code) {
+                self.record_cause(&shipment, failure);
+                if errors::is_about_record(failure.code) {
                     suspects.push(failure.record);
                 }
             }
-            self.flying_records = self.flying_records.saturating_sub(shipment.records());
+            self.records_in_flight = self.records_in_flight.saturating_sub(shipment.records());
             let pending = &mut self.pending[index];
             (pending.refused, pending.suspects) = (pending.refused + refused, suspects);
             left.append(&mut pending.rest);
             left.sort_unstable();
             pending.state = if left.is_empty() { State::Done } else { State::Waiting(Some(left)) };
             if receipt.failures.is_empty() {
-                (self.heard, self.complaint) = (Instant::now(), None);
+                (self.last_progress, self.last_error) = (Instant::now(), None);
             }
         }
     }
 
-    /// Whether the record itself is at fault. In a batch with others that is not known.
+    /// Returns whether the failure is attributable to this record alone, not to its batch.
     fn is_refused(&self, failure: &Failure) -> bool {
-        faults::is_about_record(failure.code) && (failure.at_once || self.pace.one_by_one)
+        errors::is_about_record(failure.code) && (failure.at_once || self.batching.one_by_one)
     }
 
-    /// Counts a record that is refused, and says so; the events it stands for.
+    /// Counts and logs a refused record; returns its number of events.
     fn refuse(&mut self, shipment: &Shipment, failure: &Failure) -> u64 {
-        let reason = faults::reason(failure.code);
+        let reason = errors::reason(failure.code);
         let run = &shipment.runs[failure.record.run as usize];
         self.counters.dropped(reason, run.events);
-        if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
-            self.said = Some(Instant::now());
+        if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
+            self.warned_at = Some(Instant::now());
             log::warn!(
-                "topic {}: a record of {} bytes is refused ({}) and counted as {reason}; more of them are only \
-                 counted for {} s",
+                "topic {}: the broker refused a record of {} bytes ({}); counted as {reason}, further refusals \
+                 are only counted for {} s",
                 run.topic,
                 shipment.payload(failure.record).len(),
                 failure.code,
-                SAY_AGAIN.as_secs()
+                WARN_INTERVAL.as_secs()
             );
         }
         run.events
     }
 
-    /// Remembers the cause; what merely fell with it says nothing.
-    fn note_fault(&mut self, shipment: &Shipment, failure: &Failure) {
-        let known = self.fault.as_ref().is_some_and(|fault| !faults::is_consequence(fault.code));
+    /// Records the cause of a failure. Failures that are only consequences never replace it.
+    fn record_cause(&mut self, shipment: &Shipment, failure: &Failure) {
+        let known = self.cause.as_ref().is_some_and(|cause| !errors::is_consequence(cause.code));
         if !known {
             let topic = shipment.runs[failure.record.run as usize].topic.clone();
-            self.fault = Some(Fault { code: failure.code, topic });
+            self.cause = Some(Cause { code: failure.code, topic });
         }
     }
 
-    /// Whether one more payload may be handed over. With idempotence librdkafka (2.12) sends up to
-    /// five requests to a partition, then none until all of them are answered; from the moment that
-    /// one more is due, by `linger.ms`, until it may go, its thread spins. So what would wait
-    /// longer for a slow answer than the library lingers waits here.
-    fn has_room(&self) -> bool {
-        let flying = |pending: &&Pending| pending.state == State::Flying;
-        let Some(oldest) = self.pending.iter().find(flying) else { return true };
-        !self.pace.one_by_one
-            && self.flying_records < RECORDS_MAX
+    /// Returns whether another payload may be handed over. With idempotence, librdkafka (2.12)
+    /// sends up to five requests to a partition, then none until all are answered. From the moment
+    /// that another one is due by `linger.ms` until it may be sent, its thread spins. So payloads
+    /// that would wait for a slow response longer than the library lingers wait here instead.
+    fn has_capacity(&self) -> bool {
+        let in_flight = |pending: &&Pending| pending.state == State::InFlight;
+        let Some(oldest) = self.pending.iter().find(in_flight) else { return true };
+        !self.batching.one_by_one
+            && self.records_in_flight < RECORDS_MAX
             && oldest.sent.elapsed() < self.linger / 2
     }
 
-    fn is_flying(&self) -> bool {
-        self.pending.iter().any(|pending| pending.state == State::Flying)
+    fn has_in_flight(&self) -> bool {
+        self.pending.iter().any(|pending| pending.state == State::InFlight)
     }
 
-    /// After a failure: takes back everything that is on its way, changes what has to change, and
-    /// sends it again, in order. Without one it returns at once.
-    async fn mend(&mut self) -> Result<(), DeliverError> {
-        self.harvest();
-        if self.fault.is_some() {
-            self.collect().await;
+    /// Recovers from a failure: takes back everything in flight, adapts, and resends it in order.
+    /// Returns at once if there was none.
+    async fn recover(&mut self) -> Result<(), DeliverError> {
+        self.process_receipts();
+        if self.cause.is_some() {
+            self.purge().await;
             self.close_client();
-            if let Some(fault) = self.fault.take() {
-                self.adapt(fault)?;
+            if let Some(cause) = self.cause.take() {
+                self.adapt(cause)?;
             }
         }
-        if !self.is_flying() {
-            self.hurry();
+        if !self.has_in_flight() {
+            self.ramp_up();
         }
         let waits = |pending: &Pending| matches!(pending.state, State::Waiting(_));
         if self.pending.iter().any(waits) {
             let shipments: Vec<_> =
                 self.pending.iter().filter(|p| waits(p)).map(|p| p.shipment.clone()).collect();
             for shipment in &shipments {
-                self.look_up(shipment).await?;
+                self.load_metadata(shipment).await?;
             }
             self.send_waiting()?;
         }
         Ok(())
     }
 
-    /// With nothing on its way: back to batches once the suspects are through, and to larger ones
+    /// With nothing in flight: returns to batches once the suspects are sent, and to larger batches
     /// after a while without a refusal.
-    fn hurry(&mut self) {
+    fn ramp_up(&mut self) {
         let suspects = self.pending.iter().any(|pending| !pending.suspects.is_empty());
-        let pace = match self.pace.one_by_one {
-            true if suspects => self.pace,
-            true => Pace { one_by_one: false, ..self.pace },
-            false if self.paced.elapsed() >= LARGER_AFTER => self.pace.larger(),
-            false => self.pace,
+        let batching = match self.batching.one_by_one {
+            true if suspects => self.batching,
+            true => Batching { one_by_one: false, ..self.batching },
+            false if self.batching_changed.elapsed() >= LARGER_AFTER => self.batching.larger(),
+            false => self.batching,
         };
-        self.set_pace(pace);
+        self.set_batching(batching);
     }
 
-    fn set_pace(&mut self, pace: Pace) {
-        if pace != self.pace {
-            (self.pace, self.paced) = (pace, Instant::now());
+    fn set_batching(&mut self, batching: Batching) {
+        if batching != self.batching {
+            (self.batching, self.batching_changed) = (batching, Instant::now());
             self.close_client();
         }
     }
 
-    /// Waits until nothing is on its way any more.
-    async fn collect(&mut self) {
-        while self.is_flying() {
+    /// Purges the client and waits until nothing is in flight.
+    async fn purge(&mut self) {
+        while self.has_in_flight() {
             if let Some(client) = &self.client {
                 client.purge();
             }
             let _ = timeout(Duration::from_millis(50), self.receipts.changed.notified()).await;
-            self.harvest();
+            self.process_receipts();
         }
     }
 
-    /// Prepares for the next attempt; an error is for the engine to say and to wait for.
-    fn adapt(&mut self, fault: Fault) -> Result<(), DeliverError> {
-        if faults::is_about_record(fault.code) {
-            let (topic, bytes) = (&fault.topic, self.pace.batch_bytes);
+    /// Prepares for the next attempt; the engine logs an error and waits.
+    fn adapt(&mut self, cause: Cause) -> Result<(), DeliverError> {
+        if errors::is_about_record(cause.code) {
+            let (topic, bytes) = (&cause.topic, self.batching.batch_bytes);
             log::info!(
-                "topic {topic}: a batch of up to {bytes} bytes is refused ({}); smaller ones follow",
-                fault.code
+                "topic {topic}: the broker refused a batch of up to {bytes} bytes ({}); sending smaller ones",
+                cause.code
             );
-            self.set_pace(self.pace.smaller());
+            self.set_batching(self.batching.smaller());
             return Ok(());
         }
-        if faults::is_about_topic(fault.code) {
-            self.topics.remove(&fault.topic);
+        if errors::is_about_topic(cause.code) {
+            self.topics.remove(&cause.topic);
         }
-        let complaint =
-            self.complaint.as_ref().map_or(String::new(), |(_, text)| format!(" ({text})"));
-        Err(faults::error(fault.code, format!("topic {}: {}{complaint}", fault.topic, fault.code)))
+        let last_error =
+            self.last_error.as_ref().map_or(String::new(), |(_, text)| format!(" ({text})"));
+        Err(errors::error(cause.code, format!("topic {}: {}{last_error}", cause.topic, cause.code)))
     }
 
-    /// Makes sure that the topics of a shipment are there and their partitions known.
-    async fn look_up(&mut self, shipment: &Shipment) -> Result<(), DeliverError> {
+    /// Ensures that the topics of a shipment exist and their partitions are known.
+    async fn load_metadata(&mut self, shipment: &Shipment) -> Result<(), DeliverError> {
         for (index, Run { topic, .. }) in shipment.runs.iter().enumerate() {
             if index > 0 && shipment.runs[index - 1].topic == *topic {
                 continue;
             }
             let known = self.topics.get(topic).copied();
-            if known.is_some_and(|(_, asked)| asked.elapsed() < ASK_AGAIN) {
+            if known.is_some_and(|(_, fetched)| fetched.elapsed() < METADATA_REFRESH) {
                 continue;
             }
             if known.is_none() && self.topics.len() >= self.config.topics_max {
                 continue;
             }
-            match (self.ask(topic.clone()).await, known) {
+            match (self.fetch_partitions(topic.clone()).await, known) {
                 (Ok(partitions), _) => {
                     self.topics.insert(topic.clone(), (partitions, Instant::now()));
                 }
-                // What is known still serves.
+                // Stale metadata is still usable.
                 (Err(_), Some((partitions, _))) => {
                     self.topics.insert(topic.clone(), (partitions, Instant::now()));
                 }
@@ -337,25 +337,26 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// Asks a broker for the number of a topic's partitions.
-    async fn ask(&mut self, topic: Arc<str>) -> Result<i32, DeliverError> {
+    /// Fetches the number of a topic's partitions from a broker.
+    async fn fetch_partitions(&mut self, topic: Arc<str>) -> Result<i32, DeliverError> {
         let client = self.client()?;
-        let (asked, name) = (client.clone(), topic.clone());
-        let answer = tokio::task::spawn_blocking(move || asked.partitions(&name, ANSWER)).await;
-        let error = match answer {
+        let (producer, name) = (client.clone(), topic.clone());
+        let result =
+            tokio::task::spawn_blocking(move || producer.partitions(&name, METADATA_TIMEOUT)).await;
+        let error = match result {
             Ok(Ok(partitions)) => return Ok(partitions),
             Ok(Err(error)) => error,
             Err(error) => return Err(DeliverError::retry("panic", error.to_string())),
         };
-        let complaint = client.take_trouble().or(self.complaint.take());
-        self.complaint.clone_from(&complaint);
+        let last_error = client.take_trouble().or(self.last_error.take());
+        self.last_error.clone_from(&last_error);
         let brokers = self.config.brokers.join(", ");
-        Err(match complaint {
+        Err(match last_error {
             Some((code, text)) => {
-                faults::error(code, format!("cannot reach Kafka at {brokers}: {text}"))
+                errors::error(code, format!("cannot reach Kafka at {brokers}: {text}"))
             }
             None => {
-                faults::error(error.code, format!("topic {topic} at {brokers}: {}", error.message))
+                errors::error(error.code, format!("topic {topic} at {brokers}: {}", error.message))
             }
         })
     }
@@ -363,14 +364,14 @@ impl KafkaLane {
     /// Hands every waiting shipment to the client, oldest first.
     fn send_waiting(&mut self) -> Result<(), DeliverError> {
         let client = self.client()?;
-        if !self.is_flying() {
-            self.heard = Instant::now();
+        if !self.has_in_flight() {
+            self.last_progress = Instant::now();
         }
         for index in 0..self.pending.len() {
             let pending = &mut self.pending[index];
             let State::Waiting(only) = &mut pending.state else { continue };
             let (mut only, shipment) = (only.take(), pending.shipment.clone());
-            if self.pace.one_by_one {
+            if self.batching.one_by_one {
                 if pending.suspects.is_empty() {
                     pending.state = State::Waiting(only);
                     continue;
@@ -381,52 +382,52 @@ impl KafkaLane {
                 only = Some(suspects);
             }
             pending.suspects.clear();
-            let only = without_homeless(
+            let only = without_unknown_topics(
                 only,
                 &shipment,
                 &self.topics,
                 &self.counters,
                 &mut pending.refused,
             );
-            (pending.state, pending.sent) = (State::Flying, Instant::now());
-            self.flying_records += shipment.records();
-            let (topics, by, turn) = (&self.topics, self.config.partitioner(), self.turn);
+            (pending.state, pending.sent) = (State::InFlight, Instant::now());
+            self.records_in_flight += shipment.records();
+            let (topics, by, round) = (&self.topics, self.config.partitioner(), self.round);
             let partition = |run: &Run, key: Option<&[u8]>| {
                 let partitions = topics.get(&run.topic).map_or(1, |(partitions, _)| *partitions);
-                partition_of(by, run, key, turn, partitions)
+                partition_of(by, run, key, round, partitions)
             };
             client.send(&shipment, self.first + index as u64, only.as_deref(), partition);
-            self.turn = self.turn.wrapping_add(1) & i32::MAX;
+            self.round = self.round.wrapping_add(1) & i32::MAX;
         }
         Ok(())
     }
 
-    /// Waits for reports. An error says that none has come for long.
-    async fn listen(&mut self) -> Result<(), DeliverError> {
+    /// Waits for delivery reports. Fails if there were none for a long time.
+    async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
         let reported =
             timeout(Duration::from_secs(1), self.receipts.changed.notified()).await.is_ok();
-        if let Some(complaint) = self.client.as_ref().and_then(|client| client.take_trouble()) {
-            self.complaint = Some(complaint);
+        if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_trouble()) {
+            self.last_error = Some(last_error);
         }
-        let silence = self.heard.elapsed();
+        let silence = self.last_progress.elapsed();
         if reported || silence < SILENCE {
             return Ok(());
         }
         let brokers = self.config.brokers.join(", ");
-        Err(match &self.complaint {
+        Err(match &self.last_error {
             Some((code, text)) => {
-                faults::error(*code, format!("no answer from Kafka at {brokers}: {text}"))
+                errors::error(*code, format!("no response from Kafka at {brokers}: {text}"))
             }
-            None => faults::error(
+            None => errors::error(
                 ErrorCode::OperationTimedOut,
-                format!("no answer from Kafka at {brokers}"),
+                format!("no response from Kafka at {brokers}"),
             ),
         })
     }
 }
 
-/// Leaves out the records whose topic is one too many; they are refused and counted.
-fn without_homeless(
+/// Removes and counts the records of topics beyond the limit.
+fn without_unknown_topics(
     only: Option<Vec<RecordId>>,
     shipment: &Shipment,
     topics: &HashMap<Arc<str>, (i32, Instant)>,
@@ -444,24 +445,30 @@ fn without_homeless(
         shipment.runs.iter().enumerate().flat_map(records).collect()
     };
     let mut records: Vec<RecordId> = only.unwrap_or_else(all);
-    let mut homeless = 0;
+    let mut dropped = 0;
     records.retain(|id| {
         let run = &shipment.runs[id.run as usize];
-        let has_home = topics.contains_key(&run.topic);
-        homeless += if has_home { 0 } else { run.events };
-        has_home
+        let is_known = topics.contains_key(&run.topic);
+        dropped += if is_known { 0 } else { run.events };
+        is_known
     });
-    counters.dropped("too_many_topics", homeless);
-    *refused += homeless;
+    counters.dropped("too_many_topics", dropped);
+    *refused += dropped;
     Some(records)
 }
 
-/// The partition of a record.
-fn partition_of(by: Partitioner, run: &Run, key: Option<&[u8]>, turn: i32, partitions: i32) -> i32 {
+/// Returns the partition of a record.
+fn partition_of(
+    by: Partitioner,
+    run: &Run,
+    key: Option<&[u8]>,
+    round: i32,
+    partitions: i32,
+) -> i32 {
     let of_origin = || (run.origin % partitions.max(1) as u64) as i32;
     match (by, by.key_hash(), key) {
         (_, Some(hash), Some(key)) => KeyHash::partition(hash, key, partitions),
-        (Partitioner::RoundRobin, ..) => turn % partitions.max(1),
+        (Partitioner::RoundRobin, ..) => round % partitions.max(1),
         _ => of_origin(),
     }
 }
@@ -472,7 +479,7 @@ impl Lane for KafkaLane {
             let topic = &self.config.topic.0;
             if topic.is_constant() {
                 let topic: Arc<str> = topic.outline(0).into();
-                let partitions = self.ask(topic.clone()).await?;
+                let partitions = self.fetch_partitions(topic.clone()).await?;
                 self.topics.insert(topic, (partitions, Instant::now()));
             }
             Ok(())
@@ -484,39 +491,41 @@ impl Lane for KafkaLane {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let cargo =
-                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Arc<Cargo>>());
-            let Some(cargo) = cargo else {
+            let encoded = payload
+                .routing
+                .as_ref()
+                .and_then(|routing| routing.downcast_ref::<Arc<EncodedShipment>>());
+            let Some(encoded) = encoded else {
                 return Err(DeliverError::reject(
                     "panic",
-                    "a payload of another sink: this is a bug",
+                    "received a payload of another sink; this is a bug",
                 ));
             };
             loop {
-                self.mend().await?;
-                if self.has_room() {
+                self.recover().await?;
+                if self.has_capacity() {
                     break;
                 }
-                self.listen().await?;
+                self.wait_for_reports().await?;
             }
-            self.look_up(&cargo.shipment).await?;
+            self.load_metadata(&encoded.shipment).await?;
             self.pending.push_back(Pending {
-                shipment: cargo.shipment.clone(),
-                _cargo: cargo.clone(),
+                shipment: encoded.shipment.clone(),
+                _encoded: encoded.clone(),
                 state: State::Waiting(None),
                 suspects: Vec::new(),
                 rest: Vec::new(),
                 refused: 0,
                 sent: Instant::now(),
             });
-            // Should the client refuse now, the next call of `mend` sends it.
+            // If the client rejects it now, the next `recover` sends it.
             let _ = self.send_waiting();
             Ok(Delivery::Sent)
         })
     }
 
     fn settled(&mut self) -> Vec<Settled> {
-        self.harvest();
+        self.process_receipts();
         let mut settled = Vec::new();
         while self.pending.front().is_some_and(|pending| pending.state == State::Done) {
             let Some(Pending { refused, .. }) = self.pending.pop_front() else { break };
@@ -530,11 +539,11 @@ impl Lane for KafkaLane {
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async move {
             loop {
-                self.mend().await?;
+                self.recover().await?;
                 if self.pending.front().is_some_and(|pending| pending.state == State::Done) {
                     return Ok(());
                 }
-                self.listen().await?;
+                self.wait_for_reports().await?;
             }
         })
     }

@@ -1,16 +1,16 @@
 //! Sink `kafka`: sends events to Kafka, idempotently and in order.
 //!
-//! Workers encode; the lane hands the addresses of the records to the library and keeps the buffers
-//! until every record has its delivery report. Many payloads are on their way at once; they are
+//! Workers encode; the lane passes pointers to the records to the library, and keeps the buffers
+//! until every record has its delivery report. Many payloads are in flight at once; they are
 //! settled oldest first.
 //!
-//! Order: an origin's events go to one partition, and a gap is never let be. The library stops at
-//! the first record it cannot deliver (`enable.gapless.guarantee`); the lane then takes back what
-//! was behind it and sends both again, in order, once that can help.
+//! Order: an origin's events go to one partition, without gaps. The library stops at the first
+//! record that it cannot deliver (`enable.gapless.guarantee`). The lane then takes back the records
+//! after it and resends all of them in order, once that can succeed.
 
 mod config;
 mod encoder;
-mod faults;
+mod errors;
 mod lane;
 mod settings;
 
@@ -22,7 +22,7 @@ use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use std::sync::Arc;
 
-/// Bytes a record costs beside its text: where it lies in its buffer.
+/// Memory of a record besides its text: its position in the buffer. Bytes.
 const RECORD_BYTES: u64 = 8;
 
 /// The sink.

@@ -1,24 +1,24 @@
-//! From the sink's options to librdkafka's settings.
+//! Translates the sink's options to librdkafka's settings.
 
 use super::config::{Compression, KafkaConfig, Mechanism, OptionValue, Sasl, Tls};
 use super::lane::RECORDS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Bytes of a record batch, before compression, as librdkafka has it by default.
+/// librdkafka's default size of a record batch, before compression. Bytes.
 const BATCH_BYTES: usize = 1_000_000;
 
-/// Bytes of a batch that is small enough to send its records one by one when it is refused.
+/// Batch size small enough to send the records of a refused batch one by one. Bytes.
 const BATCH_BYTES_SMALL: usize = 16_384;
 
-/// Smallest batch in bytes.
+/// Smallest batch. Bytes.
 const BATCH_BYTES_MIN: usize = 1_024;
 
-/// Milliseconds for which a batch waits for more: the library's own default of 5 costs a fifth more
-/// CPU, and lines come in steps of 100 ms anyway.
+/// Time that a batch waits for more records. Milliseconds. The library's default of 5 costs a fifth
+/// more CPU, and lines are read in steps of 100 ms anyway.
 const LINGER_MS: f64 = 50.0;
 
-/// Settings that follow from the sink's own options.
+/// Settings derived from the sink's own options.
 const OWN: &[(&str, &str)] = &[
     ("bootstrap.servers", "brokers"),
     ("metadata.broker.list", "brokers"),
@@ -38,7 +38,7 @@ const OWN: &[(&str, &str)] = &[
     ("ssl.endpoint.identification.algorithm", "tls.verify_hostname"),
 ];
 
-/// Settings that would take away what the sink promises: reports, order, room.
+/// Settings that would break the sink's guarantees: delivery reports, order, memory.
 const REFUSED: &[&str] = &[
     "delivery.report.only.error",
     "enable.gapless.guarantee",
@@ -51,53 +51,55 @@ const REFUSED: &[&str] = &[
     "transactional.id",
 ];
 
-/// Beginnings of settings that are for tests of the library.
+/// Prefixes of settings for tests of the library.
 const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
 
-/// How records are put into batches: all is well until a broker refuses a batch for its size.
+/// How records are batched. Starts from the defaults, and shrinks when a broker refuses a batch for
+/// its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct Batching {
     /// Bytes of a batch.
     pub batch_bytes: usize,
     /// Each record is a batch of its own.
     pub one_by_one: bool,
 }
 
-impl Default for Pace {
+impl Default for Batching {
     fn default() -> Self {
-        Pace { batch_bytes: BATCH_BYTES, one_by_one: false }
+        Batching { batch_bytes: BATCH_BYTES, one_by_one: false }
     }
 }
 
-impl Pace {
-    /// After a refusal: smaller batches; the records of a small one, one by one.
-    pub fn smaller(self) -> Pace {
+impl Batching {
+    /// Returns the step after a refusal: smaller batches, then the records of small batches one by
+    /// one.
+    pub fn smaller(self) -> Batching {
         if self.batch_bytes > BATCH_BYTES_SMALL {
-            return Pace {
+            return Batching {
                 batch_bytes: (self.batch_bytes / 4).max(BATCH_BYTES_SMALL),
                 one_by_one: false,
             };
         }
-        Pace { batch_bytes: (self.batch_bytes / 2).max(BATCH_BYTES_MIN), one_by_one: true }
+        Batching { batch_bytes: (self.batch_bytes / 2).max(BATCH_BYTES_MIN), one_by_one: true }
     }
 
-    /// Larger batches.
-    pub fn larger(self) -> Pace {
-        Pace { batch_bytes: (self.batch_bytes * 4).min(BATCH_BYTES), ..self }
+    /// Returns the step to larger batches.
+    pub fn larger(self) -> Batching {
+        Batching { batch_bytes: (self.batch_bytes * 4).min(BATCH_BYTES), ..self }
     }
 }
 
-/// Every setting of a client.
-pub fn of(config: &KafkaConfig, pace: &Pace) -> Vec<(String, String)> {
+/// Returns all settings of a client.
+pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     let mut set = |key: &str, value: String| drop(settings.insert(key.to_owned(), value));
     set("bootstrap.servers", config.brokers.join(","));
     set("client.id", "millstream".into());
     set("compression.codec", codec(config.compression).into());
     set("enable.idempotence", "true".into());
-    // Retried for as long as it takes: the lane says meanwhile what is wrong.
+    // Retry without limit: the lane reports errors meanwhile.
     set("message.timeout.ms", "0".into());
-    // The engine bounds what is on its way; the library's own bounds must not come first.
+    // The engine bounds what is in flight; the library's own limits must not apply first.
     set("queue.buffering.max.messages", (RECORDS_MAX * 4).to_string());
     set("queue.buffering.max.kbytes", "2097151".into());
     set("linger.ms", LINGER_MS.to_string());
@@ -113,39 +115,39 @@ pub fn of(config: &KafkaConfig, pace: &Pace) -> Vec<(String, String)> {
     config.tls.iter().for_each(|options| tls(options, &mut set));
     config.sasl.iter().for_each(|options| sasl(options, &mut set));
     for (key, value) in &config.options {
-        // Another name of the same setting: the library must not get both.
+        // An alias: the library must not get both names.
         set(if key == "queue.buffering.max.ms" { "linger.ms" } else { key }, text(value));
     }
-    finish(settings, pace)
+    finish(settings, batching)
 }
 
-/// How long the library waits for more before it sends a batch.
+/// Returns how long the library waits for more records before it sends a batch.
 pub fn linger(config: &KafkaConfig) -> Duration {
     let of = |key: &str| config.options.get(key).and_then(|value| text(value).parse().ok());
     let ms: f64 = of("linger.ms").or_else(|| of("queue.buffering.max.ms")).unwrap_or(LINGER_MS);
     Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
 }
 
-/// What depends on the pace, and on what the user chose.
-fn finish(mut settings: BTreeMap<String, String>, pace: &Pace) -> Vec<(String, String)> {
-    if pace.one_by_one {
+/// Adds the settings that depend on the batching, and on configured settings.
+fn finish(mut settings: BTreeMap<String, String>, batching: &Batching) -> Vec<(String, String)> {
+    if batching.one_by_one {
         settings.insert("batch.num.messages".into(), "1".into());
     } else {
-        // A record that is refused alone may leave a gap; one in a batch may not.
+        // A record that is refused on its own may leave a gap; one in a batch may not.
         if is_true(&settings["enable.idempotence"]) {
             settings.insert("enable.gapless.guarantee".into(), "true".into());
         }
-        if *pace != Pace::default() {
+        if *batching != Batching::default() {
             let chosen = settings.get("batch.size").and_then(|bytes| bytes.parse().ok());
-            let bytes =
-                chosen.map_or(pace.batch_bytes, |chosen: usize| chosen.min(pace.batch_bytes));
+            let bytes = chosen
+                .map_or(batching.batch_bytes, |chosen: usize| chosen.min(batching.batch_bytes));
             settings.insert("batch.size".into(), bytes.to_string());
         }
     }
     settings.into_iter().collect()
 }
 
-/// Whether the library reads this as true.
+/// Returns whether the library parses this as true.
 fn is_true(value: &str) -> bool {
     matches!(value.trim().to_ascii_lowercase().as_str(), "true" | "t" | "1")
 }
@@ -200,7 +202,7 @@ fn text(value: &OptionValue) -> String {
     }
 }
 
-/// Faults of `options`.
+/// Returns the errors in `options`.
 pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<(String, String)> {
     options
         .iter()
@@ -208,25 +210,25 @@ pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<(String, St
         .collect()
 }
 
-/// The JSON pointer of an option.
+/// Returns the JSON pointer of an option.
 fn pointer(key: &str) -> String {
     format!("/options/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 fn check_option(key: &str, value: &OptionValue) -> Option<String> {
     if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == key) {
-        return Some(format!("is an option of the sink itself; write it as `{own}`"));
+        return Some(format!("is set by the sink; write it as `{own}`"));
     }
     let silent = matches!(key, "acks" | "request.required.acks") && text(value).trim() == "0";
     if silent
         || REFUSED.contains(&key)
         || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
     {
-        return Some("would break what the sink promises; leave it out".into());
+        return Some("would break the guarantees of the sink; remove it".into());
     }
-    // The value is not shown: it may be a secret.
+    // The message leaves out the value, which may be a secret.
     let refused = millstream_kafka::check(key, &text(value)).err()?;
-    Some(format!("librdkafka refuses it ({refused}); see the list of its settings"))
+    Some(format!("librdkafka rejects it ({refused}); see its list of settings"))
 }
 
 #[cfg(test)]
@@ -234,8 +236,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_that_break_a_promise_are_refused_and_others_are_not() {
-        let fault = |key: &str, value: &str| check_option(key, &OptionValue::Text(value.into()));
+    fn options_that_break_a_guarantee_are_rejected_and_others_are_not() {
+        let error = |key: &str, value: &str| check_option(key, &OptionValue::Text(value.into()));
         let refused = [
             ("acks", "0"),
             ("request.required.acks", "0"),
@@ -247,23 +249,23 @@ mod tests {
             ("linger.ms", "soon"),
             ("no.such.setting", "1"),
         ];
-        assert!(refused.iter().all(|(key, value)| fault(key, value).is_some()));
-        let taken = [
+        assert!(refused.iter().all(|(key, value)| error(key, value).is_some()));
+        let accepted = [
             ("acks", "1"),
             ("enable.idempotence", "1"),
             ("linger.ms", "5"),
             ("batch.size", "50000"),
         ];
-        assert!(taken.iter().all(|(key, value)| fault(key, value).is_none()));
+        assert!(accepted.iter().all(|(key, value)| error(key, value).is_none()));
     }
 
     #[test]
-    fn idempotence_leaves_no_gap_however_it_is_written() {
+    fn idempotence_enables_gapless_delivery_however_it_is_written() {
         for (written, gapless) in
             [("true", true), ("1", true), ("TRUE", true), ("false", false), ("0", false)]
         {
             let settings = BTreeMap::from([("enable.idempotence".to_owned(), written.to_owned())]);
-            let finished = finish(settings, &Pace::default());
+            let finished = finish(settings, &Batching::default());
             assert_eq!(
                 finished.iter().any(|(key, _)| key == "enable.gapless.guarantee"),
                 gapless,

@@ -20,32 +20,32 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusExporterConfig {
-    /// Address to be scraped at: only this host reaches the default one.
+    /// Address to be scraped at; the default is reachable only from this host.
     #[serde(default = "default_listen")]
     #[schemars(extend("examples" = ["127.0.0.1:9598"]))]
     pub listen: String,
-    /// What a scraper has to show.
+    /// Credentials required from scrapers.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// Labels of every series, unless a tag has that name.
+    /// Labels of every series; a tag of the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Name of the label with the host's name; none by default.
+    /// Name of the label with the host name; none by default.
     #[serde(default)]
     pub host_label: String,
-    /// Whether the names of counters end with `_total`.
+    /// Whether counter names end in `_total`.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
     /// The quantiles of a summary, 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
-    /// Longest value of a label; longer ones are cut. No limit by default.
+    /// Longest label value; longer ones are truncated. Unlimited by default.
     #[serde(default)]
     pub label_value_max: Option<Size>,
-    /// After how long without values a series is forgotten.
+    /// Idle time after which a series is evicted.
     #[serde(default = "default_expire")]
     pub expire: Interval,
-    /// Series at most; events of more are refused.
+    /// Maximum number of series; events that would create more are refused.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
@@ -58,7 +58,7 @@ fn default_listen() -> String {
 impl PrometheusExporterConfig {
     fn address(&self) -> Result<SocketAddr, String> {
         let fault =
-            |_| format!("{:?} is no address with a port; write 127.0.0.1:9598", self.listen);
+            |_| format!("{:?} is not an address with a port; write 127.0.0.1:9598", self.listen);
         self.listen.parse().map_err(fault)
     }
 
@@ -79,10 +79,10 @@ impl PrometheusExporterConfig {
 
 impl Component for PrometheusExporterConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = self.series().check();
-        faults.extend(self.address().err().map(|text| ("/listen".to_owned(), text)));
-        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
-        faults
+        let mut errors = self.series().check();
+        errors.extend(self.address().err().map(|text| ("/listen".to_owned(), text)));
+        errors.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
+        errors
     }
 
     fn claims(&self) -> Vec<String> {
@@ -113,15 +113,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_is_none_is_named_with_advice() {
-        let faults = |listen: &str| {
+    fn an_invalid_address_is_reported_with_advice() {
+        let errors = |listen: &str| {
             let config = serde_json::json!({ "listen": listen });
             serde_json::from_value::<PrometheusExporterConfig>(config).unwrap().check()
         };
-        assert!(faults("127.0.0.1:9598").is_empty() && faults("[::1]:0").is_empty());
+        assert!(errors("127.0.0.1:9598").is_empty() && errors("[::1]:0").is_empty());
         for listen in ["9598", ":9598", "localhost:9598", "127.0.0.1"] {
-            let text = format!("{listen:?} is no address with a port; write 127.0.0.1:9598");
-            assert_eq!(faults(listen), [("/listen".to_owned(), text)]);
+            let text = format!("{listen:?} is not an address with a port; write 127.0.0.1:9598");
+            assert_eq!(errors(listen), [("/listen".to_owned(), text)]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The lane: listens, and adds what comes to the series.
+//! The lane: listens, and adds received rows to the series.
 
 use super::Series;
 use super::server::Server;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Rows that are added before a scrape may go on.
+/// Rows added per lock, after which a scrape may proceed.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// The lane.
@@ -33,7 +33,7 @@ pub struct ExporterLane {
 }
 
 impl ExporterLane {
-    /// A lane that listens when it starts.
+    /// Creates a lane that listens when it starts.
     pub fn new(
         listen: SocketAddr,
         auth: Option<Arc<Auth>>,
@@ -58,14 +58,14 @@ impl Lane for ExporterLane {
             }
             let listener = TcpListener::bind(self.listen).await.map_err(|error| {
                 let text = format!(
-                    "cannot listen at {}: {error}; free that address, or change `listen`",
+                    "cannot listen on {}: {error}; free that address, or change `listen`",
                     self.listen
                 );
                 DeliverError::retry("address", text)
             })?;
-            // With port 0 it is another one.
+            // Port 0 is replaced by an unused port.
             let address = listener.local_addr().unwrap_or(self.listen);
-            log::info!("metrics can be scraped at http://{address}/metrics");
+            log::info!("serving metrics at http://{address}/metrics");
             let server = Server::new(self.series.clone(), self.auth.clone());
             self.server = Some(tokio::spawn(server.run(listener)));
             Ok(())
@@ -85,14 +85,14 @@ impl Lane for ExporterLane {
             else {
                 return Err(DeliverError::reject(
                     "panic",
-                    "a payload of another sink: this is a bug",
+                    "received a payload of another sink; this is a bug",
                 ));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
             let refused = match spawn_blocking(move || add(&series, &routing, &text)).await {
                 Ok(refused) => refused,
                 Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-                // The runtime ends.
+                // The runtime shuts down.
                 Err(_) => return pending().await,
             };
             let mut total = 0;
@@ -112,7 +112,7 @@ impl Lane for ExporterLane {
     }
 }
 
-/// What was not taken as it was.
+/// Counts of dropped events and truncated labels.
 #[derive(Default)]
 struct Refused {
     dropped: BTreeMap<&'static str, u64>,

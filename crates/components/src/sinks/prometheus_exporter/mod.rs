@@ -1,7 +1,7 @@
-//! Sink `prometheus_exporter`: keeps the last value of every series, for Prometheus to scrape.
+//! Sink `prometheus_exporter`: keeps the last value of every series for Prometheus to scrape.
 //!
-//! Workers make rows; the lane adds them to the series, on the blocking pool; a server on the
-//! network thread answers scrapes with text that the blocking pool writes, a piece at a time.
+//! Workers encode rows; the lane adds them to the series on the blocking pool; a server on the
+//! network thread responds to scrapes with text that the blocking pool renders in chunks.
 
 mod config;
 mod lane;
@@ -20,12 +20,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// The series, which the lane fills and scrapes read.
+/// The series, which the lane updates and scrapes read.
 struct Series {
     exposition: Mutex<Exposition>,
-    /// Texts that are being written: until they are, series stay in their places. Beside the lock,
-    /// which the network thread must not wait for. A text counts before it takes the lock for the
-    /// first time.
+    /// Scrapes in progress: series keep their positions until these are done. Outside the lock,
+    /// because the network thread must not wait for it. A scrape is counted before it takes the
+    /// lock for the first time.
     scrapes: AtomicUsize,
 }
 

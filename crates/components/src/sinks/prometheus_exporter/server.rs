@@ -1,4 +1,4 @@
-//! Answers scrapes over HTTP, within bounds.
+//! Serves scrapes over HTTP, within limits.
 
 use super::Series;
 use super::text::{Text, TextBody};
@@ -26,39 +26,41 @@ use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
-/// Connections at a time; more wait to be accepted. A few scrapers keep one each.
+/// Maximum connections; further ones wait to be accepted. A few scrapers keep one each.
 const CONNECTIONS_MAX: usize = 32;
-/// Bytes of a request's head.
+/// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Time between the beginning of a connection, or the end of an answer, and the end of the next
-/// request's head. Longer than between two scrapes, so that a scraper keeps its connection.
+/// Time from the start of a connection, or the end of a response, to the end of the next request's
+/// head. Longer than a scrape interval, so that a scraper keeps its connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(150);
-/// Time from a request to the next one, in which the answer is read. Prometheus gives up after ten
-/// seconds.
-const ANSWER_TIMEOUT: Duration = HEAD_TIMEOUT;
-/// How long a scraper may acknowledge nothing, or take nothing, of what it was sent.
+/// Time from one request to the next, in which the response must be read. Prometheus times out
+/// after ten seconds.
+const RESPONSE_TIMEOUT: Duration = HEAD_TIMEOUT;
+/// How long a scraper may acknowledge nothing of what it was sent, or keep its receive window
+/// closed.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Pause after a failed accept, which would fail again at once when file descriptors run out.
+/// Pause after a failed accept, which would otherwise fail again at once when file descriptors run
+/// out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// A body: text in pieces, or a line.
+/// A response body: text in chunks, or a line.
 type Body = http_body_util::combinators::BoxBody<Bytes, io::Error>;
 
 /// Serves the series.
 pub struct Server {
     series: Arc<Series>,
     auth: Option<Arc<Auth>>,
-    /// How long a connection lasts after a request began: the answer has to be read until then.
-    answer_timeout: Duration,
+    /// How long a connection lasts after a request starts: the response must be read within it.
+    response_timeout: Duration,
 }
 
 impl Server {
-    /// A server that lets in who shows this.
+    /// Creates a server that requires these credentials.
     pub fn new(series: Arc<Series>, auth: Option<Arc<Auth>>) -> Server {
-        Server { series, auth, answer_timeout: ANSWER_TIMEOUT }
+        Server { series, auth, response_timeout: RESPONSE_TIMEOUT }
     }
 
-    /// Serves until this is dropped.
+    /// Serves until it is dropped.
     pub async fn run(self, listener: TcpListener) {
         let (server, mut connections) = (Arc::new(self), JoinSet::new());
         loop {
@@ -66,7 +68,7 @@ impl Server {
                 accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok((stream, _)) => drop(connections.spawn(server.clone().serve(stream))),
                     Err(error) => {
-                        log::warn!("prometheus_exporter: connection not accepted: {error}");
+                       log::warn!("prometheus_exporter: cannot accept a connection: {error}");
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -77,10 +79,10 @@ impl Server {
 
     async fn serve(self: Arc<Self>, stream: TcpStream) {
         watch_peer(&stream, SILENCE);
-        let (server, asked) = (&self, &Notify::new());
+        let (server, request_started) = (&self, &Notify::new());
         let service = service_fn(|request: Request<Incoming>| async move {
-            asked.notify_one();
-            Ok::<_, Infallible>(server.answer(&request).await)
+            request_started.notify_one();
+            Ok::<_, Infallible>(server.respond(&request).await)
         });
         let mut connection = pin!(
             http1::Builder::new()
@@ -93,52 +95,50 @@ impl Server {
             tokio::select! {
                 ended = &mut connection => {
                     let error = ended.err().map(|error| error.to_string()).unwrap_or_default();
-                    return log::debug!("prometheus_exporter: connection of a scraper ended {error}");
+                   return log::debug!("prometheus_exporter: a scraper's connection ended {error}");
                 }
-                () = asked.notified() => {}
-                () = sleep(self.answer_timeout) => {
-                    return log::debug!("prometheus_exporter: a scraper is idle or reads slowly: cut off");
+                () = request_started.notified() => {}
+                () = sleep(self.response_timeout) => {
+                   return log::debug!("prometheus_exporter: closing the connection of an idle or slow scraper");
                 }
             }
         }
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
+    async fn respond(&self, request: &Request<Incoming>) -> Response<Body> {
         if let Some(refusal) = self.check(request.headers()).await {
             return refusal;
         }
         match (request.uri().path(), request.method()) {
             ("/metrics", &Method::GET | &Method::HEAD) => self.metrics(request),
-            ("/metrics", _) => with(
-                line(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"),
-                ALLOW,
-                "GET, HEAD",
-            ),
-            _ => line(StatusCode::NOT_FOUND, "nothing here; metrics are at /metrics"),
+            ("/metrics", _) => {
+                with(line(StatusCode::METHOD_NOT_ALLOWED, "use GET"), ALLOW, "GET, HEAD")
+            }
+            _ => line(StatusCode::NOT_FOUND, "not found; metrics are at /metrics"),
         }
     }
 
-    /// An answer to who does not show what is asked for.
+    /// Returns the response to a request without valid credentials.
     async fn check(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         let auth = self.auth.clone()?;
         let challenge = challenge(&auth);
-        // It may be in a file.
-        let wanted = spawn_blocking(move || {
+        // The secret may be in a file.
+        let expected = spawn_blocking(move || {
             let header = auth.header().map(|(name, value)| (name.to_owned(), value));
             header.map_err(|error| error.to_string())
         });
-        match wanted.await.unwrap_or_else(|error| Err(error.to_string())) {
+        match expected.await.unwrap_or_else(|error| Err(error.to_string())) {
             Ok((name, value)) => {
-                let shown = headers.get(name).map_or(&b""[..], |value| value.as_bytes());
-                let refusal = line(StatusCode::UNAUTHORIZED, "who are you?");
+                let given = headers.get(name).map_or(&b""[..], |value| value.as_bytes());
+                let refusal = line(StatusCode::UNAUTHORIZED, "authentication required");
                 let refusal = with(refusal, WWW_AUTHENTICATE, challenge);
-                (!is_same(shown, value.as_bytes())).then_some(refusal)
+                (!is_same(given, value.as_bytes())).then_some(refusal)
             }
             Err(text) => {
                 log::warn!("prometheus_exporter: {text}");
                 Some(line(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "the secret cannot be read; see the agent's log",
+                    "cannot read the secret; see the agent's log",
                 ))
             }
         }
@@ -151,30 +151,30 @@ impl Server {
             values.collect::<Vec<_>>().join(",")
         };
         let format = TextFormat::of_accept(&header(ACCEPT));
-        let zipped = takes_gzip(&header(ACCEPT_ENCODING));
+        let gzip = takes_gzip(&header(ACCEPT_ENCODING));
         let body = match *request.method() {
             Method::HEAD => full(""),
-            _ => TextBody::new(Text::new(self.series.clone(), format, zipped)).boxed(),
+            _ => TextBody::new(Text::new(self.series.clone(), format, gzip)).boxed(),
         };
         let response = with(Response::new(body), CONTENT_TYPE, format.content_type());
-        if zipped { with(response, CONTENT_ENCODING, "gzip") } else { response }
+        if gzip { with(response, CONTENT_ENCODING, "gzip") } else { response }
     }
 }
 
-/// What a scraper is told to log in with.
+/// Returns the authentication challenge for scrapers.
 fn challenge(auth: &Auth) -> &'static str {
     match auth {
         Auth::Basic { .. } => "Basic realm=\"metrics\"",
         Auth::Bearer { .. } => "Bearer realm=\"metrics\"",
-        // There is no standard name for it.
+        // There is no standard scheme for a custom header.
         Auth::Header { .. } => "Header realm=\"metrics\"",
     }
 }
 
-/// Whether two texts are the same; how long it takes does not say where they differ.
-fn is_same(shown: &[u8], wanted: &[u8]) -> bool {
-    let differ = shown.iter().zip(wanted).fold(0, |differ, (a, b)| differ | (a ^ b));
-    shown.len() == wanted.len() && differ == 0
+/// Compares two texts in constant time.
+fn is_same(given: &[u8], expected: &[u8]) -> bool {
+    let differ = given.iter().zip(expected).fold(0, |differ, (a, b)| differ | (a ^ b));
+    given.len() == expected.len() && differ == 0
 }
 
 fn takes_gzip(accept: &str) -> bool {
@@ -212,13 +212,13 @@ mod tests {
     use tokio::time::timeout;
 
     #[test]
-    fn gzip_is_taken_if_it_is_asked_for() {
+    fn gzip_is_used_if_accepted() {
         assert!(takes_gzip("gzip") && takes_gzip("deflate, gzip;q=0.8"));
         assert!(!takes_gzip("") && !takes_gzip("deflate") && !takes_gzip("gzip;q=0"));
     }
 
     #[test]
-    fn a_scraper_is_told_what_to_log_in_with() {
+    fn the_challenge_names_the_scheme() {
         let secret = || Secret::given("word");
         assert!(challenge(&Auth::Bearer { token: secret() }).starts_with("Bearer "));
         assert!(
@@ -226,7 +226,7 @@ mod tests {
         );
     }
 
-    /// Series whose text is larger than what sockets hold.
+    /// Creates series whose text exceeds the socket buffers.
     fn much() -> Arc<Series> {
         let distributions = Distributions::Native;
         let rules = LabelRules {
@@ -263,27 +263,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_scraper_that_does_not_read_is_cut_off() {
+    async fn a_scraper_that_does_not_read_is_disconnected() {
         let series = much();
         let server = Server {
-            answer_timeout: Duration::from_millis(300),
+            response_timeout: Duration::from_millis(300),
             ..Server::new(series.clone(), None)
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut scraper = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         scraper.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
         let served = Arc::new(server).serve(listener.accept().await.unwrap().0);
-        timeout(Duration::from_secs(20), served).await.expect("the connection ends");
+        timeout(Duration::from_secs(20), served).await.expect("the connection closes");
         let waited = timeout(Duration::from_secs(20), async {
             while series.scrapes.load(Ordering::SeqCst) > 0 {
                 sleep(Duration::from_millis(10)).await;
             }
         });
-        waited.await.expect("series may be forgotten again");
+        waited.await.expect("series can be evicted again");
     }
 
     #[test]
-    fn texts_are_the_same_or_not() {
+    fn texts_are_compared_in_full() {
         assert!(is_same(b"abc", b"abc"));
         assert!(!is_same(b"abc", b"abd") && !is_same(b"", b"a") && !is_same(b"abcd", b"abc"));
     }

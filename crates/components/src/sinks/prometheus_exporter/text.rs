@@ -1,4 +1,4 @@
-//! The text of a scrape, written a piece at a time on the blocking pool, while the scraper reads.
+//! The text of a scrape, rendered in chunks on the blocking pool while the scraper reads.
 
 use super::Series;
 use crate::prometheus::now_ms;
@@ -15,42 +15,42 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-/// Series of a piece: so long does what comes wait, a fraction of a millisecond.
+/// Series per chunk. The lane waits for a chunk, a fraction of a millisecond.
 const PIECE_SERIES: usize = 2048;
-/// Pieces that are written before the scraper has read those before.
+/// Chunks rendered ahead of the scraper.
 const PIECES_AHEAD: usize = 2;
 
-/// A text that is being written.
+/// A text that is being rendered.
 pub struct Text {
     series: Arc<Series>,
     format: TextFormat,
-    zipper: Option<GzEncoder<Vec<u8>>>,
+    encoder: Option<GzEncoder<Vec<u8>>>,
     place: Option<Place>,
     now_ms: i64,
 }
 
 impl Text {
-    /// A text of all series.
-    pub fn new(series: Arc<Series>, format: TextFormat, zipped: bool) -> Text {
+    /// Starts a text of all series.
+    pub fn new(series: Arc<Series>, format: TextFormat, gzip: bool) -> Text {
         series.scrapes.fetch_add(1, Ordering::SeqCst);
-        let zipper = zipped.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
-        Text { series, format, zipper, place: Some(Place::default()), now_ms: now_ms() }
+        let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        Text { series, format, encoder, place: Some(Place::default()), now_ms: now_ms() }
     }
 
-    /// The next piece, which may be empty; `None` behind the last one.
+    /// Renders the next chunk, which may be empty; `None` after the last one.
     fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(place) = self.place.take() else {
-            return self.zipper.take().map(GzEncoder::finish).transpose();
+            return self.encoder.take().map(GzEncoder::finish).transpose();
         };
         let mut text = Vec::new();
         let how = (self.format, self.now_ms);
         self.place = self.series.lock().write(place, PIECE_SERIES, how, &mut text);
-        let Some(zipper) = &mut self.zipper else { return Ok(Some(text)) };
-        zipper.write_all(&text)?;
-        Ok(Some(std::mem::take(zipper.get_mut())))
+        let Some(encoder) = &mut self.encoder else { return Ok(Some(text)) };
+        encoder.write_all(&text)?;
+        Ok(Some(std::mem::take(encoder.get_mut())))
     }
 
-    /// Writes all of it into a channel, at the pace at which it is read.
+    /// Renders all chunks into a channel, as fast as they are read.
     async fn run(mut self, to: mpsc::Sender<Piece>) {
         loop {
             let Ok((text, piece)) = spawn_blocking(move || {
@@ -85,14 +85,14 @@ enum Piece {
     End,
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub struct TextBody {
     pieces: mpsc::Receiver<Piece>,
     done: bool,
 }
 
 impl TextBody {
-    /// Begins to write a text. It ends when this is dropped, as it is with its connection.
+    /// Starts to render a text. Dropping the body, with its connection, stops it.
     pub fn new(text: Text) -> TextBody {
         let (to, pieces) = mpsc::channel(PIECES_AHEAD);
         tokio::spawn(text.run(to));
@@ -116,7 +116,7 @@ impl Body for TextBody {
                 Some(Piece::Text(text)) if text.is_empty() => {}
                 Some(Piece::Text(text)) => return Poll::Ready(Some(Ok(Frame::data(text)))),
                 Some(Piece::End) => self.done = true,
-                // Half a text must not pass for a whole one.
+                // A truncated text must not pass for a complete one.
                 None => {
                     self.done = true;
                     return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));

@@ -24,14 +24,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusRemoteWriteConfig {
-    /// Where to send, for example `http://127.0.0.1:9090/api/v1/write`.
+    /// Address to send to, for example `http://127.0.0.1:9090/api/v1/write`.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several addresses of one store instead, one of which gets each request.
+    /// Several addresses of one backend, each request to one of them; replaces `uri`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
-    /// Logs in.
+    /// Authentication of the agent.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// How connections to `https` addresses are encrypted.
@@ -40,43 +40,43 @@ pub struct PrometheusRemoteWriteConfig {
     /// Headers of each request, such as `X-Scope-OrgID`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Version of remote write: `auto` asks the endpoint.
+    /// Version of remote write; `auto` probes the endpoint.
     #[serde(default)]
     pub protocol: Protocol,
-    /// How events are collected to requests.
+    /// How events are collected into requests.
     #[serde(default)]
     pub batch: BatchOptions,
     /// How requests are sent.
     #[serde(default)]
     pub request: RequestOptions,
-    /// Over what time after the end of a period hosts spread their requests.
+    /// Jitter window after the end of a period in which hosts send their requests.
     #[serde(default)]
     pub spread: Jitter,
-    /// Labels of every series, unless a tag has that name.
+    /// Labels of every series; a tag of the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Name of the label with the host's name; `''` for none.
+    /// Name of the label with the host name; `''` for none.
     #[serde(default = "default_host_label")]
     pub host_label: String,
-    /// Whether the names of counters end with `_total`.
+    /// Whether counter names end in `_total`.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
-    /// How distributions are given out.
+    /// How distributions are exported.
     #[serde(default)]
     pub distributions: DistributionKind,
     /// The quantiles of a summary, 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
-    /// Whether a new sum begins with a 0 at the beginning of its first period.
+    /// Whether a new sum starts with a 0 at the beginning of its first period.
     #[serde(default = "yes")]
     pub start_at_zero: bool,
-    /// Longest value of a label; longer ones are cut. No limit by default.
+    /// Longest label value; longer ones are truncated. Unlimited by default.
     #[serde(default)]
     pub label_value_max: Option<Size>,
-    /// After how long without values a series is forgotten.
+    /// Idle time after which a series is evicted.
     #[serde(default = "default_expire")]
     pub expire: Interval,
-    /// Series at most; events of more are refused.
+    /// Maximum number of series; events that would create more are refused.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
@@ -85,11 +85,11 @@ pub struct PrometheusRemoteWriteConfig {
 /// Version of remote write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// 2.0 if the endpoint knows it, else 1.0.
+    /// 2.0 if the endpoint supports it, otherwise 1.0.
     #[default]
     #[serde(rename = "auto")]
     Auto,
-    /// 1.0: every back-end takes it.
+    /// 1.0: supported by every backend.
     #[serde(rename = "1")]
     One,
     /// 2.0: smaller, with types and creation times.
@@ -119,17 +119,17 @@ impl PrometheusRemoteWriteConfig {
 
 impl Component for PrometheusRemoteWriteConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let (targets, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
-        faults.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
-        faults.extend(check_headers(&self.headers));
-        faults.extend(self.batch.check());
-        faults.extend(self.request.check());
+        let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
+        errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
+        errors.extend(check_headers(&self.headers));
+        errors.extend(self.batch.check());
+        errors.extend(self.request.check());
         if self.request.concurrency > 1 {
-            let text = "would bring the values of a series out of order; leave it out";
-            faults.push(("/request/concurrency".to_owned(), text.to_owned()));
+            let text = "would reorder the values of a series; remove it";
+            errors.push(("/request/concurrency".to_owned(), text.to_owned()));
         }
-        faults.extend(self.series().check());
-        faults
+        errors.extend(self.series().check());
+        errors
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {

@@ -1,7 +1,7 @@
-//! Sink `prometheus_remote_write`: sends metrics to Prometheus, or to what takes its remote write.
+//! Sink `prometheus_remote_write`: sends metrics to Prometheus or to any remote write backend.
 //!
-//! Workers make rows; the packer adds deltas up and writes requests, once for each payload however
-//! often they are sent; a [`RequestLane`] sends them in order.
+//! Workers encode rows; the packer accumulates deltas and encodes requests, once per payload
+//! regardless of retries; a [`RequestLane`] sends them in order.
 
 mod config;
 mod packer;

@@ -1,4 +1,4 @@
-//! The packer: looks series up, adds deltas, and writes requests.
+//! The packer: looks up series, accumulates deltas, and encodes requests.
 
 use super::config::Protocol;
 use crate::prometheus::{now_ms, rows_of};
@@ -12,21 +12,21 @@ use millstream_model::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Header by which an endpoint that knows version 2 says how many samples it has written.
+/// Header in which an endpoint that supports version 2 returns the number of samples written.
 const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 
-/// How large requests become, and what they are.
+/// Limits and format of requests.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// Events of a request.
+    /// Maximum events of a request.
     pub events: u64,
-    /// Bytes of a request, not compressed.
+    /// Maximum bytes of a request before compression.
     pub bytes: usize,
-    /// The version of the protocol, or how it is found.
+    /// The protocol version, or `auto` to detect it.
     pub protocol: Protocol,
 }
 
-/// Makes requests of rows.
+/// Packs rows into requests.
 pub struct RemotePacker {
     accumulator: Accumulator<RemoteForm>,
     builder: RequestBuilder,
@@ -34,14 +34,14 @@ pub struct RemotePacker {
     compressor: Compressor,
     counters: Arc<Counters>,
     refused: BTreeMap<&'static str, u64>,
-    /// Which version the endpoint takes.
+    /// The version in use.
     version: Version,
-    /// Whether it was asked which.
-    asked: bool,
+    /// Whether the endpoint was probed for its version.
+    probed: bool,
 }
 
 impl RemotePacker {
-    /// A packer that knows no series.
+    /// Creates a packer without any series.
     pub fn new(options: Options, limits: Limits, counters: Arc<Counters>) -> RemotePacker {
         let (form, seed) = (RemoteForm::new(&options.distributions), options.seed);
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
@@ -53,7 +53,7 @@ impl RemotePacker {
             counters,
             refused: BTreeMap::new(),
             version,
-            asked: limits.protocol != Protocol::Auto,
+            probed: limits.protocol != Protocol::Auto,
         }
     }
 
@@ -78,8 +78,8 @@ impl RemotePacker {
         }
     }
 
-    /// A request, compressed. Without memory there is none: sums have what is left out, and say it
-    /// with their next value.
+    /// Builds a compressed request. `None` if compression runs out of memory: sums include what was
+    /// dropped, so their next value makes up for it.
     fn request(&mut self, body: Body) -> Option<Request> {
         let events = body.events();
         let request = self.compressed(body);
@@ -92,7 +92,7 @@ impl RemotePacker {
     fn compressed(&mut self, body: Body) -> Option<Request> {
         let (version, compressed) = (body.version, self.compressor.compress(&body.parts()));
         let failed = |error| {
-            log::error!("a request of {} events could not be compressed: {error}", body.events())
+            log::error!("cannot compress a request: {error}; dropping its {} events", body.events())
         };
         Some(Request {
             body: vec![Bytes::from(compressed.map_err(failed).ok()?)],
@@ -115,14 +115,14 @@ impl RemotePacker {
 }
 
 impl Packer for RemotePacker {
-    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request> {
+    fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
         let (now_ms, mut requests) = (now_ms(), Vec::new());
         self.accumulator.sweep(now_ms);
-        if !std::mem::replace(&mut self.asked, true) {
-            requests.extend(self.request(Body::question()));
+        if !std::mem::replace(&mut self.probed, true) {
+            requests.extend(self.request(Body::probe()));
         }
         self.builder.set_version(self.version);
-        for EncodedPayload { parts, routing, .. } in &taken {
+        for EncodedPayload { parts, routing, .. } in &payloads {
             if let (Some(rows), [text]) = (rows_of(routing), &parts[..]) {
                 self.add((rows, text), now_ms, &mut requests);
             }
@@ -139,14 +139,14 @@ impl Packer for RemotePacker {
         Some(requests)
     }
 
-    /// Of a request that was written before, the same newest samples are taken again; older ones,
-    /// such as the 0 with which a sum begins, are out of order now.
-    fn is_duplicate(said: &[u8]) -> bool {
-        let said = String::from_utf8_lossy(said).to_ascii_lowercase();
-        said.contains("out of order") || said.contains("out-of-order")
+    /// When a request is repeated, the endpoint accepts the same newest samples again but rejects
+    /// older ones, such as the 0 at the start of a sum, as out of order.
+    fn is_duplicate(body: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+        text.contains("out of order") || text.contains("out-of-order")
     }
 
-    /// An endpoint that does not take version 2 gets version 1 from now on, unless it has to be 2.
+    /// Falls back to version 1 permanently, unless version 2 is configured.
     fn convert(&mut self, request: &Request) -> Option<Request> {
         if self.limits.protocol != Protocol::Auto {
             return None;
@@ -156,8 +156,8 @@ impl Packer for RemotePacker {
         Some(converted)
     }
 
-    /// Who says how many samples were written knows version 2.
-    fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
+    /// An endpoint that returns the number of samples written supports version 2.
+    fn on_success(&mut self, header: &dyn Fn(&str) -> Option<String>) {
         if self.limits.protocol == Protocol::Auto
             && self.version == Version::One
             && header(WRITTEN).is_some()

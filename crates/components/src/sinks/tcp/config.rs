@@ -18,47 +18,45 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpConfig {
-    /// Where to send, as `host:port`.
+    /// Address to send to, as `host:port`.
     #[serde(default)]
     pub address: Option<String>,
-    /// Several places instead of `address`: the next one is taken when one fails.
+    /// Several addresses; when one fails, the next is used. Replaces `address`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub addresses: Option<Vec<String>>,
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How the endpoint tells events apart.
+    /// How events are delimited.
     #[serde(default)]
     pub framing: Framing,
-    /// How batches are compressed; needs `framing: length`.
+    /// How batches are compressed; requires `framing: length`.
     #[serde(default)]
     pub compression: Algorithm,
-    /// Level of the compression.
+    /// Compression level.
     #[serde(default)]
     pub compression_level: Option<u32>,
-    /// How events are collected to batches, where there are batches: with compression or
-    /// acknowledgements.
+    /// How events are collected into batches. Applies only with compression or acknowledgements.
     #[serde(default)]
     pub batch: Option<BatchOptions>,
-    /// The endpoint answers which batches it has settled; needs `framing: length`.
+    /// Whether the endpoint acknowledges batches; requires `framing: length`.
     #[serde(default)]
     pub acknowledgements: bool,
-    /// What may be on its way without being settled.
+    /// Limits on unsettled data in flight.
     #[serde(default)]
     pub window: Window,
-    /// Connections; an origin always uses the same one.
+    /// Number of connections; an origin always uses the same one.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// Encrypts the connections.
+    /// How the connections are encrypted.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// How long it may take to connect, TLS included.
+    /// How long connecting may take, including TLS.
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout: Interval,
-    /// How long the endpoint may take nothing and acknowledge nothing before another connection is
-    /// tried.
+    /// Time without progress (no data accepted, none acknowledged) after which the lane reconnects.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
@@ -75,21 +73,21 @@ fn default_timeout() -> Interval {
     Interval(Duration::from_secs(30))
 }
 
-/// How the endpoint tells events apart.
+/// How events are delimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
-    /// A line end behind each event.
+    /// A line feed after each event.
     #[default]
     Newline,
-    /// The length before each frame, as 32 bits, the highest byte first. A frame is an event; with
-    /// compression or acknowledgements it is a batch.
+    /// A 32-bit big-endian length before each frame. A frame is an event; with compression or
+    /// acknowledgements it is a batch.
     Length,
-    /// Not at all: one event behind the other.
+    /// Concatenated events.
     None,
 }
 
-/// What may be on its way without being settled.
+/// Limits on unsettled data in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Window {
@@ -107,26 +105,25 @@ impl Default for Window {
 }
 
 impl TcpConfig {
-    /// Whether what is sent are batches, not single events.
+    /// Returns whether frames are batches rather than payloads.
     pub fn has_batches(&self) -> bool {
         self.acknowledgements || self.compression != Algorithm::None
     }
 
-    /// Where to send.
+    /// Returns the addresses to send to.
     pub fn targets(&self) -> Vec<Address> {
         let texts = self.address.iter().chain(self.addresses.iter().flatten());
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
-    fn check_addresses(&self, faults: &mut Vec<(String, String)>) {
+    fn check_addresses(&self, errors: &mut Vec<(String, String)>) {
         match (&self.address, &self.addresses) {
-            (None, None) => {
-                faults.push((String::new(), "has no address; write `address: host:port`".into()))
-            }
+            (None, None) => errors
+                .push((String::new(), "`address` is missing; write `address: host:port`".into())),
             (Some(_), Some(_)) => {
-                faults.push((
+                errors.push((
                     "/address".into(),
-                    "stands beside `addresses`; write one of them".into(),
+                    "conflicts with `addresses`; keep one of them".into(),
                 ));
             }
             _ => {}
@@ -136,34 +133,36 @@ impl TcpConfig {
         let several = several.map(|(index, text)| (format!("/addresses/{index}"), text));
         for (place, text) in one.chain(several) {
             if let Err(what) = text.parse::<Address>() {
-                faults.push((place, what));
+                errors.push((place, what));
             }
         }
     }
 
-    fn check_batches(&self, faults: &mut Vec<(String, String)>) {
+    fn check_batches(&self, errors: &mut Vec<(String, String)>) {
         let is_length = self.framing == Framing::Length;
         if self.acknowledgements && !is_length {
-            faults
-                .push(("/acknowledgements".into(), "need frames; write `framing: length`".into()));
+            errors.push((
+                "/acknowledgements".into(),
+                "requires frames; write `framing: length`".into(),
+            ));
         }
         if self.compression != Algorithm::None && !is_length {
-            faults.push(("/compression".into(), "needs frames; write `framing: length`".into()));
+            errors.push(("/compression".into(), "requires frames; write `framing: length`".into()));
         }
         if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
-            faults.push((
+            errors.push((
                 "/framing".into(),
-                "does not fit `msgpack`; write `framing: length`".into(),
+                "does not work with `msgpack`; write `framing: length`".into(),
             ));
         }
         if let Some(Err(what)) =
             self.compression_level.map(|level| self.compression.check_level(level))
         {
-            faults.push(("/compression_level".into(), what));
+            errors.push(("/compression_level".into(), what));
         }
         match &self.batch {
-            Some(batch) if self.has_batches() => faults.extend(batch.check()),
-            Some(_) => faults.push((
+            Some(batch) if self.has_batches() => errors.extend(batch.check()),
+            Some(_) => errors.push((
                 "/batch".into(),
                 "has no effect: events are sent at once without compression and acknowledgements; remove it"
                     .into(),
@@ -175,26 +174,27 @@ impl TcpConfig {
 
 impl Component for TcpConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = self.encoding.check();
-        self.check_addresses(&mut faults);
-        self.check_batches(&mut faults);
+        let mut errors = self.encoding.check();
+        self.check_addresses(&mut errors);
+        self.check_batches(&mut errors);
         if !(1..=64).contains(&self.connections) {
-            faults.push(("/connections".into(), "is out of range; write 1 to 64".into()));
+            errors.push(("/connections".into(), "is out of range; write 1 to 64".into()));
         }
         let batch_bytes = self.batch.unwrap_or_default().bytes.0;
         if self.has_batches() && self.window.bytes.0 < batch_bytes {
-            faults.push((
+            errors.push((
                 "/window/bytes".into(),
                 format!(
-                    "has no room for a batch of {batch_bytes} bytes; write more here or less in `batch.bytes`"
+                   "cannot hold a batch of {batch_bytes} bytes; increase it or reduce `batch.bytes`"
                 ),
             ));
         }
         if self.window.frames == 0 {
-            faults.push(("/window/frames".into(), "lets nothing out; write at least 1".into()));
+            errors
+                .push(("/window/frames".into(), "would block all output; write at least 1".into()));
         }
-        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
-        faults
+        errors.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
+        errors
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {

@@ -1,23 +1,23 @@
-//! Encodes events with what tells them apart: a line end, their length, or nothing.
+//! Encodes events with their delimiter: a line feed, a length prefix, or none.
 
 use super::config::{Framing, TcpConfig};
 use crate::codec::Codec;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
 
-/// Bytes of a length.
+/// Bytes of a length prefix.
 pub const LENGTH_BYTES: usize = 4;
 
 /// Encodes for sink `tcp`.
 pub struct TcpEncoder {
     inner: Box<dyn Encoder>,
     codec: Codec,
-    /// What replaces the line ends; [`Framing::Newline`] where they stay, as in batches.
+    /// What replaces the line feeds; [`Framing::Newline`] if they stay, as in batches.
     framing: Framing,
     newlines: Vec<u32>,
 }
 
 impl TcpEncoder {
-    /// An encoder for a sink with these options.
+    /// Creates an encoder for a sink with these options.
     pub fn new(config: &TcpConfig) -> TcpEncoder {
         TcpEncoder {
             inner: config.encoding.encoder(),
@@ -34,14 +34,14 @@ impl TcpEncoder {
         buffer.extend_from_slice(event);
     }
 
-    /// The lines as they were read: one may have line ends of its own.
+    /// Encodes the lines as they were read; one may contain line feeds.
     fn text(&self, batch: &Batch, buffer: &mut Vec<u8>) {
         for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
             self.push(buffer, batch.text(row));
         }
     }
 
-    /// Each part is a block.
+    /// Encodes blocks, each an event.
     fn blocks(
         &mut self,
         batch: &Batch,
@@ -49,7 +49,7 @@ impl TcpEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        // The encoder takes what is no metric off the events.
+        // The encoder subtracts events that are not metrics.
         let mut encoded = Payload::new(payload.events);
         self.inner.encode(batch, &mut encoded, cx)?;
         payload.events = encoded.events;
@@ -57,7 +57,7 @@ impl TcpEncoder {
         Ok(())
     }
 
-    /// JSON has no line ends but those between the events.
+    /// Encodes JSON events, which contain no line feed.
     fn json(
         &mut self,
         batch: &Batch,
@@ -110,9 +110,9 @@ mod tests {
     use millstream_testkit::{Rows, batch};
     use serde_json::json;
 
-    /// Framed as blocks or batched: what is refused is not among the events that are sent.
+    /// Both as single blocks and batched, rejected events are not among the events sent.
     #[test]
-    fn what_is_no_metric_is_taken_off_the_events() {
+    fn events_that_are_not_metrics_are_subtracted() {
         let options =
             json!({"address": "a:1", "encoding": {"codec": "msgpack"}, "framing": "length"});
         let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());

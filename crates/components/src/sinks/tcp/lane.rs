@@ -1,10 +1,10 @@
-//! The lane: numbers what it takes, keeps it until it is settled, and mends the connection.
+//! The lane: numbers frames, keeps them until they are settled, and reconnects.
 
 use super::config::TcpConfig;
-use super::frames::Hello;
-use super::link::{Link, LinkError, Plan};
+use super::connection::{Connection, ConnectionError, ConnectionOptions};
+use super::frame::{Frame, FrameEncoder, OpenBatch};
+use super::protocol::Hello;
 use super::targets::Targets;
-use super::unit::{Draft, Packer, Unit};
 use crate::codec::Codec;
 use crate::requests::BatchOptions;
 use millstream_compression::Algorithm;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How often refusals are shown in the log.
-const SAY_AGAIN: Duration = Duration::from_secs(30);
+/// Interval between warnings about refusals.
+const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The lane.
 pub struct TcpLane {
@@ -27,34 +27,35 @@ pub struct TcpLane {
     /// Name of the sink.
     sink: Arc<str>,
     counters: Arc<Counters>,
-    packer: Arc<Packer>,
+    encoder: Arc<FrameEncoder>,
     batch: BatchOptions,
     session: [u8; 16],
     targets: Targets,
-    link: Option<Link>,
-    /// Payloads that wait for others, and until when.
-    draft: Draft,
+    connection: Option<Connection>,
+    /// The open batch, and when it is due.
+    open_batch: OpenBatch,
     due: Option<Instant>,
-    /// Not settled, oldest first.
+    /// Unsettled frames, oldest first.
     pending: VecDeque<Pending>,
-    /// Bytes in `pending` and `draft`.
+    /// Bytes in `pending` and `open_batch`.
     bytes: u64,
-    /// Number of the unit that was made last.
+    /// Number of the last frame built.
     last: u64,
-    /// Number of the last unit that a connection was given: an endpoint may know it.
-    given: u64,
-    /// Settled, and not told to the engine yet.
+    /// Number of the last frame passed to a connection: an endpoint may have it.
+    last_sent: u64,
+    /// Settled payloads that were not reported to the engine yet.
     settled: Vec<Settled>,
-    said: Option<Instant>,
+    /// When a refusal was last logged.
+    warned_at: Option<Instant>,
 }
 
 struct Pending {
-    unit: Arc<Unit>,
+    frame: Arc<Frame>,
     is_refused: bool,
 }
 
 impl TcpLane {
-    /// A lane that connects when it starts.
+    /// Creates a lane that connects when it starts.
     pub fn new(config: Arc<TcpConfig>, tls: Option<Arc<Tls>>, cx: LaneCx) -> TcpLane {
         let mut session = [0; 16];
         fastrand::fill(&mut session);
@@ -62,30 +63,30 @@ impl TcpLane {
             tls,
             sink: cx.sink,
             counters: cx.counters,
-            packer: Arc::new(Packer::new(&config)),
+            encoder: Arc::new(FrameEncoder::new(&config)),
             batch: config.batch.unwrap_or_default(),
             session,
             targets: Targets::new(config.targets(), cx.lane),
             config,
-            link: None,
-            draft: Draft::default(),
+            connection: None,
+            open_batch: OpenBatch::default(),
             due: None,
             pending: VecDeque::new(),
             bytes: 0,
             last: 0,
-            given: 0,
+            last_sent: 0,
             settled: Vec::new(),
-            said: None,
+            warned_at: None,
         }
     }
 
-    /// Takes in what the connection tells, and begins another one if it has ended while there is
-    /// something to send. An error says why it has ended.
-    fn mend(&mut self) -> Result<(), DeliverError> {
-        let failure = self.harvest();
+    /// Processes the status of the connection, and reconnects if it ended and frames are pending.
+    /// Returns the error that ended it.
+    fn reconnect(&mut self) -> Result<(), DeliverError> {
+        let failure = self.process_status();
         if let Some(failure) = failure {
-            self.link = None;
-            // A server may end a connection that nobody uses.
+            self.connection = None;
+            // A server may close an idle connection.
             let is_idle = failure.kind == "closed" && self.pending.is_empty();
             let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
             if !is_idle {
@@ -95,7 +96,7 @@ impl TcpLane {
                 });
             }
         }
-        if self.link.is_none() && !self.pending.is_empty() {
+        if self.connection.is_none() && !self.pending.is_empty() {
             self.open()?;
         }
         Ok(())
@@ -103,107 +104,109 @@ impl TcpLane {
 
     fn open(&mut self) -> Result<(), DeliverError> {
         let Some((address, when)) = self.targets.next(Instant::now()) else {
-            return Err(DeliverError::retry("address", "there is no address to connect to"));
+            return Err(DeliverError::retry("address", "no address to connect to is configured"));
         };
         let left = self.pending.iter().filter(|pending| !pending.is_refused);
-        let units: Vec<Arc<Unit>> = left.map(|pending| pending.unit.clone()).collect();
+        let frames: Vec<Arc<Frame>> = left.map(|pending| pending.frame.clone()).collect();
         let hello = self.config.acknowledgements.then(|| Hello {
             session: self.session,
             compression: compression_number(self.config.compression),
             codec: codec_number(self.config.encoding.codec),
-            next: units.first().map_or(self.last + 1, |unit| unit.number),
+            next: frames.first().map_or(self.last + 1, |frame| frame.number),
         });
-        let plan = Plan {
+        let plan = ConnectionOptions {
             address,
             when,
             tls: self.tls.clone(),
             connect_timeout: self.config.connect_timeout.0,
             timeout: self.config.timeout.0,
             hello,
-            last: self.given,
+            last: self.last_sent,
         };
-        self.given = self.last;
-        self.link = Some(Link::open(plan, self.packer.clone(), units));
+        self.last_sent = self.last;
+        self.connection = Some(Connection::open(plan, self.encoder.clone(), frames));
         Ok(())
     }
 
-    /// Takes in what the connection tells; why it has ended, if it has.
-    fn harvest(&mut self) -> Option<LinkError> {
-        let told = self.link.as_ref()?.told();
-        for (number, reason) in &told.refused {
+    /// Processes the status of the connection; returns the error that ended it, if any.
+    fn process_status(&mut self) -> Option<ConnectionError> {
+        let status = self.connection.as_ref()?.take_status();
+        for (number, reason) in &status.refused {
             self.refuse(*number, reason);
         }
         let before = self.pending.len();
-        while self.pending.front().is_some_and(|p| p.is_refused || p.unit.number <= told.settled) {
-            let Some(Pending { unit, is_refused }) = self.pending.pop_front() else { break };
-            if let Some(link) = &self.link {
-                link.settle(unit.number);
+        while self.pending.front().is_some_and(|p| p.is_refused || p.frame.number <= status.settled)
+        {
+            let Some(Pending { frame, is_refused }) = self.pending.pop_front() else { break };
+            if let Some(connection) = &self.connection {
+                connection.settle(frame.number);
             }
-            self.bytes = self.bytes.saturating_sub(unit.bytes);
+            self.bytes = self.bytes.saturating_sub(frame.bytes);
             let outcome = if is_refused { Outcome::Rejected } else { Outcome::Delivered };
             let settled =
                 |events: &u64| Settled { outcome, refused: if is_refused { *events } else { 0 } };
-            self.settled.extend(unit.payloads.iter().map(settled));
+            self.settled.extend(frame.payloads.iter().map(settled));
         }
         if self.pending.len() < before {
             self.targets.succeeded();
         }
-        told.failure
+        status.failure
     }
 
     fn refuse(&mut self, number: u64, reason: &str) {
-        let found = self.pending.iter_mut().find(|pending| pending.unit.number == number);
+        let found = self.pending.iter_mut().find(|pending| pending.frame.number == number);
         let Some(pending) = found.filter(|pending| !pending.is_refused) else { return };
         pending.is_refused = true;
-        self.counters.dropped("refused", pending.unit.events);
-        if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
-            self.said = Some(Instant::now());
+        self.counters.dropped("refused", pending.frame.events);
+        if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
+            self.warned_at = Some(Instant::now());
             log::warn!(
-                "sink {}: the endpoint refuses {} events: {reason}",
+                "sink {}: the endpoint refused {} events: {reason}",
                 self.sink,
-                pending.unit.events
+                pending.frame.events
             );
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         let window = &self.config.window;
         (self.pending.len() < window.frames && self.bytes < window.bytes.0)
-            || (self.pending.is_empty() && self.draft.is_empty())
+            || (self.pending.is_empty() && self.open_batch.is_empty())
     }
 
     fn take(&mut self, payload: &Payload) {
-        let over = self.draft.bytes + payload.bytes > self.batch.bytes.0
-            || self.draft.events + payload.events > self.batch.events;
+        let over = self.open_batch.bytes + payload.bytes > self.batch.bytes.0
+            || self.open_batch.events + payload.events > self.batch.events;
         if over {
-            self.seal();
+            self.close_batch();
         }
-        self.draft.add(&payload.parts, payload.events, payload.bytes);
+        self.open_batch.add(&payload.parts, payload.events, payload.bytes);
         self.bytes += payload.bytes;
-        let full = self.draft.bytes >= self.batch.bytes.0 || self.draft.events >= self.batch.events;
+        let full = self.open_batch.bytes >= self.batch.bytes.0
+            || self.open_batch.events >= self.batch.events;
         if full || !self.config.has_batches() {
-            self.seal();
+            self.close_batch();
         } else if self.due.is_none() {
             self.due = Some(Instant::now() + self.batch.timeout.0);
         }
     }
 
-    /// Sends what was put together.
-    fn seal(&mut self) {
+    /// Closes the open batch and sends it as a frame.
+    fn close_batch(&mut self) {
         self.due = None;
-        if self.draft.is_empty() {
+        if self.open_batch.is_empty() {
             return;
         }
         self.last += 1;
-        let unit = Arc::new(std::mem::take(&mut self.draft).seal(self.last));
-        if let Some(link) = &self.link {
-            link.send(unit.clone());
-            self.given = self.last;
+        let frame = Arc::new(std::mem::take(&mut self.open_batch).close(self.last));
+        if let Some(connection) = &self.connection {
+            connection.send(frame.clone());
+            self.last_sent = self.last;
         }
-        self.pending.push_back(Pending { unit, is_refused: false });
+        self.pending.push_back(Pending { frame, is_refused: false });
     }
 
-    /// Waits for something new: from the connection, or the time of a batch.
+    /// Waits for a change of the connection's status, or until the open batch is due.
     async fn listen(&mut self) {
         let due = self.due;
         let timer = async {
@@ -212,15 +215,15 @@ impl TcpLane {
                 None => std::future::pending().await,
             }
         };
-        let news = async {
-            match &self.link {
-                Some(link) => link.changed().await,
+        let status_changed = async {
+            match &self.connection {
+                Some(connection) => connection.changed().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = timer => self.seal(),
-            () = news => {}
+            () = timer => self.close_batch(),
+            () = status_changed => {}
         }
     }
 }
@@ -241,19 +244,20 @@ impl Lane for TcpLane {
     fn start(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async move {
             loop {
-                if self.link.is_none() {
+                if self.connection.is_none() {
                     self.open()?;
                 }
-                let told = self.link.as_ref().map(Link::told).unwrap_or_default();
-                if let Some(failure) = told.failure {
-                    self.link = None;
+                let status =
+                    self.connection.as_ref().map(Connection::take_status).unwrap_or_default();
+                if let Some(failure) = status.failure {
+                    self.connection = None;
                     let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
                     return Err(DeliverError {
                         retry_after: Some(pause),
                         ..DeliverError::retry(failure.kind, failure.text)
                     });
                 }
-                if told.is_connected {
+                if status.is_connected {
                     return Ok(());
                 }
                 self.listen().await;
@@ -267,14 +271,13 @@ impl Lane for TcpLane {
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             loop {
-                self.mend()?;
-                if self.has_room() {
+                self.reconnect()?;
+                if self.has_capacity() {
                     break;
                 }
                 if self.pending.is_empty() {
-                    // The draft alone fills the window: nothing would make room before its time is
-                    // over.
-                    self.seal();
+                    // The open batch alone fills the window, so only sending it frees space.
+                    self.close_batch();
                     continue;
                 }
                 self.listen().await;
@@ -285,19 +288,19 @@ impl Lane for TcpLane {
     }
 
     fn flush(&mut self) {
-        self.seal();
+        self.close_batch();
     }
 
     fn settled(&mut self) -> Vec<Settled> {
-        // Why a connection has ended is told by the next call that may wait.
-        let _ = self.harvest();
+        // The next call that may wait returns the error of an ended connection.
+        let _ = self.process_status();
         std::mem::take(&mut self.settled)
     }
 
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async move {
             loop {
-                self.mend()?;
+                self.reconnect()?;
                 if !self.settled.is_empty() {
                     return Ok(());
                 }
@@ -307,8 +310,8 @@ impl Lane for TcpLane {
     }
 
     fn close(&mut self) -> Option<Vec<u8>> {
-        if let Some(link) = self.link.take() {
-            link.finish();
+        if let Some(connection) = self.connection.take() {
+            connection.finish();
         }
         None
     }

@@ -1,18 +1,18 @@
 //! Sink `tcp`: sends events over TCP, as lines or frames, with TLS and acknowledgements.
 //!
-//! Workers encode; the lane numbers what it takes and hands it to a link, a task with a connection.
-//! What is not settled is kept, in order, and goes over the next link when one fails.
+//! Workers encode; the lane numbers the frames and passes them to a connection driven by a task.
+//! Unsettled frames are kept in order and resent over the next connection after a failure.
 //!
-//! Settled is what the endpoint has acknowledged in its answers, where these are asked for; else
-//! what the kernel of the endpoint has acknowledged, which a reset cannot take back any more.
+//! With acknowledgements, a frame is settled once the endpoint acknowledges it. Without them, it is
+//! settled once the endpoint's kernel has acknowledged its bytes, so that a reset cannot lose them.
 
 mod config;
+mod connection;
 mod encoder;
-mod frames;
+mod frame;
 mod lane;
-mod link;
+mod protocol;
 mod targets;
-mod unit;
 
 pub use config::TcpConfig;
 
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The sink.
 struct TcpSink {
     config: Arc<TcpConfig>,
-    /// Shared by all lanes: the files are read once.
+    /// Shared by all lanes, so that the files are read once.
     tls: Option<Arc<Tls>>,
 }
 

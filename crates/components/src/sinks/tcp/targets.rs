@@ -1,34 +1,34 @@
-//! Which of several places is tried next, and when.
+//! Selects the next address to connect to, and when.
 
 use millstream_transport::tcp::Address;
 use millstream_transport::{Endpoints, Pause};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two attempts of a lane to connect, wherever to: an endpoint that takes connections and
-/// ends them at once is not asked more often.
+/// Minimum interval between a lane's connection attempts to any address: limits the load on an
+/// endpoint that accepts connections and closes them at once.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 
-/// The places of one lane, with their health.
+/// The addresses of one lane, with their health.
 pub struct Targets {
     addresses: Vec<Address>,
     endpoints: Endpoints,
-    /// The one that is in use.
+    /// Index of the address in use.
     current: usize,
-    /// The one that is to be tried next, and when, if that is known.
+    /// Index of the address to try next, and when, if decided.
     planned: Option<(usize, Instant)>,
-    /// When something was tried last.
+    /// Time of the last attempt.
     tried: Option<Instant>,
 }
 
 impl Targets {
-    /// Places to be used in turn, beginning with number `first`, so that lanes spread over them.
+    /// Uses the addresses in turn, starting at index `first`, so that lanes are spread over them.
     pub fn new(addresses: Vec<Address>, first: usize) -> Targets {
         let endpoints = Endpoints::new(addresses.len(), first);
         Targets { addresses, endpoints, current: 0, planned: None, tried: None }
     }
 
-    /// The next place, and when to connect to it. [`None`] if there are none at all.
+    /// Returns the next address, and when to connect to it. [`None`] if there are no addresses.
     pub fn next(&mut self, now: Instant) -> Option<(Address, Instant)> {
         let (index, when) = self.planned.take().unwrap_or_else(|| self.plan(now));
         let when = when.max(now);
@@ -36,7 +36,7 @@ impl Targets {
         Some((self.addresses.get(index)?.clone(), when))
     }
 
-    /// One that is well, now; else the first that may be tried again.
+    /// Selects a healthy address now, or else the first one that may be retried.
     fn plan(&mut self, now: Instant) -> (usize, Instant) {
         let soonest = self.tried.map_or(now, |tried| now.max(tried + CONNECT_EVERY));
         match self.endpoints.choose(soonest) {
@@ -45,7 +45,7 @@ impl Targets {
         }
     }
 
-    /// The current place has failed. How long until something is tried again, given a random
+    /// Marks the current address as failed. Returns the time until the next attempt, given a random
     /// number.
     pub fn failed(&mut self, now: Instant, random: u32) -> Duration {
         self.endpoints.failed(self.current, Pause::Backoff, random, now);
@@ -54,7 +54,7 @@ impl Targets {
         planned.1.saturating_duration_since(now)
     }
 
-    /// The current place has taken something.
+    /// Marks the current address as healthy.
     pub fn succeeded(&mut self) {
         self.endpoints.well(self.current);
     }
@@ -69,11 +69,11 @@ mod tests {
     }
 
     #[test]
-    fn the_next_place_is_taken_when_one_fails() {
+    fn the_next_address_is_used_when_one_fails() {
         let now = Instant::now();
         let mut targets = Targets::new(vec![address(1), address(2)], 0);
         assert_eq!(targets.next(now), Some((address(1), now)));
-        assert_eq!(targets.failed(now, u32::MAX), CONNECT_EVERY, "the other one is there");
+        assert_eq!(targets.failed(now, u32::MAX), CONNECT_EVERY, "the other one is healthy");
         assert_eq!(targets.next(now), Some((address(2), now + CONNECT_EVERY)));
         targets.failed(now + CONNECT_EVERY, u32::MAX);
         let later = now + 2 * CONNECT_EVERY;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_while_everything_fails_and_end_with_a_success() {
+    fn pauses_grow_while_all_attempts_fail_and_reset_on_success() {
         let mut now = Instant::now();
         let mut targets = Targets::new(vec![address(1)], 7);
         for step in [100, 200, 400, 800, 1600] {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_bounded_whatever_chance_says() {
+    fn the_connection_rate_is_bounded_whatever_the_jitter() {
         let mut now = Instant::now();
         let (begun, mut targets) = (now, Targets::new(vec![address(1), address(2)], 1));
         for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! What files hold after crashes, moves, cuts, rotations and hostile names.
+//! Files after crashes, renames, truncations, rotations, and with hostile names.
 
 use super::*;
 use millstream_model::{Interval, Size};
@@ -16,12 +16,12 @@ const PLAIN: Settings = Settings {
     idle_timeout: Duration::from_secs(300),
 };
 
-/// The endpoint of a [`Keep`]: what a restart would find.
+/// The storage behind a [`Keep`]: what a restart would find.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<(Vec<u8>, usize)>>);
 
 impl Kept {
-    /// Files over a restart, with what was kept.
+    /// Opens files as after a restart, with the stored state.
     fn files(&self, settings: Settings) -> Files {
         let (kept, state) = (self.clone(), self.state());
         let keep: Keep = Arc::new(move |state| {
@@ -61,7 +61,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// Everything in the folder, decompressed, oldest name first.
+/// Reads every file of a folder, decompressed, sorted by name.
 fn texts(dir: &Path) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for path in
@@ -94,7 +94,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn after_a_crash_the_file_is_cut_back_to_what_was_synced() {
+fn a_crash_truncates_the_file_to_the_synced_length() {
     let dir = tempfile::tempdir().unwrap();
     for (name, compression) in
         [("a.log", Compression::None), ("a.gz", Compression::Gzip), ("a.zst", Compression::Zstd)]
@@ -116,7 +116,7 @@ fn after_a_crash_the_file_is_cut_back_to_what_was_synced() {
 }
 
 #[test]
-fn after_a_clean_stop_what_others_append_stays() {
+fn bytes_that_others_append_after_a_clean_shutdown_stay() {
     let ((_dir, path), kept) = (folder(), Kept::default());
     let mut files = kept.files(PLAIN);
     append(&mut files, &path, "ours\n");
@@ -128,7 +128,7 @@ fn after_a_clean_stop_what_others_append_stays() {
 }
 
 #[test]
-fn a_crash_before_the_first_sync_leaves_nothing_of_ours() {
+fn a_crash_before_the_first_sync_truncates_all_our_bytes() {
     let ((_dir, path), kept) = (folder(), Kept::default());
     fs::write(&path, "was there\n").unwrap();
     append(&mut kept.files(PLAIN), &path, "to");
@@ -137,20 +137,20 @@ fn a_crash_before_the_first_sync_leaves_nothing_of_ours() {
 }
 
 #[test]
-fn foreign_bytes_are_never_cut() {
+fn foreign_bytes_are_never_truncated() {
     let ((dir, path), kept) = (folder(), Kept::default());
     let mut files = kept.files(PLAIN);
     append(&mut files, &path, "ours\n");
     kept.sync(&mut files);
-    fs::write(&path, "replaced by somebody, no line end").unwrap();
+    fs::write(&path, "replaced by others, no line feed").unwrap();
     append(&mut kept.files(PLAIN), &path, "new\n");
     let texts: Vec<String> = texts(dir.path()).into_iter().map(|(_, text)| text).collect();
-    assert_eq!(texts, ["new\n", "replaced by somebody, no line end"]);
+    assert_eq!(texts, ["new\n", "replaced by others, no line feed"]);
 }
 
-/// Nothing is appended to a compressed file that may not be whole.
+/// Nothing is appended to a compressed file that may be incomplete.
 #[test]
-fn a_foreign_compressed_file_is_set_aside_and_one_of_ours_goes_on() {
+fn a_foreign_compressed_file_is_set_aside_and_our_own_is_continued() {
     for (name, compression) in [("a.gz", Compression::Gzip), ("a.zst", Compression::Zstd)] {
         let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
         let path = dir.path().join(name);
@@ -171,7 +171,7 @@ fn a_foreign_compressed_file_is_set_aside_and_one_of_ours_goes_on() {
 }
 
 #[test]
-fn a_file_that_was_moved_away_or_deleted_is_begun_anew() {
+fn a_renamed_or_deleted_file_is_started_anew() {
     let (dir, path) = folder();
     let moved = dir.path().join("out.log.1");
     let mut files = Kept::default().files(PLAIN);
@@ -189,7 +189,7 @@ fn a_file_that_was_moved_away_or_deleted_is_begun_anew() {
 }
 
 #[test]
-fn a_compressed_file_that_is_moved_or_cut_stays_readable() {
+fn a_renamed_or_truncated_compressed_file_stays_readable() {
     let dir = tempfile::tempdir().unwrap();
     let (path, moved) = (dir.path().join("a.gz"), dir.path().join("b.gz"));
     let mut files = Kept::default().files(with(Compression::Gzip));
@@ -202,10 +202,9 @@ fn a_compressed_file_that_is_moved_or_cut_stays_readable() {
     assert_eq!(texts(dir.path()), [("a.gz".into(), "3\n".into()), ("b.gz".into(), "1\n".into())]);
 }
 
-/// Neither the end of a member nor what failed to be written goes into a file that was cut
-/// meanwhile.
+/// Neither the end of a member nor a failed write goes into a file that was truncated meanwhile.
 #[test]
-fn what_is_written_to_a_file_that_was_cut_does_not_go_on_a_lost_member() {
+fn a_write_after_a_truncation_does_not_continue_a_lost_member() {
     for (compression, name) in [(Compression::Gzip, "a.gz"), (Compression::Zstd, "a.zst")] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
@@ -225,7 +224,7 @@ fn what_is_written_to_a_file_that_was_cut_does_not_go_on_a_lost_member() {
 }
 
 #[test]
-fn a_symbolic_link_in_place_of_a_file_is_refused_where_values_make_names() {
+fn a_symbolic_link_is_rejected_if_the_path_contains_fields() {
     let dir = tempfile::tempdir().unwrap();
     let (path, link) = (dir.path().join("a.log"), dir.path().join("b.log"));
     std::os::unix::fs::symlink("a.log", &link).unwrap();
@@ -236,7 +235,7 @@ fn a_symbolic_link_in_place_of_a_file_is_refused_where_values_make_names() {
     fs::remove_file(&link).unwrap();
     append(&mut files, &link, "2\n");
     assert_eq!((read(&path), read(&link)), ("1\n".into(), "2\n".into()));
-    // A constant path may be a link, as an operator made it.
+    // A constant path may be a symbolic link created by an operator.
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink("a.log", &link).unwrap();
     append(&mut Kept::default().files(Settings { follow_links: true, ..PLAIN }), &link, "3\n");
@@ -244,7 +243,7 @@ fn a_symbolic_link_in_place_of_a_file_is_refused_where_values_make_names() {
 }
 
 #[test]
-fn one_file_is_not_written_under_two_names() {
+fn a_file_is_not_written_under_two_names() {
     for open_files_max in [1, 100] {
         let dir = tempfile::tempdir().unwrap();
         let (path, other) = (dir.path().join("a.log"), dir.path().join("b.log"));
@@ -252,8 +251,8 @@ fn one_file_is_not_written_under_two_names() {
         append(&mut files, &path, "1\n");
         fs::hard_link(&path, &other).unwrap();
         let error = try_append(&mut files, &other, "2\n").unwrap_err().to_string();
-        assert!(error.contains("a.log, which this sink writes too; remove one"), "{error}");
-        // Moved, it has one name.
+        assert!(error.contains("a.log, which this sink also writes; remove one"), "{error}");
+        // After the removal it has one name.
         fs::remove_file(&path).unwrap();
         append(&mut files, &other, "2\n");
         assert_eq!(read(&other), "1\n2\n");
@@ -261,14 +260,14 @@ fn one_file_is_not_written_under_two_names() {
 }
 
 #[test]
-fn a_file_that_is_out_of_reach_for_a_while_keeps_what_was_not_synced_yet() {
+fn an_unreachable_file_keeps_its_unsynced_data() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, away) = (dir.path().join("out"), dir.path().join("away"));
     let path = folder.join("out.log");
     let mut files = Kept::default().files(PLAIN);
     append(&mut files, &path, "1\n");
     fs::rename(&folder, &away).unwrap();
-    fs::write(&folder, "in the way").unwrap();
+    fs::write(&folder, "obstacle").unwrap();
     assert!(try_append(&mut files, &path, "2\n").is_err());
     fs::remove_file(&folder).unwrap();
     fs::rename(&away, &folder).unwrap();
@@ -288,9 +287,9 @@ fn many_parts_are_written_in_order() {
     assert_eq!(read(&path), expected);
 }
 
-/// A payload that fails in the middle goes on there: no file has anything twice.
+/// A failed payload is resumed: no file has an event twice.
 #[test]
-fn a_delivery_over_several_files_goes_on_where_it_failed() {
+fn a_delivery_to_several_files_resumes_where_it_failed() {
     for compression in [Compression::None, Compression::Gzip] {
         let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
         let name = if compression == Compression::None { "x.log" } else { "x.gz" };
@@ -301,10 +300,10 @@ fn a_delivery_over_several_files_goes_on_where_it_failed() {
         let mut files = kept.files(Settings { open_files_max: 1, ..with(compression) });
         files.deliver(&parts, &routes).unwrap();
         assert_eq!(kept.commits(), 1, "one commit for all files of a payload");
-        // Placed, and then out of reach: the second route fails after the first was written.
+        // Simulates a failure of the second route after the first one was written.
         files.done = 1;
         fs::remove_dir_all(dir.path().join("b")).unwrap();
-        fs::write(dir.path().join("b"), "in the way").unwrap();
+        fs::write(dir.path().join("b"), "obstacle").unwrap();
         for _ in 0..3 {
             assert!(files.deliver(&parts, &routes).is_err());
         }
@@ -316,14 +315,14 @@ fn a_delivery_over_several_files_goes_on_where_it_failed() {
         assert_eq!(
             found,
             ["1\n", "2\n", "3\n3\n"],
-            "the first was done before, the third twice asked for"
+            "the first was written before, the third by both deliveries"
         );
     }
 }
 
-/// Whatever was evicted since the last sync is cut back after a crash like an open file.
+/// After a crash, files evicted since the last sync are truncated like open ones.
 #[test]
-fn files_that_were_closed_since_the_last_sync_are_cut_back_too() {
+fn files_closed_since_the_last_sync_are_truncated_too() {
     let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
     let paths: Vec<PathBuf> = (0..9).map(|n| dir.path().join(n.to_string())).collect();
     let two = Settings { open_files_max: 2, ..PLAIN };
@@ -333,7 +332,7 @@ fn files_that_were_closed_since_the_last_sync_are_cut_back_too() {
         assert!(files.open.len() <= 2);
         if round == "settled\n" {
             kept.sync(&mut files);
-            assert!(files.known.count() <= 2, "what is settled and closed need not be known");
+            assert!(files.known.count() <= 2, "settled and closed files are not kept");
         }
     }
     kept.files(two);
@@ -341,8 +340,8 @@ fn files_that_were_closed_since_the_last_sync_are_cut_back_too() {
 }
 
 #[test]
-fn what_is_kept_stays_bounded_over_100_000_names() {
-    // In memory where the machine has that: every name costs a sync.
+fn the_kept_state_stays_bounded_over_100_000_names() {
+    // In memory if possible, since every name costs a sync.
     let memory = Path::new("/dev/shm");
     let dir =
         if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
@@ -367,7 +366,7 @@ fn what_is_kept_stays_bounded_over_100_000_names() {
 }
 
 #[test]
-fn idle_files_are_closed_once_they_are_synced() {
+fn idle_files_are_closed_after_a_sync() {
     let (_dir, path) = folder();
     let mut files = Kept::default().files(Settings { idle_timeout: Duration::ZERO, ..PLAIN });
     append(&mut files, &path, "1\n");
@@ -381,7 +380,7 @@ fn idle_files_are_closed_once_they_are_synced() {
 }
 
 #[test]
-fn few_members_are_in_progress_at_a_time() {
+fn the_number_of_members_in_progress_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     for members_max in [1, 3, MEMBERS_MAX] {
         let folder = dir.path().join(members_max.to_string());
@@ -401,16 +400,16 @@ fn few_members_are_in_progress_at_a_time() {
 }
 
 #[test]
-fn the_members_in_progress_fit_into_the_memory_there_is() {
+fn the_members_in_progress_fit_into_the_available_memory() {
     let level_19 = Settings { compression: (Compression::Zstd, 19), ..PLAIN };
     let of = |mib: u64| level_19.within(mib << 20).members_max;
     assert_eq!([of(4), of(16), of(100), of(4096)], [1, 1, 8, MEMBERS_MAX]);
     assert_eq!(with(Compression::Gzip).within(4 << 20).members_max, 8);
 }
 
-/// A crash at any point of a rotation: every settled line is there once, the others not at all.
+/// After a crash at any point of a rotation, every settled line exists once, and no unsettled line.
 #[test]
-fn a_rotated_file_is_settled_and_never_touched_again() {
+fn a_rotated_file_is_settled_and_never_modified_again() {
     for (ending, compression) in
         [("log", Compression::None), ("gz", Compression::Gzip), ("zst", Compression::Zstd)]
     {
@@ -423,33 +422,33 @@ fn a_rotated_file_is_settled_and_never_touched_again() {
         let mut files = kept.files(settings);
         append(&mut files, &path, "more than ten bytes\n");
         assert!(files.wants_sync());
-        append(&mut files, &path, "not settled: it stays\n");
+        append(&mut files, &path, "unsettled: it stays\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         kept.sync(&mut files);
         append(&mut files, &path, "in a new file\n");
-        // A crash: the rotated file is whole, the new one is cut back to nothing.
+        // A crash: the rotated file is complete, the new one is truncated to nothing.
         drop(files);
         let mut files = kept.files(settings);
         let found = texts(dir.path());
         assert_eq!(found.len(), 2);
         assert_eq!(
             (&*found[0].1, &*found[1].1),
-            ("more than ten bytes\nnot settled: it stays\n", "")
+            ("more than ten bytes\nunsettled: it stays\n", "")
         );
         append(&mut files, &path, "in a new file\n");
         kept.sync(&mut files);
         assert_eq!(texts(dir.path())[1].1, "in a new file\n");
-        // Another one, and the crash comes between the name and the new file.
+        // Another rotation, with a crash between the rename and the new file.
         files.rotate(&[route(&path)]).unwrap();
         kept.files(settings);
         let all: String = texts(dir.path()).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(all, "more than ten bytes\nnot settled: it stays\nin a new file\n");
+        assert_eq!(all, "more than ten bytes\nunsettled: it stays\nin a new file\n");
     }
 }
 
-/// A name changes only once the checkpoints know what is in the file.
+/// A file is renamed only after the checkpoints record that its events are settled.
 #[test]
-fn a_file_is_not_renamed_before_its_events_are_known_to_be_settled() {
+fn a_file_is_not_renamed_before_its_events_are_recorded_as_settled() {
     let (dir, path) = folder();
     let kept = Kept::default();
     let settings =
@@ -467,7 +466,7 @@ fn a_file_is_not_renamed_before_its_events_are_known_to_be_settled() {
 }
 
 #[test]
-fn files_are_rotated_with_the_time_and_over_a_restart() {
+fn files_are_rotated_by_time_across_restarts() {
     let ((dir, path), kept) = (folder(), Kept::default());
     let every = Some(Interval(Duration::from_secs(1)));
     let settings = Settings { rotate: Rotate { every, ..Rotate::default() }, ..PLAIN };
@@ -482,7 +481,7 @@ fn files_are_rotated_with_the_time_and_over_a_restart() {
 }
 
 #[test]
-fn a_rotation_that_fails_does_not_stop_the_sink() {
+fn a_failed_rotation_does_not_stop_the_sink() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x".repeat(250));
     let settings =

@@ -25,8 +25,8 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     )
 }
 
-/// A payload with a counter of 1 for each name, a second later than the one before.
-fn taken(names: &[&str], second: i64) -> EncodedPayload {
+/// Builds a payload with a counter of 1 for each name, at this second.
+fn payload(names: &[&str], second: i64) -> EncodedPayload {
     let time_ns = (now_ms() / 1000 + second) * 1_000_000_000;
     let metric = |name: &'_ &'static str| Metric {
         name: name.as_bytes(),
@@ -64,15 +64,15 @@ fn body(request: &Request) -> Vec<u8> {
     request.origin.downcast_ref::<Body>().unwrap().parts().concat()
 }
 
-/// Events of requests.
+/// Returns the events of each request.
 fn events(requests: &[Request]) -> Vec<u64> {
     requests.iter().map(|request| request.events).collect()
 }
 
 #[test]
-fn payloads_become_requests_of_bounded_size() {
+fn requests_have_a_bounded_size() {
     let (mut packer, _) = packer(Protocol::One, 2);
-    let requests = packer.pack(vec![taken(&["a", "b", "c"], 0), taken(&["a", "b"], 1)]);
+    let requests = packer.pack(vec![payload(&["a", "b", "c"], 0), payload(&["a", "b"], 1)]);
     assert_eq!(events(&requests), [2, 2, 1]);
     assert_eq!(header(&requests[0], "content-encoding"), "snappy");
     assert_eq!(header(&requests[0], "content-type"), "application/x-protobuf");
@@ -83,7 +83,7 @@ fn payloads_become_requests_of_bounded_size() {
 #[test]
 fn a_refused_request_is_halved_down_to_single_events() {
     let (mut packer, _) = packer(Protocol::Two, 10);
-    let whole = packer.pack(vec![taken(&["a", "b", "c"], 0)]).remove(0);
+    let whole = packer.pack(vec![payload(&["a", "b", "c"], 0)]).remove(0);
     let [first, second] = packer.split(whole).unwrap().try_into().ok().unwrap();
     assert_eq!((first.events, second.events), (1, 2));
     assert!(packer.split(first).is_none());
@@ -91,10 +91,10 @@ fn a_refused_request_is_halved_down_to_single_events() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_counted_with_its_reason() {
+fn dropped_events_are_counted_by_reason() {
     let (mut packer, counters) = packer(Protocol::One, 10);
     let requests =
-        packer.pack(vec![taken(&["a", "b", "c", "d", "e", "f"], 0), taken(&["a"], 3600)]);
+        packer.pack(vec![payload(&["a", "b", "c", "d", "e", "f"], 0), payload(&["a"], 3600)]);
     assert_eq!(events(&requests), [5]);
     let counted = counters.snapshot();
     assert_eq!(counted.dropped_events, [("future", 1), ("too_many_series", 1)].into());
@@ -102,7 +102,7 @@ fn what_cannot_be_sent_is_counted_with_its_reason() {
 }
 
 #[test]
-fn an_endpoint_that_knows_version_2_is_found_by_a_question() {
+fn a_probe_detects_version_2() {
     let (mut packer, _) = packer(Protocol::Auto, 10);
     let version = |requests: &[Request]| -> Vec<String> {
         requests
@@ -110,30 +110,30 @@ fn an_endpoint_that_knows_version_2_is_found_by_a_question() {
             .map(|request| header(request, "x-prometheus-remote-write-version"))
             .collect()
     };
-    let first = packer.pack(vec![taken(&["a"], 0)]);
+    let first = packer.pack(vec![payload(&["a"], 0)]);
     assert_eq!(
         (version(&first), events(&first)),
         (vec!["2.0.0".to_owned(), "0.1.0".into()], vec![0, 1])
     );
-    packer.answered(&|_| None);
-    assert_eq!(version(&packer.pack(vec![taken(&["a"], 1)])), ["0.1.0"]);
-    packer.answered(&|name| (name == WRITTEN).then(|| "0".to_owned()));
-    let second = packer.pack(vec![taken(&["a"], 2)]);
+    packer.on_success(&|_| None);
+    assert_eq!(version(&packer.pack(vec![payload(&["a"], 1)])), ["0.1.0"]);
+    packer.on_success(&|name| (name == WRITTEN).then(|| "0".to_owned()));
+    let second = packer.pack(vec![payload(&["a"], 2)]);
     assert_eq!(version(&second), ["2.0.0"]);
-    // It does not know it any more.
+    // The endpoint no longer supports it.
     let converted = packer.convert(&second[0]).unwrap();
     assert_eq!(header(&converted, "x-prometheus-remote-write-version"), "0.1.0");
     assert_eq!(header(&converted, "content-type"), "application/x-protobuf");
-    assert_eq!(version(&packer.pack(vec![taken(&["a"], 3)])), ["0.1.0"]);
+    assert_eq!(version(&packer.pack(vec![payload(&["a"], 3)])), ["0.1.0"]);
     assert!(packer.convert(&converted).is_none());
 }
 
 #[test]
-fn a_chosen_version_is_kept() {
+fn a_configured_version_is_kept() {
     for (protocol, version) in [(Protocol::One, "0.1.0"), (Protocol::Two, "2.0.0")] {
         let (mut packer, _) = packer(protocol, 10);
-        packer.answered(&|_| Some("1".to_owned()));
-        let requests = packer.pack(vec![taken(&["a"], 0)]);
+        packer.on_success(&|_| Some("1".to_owned()));
+        let requests = packer.pack(vec![payload(&["a"], 0)]);
         assert_eq!(header(&requests[0], "x-prometheus-remote-write-version"), version);
         assert!(requests.len() == 1 && packer.convert(&requests[0]).is_none());
     }

@@ -6,10 +6,10 @@ fn check(options: serde_json::Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn faults_have_their_place_and_advice() {
+fn errors_have_a_pointer_and_advice() {
     let cases = [
         (json!({}), "", "write `address: host:port`"),
-        (json!({"address": "a:1", "addresses": ["b:1"]}), "/address", "beside `addresses`"),
+        (json!({"address": "a:1", "addresses": ["b:1"]}), "/address", "conflicts with `addresses`"),
         (json!({"address": "a"}), "/address", "write host:port"),
         (json!({"addresses": ["a:1", "tcp://b:1"]}), "/addresses/1", "write host:port"),
         (
@@ -47,17 +47,17 @@ fn faults_have_their_place_and_advice() {
                 "address": "a:1", "framing": "length", "acknowledgements": true, "window": {"bytes": "512KiB"},
             }),
             "/window/bytes",
-            "no room for a batch of 1048576 bytes; write more here or less in `batch.bytes`",
+            "cannot hold a batch of 1048576 bytes; increase it or reduce `batch.bytes`",
         ),
         (json!({"address": "a:1", "connections": 0}), "/connections", "1 to 64"),
         (json!({"address": "a:1", "window": {"frames": 0}}), "/window/frames", "at least 1"),
         (json!({"address": "a:1", "tls": {"cert_file": "c"}}), "/tls", "give both"),
     ];
     for (options, place, says) in cases {
-        let faults = check(options.clone());
+        let errors = check(options.clone());
         assert!(
-            faults.len() == 1 && faults[0].0 == place && faults[0].1.contains(says),
-            "{options}: {faults:?}"
+            errors.len() == 1 && errors[0].0 == place && errors[0].1.contains(says),
+            "{options}: {errors:?}"
         );
     }
 }

@@ -1,18 +1,18 @@
-mod far;
+mod server;
 
 use super::*;
 use crate::registry::Component;
 use bytes::Bytes;
-use far::Far;
 use millstream_testkit_servers::certificates::{Authority, Validity};
 use serde_json::json;
+use server::TestServer;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::timeout;
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A generous timeout for each test.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A lane with these options, and the counters it counts with.
+/// Creates a lane with these options, and its counters.
 fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
     let config: TcpConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
@@ -34,7 +34,7 @@ fn line(number: usize) -> String {
     format!("line {number:06} {}\n", "x".repeat(1 + number % 50))
 }
 
-/// A payload of the lines from `begin` to `end`, in a few parts.
+/// A payload of the lines from `begin` to `end`, in several parts.
 fn payload(begin: usize, end: usize) -> Payload {
     let mut payload = Payload::new((end - begin) as u64);
     let lines: Vec<String> = (begin..end).map(line).collect();
@@ -42,7 +42,7 @@ fn payload(begin: usize, end: usize) -> Payload {
     payload
 }
 
-/// What the engine does with a lane: payloads of ten lines, one after the other; errors are kept.
+/// Drives a lane like the engine: delivers payloads in order, and records errors.
 struct Engine {
     lane: TcpLane,
     errors: Vec<String>,
@@ -69,7 +69,7 @@ impl Engine {
         self.settled.extend(self.lane.settled());
     }
 
-    /// Until this many payloads are settled.
+    /// Waits until this many payloads are settled.
     async fn settle(&mut self, payloads: usize) {
         while self.settled.len() < payloads {
             if let Err(error) = self.lane.progress().await {
@@ -87,7 +87,7 @@ impl Engine {
             self.lane.flush();
             self.settle(payloads).await;
         };
-        timeout(PATIENCE, all).await.expect("everything is settled in time");
+        timeout(TIMEOUT, all).await.expect("everything is settled in time");
     }
 }
 
@@ -95,9 +95,9 @@ fn all(count: usize) -> Vec<String> {
     (0..count).map(|number| line(number).trim_end().to_owned()).collect()
 }
 
-fn acks(far: &Far, more: serde_json::Value) -> serde_json::Value {
+fn acks(server: &TestServer, more: serde_json::Value) -> serde_json::Value {
     let mut options = json!({
-        "address": far.address, "framing": "length", "acknowledgements": true, "timeout": "2s",
+        "address": server.address, "framing": "length", "acknowledgements": true, "timeout": "2s",
         "batch": {"bytes": "1KiB", "events": 20, "timeout": "20ms"},
     });
     options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -106,30 +106,30 @@ fn acks(far: &Far, more: serde_json::Value) -> serde_json::Value {
 
 #[tokio::test]
 async fn lines_arrive_in_order_and_are_settled() {
-    let far = Far::start().await;
-    let (lane, _) = lane(json!({"address": far.address}));
+    let server = TestServer::start().await;
+    let (lane, _) = lane(json!({"address": server.address}));
     let mut engine = Engine::new(lane);
     assert!(engine.lane.start().await.is_ok());
     let ours = async {
         engine.run(300).await;
         engine.lane.close();
     };
-    let (lines, ()) = tokio::join!(async { far.accept().await.lines().await }, ours);
+    let (lines, ()) = tokio::join!(async { server.accept().await.lines().await }, ours);
     assert!(lines == all(3000));
     assert_eq!(engine.settled, [Settled { outcome: Outcome::Delivered, refused: 0 }; 300]);
     assert_eq!(engine.errors, [""; 0]);
 }
 
-/// An endpoint that is killed before it has read everything.
+/// The endpoint is killed before it has read everything.
 #[tokio::test]
-async fn a_reset_loses_nothing_that_the_kernel_of_the_endpoint_has_not_taken() {
-    let far = Far::start().await;
-    let (lane, _) = lane(json!({"address": far.address, "window": {"frames": 100_000}}));
+async fn a_reset_loses_only_data_that_the_peers_kernel_had_acknowledged() {
+    let server = TestServer::start().await;
+    let (lane, _) = lane(json!({"address": server.address, "window": {"frames": 100_000}}));
     let mut engine = Engine::new(lane);
     let conversation = async {
         assert!(engine.lane.start().await.is_ok());
-        let first = far.accept().await;
-        // Its buffers fill up.
+        let first = server.accept().await;
+        // Fill its buffers.
         while timeout(Duration::from_secs(1), engine.deliver(1000)).await.is_ok() {}
         engine.settled.extend(engine.lane.settled());
         let settled = engine.settled.len() * 1000;
@@ -137,13 +137,13 @@ async fn a_reset_loses_nothing_that_the_kernel_of_the_endpoint_has_not_taken() {
         drop(first);
         let payloads = engine.sent / 1000 - 1;
         let ((), (lines, _peer)) = tokio::join!(engine.settle(payloads), async {
-            let mut peer = far.accept().await;
+            let mut peer = server.accept().await;
             (peer.lines_up_to(last_line(payloads)).await, peer)
         });
         (settled, lines)
     };
-    let (settled, lines) = timeout(PATIENCE, conversation).await.unwrap();
-    assert_eq!(lines[0], line(settled).trim_end(), "the first line that is not settled");
+    let (settled, lines) = timeout(TIMEOUT, conversation).await.unwrap();
+    assert_eq!(lines[0], line(settled).trim_end(), "the first unsettled line");
     assert!(
         engine.errors.iter().all(|error| error.starts_with("closed: 127.0.0.1:")),
         "{:?}",
@@ -151,68 +151,68 @@ async fn a_reset_loses_nothing_that_the_kernel_of_the_endpoint_has_not_taken() {
     );
 }
 
-/// Of so many payloads of a thousand lines.
+/// Returns the last line of this many payloads of a thousand lines.
 fn last_line(payloads: usize) -> String {
     line(payloads * 1000 - 1).trim_end().to_owned()
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_reads_is_left() {
-    let far = Far::start().await;
+async fn an_endpoint_that_never_reads_is_abandoned() {
+    let server = TestServer::start().await;
     let options =
-        json!({"address": far.address, "timeout": "300ms", "window": {"frames": 100_000}});
+        json!({"address": server.address, "timeout": "300ms", "window": {"frames": 100_000}});
     let (lane, _) = lane(options);
     let mut engine = Engine::new(lane);
     let conversation = async {
         assert!(engine.lane.start().await.is_ok());
-        let deaf = far.accept().await;
+        let deaf = server.accept().await;
         while timeout(Duration::from_millis(200), engine.deliver(1000)).await.is_ok()
             && engine.errors.is_empty()
         {}
         let payloads = engine.sent / 1000 - 1;
         let ((), (lines, _peer)) = tokio::join!(engine.settle(payloads), async {
-            let mut peer = far.accept().await;
+            let mut peer = server.accept().await;
             (peer.lines_up_to(last_line(payloads)).await, peer)
         });
         drop(deaf);
         lines.len()
     };
-    assert!(timeout(PATIENCE, conversation).await.unwrap() > 0);
+    assert!(timeout(TIMEOUT, conversation).await.unwrap() > 0);
     assert!(
         engine.errors[0].starts_with("timeout: ")
-            && engine.errors[0].contains("has taken nothing for 300ms")
+            && engine.errors[0].contains("accepted no data for 300ms")
     );
 }
 
 #[tokio::test]
 async fn nothing_is_settled_before_it_is_acknowledged() {
-    let far = Far::start().await;
-    let (lane, _) = lane(acks(&far, json!({})));
+    let server = TestServer::start().await;
+    let (lane, _) = lane(acks(&server, json!({})));
     let mut engine = Engine::new(lane);
     let ours = async {
         engine.deliver(20).await;
         assert!(timeout(Duration::from_millis(300), engine.settle(1)).await.is_err());
     };
-    let (mut frames, ()) = tokio::join!(async { far.greeted(0).await }, ours);
+    let (mut frames, ()) = tokio::join!(async { server.accept_frames(0).await }, ours);
     let (number, text) = frames.next().await.unwrap();
     assert_eq!((number, text.lines().count()), (1, 20));
     frames.acknowledge(1).await;
-    timeout(PATIENCE, engine.settle(1)).await.unwrap();
+    timeout(TIMEOUT, engine.settle(1)).await.unwrap();
     assert!(engine.errors.is_empty(), "{:?}", engine.errors);
 }
 
-/// The endpoint loses its answers, again and again; it tells repeats by session and number.
+/// The endpoint repeatedly loses its responses; it detects duplicates by session and number.
 #[tokio::test]
 async fn lost_acknowledgements_repeat_the_same_numbers() {
-    let far = Far::start().await;
-    let (lane, _) = lane(acks(&far, json!({"window": {"frames": 5}})));
+    let server = TestServer::start().await;
+    let (lane, _) = lane(acks(&server, json!({"window": {"frames": 5}})));
     let mut engine = Engine::new(lane);
-    let server = async {
+    let serve = async {
         let (mut kept, mut sessions, mut highest) = (String::new(), Vec::new(), 0);
         while highest < 99 {
-            let mut frames = far.greeted(0).await;
+            let mut frames = server.accept_frames(0).await;
             sessions.push(frames.session);
-            // Each connection brings three new frames; the last two of them are not acknowledged.
+            // Each connection brings three new frames; the last two are not acknowledged.
             let (goal, had) = (highest + 3, highest);
             while let Some((number, text)) = frames.next().await {
                 if number > highest {
@@ -228,7 +228,7 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
                 }
             }
         }
-        let mut frames = far.greeted(highest).await;
+        let mut frames = server.accept_frames(highest).await;
         assert_eq!(frames.next().await, None);
         (kept, sessions)
     };
@@ -240,25 +240,25 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
         engine.lane.close();
     };
     let ((kept, sessions), ()) =
-        timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+        timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert!(kept.lines().eq(all(1980)));
     assert!(sessions.len() > 20 && sessions.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
 #[tokio::test]
-async fn what_the_endpoint_has_already_is_not_sent_again() {
-    let far = Far::start().await;
-    let (lane, _) = lane(acks(&far, json!({})));
+async fn frames_that_the_endpoint_already_has_are_not_resent() {
+    let server = TestServer::start().await;
+    let (lane, _) = lane(acks(&server, json!({})));
     let mut engine = Engine::new(lane);
-    let server = async {
-        let mut frames = far.greeted(0).await;
+    let serve = async {
+        let mut frames = server.accept_frames(0).await;
         for _ in 0..3 {
             frames.next().await;
         }
         drop(frames);
-        let mut frames = far.greeted(2).await;
+        let mut frames = server.accept_frames(2).await;
         let (number, _) = frames.next().await.unwrap();
-        // A late one, then the right one, then an endpoint that is ahead of itself.
+        // A late acknowledgement, then the right one, then one ahead of what was sent.
         for acknowledged in [1, 2, number] {
             frames.acknowledge(acknowledged).await;
         }
@@ -271,17 +271,17 @@ async fn what_the_endpoint_has_already_is_not_sent_again() {
         engine.settle(3).await;
     };
     let ((number, _frames), ()) =
-        timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+        timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert_eq!((number, engine.errors.len()), (3, 1), "{:?}", engine.errors);
 }
 
 #[tokio::test]
 async fn a_refused_frame_is_counted_and_the_others_arrive() {
-    let far = Far::start().await;
-    let (lane, counters) = lane(acks(&far, json!({})));
+    let server = TestServer::start().await;
+    let (lane, counters) = lane(acks(&server, json!({})));
     let mut engine = Engine::new(lane);
-    let server = async {
-        let mut frames = far.greeted(0).await;
+    let serve = async {
+        let mut frames = server.accept_frames(0).await;
         for _ in 0..4 {
             frames.next().await;
         }
@@ -296,10 +296,10 @@ async fn a_refused_frame_is_counted_and_the_others_arrive() {
             engine.deliver(20).await;
         }
         engine.settle(4).await;
-        // Nothing is open any more: silence is no fault.
+        // Nothing is in flight: silence is not an error.
         assert!(timeout(Duration::from_millis(2500), engine.lane.progress()).await.is_err());
     };
-    let (_frames, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let (_frames, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     let delivered = Settled { outcome: Outcome::Delivered, refused: 0 };
     let rejected = Settled { outcome: Outcome::Rejected, refused: 20 };
     assert_eq!(engine.settled, [delivered, rejected, delivered, rejected]);
@@ -308,21 +308,21 @@ async fn a_refused_frame_is_counted_and_the_others_arrive() {
 }
 
 #[tokio::test]
-async fn answers_against_the_protocol_end_the_connection() {
-    let far = Far::start().await;
-    let (lane, _) = lane(acks(&far, json!({"connect_timeout": "300ms"})));
+async fn a_protocol_violation_ends_the_connection() {
+    let server = TestServer::start().await;
+    let (lane, _) = lane(acks(&server, json!({"connect_timeout": "300ms"})));
     let mut engine = Engine::new(lane);
-    let server = async {
-        let mut early = far.greeted(0).await;
+    let serve = async {
+        let mut early = server.accept_frames(0).await;
         early.next().await;
         early.acknowledge(2).await;
         assert_eq!(early.next().await, None);
-        let mut foreign = far.accept().await;
+        let mut foreign = server.accept().await;
         foreign.write(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        let _silent = far.accept().await;
-        let mut forgetful = far.greeted(0).await;
+        let _silent = server.accept().await;
+        let mut forgetful = server.accept_frames(0).await;
         forgetful.next().await;
-        let mut good = far.greeted(0).await;
+        let mut good = server.accept_frames(0).await;
         good.next().await;
         good.acknowledge(1).await;
         good
@@ -331,11 +331,11 @@ async fn answers_against_the_protocol_end_the_connection() {
         engine.deliver(20).await;
         engine.settle(1).await;
     };
-    let (_good, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let (_good, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     let says = [
-        "answer to frame 2, but the last one sent is 1",
-        "an answer of 1213486160 bytes",
-        "no answer to the greeting",
+        "response to frame 2, but the last frame sent is 1",
+        "a response of 1213486160 bytes",
+        "no response to the handshake",
         "acknowledged nothing for 2s",
     ];
     assert_eq!(engine.errors.len(), says.len(), "{:?}", engine.errors);
@@ -345,12 +345,12 @@ async fn answers_against_the_protocol_end_the_connection() {
 }
 
 #[tokio::test]
-async fn the_window_bounds_what_is_not_acknowledged() {
-    let far = Far::start().await;
-    let (lane, _) = lane(acks(&far, json!({"window": {"frames": 3}})));
+async fn the_window_bounds_unacknowledged_frames() {
+    let server = TestServer::start().await;
+    let (lane, _) = lane(acks(&server, json!({"window": {"frames": 3}})));
     let (mut engine, delivered) = (Engine::new(lane), AtomicUsize::new(0));
-    let server = async {
-        let mut frames = far.greeted(0).await;
+    let serve = async {
+        let mut frames = server.accept_frames(0).await;
         for number in 1..=20 {
             assert_eq!(frames.next().await.unwrap().0, number);
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -366,18 +366,18 @@ async fn the_window_bounds_what_is_not_acknowledged() {
         }
         engine.settle(20).await;
     };
-    timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
 }
 
 #[tokio::test]
-async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
-    let far = Far::start().await;
+async fn batches_end_by_events_by_bytes_by_timeout_and_by_flush() {
+    let server = TestServer::start().await;
     let batch =
         json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "1s"}, "compression": "gzip"});
-    let (lane, _) = lane(acks(&far, batch));
+    let (lane, _) = lane(acks(&server, batch));
     let mut engine = Engine::new(lane);
-    let server = async {
-        let (mut frames, mut sizes) = (far.greeted(0).await, Vec::new());
+    let serve = async {
+        let (mut frames, mut sizes) = (server.accept_frames(0).await, Vec::new());
         while let Some((number, text)) = frames.next().await {
             sizes.push(text.lines().count());
             frames.acknowledge(number).await;
@@ -399,16 +399,16 @@ async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
         assert!(begun.elapsed() < Duration::from_millis(900), "at once");
         engine.lane.close();
     };
-    let (sizes, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let (sizes, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert_eq!(sizes, [40, 25, 100, 5]);
 }
 
-/// The window is full of what a batch still waits for: it is sent, as nothing else can make room.
+/// The open batch fills the window: it is sent, since nothing else can free space.
 #[tokio::test]
 async fn a_batch_that_fills_the_window_is_sent_at_once() {
-    let far = Far::start().await;
+    let server = TestServer::start().await;
     let batch = json!({"bytes": "1MiB", "events": 10_000, "timeout": "1h"});
-    let options = acks(&far, json!({"batch": batch, "window": {"bytes": "1KiB"}}));
+    let options = acks(&server, json!({"batch": batch, "window": {"bytes": "1KiB"}}));
     let cx = LaneCx {
         sink: "out".into(),
         lane: 0,
@@ -419,8 +419,8 @@ async fn a_batch_that_fills_the_window_is_sent_at_once() {
     };
     let lane = TcpLane::new(Arc::new(serde_json::from_value(options).unwrap()), None, cx);
     let mut engine = Engine::new(lane);
-    let server = async {
-        let mut frames = far.greeted(0).await;
+    let serve = async {
+        let mut frames = server.accept_frames(0).await;
         for number in 1..=9 {
             assert_eq!(frames.next().await.unwrap().0, number);
             frames.acknowledge(number).await;
@@ -432,31 +432,31 @@ async fn a_batch_that_fills_the_window_is_sent_at_once() {
             engine.deliver(50).await;
         }
     };
-    timeout(PATIENCE, async { tokio::join!(server, ours) }).await.expect("nothing stalls");
+    timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.expect("nothing stalls");
     assert_eq!((engine.settled.len(), engine.errors.len()), (9, 0));
 }
 
 #[tokio::test]
-async fn each_compression_is_a_frame_of_its_own() {
+async fn each_compressed_batch_is_one_frame() {
     for (algorithm, begins) in
         [("gzip", &[0x1f, 0x8b][..]), ("zlib", &[0x78]), ("zstd", &[0x28, 0xb5, 0x2f, 0xfd])]
     {
-        let far = Far::start().await;
+        let server = TestServer::start().await;
         let options =
-            json!({"address": far.address, "framing": "length", "compression": algorithm});
+            json!({"address": server.address, "framing": "length", "compression": algorithm});
         let (lane, _) = lane(options);
         let mut engine = Engine::new(lane);
         engine.run(5).await;
         engine.lane.close();
-        let bytes = far.accept().await.rest().await;
+        let bytes = server.accept().await.rest().await;
         assert_eq!(bytes[..4], ((bytes.len() - 4) as u32).to_be_bytes(), "one frame");
         assert!(bytes[4..].starts_with(begins), "{algorithm}");
     }
 }
 
 #[tokio::test]
-async fn the_next_address_is_taken_when_one_is_down() {
-    let (down, up) = (Far::start().await, Far::start().await);
+async fn the_next_address_is_used_when_one_is_down() {
+    let (down, up) = (TestServer::start().await, TestServer::start().await);
     let (lane, _) = lane(json!({"addresses": [down.address.clone(), up.address]}));
     drop(down);
     let mut engine = Engine::new(lane);
@@ -471,70 +471,70 @@ async fn the_next_address_is_taken_when_one_is_down() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ended_while_nothing_was_sent_is_no_fault() {
-    let far = Far::start().await;
-    let (lane, _) = lane(json!({"address": far.address}));
+async fn a_connection_closed_while_idle_is_not_an_error() {
+    let server = TestServer::start().await;
+    let (lane, _) = lane(json!({"address": server.address}));
     let mut engine = Engine::new(lane);
     assert!(engine.lane.start().await.is_ok());
-    drop(far.accept().await);
+    drop(server.accept().await);
     tokio::time::sleep(Duration::from_millis(50)).await;
     engine.run(2).await;
     engine.lane.close();
-    assert_eq!(far.accept().await.lines().await, all(20));
+    assert_eq!(server.accept().await.lines().await, all(20));
     assert_eq!(engine.errors, [""; 0]);
 }
 
-/// A proxy whose server is away takes the first bytes and hangs up.
+/// A proxy whose backend is down accepts the first bytes and closes the connection.
 #[tokio::test]
-async fn what_a_connection_of_a_moment_took_is_sent_again() {
-    let far = Far::start().await;
-    let (lane, _) = lane(json!({"address": far.address}));
+async fn data_accepted_by_a_short_lived_connection_is_resent() {
+    let server = TestServer::start().await;
+    let (lane, _) = lane(json!({"address": server.address}));
     let mut engine = Engine::new(lane);
-    let server = async {
+    let serve = async {
         for _ in 0..3 {
-            let mut proxy = far.accept().await;
+            let mut proxy = server.accept().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             assert_eq!(proxy.read(line(0).len()).await, line(0).as_bytes());
         }
-        far.accept().await.lines().await
+        server.accept().await.lines().await
     };
     let ours = async {
         engine.run(2).await;
         engine.lane.close();
     };
-    let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let (lines, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert_eq!((lines, engine.errors.len()), (all(20), 3), "{:?}", engine.errors);
-    let says = "less than 500ms after it began: nothing of it counts as arrived";
+    let says = "within 500ms of connecting: its data does not count as delivered";
     assert!(engine.errors.iter().all(|error| error.ends_with(says)), "{:?}", engine.errors);
 }
 
 #[tokio::test]
 async fn tls_with_certificates_on_both_sides() {
-    let (dir, authority, far) =
-        (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
+    let (dir, authority, server) =
+        (tempfile::tempdir().unwrap(), Authority::new(), TestServer::start().await);
     let ca = authority.write(dir.path(), "ca");
     let (cert, key) = authority.issue(&["agent"], Validity::Good).write(dir.path(), "agent");
     let tls = json!({"ca_file": ca, "cert_file": cert, "key_file": key});
-    let (lane, _) = lane(json!({"address": far.address, "tls": tls}));
+    let (lane, _) = lane(json!({"address": server.address, "tls": tls}));
     let mut engine = Engine::new(lane);
-    let server = async {
-        // Expired, unknown, for another name, then as it should be.
+    let serve = async {
+        // Expired, unknown authority, wrong name, then valid.
         let other = Authority::new();
         for bad in [
             authority.issue(&["127.0.0.1"], Validity::Expired),
             other.issue(&["127.0.0.1"], Validity::Good),
             authority.issue(&["logs.example"], Validity::Good),
         ] {
-            assert!(far.encrypted(bad.acceptor(Some(&authority))).await.is_err());
+            assert!(server.encrypted(bad.acceptor(Some(&authority))).await.is_err());
         }
         let good = authority.issue(&["127.0.0.1"], Validity::Good);
-        far.encrypted(good.acceptor(Some(&authority))).await.unwrap().lines().await
+        server.encrypted(good.acceptor(Some(&authority))).await.unwrap().lines().await
     };
     let ours = async {
         engine.run(100).await;
         engine.lane.close();
     };
-    let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let (lines, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert!(lines == all(1000));
     let says = [
         "has expired on 2020-02-01",
@@ -548,22 +548,22 @@ async fn tls_with_certificates_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_certificate_says_so() {
-    let (dir, authority, far) =
-        (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
+async fn an_error_reports_that_the_server_requires_a_certificate() {
+    let (dir, authority, server) =
+        (tempfile::tempdir().unwrap(), Authority::new(), TestServer::start().await);
     let ca = authority.write(dir.path(), "ca");
-    let (lane, _) = lane(json!({"address": far.address, "tls": {"ca_file": ca}}));
+    let (lane, _) = lane(json!({"address": server.address, "tls": {"ca_file": ca}}));
     let mut engine = Engine::new(lane);
     let good = authority.issue(&["127.0.0.1"], Validity::Good);
-    let server = async {
-        assert!(far.encrypted(good.acceptor(Some(&authority))).await.is_err());
-        far.encrypted(good.acceptor(None)).await.unwrap().lines().await
+    let serve = async {
+        assert!(server.encrypted(good.acceptor(Some(&authority))).await.is_err());
+        server.encrypted(good.acceptor(None)).await.unwrap().lines().await
     };
     let ours = async {
         engine.run(1).await;
         engine.lane.close();
     };
-    let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let (lines, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert_eq!(lines, all(10));
     assert!(
         engine.errors[0].contains("refuses a connection without a certificate"),

@@ -1,4 +1,4 @@
-//! Endpoints for tests: what they read, and how they answer.
+//! A test endpoint that reads frames and responds to them.
 
 use millstream_transport::tcp::Stream;
 use std::io;
@@ -7,33 +7,33 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 /// A server whose connections the test accepts.
-pub struct Far {
+pub struct TestServer {
     listener: TcpListener,
-    /// Where it listens.
+    /// The address it listens on.
     pub address: String,
 }
 
-impl Far {
-    pub async fn start() -> Far {
+impl TestServer {
+    pub async fn start() -> TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        Far { listener, address }
+        TestServer { listener, address }
     }
 
     pub async fn accept(&self) -> Peer {
         Peer(Box::new(self.listener.accept().await.unwrap().0))
     }
 
-    /// Accepts with TLS; an error is that of the handshake.
+    /// Accepts with TLS; fails if the TLS handshake fails.
     pub async fn encrypted(&self, acceptor: TlsAcceptor) -> io::Result<Peer> {
         let (stream, _) = self.listener.accept().await?;
         Ok(Peer(Box::new(acceptor.accept(stream).await?)))
     }
 
-    /// Accepts, reads the greeting, and answers that it has the frames up to `has`.
-    pub async fn greeted(&self, has: u64) -> Frames {
+    /// Accepts, reads the handshake, and acknowledges the frames up to `has`.
+    pub async fn accept_frames(&self, has: u64) -> Frames {
         let mut frames = Frames { peer: self.accept().await, session: [0; 16], gzip: false };
-        let hello = frames.frame().await.expect("a greeting");
+        let hello = frames.frame().await.expect("a handshake");
         assert_eq!((hello.len(), &hello[..2]), (28, &b"H\x01"[..]));
         frames.session.copy_from_slice(&hello[4..20]);
         frames.gzip = hello[2] == 1;
@@ -50,14 +50,14 @@ impl Peer {
         let _ = self.0.write_all(bytes).await;
     }
 
-    /// So many bytes.
+    /// Reads exactly `count` bytes.
     pub async fn read(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.0.read_exact(&mut bytes).await.unwrap();
         bytes
     }
 
-    /// Everything up to the end.
+    /// Reads to the end of the stream.
     pub async fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes).await.unwrap();
@@ -70,14 +70,14 @@ impl Peer {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Lines up to this one.
+    /// Reads lines up to and including `last`.
     pub async fn lines_up_to(&mut self, last: String) -> Vec<String> {
         let (mut text, mut bytes) = (Vec::new(), vec![0; 64 * 1024]);
         let end = format!("{last}\n").into_bytes();
         loop {
             let count = self.0.read(&mut bytes).await.unwrap();
-            assert!(count > 0, "the line {last:?} does not come");
-            // It may be cut by two reads.
+            assert!(count > 0, "the connection ended before the line {last:?}");
+            // Two reads may split it.
             let from = text.len().saturating_sub(end.len());
             text.extend_from_slice(&bytes[..count]);
             if text[from..].windows(end.len()).any(|found| found == end) {
@@ -91,13 +91,13 @@ impl Peer {
 /// A connection with acknowledgements.
 pub struct Frames {
     peer: Peer,
-    /// Of its greeting.
+    /// Session id from the handshake.
     pub session: [u8; 16],
     gzip: bool,
 }
 
 impl Frames {
-    /// The bytes of the next frame, without its length.
+    /// Reads the next frame, without its length.
     async fn frame(&mut self) -> Option<Vec<u8>> {
         let length = self.peer.0.read_u32().await.ok()?;
         let mut frame = vec![0; length as usize];
@@ -105,7 +105,7 @@ impl Frames {
         Some(frame)
     }
 
-    /// Number and text of the next frame of data; none at the end of the connection.
+    /// Reads number and text of the next data frame; `None` at the end of the connection.
     pub async fn next(&mut self) -> Option<(u64, String)> {
         let frame = self.frame().await?;
         assert_eq!(frame[0], b'D');

@@ -1,16 +1,16 @@
-//! What is sent and settled as one: a payload, or a batch of them.
+//! Frames: payloads, or batches of them, that are sent and settled as one.
 
 use super::config::TcpConfig;
-use super::frames;
+use super::protocol;
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 
-/// What is sent and settled as one.
-pub struct Unit {
-    /// Its number, from 1 on, without gaps.
+/// A payload or batch that is sent and settled as one.
+pub struct Frame {
+    /// Its number, counted from 1 without gaps.
     pub number: u64,
     /// Events of each payload in it, in order.
     pub payloads: Vec<u64>,
@@ -18,7 +18,7 @@ pub struct Unit {
     pub events: u64,
     /// Bytes in it, before compression.
     pub bytes: u64,
-    /// As it came, then as it is sent: a repeat is not compressed again.
+    /// Plain at first, then as it is sent: a retry does not compress again.
     body: Mutex<Body>,
 }
 
@@ -27,9 +27,9 @@ enum Body {
     Compressed(Bytes),
 }
 
-/// Payloads that are put together.
+/// An open batch.
 #[derive(Default)]
-pub struct Draft {
+pub struct OpenBatch {
     parts: Vec<Bytes>,
     payloads: Vec<u64>,
     /// Events so far.
@@ -38,7 +38,7 @@ pub struct Draft {
     pub bytes: u64,
 }
 
-impl Draft {
+impl OpenBatch {
     /// Adds a payload.
     pub fn add(&mut self, parts: &[Bytes], events: u64, bytes: u64) {
         self.parts.extend(parts.iter().filter(|part| !part.is_empty()).cloned());
@@ -47,32 +47,32 @@ impl Draft {
         self.bytes += bytes;
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether it has no payloads.
     pub fn is_empty(&self) -> bool {
         self.payloads.is_empty()
     }
 
-    /// What was put together, under a number.
-    pub fn seal(self, number: u64) -> Unit {
+    /// Closes the batch into a frame with this number.
+    pub fn close(self, number: u64) -> Frame {
         let body = Mutex::new(Body::Plain(self.parts));
-        Unit { number, payloads: self.payloads, events: self.events, bytes: self.bytes, body }
+        Frame { number, payloads: self.payloads, events: self.events, bytes: self.bytes, body }
     }
 }
 
-/// Makes the bytes of units, for all connections of a lane.
-pub struct Packer {
+/// Encodes frames, for all connections of a lane.
+pub struct FrameEncoder {
     algorithm: Algorithm,
     level: Option<u32>,
     has_batches: bool,
     has_numbers: bool,
-    /// Away while it works.
+    /// `None` while in use.
     compressor: Mutex<Option<Compressor>>,
 }
 
-impl Packer {
-    /// For a sink with these options.
-    pub fn new(config: &TcpConfig) -> Packer {
-        Packer {
+impl FrameEncoder {
+    /// Creates the encoder of a sink with these options.
+    pub fn new(config: &TcpConfig) -> FrameEncoder {
+        FrameEncoder {
             algorithm: config.compression,
             level: config.compression_level,
             has_batches: config.has_batches(),
@@ -81,20 +81,20 @@ impl Packer {
         }
     }
 
-    /// What goes over the wire for a unit, in order. Compression runs on a blocking thread.
-    pub async fn wire(self: &Arc<Self>, unit: &Arc<Unit>) -> io::Result<Vec<Bytes>> {
-        let mut wire = match (self.algorithm, &*unit.body.lock()) {
-            (_, Body::Compressed(bytes)) => return Ok(self.framed(unit, vec![bytes.clone()])),
+    /// Returns the bytes on the wire for a frame, in order. Compresses on a blocking thread.
+    pub async fn wire(self: &Arc<Self>, frame: &Arc<Frame>) -> io::Result<Vec<Bytes>> {
+        let mut wire = match (self.algorithm, &*frame.body.lock()) {
+            (_, Body::Compressed(bytes)) => return Ok(self.framed(frame, vec![bytes.clone()])),
             (_, Body::Plain(parts)) => parts.clone(),
         };
         if self.algorithm != Algorithm::None {
-            let packer = self.clone();
-            let compressed = tokio::task::spawn_blocking(move || packer.compress(&wire)).await;
+            let encoder = self.clone();
+            let compressed = tokio::task::spawn_blocking(move || encoder.compress(&wire)).await;
             let bytes = Bytes::from(compressed.map_err(io::Error::other)??);
-            *unit.body.lock() = Body::Compressed(bytes.clone());
+            *frame.body.lock() = Body::Compressed(bytes.clone());
             wire = vec![bytes];
         }
-        Ok(self.framed(unit, wire))
+        Ok(self.framed(frame, wire))
     }
 
     fn compress(&self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
@@ -105,10 +105,10 @@ impl Packer {
         compressed
     }
 
-    fn framed(&self, unit: &Unit, mut body: Vec<Bytes>) -> Vec<Bytes> {
+    fn framed(&self, frame: &Frame, mut body: Vec<Bytes>) -> Vec<Bytes> {
         let bytes = body.iter().map(Bytes::len).sum::<usize>();
         if self.has_numbers {
-            body.insert(0, frames::data_head(unit.number, unit.events, bytes));
+            body.insert(0, protocol::data_header(frame.number, frame.events, bytes));
         } else if self.has_batches {
             body.insert(0, Bytes::copy_from_slice(&(bytes as u32).to_be_bytes()));
         }

@@ -1,13 +1,13 @@
-//! What a failed record means: refuse it, or wait and send it again.
+//! Classification of failed records: refuse, or wait and retry.
 
 use millstream_kafka::ErrorCode;
 use millstream_model::DeliverError;
 use std::time::Duration;
 
-/// How soon it is tried again. The library backs off by itself where it reconnects.
+/// Delay before a retry. The library has its own backoff for reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Whether a broker refuses what is in the record: sending it again changes nothing.
+/// Returns whether a broker refused the content of the record, so that a retry cannot succeed.
 pub fn is_about_record(code: ErrorCode) -> bool {
     use ErrorCode::{
         InvalidRecord, InvalidTimestamp, MessageBatchTooLarge, MessageSizeTooLarge, PolicyViolation,
@@ -22,7 +22,7 @@ pub fn is_about_record(code: ErrorCode) -> bool {
     )
 }
 
-/// Why a record was refused, for the counter.
+/// Returns the reason label of a refused record.
 pub fn reason(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::MessageSizeTooLarge | ErrorCode::MessageBatchTooLarge => "too_large",
@@ -30,19 +30,19 @@ pub fn reason(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Whether the record only fell with another one: that one tells the cause.
+/// Returns whether the record failed only because of another one, which has the cause.
 pub fn is_consequence(code: ErrorCode) -> bool {
     use ErrorCode::{Fatal, GaplessGuarantee, OutOfOrderSequenceNumber, PurgeInflight, PurgeQueue};
     matches!(code, Fatal | GaplessGuarantee | OutOfOrderSequenceNumber | PurgeInflight | PurgeQueue)
 }
 
-/// Whether the topic is to be looked for anew.
+/// Returns whether to look the topic up again.
 pub fn is_about_topic(code: ErrorCode) -> bool {
     use ErrorCode::{InvalidTopic, UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
     matches!(code, InvalidTopic | UnknownPartition | UnknownTopic | UnknownTopicOrPartition)
 }
 
-/// The error for the engine: tried again, for as long as it takes.
+/// Builds an error for the engine that is retried until it succeeds.
 pub fn error(code: ErrorCode, message: String) -> DeliverError {
     let kind = match code {
         ErrorCode::Authentication | ErrorCode::SaslAuthenticationFailed => "authentication",

@@ -1,37 +1,36 @@
-//! The bytes of frames with acknowledgements: `docs/formats/tcp-frames.md` describes them for
-//! endpoints.
+//! The wire format of frames with acknowledgements, which `docs/formats/tcp-frames.md` specifies.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Version of the protocol.
 const VERSION: u8 = 1;
 
-/// Longest answer in bytes, without its length: a number and a reason of a line or two.
-const ANSWER_BYTES_MAX: usize = 4096;
+/// Maximum bytes of a response, excluding its length: a number and a short reason.
+const RESPONSE_BYTES_MAX: usize = 4096;
 
 const HELLO: u8 = b'H';
 const DATA: u8 = b'D';
 const ACKNOWLEDGED: u8 = b'A';
 const REFUSED: u8 = b'R';
 
-/// Bytes of a number, and of a type before it.
+/// Bytes of a number, and of a number with the type before it.
 const NUMBER_BYTES: usize = 8;
 const HEAD_BYTES: usize = 1 + NUMBER_BYTES;
 
-/// What the agent begins a connection with.
+/// The handshake that starts a connection.
 pub struct Hello {
-    /// Of the lane's run: with it, the endpoint can tell repeats.
+    /// Id of the lane's run, by which the endpoint detects duplicates.
     pub session: [u8; 16],
-    /// Number of the compression: its place in the documentation.
+    /// Number of the compression, as documented.
     pub compression: u8,
-    /// Number of the codec.
+    /// Number of the codec, as documented.
     pub codec: u8,
     /// Number of the first frame that may follow.
     pub next: u64,
 }
 
 impl Hello {
-    /// Its bytes.
+    /// Encodes the handshake.
     pub fn bytes(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(64);
         out.put_u32(0);
@@ -44,8 +43,8 @@ impl Hello {
     }
 }
 
-/// What stands before the `bytes` of a batch.
-pub fn data_head(number: u64, events: u64, bytes: usize) -> Bytes {
+/// Encodes the header of a data frame with `bytes` of payload.
+pub fn data_header(number: u64, events: u64, bytes: usize) -> Bytes {
     let mut out = BytesMut::with_capacity(4 + HEAD_BYTES + 4);
     out.put_u32((HEAD_BYTES + 4 + bytes) as u32);
     out.put_u8(DATA);
@@ -54,49 +53,50 @@ pub fn data_head(number: u64, events: u64, bytes: usize) -> Bytes {
     out.freeze()
 }
 
-/// What the endpoint says.
+/// A message from the endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Response {
     /// Every frame up to this number is settled.
     Acknowledged(u64),
-    /// This one frame is refused for good, and why.
+    /// This frame is permanently refused, for this reason.
     Refused(u64, String),
 }
 
-/// Takes answers apart as their bytes arrive.
+/// Parses responses incrementally.
 #[derive(Default)]
-pub struct Answers {
+pub struct ResponseParser {
     buffer: Vec<u8>,
     done: usize,
 }
 
-impl Answers {
-    /// Adds bytes that have arrived.
+impl ResponseParser {
+    /// Adds received bytes.
     pub fn put(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.done);
         self.done = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next answer that is complete. An error says how the endpoint does not keep to the
-    /// protocol.
-    pub fn next(&mut self) -> Result<Option<Answer>, String> {
+    /// Returns the next complete response. Fails if the endpoint violates the protocol.
+    pub fn next(&mut self) -> Result<Option<Response>, String> {
         let left = &self.buffer[self.done..];
         let Some((length, rest)) = left.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
-        if !(HEAD_BYTES..=ANSWER_BYTES_MAX).contains(&length) {
-            return Err(format!("an answer of {length} bytes; they have 9 to {ANSWER_BYTES_MAX}"));
+        if !(HEAD_BYTES..=RESPONSE_BYTES_MAX).contains(&length) {
+            return Err(format!(
+                "a response of {length} bytes; the limit is 9 to {RESPONSE_BYTES_MAX}"
+            ));
         }
         let Some(body) = rest.get(..length) else { return Ok(None) };
         self.done += 4 + length;
         let (head, reason) = body.split_at(HEAD_BYTES);
         let number = head[1..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         match head[0] {
-            ACKNOWLEDGED if reason.is_empty() => Ok(Some(Answer::Acknowledged(number))),
+            ACKNOWLEDGED if reason.is_empty() => Ok(Some(Response::Acknowledged(number))),
             REFUSED => {
-                Ok(Some(Answer::Refused(number, String::from_utf8_lossy(reason).into_owned())))
+                Ok(Some(Response::Refused(number, String::from_utf8_lossy(reason).into_owned())))
             }
-            kind => Err(format!("an answer of type {:?} and {length} bytes", char::from(kind))),
+            kind => Err(format!("a response of type {:?} and {length} bytes", char::from(kind))),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Answers {
 mod tests {
     use super::*;
 
-    fn answer(kind: u8, number: u64, reason: &[u8]) -> Vec<u8> {
+    fn response(kind: u8, number: u64, reason: &[u8]) -> Vec<u8> {
         let mut out = ((9 + reason.len()) as u32).to_be_bytes().to_vec();
         out.push(kind);
         out.extend_from_slice(&number.to_be_bytes());
@@ -114,44 +114,48 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_found_however_they_are_cut() {
-        let all = [answer(b'A', 0, b""), answer(b'R', 7, b"no \xff"), answer(b'A', u64::MAX, b"")]
-            .concat();
+    fn responses_are_parsed_however_they_are_split() {
+        let all =
+            [response(b'A', 0, b""), response(b'R', 7, b"no \xff"), response(b'A', u64::MAX, b"")]
+                .concat();
         for step in 1..=all.len() {
-            let (mut answers, mut found) = (Answers::default(), Vec::new());
+            let (mut responses, mut found) = (ResponseParser::default(), Vec::new());
             for piece in all.chunks(step) {
-                answers.put(piece);
-                while let Some(answer) = answers.next().unwrap() {
-                    found.push(answer);
+                responses.put(piece);
+                while let Some(response) = responses.next().unwrap() {
+                    found.push(response);
                 }
             }
-            let refused = Answer::Refused(7, "no \u{fffd}".into());
-            assert_eq!(found, [Answer::Acknowledged(0), refused, Answer::Acknowledged(u64::MAX)]);
+            let refused = Response::Refused(7, "no \u{fffd}".into());
+            assert_eq!(
+                found,
+                [Response::Acknowledged(0), refused, Response::Acknowledged(u64::MAX)]
+            );
         }
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn invalid_responses_are_errors() {
         for bytes in [
-            answer(b'X', 1, b""),
-            answer(b'A', 1, b"too long"),
+            response(b'X', 1, b""),
+            response(b'A', 1, b"too long"),
             b"HTTP/1.1 400".to_vec(),
             vec![0, 0, 0, 8, b'A', 0, 0, 0, 0, 0, 0, 0],
         ] {
-            let mut answers = Answers::default();
-            answers.put(&bytes);
-            assert!(answers.next().is_err(), "{bytes:?}");
+            let mut responses = ResponseParser::default();
+            responses.put(&bytes);
+            assert!(responses.next().is_err(), "{bytes:?}");
         }
     }
 
     #[test]
-    fn what_the_agent_sends_is_laid_out_as_documented() {
+    fn sent_messages_have_the_documented_layout() {
         let hello = Hello { session: [9; 16], compression: 3, codec: 1, next: 258 };
         let text =
             [&[0, 0, 0, 28, b'H', 1, 3, 1][..], &[9; 16], &[0, 0, 0, 0, 0, 0, 1, 2]].concat();
         assert_eq!(hello.bytes(), text);
         assert_eq!(
-            data_head(258, 3, 5)[..],
+            data_header(258, 3, 5)[..],
             [0, 0, 0, 18, b'D', 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3]
         );
     }
