@@ -1,5 +1,4 @@
-//! How events become bytes: `text` (the raw line), `json` (one object per line), `msgpack` (blocks
-//! of metrics).
+//! Codecs: `text` (the raw line), `json` (one object per line), `msgpack` (blocks of metrics).
 
 mod json;
 pub mod msgpack;
@@ -16,9 +15,9 @@ use serde::Deserialize;
 pub struct Encoding {
     /// `json`: one object per line; `text`: the line as it was read; `msgpack`: metrics in blocks.
     pub codec: Codec,
-    /// What a JSON event says about where it comes from.
+    /// Metadata of a JSON event.
     pub metadata: Vec<Metadata>,
-    /// The object that holds the metadata; '' puts them at the top level.
+    /// Key of the object with the metadata; `''` puts it at the top level.
     pub metadata_key: String,
 }
 
@@ -34,7 +33,7 @@ pub enum Codec {
     Msgpack,
 }
 
-/// One thing a JSON event says about where it comes from.
+/// A metadata item of a JSON event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metadata {
@@ -42,24 +41,24 @@ pub enum Metadata {
     Host,
     /// Id of the source.
     Source,
-    /// Path of the file, as it was first seen.
+    /// Path of the file, as first seen.
     File,
     /// Offset of the line's first byte.
     Offset,
-    /// Unique key of the event: file id and offset. A repeated event has the same.
+    /// Unique id of the event: file id and offset. A repeated event has the same id.
     Id,
-    /// When the line was read.
+    /// Time the line was read.
     Collected,
-    /// Offset of the line before, if it is in the same batch.
+    /// Offset of the previous line, if it is in the same batch.
     PreviousOffset,
-    /// Random name of the file, stable over renames and restarts.
+    /// Random id of the file, stable across renames and restarts.
     FileId,
-    /// Whether the line was cut at `max_line`.
+    /// Whether the line was truncated at `max_line`.
     Truncated,
 }
 
 impl Metadata {
-    /// Its key in an event.
+    /// Returns its key in an event.
     pub fn name(self) -> &'static str {
         match self {
             Metadata::Host => "host",
@@ -83,32 +82,32 @@ impl Default for Encoding {
     }
 }
 
-/// Bytes of JSON around each line at most that its declaration counts with: timestamp, metadata
-/// with a path of usual length, attributes.
+/// Estimated JSON overhead per line: timestamp, metadata with a path of typical length, attributes.
+/// Bytes.
 const JSON_ROW_BYTES: u64 = 320;
 
 impl Encoding {
-    /// Faults of the settings, for a component whose option is `encoding`.
+    /// Returns the errors in the options, for a component whose key for them is `encoding`.
     pub fn check(&self) -> Vec<(String, String)> {
         if matches!(self.metadata_key.as_str(), "message" | "timestamp") {
             let message =
-                format!("`{}` is a key of every event; choose another name", self.metadata_key);
+                format!("`{}` is a key of every event; use another name", self.metadata_key);
             return vec![("/encoding/metadata_key".into(), message)];
         }
         Vec::new()
     }
 
-    /// The same for a component that writes lines.
+    /// Like `check`, for a component that writes lines.
     pub fn check_lines(&self) -> Vec<(String, String)> {
         let message =
             "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
-        let fault =
+        let error =
             (self.codec == Codec::Msgpack).then(|| ("/encoding/codec".into(), message.into()));
-        self.check().into_iter().chain(fault).collect()
+        self.check().into_iter().chain(error).collect()
     }
 
-    /// An encoder of its own. Of `json` and `text` a part of the payload is any number of whole
-    /// lines, of `msgpack` one block.
+    /// Creates an encoder. With `json` and `text`, a part of the payload is any number of complete
+    /// lines; with `msgpack`, one block.
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {
             Codec::Json => Box::new(json::JsonEncoder::new(self)),
@@ -117,8 +116,8 @@ impl Encoding {
         }
     }
 
-    /// Bytes a batch may become. JSON escapes can make more of hostile text: that is a debt to the
-    /// grant, repaid before the next read.
+    /// Returns the maximum size of an encoded batch. Escaping can exceed it for hostile text: the
+    /// excess becomes a debt to the memory grant, repaid before the next read.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
@@ -130,7 +129,7 @@ impl Encoding {
     }
 }
 
-/// An encoder that only counts, for sinks that let nothing out.
+/// An encoder that only counts, for sinks that discard data.
 pub struct CountingEncoder;
 
 impl Encoder for CountingEncoder {

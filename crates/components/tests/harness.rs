@@ -1,7 +1,7 @@
-//! What every component keeps, checked for every row of the registry with the options of its
-//! sample: a new row is covered by itself.
+//! Contract tests of components, run for every row of the registry with the options of its sample,
+//! so that a new row is covered automatically.
 //!
-//! Each row is checked in a process of its own: some components use standard input and output.
+//! Each row is checked in its own process, because some components use standard input and output.
 
 use millstream_components::registry::{Build, ROWS, Row};
 use millstream_model::{
@@ -24,22 +24,22 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Names the row to check, in the process that does it.
+/// Environment variable with the row to check, set in the child process.
 const ROW: &str = "MILLSTREAM_HARNESS_ROW";
 
-/// Real time to wait for a source that has a thread of its own, before it is polled again.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// Real time to wait for a source with its own thread before it is polled again.
+const POLL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Polls after which a source that has neither ended nor given anything is stuck.
+/// Polls after which a source that has neither ended nor returned a batch is stuck.
 const POLLS_MAX: usize = 5000;
 
-/// Lines a source finds: such as filters keep, empty ones, both line ends.
+/// Input lines for sources: some that filters keep, empty ones, both line endings.
 fn input() -> String {
     (0..3000).map(|n| format!("ERROR line {n} status=503{}\n\n", ["", "\r"][n % 2])).collect()
 }
 
-/// Runs `check` for every row of a kind, each in a process of its own in which only `test` runs.
-/// Its standard input has lines, its standard output goes nowhere.
+/// Runs `check` for every row of a kind, each in its own process that runs only `test`. Its
+/// standard input has lines; its standard output is discarded.
 fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     let dir = tempfile::tempdir().unwrap();
     if let Ok(name) = std::env::var(ROW) {
@@ -56,7 +56,7 @@ fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     }
 }
 
-/// A component's own options, as its sample gives them.
+/// Returns a component's own options from its sample.
 fn options(row: &Row) -> Value {
     let sample = yaml(row.sample);
     let components = sample[row.kind().section()].as_object().expect("components of its kind");
@@ -68,8 +68,8 @@ fn options(row: &Row) -> Value {
     options
 }
 
-/// The options with the servers they name in reach. Their files and users are not there:
-/// `tests/e2e` has them.
+/// Replaces the servers in the options by reachable ones, and removes files and credentials, which
+/// `tests/e2e` covers.
 fn connected(mut options: Value, row: &Row) -> Value {
     let own = options.as_object_mut().unwrap();
     let mut set = |key: &str, value: Value| drop(own.insert(key.into(), value));
@@ -80,7 +80,7 @@ fn connected(mut options: Value, row: &Row) -> Value {
             set("brokers", json!([kafka.bootstrap()]));
             set("topic", json!("harness"));
         }
-        // It answers as long as the process runs.
+        // The server runs until the process exits.
         "http" => set(
             "uri",
             json!(Box::leak(Box::new(HttpServer::start(|_| Reply::status(200)))).uri("/")),
@@ -100,7 +100,7 @@ fn connected(mut options: Value, row: &Row) -> Value {
     options
 }
 
-/// Reads everything from whoever connects, as long as the process runs; its port.
+/// Starts a server that discards all input until the process exits; returns its port.
 fn reader() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -112,7 +112,7 @@ fn reader() -> u16 {
     port
 }
 
-/// The options with every absolute path below `dir`.
+/// Moves every absolute path in the options below `dir`.
 fn placed(options: Value, dir: &Path) -> Value {
     match options {
         Value::String(text) if text.starts_with('/') => {
@@ -126,7 +126,7 @@ fn placed(options: Value, dir: &Path) -> Value {
     }
 }
 
-/// Every sample shows its component, with options that are right and from which it is built.
+/// Every sample is a valid configuration of its component, from which it can be built.
 #[test]
 fn samples_are_configurations_of_their_component() {
     for row in ROWS {
@@ -143,12 +143,12 @@ fn samples_are_configurations_of_their_component() {
 
 // Sources.
 
-/// A source over the options of its sample, with files where they name some, points in its socket
-/// and metrics of the agent.
+/// Builds a source from its sample, with files where it reads some, points in its socket, and
+/// metrics of the agent.
 fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
     let Build::Source(build) = row.build else { panic!("no source") };
     if row.name == "host_metrics" {
-        // This host's own, with everything that it has.
+        // Reads this host's own metrics.
         let own = options.as_object_mut().unwrap();
         ["proc", "sys", "root", "filesystems", "cgroups"]
             .iter()
@@ -156,7 +156,7 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     }
     make_files(&options);
     let own = options.as_object_mut().unwrap();
-    // Many lines would be few events.
+    // Joined lines would be few events.
     own.shift_remove("multiline");
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("points.sock");
@@ -188,7 +188,7 @@ fn internal_metrics() -> InternalMetrics {
     })
 }
 
-/// A datagram with a point for each of 2,000 series.
+/// Returns a datagram with one point for each of 2,000 series.
 fn points(source: &str) -> Vec<u8> {
     if source == "dogstatsd" {
         return (0..2000).map(|n| format!("n{n}:1|c\n")).collect::<String>().into_bytes();
@@ -202,7 +202,7 @@ fn points(source: &str) -> Vec<u8> {
     message
 }
 
-/// Makes one file for every path or pattern of paths.
+/// Creates a file for every path or glob pattern.
 fn make_files(options: &Value) {
     match options {
         Value::String(text) if text.starts_with('/') => {
@@ -216,7 +216,7 @@ fn make_files(options: &Value) {
     }
 }
 
-/// A path that fits a pattern: wildcards become `x`, of alternatives it is the first.
+/// Returns a path that matches a pattern: wildcards become `x`, alternatives the first one.
 fn one_match(pattern: &str) -> String {
     let (mut path, mut braces) = (String::new(), "");
     for c in pattern.chars() {
@@ -232,23 +232,23 @@ fn one_match(pattern: &str) -> String {
     path
 }
 
-/// Gives a source time: in its own clock, and a little of the real one.
+/// Gives a source time: on its own clock, and a little real time.
 fn pause(rig: &mut SourceRig) {
-    rig.wait_for_wake(PATIENCE);
+    rig.wait_for_wake(POLL_PAUSE);
     rig.advance(Duration::from_secs(1));
 }
 
-/// While no sink has room, a source gives nothing and keeps no memory.
+/// While no sink has capacity, a source returns nothing and holds no memory.
 #[test]
-fn a_source_without_room_takes_nothing() {
-    for_each(Kind::Source, "a_source_without_room_takes_nothing", |options, row| {
+fn a_source_under_backpressure_reads_nothing() {
+    for_each(Kind::Source, "a_source_under_backpressure_reads_nothing", |options, row| {
         let (mut rig, mut source) = source(options, row, false);
         rig.ready = SinkSet::EMPTY;
         for _ in 0..20 {
             let polled = rig.poll(&mut *source);
             assert!(
                 matches!(polled, Polled::Backpressure | Polled::Wait(_)),
-                "a batch without room"
+                "a batch despite backpressure"
             );
             assert_eq!(rig.grant.used(), 0);
             pause(&mut rig);
@@ -256,7 +256,8 @@ fn a_source_without_room_takes_nothing() {
     });
 }
 
-/// While the memory is used up, a source says so or waits; when there is some again, it goes on.
+/// While memory is exhausted, a source reports backpressure or waits; it continues once memory is
+/// available.
 #[test]
 fn a_source_without_memory_waits_for_it() {
     for_each(Kind::Source, "a_source_without_memory_waits_for_it", |options, row| {
@@ -276,15 +277,15 @@ fn a_source_without_memory_waits_for_it() {
             pause(&mut rig);
             matches!(rig.poll(&mut *source), Polled::Batch(..))
         };
-        assert!((0..POLLS_MAX).any(|_| gives()), "no batch although there is memory");
+        assert!((0..POLLS_MAX).any(|_| gives()), "no batch although memory is available");
     });
 }
 
-/// What a source gives is whole, its ranges are owed to every sink until they are settled, and all
-/// memory comes back; with `--until-eof` it ends.
+/// The batches of a source are complete, their ranges are held for every sink until they are
+/// settled, and all memory is returned. With `--until-eof` the source ends.
 #[test]
-fn a_source_gives_whole_batches_and_ends() {
-    for_each(Kind::Source, "a_source_gives_whole_batches_and_ends", |options, row| {
+fn a_source_returns_complete_batches_and_ends() {
+    for_each(Kind::Source, "a_source_returns_complete_batches_and_ends", |options, row| {
         let (mut rig, mut source) = source(options, row, true);
         let (mut events, mut polls) = (0, 0);
         loop {
@@ -299,13 +300,13 @@ fn a_source_gives_whole_batches_and_ends() {
                 _ => pause(&mut rig),
             }
             polls += 1;
-            assert!(polls < POLLS_MAX, "it does not end");
+            assert!(polls < POLLS_MAX, "the source does not end");
         }
         let least = if row.name == "host_metrics" { 50 } else { 1000 };
         assert!(events > least, "{events} events");
         assert!(rig.ledger.is_idle());
         assert_eq!(rig.grant.used(), 0);
-        assert!(matches!(rig.poll(&mut *source), Polled::Ended), "an end is an end");
+        assert!(matches!(rig.poll(&mut *source), Polled::Ended), "the end is final");
     });
 }
 
@@ -331,7 +332,7 @@ fn check_batch(batch: &Batch, rig: &SourceRig) {
 
 // Sinks and transforms.
 
-/// The sample's options, once for each codec if it has codecs.
+/// Returns the sample's options, once for each codec if it has codecs.
 fn by_codec(options: Value) -> Vec<(Option<&'static str>, Value)> {
     if options.pointer("/encoding/codec").is_none() {
         return vec![(None, options)];
@@ -344,7 +345,7 @@ fn by_codec(options: Value) -> Vec<(Option<&'static str>, Value)> {
     vec![with("json"), with("text")]
 }
 
-/// What batches are made from.
+/// Builds batches.
 struct Maker {
     grant: Arc<Grant>,
     ledger: Arc<Ledger>,
@@ -360,14 +361,14 @@ impl Maker {
         )
     }
 
-    /// The same with the rows that `keep` is true for.
+    /// Like `of`, with only the rows selected for which `keep` is true.
     fn selected(&self, text: String, keep: fn(usize) -> bool) -> Batch {
         let mut batch = self.of(text, 1000);
         batch.select(Selection::collect_bool(batch.rows(), keep));
         batch
     }
 
-    /// The same with a time for two of three rows.
+    /// A batch with a time for two of three rows.
     fn timed(&self, lines: usize) -> Batch {
         let mut batch = self.of(ordinary(lines), 1000);
         let time = |row: usize| {
@@ -388,7 +389,7 @@ fn ordinary(lines: usize) -> String {
     (0..lines).map(|n| format!("203.0.113.7 - - \"GET /?seq={n} HTTP/1.1\" 200\n")).collect()
 }
 
-/// Lines of which three in four have a time.
+/// Lines, three in four with a timestamp.
 fn timed(lines: usize) -> String {
     let line = |n: usize| match n % 4 {
         3 => format!("no time {n}\n"),
@@ -397,30 +398,30 @@ fn timed(lines: usize) -> String {
     (0..lines).map(line).collect()
 }
 
-/// Makes a batch of some kind.
+/// Builds a kind of batch.
 type Make = fn(&Maker) -> Batch;
 
-/// Every kind of batch a transform or a sink may get.
+/// Every kind of batch that a transform or a sink may get.
 const BATCHES: &[(&str, Make)] = &[
     ("ordinary lines", |make| make.of(ordinary(1000), 1000)),
     ("a full block", |make| make.of(ordinary(5000), 1000)),
     ("nothing selected", |make| make.selected(ordinary(1000), |_| false)),
     ("some selected", |make| make.selected(ordinary(1000), |row| row % 3 == 1)),
     ("no row at all", |make| make.of("", 1000)),
-    ("no UTF-8", |make| make.of(b"good\nb\xffd\n\xc3\n\xe2\x82\n\x80\x80\x80\n", 1000)),
-    ("NUL and other control bytes", |make| make.of("\0\0\n\x01\x1f\x7f\"\\\n\r\r\r\n", 1000)),
+    ("invalid UTF-8", |make| make.of(b"good\nb\xffd\n\xc3\n\xe2\x82\n\x80\x80\x80\n", 1000)),
+    ("NUL and other control characters", |make| make.of("\0\0\n\x01\x1f\x7f\"\\\n\r\r\r\n", 1000)),
     ("empty rows", |make| make.of("\n".repeat(16 * 1024), 1000)),
     ("cut rows", |make| make.of("a long line\nshort\n\u{20ac}\u{20ac}\u{20ac}\u{20ac}\n", 7)),
     ("many segments", |make| make.segments(300)),
     ("lines with a time", |make| make.of(timed(3000), 1000)),
-    ("rows with times of their own", |make| make.timed(1000)),
+    ("rows with their own times", |make| make.timed(1000)),
 ];
 
-/// Whatever a batch holds, a sink encodes it within what it declared for ordinary text, lets
-/// exactly the selected rows out, takes them, and gives all memory back.
+/// For any batch, a sink encodes exactly the selected rows, within the size declared for ordinary
+/// text, accepts the payload, and returns all memory.
 #[test]
-fn a_sink_takes_every_batch() {
-    for_each(Kind::Sink, "a_sink_takes_every_batch", |options, row| {
+fn a_sink_accepts_every_batch() {
+    for_each(Kind::Sink, "a_sink_accepts_every_batch", |options, row| {
         let Build::Sink(build) = row.build else { panic!("no sink") };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -439,13 +440,13 @@ fn a_sink_takes_every_batch() {
             let pool = BlockPool::new();
             for (what, batch) in BATCHES.iter().map(|(what, batch)| (what, batch(&make))) {
                 let payload = encode(&*sink, &mut *encoder, &batch, what, (&make.grant, &pool));
-                // With routing, only the sink's lane can tell what of the parts is sent.
+                // With routing, only the sink's lane knows which parts are sent.
                 if payload.routing.is_none() {
                     check_payload(codec, &batch, &payload, what);
                 }
                 runtime.block_on(deliver(&mut *lanes[0], batch, payload));
                 assert!(make.ledger.is_idle(), "{what}: settled");
-                assert_eq!(make.grant.used(), 0, "{what}: memory is given back");
+                assert_eq!(make.grant.used(), 0, "{what}: memory is returned");
             }
             sink.close();
         }
@@ -486,7 +487,7 @@ fn encode(
     payload
 }
 
-/// Whether the text holds nothing that an encoder must blow up.
+/// Returns whether no encoder has to expand the text.
 fn is_ordinary(batch: &Batch) -> bool {
     batch.block.iter().all(|b| matches!(b, b' '..=b'~' | b'\n'))
 }
@@ -514,7 +515,7 @@ fn check_payload(codec: Option<&str>, batch: &Batch, payload: &Payload, what: &s
     }
 }
 
-/// Delivers a payload as the engine does, and settles it when it is durable.
+/// Delivers a payload as the engine does, and settles it once it is durable.
 async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
     payload.owe(batch.segments.iter().filter_map(|segment| segment.ack.hold(0)));
     batch.segments.iter().for_each(|segment| segment.ack.finish());
@@ -544,16 +545,16 @@ async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
 
 // Transforms.
 
-/// The events of some batches: output, origin and offset; text and time.
+/// The events of some batches: text and time by output, origin and offset.
 type Events = BTreeMap<(usize, u64, u64), (Vec<u8>, i64)>;
 
-/// Whatever a batch holds, a map takes it, gives whole batches with the same debt, and makes the
-/// same of a row whatever rows come with it, in whatever order.
+/// For any batch, a map returns complete batches with the same acknowledgements, and transforms a
+/// row the same way whatever rows accompany it, in any order.
 #[test]
-fn a_map_takes_every_batch_and_gives_the_same_however_it_is_cut() {
+fn a_map_accepts_every_batch_and_is_independent_of_batching() {
     for_each(
         Kind::Transform,
-        "a_map_takes_every_batch_and_gives_the_same_however_it_is_cut",
+        "a_map_accepts_every_batch_and_is_independent_of_batching",
         |options, row| {
             let Build::Transform(build) = row.build else { panic!("no transform") };
             let Transform::Map(instance) = build(options).unwrap() else { return };
@@ -579,13 +580,14 @@ fn a_map_takes_every_batch_and_gives_the_same_however_it_is_cut() {
                 batch.segments.iter().for_each(|segment| segment.ack.finish());
                 drop(batch);
                 assert!(make.ledger.is_idle(), "{what}: settled");
-                assert_eq!(make.grant.used(), 0, "{what}: memory is given back");
+                assert_eq!(make.grant.used(), 0, "{what}: memory is returned");
             }
         },
     );
 }
 
-/// The batch in pieces of so many rows; at most a few of them, as each looks at all rows.
+/// Splits the batch into pieces of `rows` rows, at most about 100, since each piece is scanned
+/// completely.
 fn pieces(batch: &Batch, rows: usize) -> Vec<Batch> {
     let rows = rows.max(batch.rows() / 100);
     let piece = |begin: usize| {

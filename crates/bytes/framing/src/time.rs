@@ -23,7 +23,7 @@ pub struct TimeSpec {
 
 impl TimeSpec {
     /// Everything that is wrong with it.
-    pub fn faults(&self) -> Vec<Fault> {
+    pub fn errors(&self) -> Vec<Fault> {
         [self.compiled().err(), self.place_fault()].into_iter().flatten().collect()
     }
 
@@ -239,7 +239,7 @@ mod tests {
             ["%d.%m.%Y %T", "%m.%d.%Y %T", "iso8601", "epoch_s"].map(str::to_owned).to_vec();
         let spec =
             TimeSpec { formats, timezone: Some("Europe/Berlin".into()), ..TimeSpec::default() };
-        assert_eq!(spec.faults(), [("/format", EPOCH_FAULT.to_owned())]);
+        assert_eq!(spec.errors(), [("/format", EPOCH_FAULT.to_owned())]);
         let spec = TimeSpec { formats: spec.formats[..3].to_vec(), ..spec };
         let mut reader = spec.reader().unwrap();
         let plain = Format::new("%F %T", None).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         let faults = |formats: &[&str], timezone: Option<&str>| {
             let formats = formats.iter().map(|format| (*format).to_owned()).collect();
             TimeSpec { formats, timezone: timezone.map(str::to_owned), ..TimeSpec::default() }
-                .faults()
+                .errors()
         };
         assert!(
             matches!(&faults(&[], None)[..], [("/format", message)] if message.contains("write"))

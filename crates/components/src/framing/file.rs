@@ -1,4 +1,4 @@
-//! The framer of one file, and what it knows of the event that is open.
+//! The framer of one file, and the timeout of its open event.
 
 use millstream_framing::{Close, Event, Framer, Rules, Tally};
 use millstream_model::{BatchBuilder, Counters, LongLine, TIME_UNKNOWN};
@@ -6,22 +6,22 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes read at once at least, however short the events are.
+/// Minimum bytes per read, however short the events are.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 
-/// Bytes a decoder may need beside those for the text.
+/// Bytes a decoder may need beyond those of the text.
 pub const OUT_MARGIN: usize = 16;
 
-/// An event whose last line is unfinished stays open this many times as long: its writer is in the
-/// middle of it.
-const UNFINISHED_PATIENCE: u32 = 10;
+/// Factor on the timeout of an event whose last line is unfinished: its writer is in the middle of
+/// a line.
+const UNFINISHED_FACTOR: u32 = 10;
 
 /// How the bytes of a source's files become events.
 #[derive(Clone)]
 pub struct Framing {
     /// The rules.
     pub rules: Arc<Rules>,
-    /// How long an event stays open in a silent file.
+    /// How long an event stays open in an idle file.
     pub timeout: Duration,
 }
 
@@ -32,25 +32,25 @@ pub struct FileFramer {
     open: Option<Open>,
 }
 
-/// An event that may go on.
+/// An event that may continue.
 #[derive(Clone, Copy)]
 struct Open {
     position: u64,
-    /// Bytes there are of it.
+    /// Its bytes so far.
     bytes: usize,
     since: Duration,
 }
 
-/// What becomes of long lines.
+/// Limits on long lines.
 #[derive(Clone, Copy)]
 pub struct LineLimits {
     /// Longest line in bytes.
     pub line_max: usize,
-    /// What becomes of a longer one.
+    /// How a longer one is handled.
     pub long: LongLine,
 }
 
-/// Counts what was not as the rules have it.
+/// Reports the framing errors of a tally.
 pub fn count(tally: Tally, counters: &Counters) {
     for (what, count) in
         [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)]
@@ -61,16 +61,16 @@ pub fn count(tally: Tally, counters: &Counters) {
     }
 }
 
-/// Bytes that were read.
+/// The bytes of one read.
 #[derive(Clone, Copy)]
 pub struct Portion {
-    /// Where they begin in the file.
+    /// Their offset in the file.
     pub position: u64,
-    /// How many there were.
+    /// Number of bytes read.
     pub bytes: usize,
-    /// How many were asked for.
+    /// Number of bytes requested.
     pub wanted: usize,
-    /// Nothing more will come.
+    /// Whether the end of the data is reached.
     pub is_all: bool,
 }
 
@@ -89,7 +89,7 @@ impl DerefMut for FileFramer {
 }
 
 impl FileFramer {
-    /// For one file.
+    /// Creates the framer of one file.
     pub fn new(framing: &Framing) -> FileFramer {
         FileFramer {
             framer: Framer::new(framing.rules.clone()),
@@ -98,37 +98,36 @@ impl FileFramer {
         }
     }
 
-    /// Whether an event is open that ends when its file has been silent for long enough.
+    /// Returns whether an event is open that ends by timeout.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Nothing is open.
+    /// Clears the open event.
     pub fn end(&mut self) {
         self.open = None;
     }
 
-    /// Whether the open event is to end, at `now` in engine time. It waits only while nothing is
-    /// added.
+    /// Returns whether the open event ends at `now`, in engine time. The timeout restarts whenever
+    /// bytes are added.
     pub fn close(&mut self, portion: Portion, raw: &[u8], now: Duration) -> Close {
         let (position, bytes) = (portion.position, portion.bytes);
         let same = self.open.filter(|open| (open.position, open.bytes) == (position, bytes));
         let since = same.map_or(now, |open| open.since);
         self.open = Some(Open { position, bytes, since });
         let is_unfinished = !raw[bytes.saturating_sub(2)..].contains(&b'\n');
-        let patience =
-            if is_unfinished { self.timeout * UNFINISHED_PATIENCE } else { self.timeout };
+        let timeout = if is_unfinished { self.timeout * UNFINISHED_FACTOR } else { self.timeout };
         match portion.is_all {
             true => Close::All,
-            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= patience => {
+            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= timeout => {
                 Close::Lines
             }
             false => Close::No,
         }
     }
 
-    /// Adds an event, the end of `text`, to a batch. `begin` is where its texts begin in the block,
-    /// and `position` where its bytes begin in the file. Returns how often a long line was cut.
+    /// Adds an event, the end of `text`, to a batch. Its texts start at `begin` in the block, its
+    /// bytes at `position` in the file. Returns how often a long line was cut.
     pub fn add(
         &self,
         event: Event,
@@ -141,7 +140,7 @@ impl FileFramer {
         let text = &text[start..];
         let mut cuts = 0;
         if text.len() > limits.line_max {
-            // Text may be longer than the bytes it stands for: its parts get offsets among those.
+            // Decoded text may be longer than its bytes: interpolate the offsets of its parts.
             let bytes = u64::from(event.next.max(event.offset + 1) - event.offset);
             let part = |at: usize| offset + (at - start) as u64 * bytes / text.len() as u64;
             cuts = builder.long_row_at(text, start, limits.line_max, limits.long, part);
@@ -156,24 +155,26 @@ impl FileFramer {
         cuts
     }
 
-    /// Whether the first line of `raw`, in which no event is whole, is longer than an event may be.
+    /// Returns whether the first line of `raw`, which has no complete event, exceeds the maximum
+    /// event size.
     pub fn begins_long(&self, raw: &[u8], line_max: usize) -> bool {
         self.line_end(raw).unwrap_or(raw.len()) > self.raw_bytes(line_max) + 2
     }
 
-    /// Most bytes of a file that stand for `bytes` of text.
+    /// Returns the maximum bytes of a file that decode to `bytes` of text.
     pub fn raw_bytes(&self, bytes: usize) -> usize {
         if self.is_decoding() { bytes * 2 } else { bytes }
     }
 
-    /// Bytes of a block that can hold an event of any length.
+    /// Returns the block size that fits an event of any length.
     pub fn block_bytes(&self, line_max: usize) -> usize {
         let expansion = if self.is_decoding() { self.expansion() } else { 1 };
         (self.raw_bytes(line_max) + READ_AHEAD_BYTES) * expansion + OUT_MARGIN
     }
 }
 
-/// The first events, at least `count`, that are used up together, and the bytes they take.
+/// Returns the number of leading events, at least `count`, that are consumed together, and their
+/// bytes.
 pub fn together(events: &[Event], count: usize) -> (usize, usize) {
     let mut end = count.min(events.len()).max(1);
     while end < events.len() && events[end].next == events[end - 1].next {

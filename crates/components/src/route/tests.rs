@@ -1,4 +1,4 @@
-//! Rows by name: whole, in order, with nothing in between.
+//! Rows grouped by name: complete and in order.
 
 use super::*;
 use crate::template::Use;
@@ -13,7 +13,7 @@ fn encoder(codec: Codec, template: &str) -> RoutingEncoder {
     RoutingEncoder::new(&Encoding { codec, ..Encoding::default() }, &template)
 }
 
-/// What goes to each name, and what was noted.
+/// Returns the text of each name, and the number of missing fields.
 fn routed(encoder: &mut RoutingEncoder, batch: &Batch) -> (BTreeMap<String, String>, u64) {
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 24).unwrap();
@@ -38,7 +38,7 @@ fn of(parts: &[(&str, &str)]) -> Batch {
 }
 
 #[test]
-fn the_rows_of_a_name_go_together_in_their_order() {
+fn rows_are_grouped_by_name_in_order() {
     let batch = of(&[("a", "x\ny\nx\n"), ("b", "y\nz\n\n")]);
     let (text, _) = routed(&mut encoder(Codec::Text, "/o/{{ message }}"), &batch);
     let expected = [("/o/%", "\n"), ("/o/x", "x\nx\n"), ("/o/y", "y\ny\n"), ("/o/z", "z\n")];
@@ -49,7 +49,7 @@ fn the_rows_of_a_name_go_together_in_their_order() {
 }
 
 #[test]
-fn json_events_are_whole_and_only_the_selected_ones() {
+fn only_selected_json_events_are_encoded_and_each_is_complete() {
     let mut batch = of(&[("a", "x\ny \"q\"\nx\n"), ("b", "y\nz\n")]);
     batch.select(BooleanBuffer::collect_bool(5, |row| row != 0));
     let (found, _) = routed(&mut encoder(Codec::Json, "/o/{{ message }}"), &batch);
@@ -60,9 +60,9 @@ fn json_events_are_whole_and_only_the_selected_ones() {
     }
 }
 
-/// One name for all: what the codec makes goes out as it is.
+/// With a single name, the codec's output is emitted unchanged.
 #[test]
-fn one_name_costs_no_copy_and_missing_fields_are_counted() {
+fn a_single_name_needs_no_copy_and_missing_fields_are_counted() {
     let line = format!("{}\n", "x".repeat(99)).repeat(2000);
     let batch = of(&[("a", &line), ("b", "1\n2\n")]);
     let (found, missing) = routed(&mut encoder(Codec::Text, "/o/{{ app }}-%Y"), &batch);
@@ -73,7 +73,7 @@ fn one_name_costs_no_copy_and_missing_fields_are_counted() {
 }
 
 #[test]
-fn slices_of_the_block_are_taken_apart_too() {
+fn slices_of_the_block_are_split_too() {
     let line = format!("{}\n{}\n", "x".repeat(99), "y".repeat(49)).repeat(2000);
     let (found, _) = routed(&mut encoder(Codec::Text, "/o/{{ message }}"), &of(&[("a", &line)]));
     assert_eq!(found.len(), 2);

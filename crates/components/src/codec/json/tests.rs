@@ -1,4 +1,4 @@
-//! JSON lines, read back with another parser.
+//! Encoded JSON lines, parsed with another parser.
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// One batch of one origin.
+/// Builds a batch of one origin.
 fn small(text: &[u8], line_max: usize) -> Batch {
     batch(
         &[Rows { name: "/var/log/a \"b\".log", text }],
@@ -40,7 +40,7 @@ fn small(text: &[u8], line_max: usize) -> Batch {
     )
 }
 
-/// The bytes of an event, to the letter: keys in order, nothing between them.
+/// Checks the exact bytes of an event.
 #[test]
 fn an_event_is_one_line_with_its_metadata_in_an_object() {
     let mut batch = small(b"one\n\"two\"\n", 100);
@@ -57,9 +57,9 @@ fn an_event_is_one_line_with_its_metadata_in_an_object() {
     assert_eq!(text, event("one", 0) + &event("\\\"two\\\"", 4));
 }
 
-/// What an origin says of its events stands beside what its source says, which wins.
+/// Attributes of the origin are added to those of the source, which take precedence.
 #[test]
-fn attributes_of_the_origin_stand_beside_those_of_the_source() {
+fn attributes_of_origin_and_source_are_merged() {
     let mut batch = small(b"one\n", 100);
     let map = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -78,9 +78,9 @@ fn attributes_of_the_origin_stand_beside_those_of_the_source() {
     assert_eq!(event, &expected);
 }
 
-/// Every kind of metadata, in an object and at the top level, and none at all.
+/// All kinds of metadata, in an object and at the top level, and no metadata.
 #[test]
-fn metadata_stands_where_it_is_wanted() {
+fn metadata_is_placed_as_configured() {
     let batch = small(b"12345\nab\n", 3);
     let all = [
         "host",
@@ -116,7 +116,7 @@ fn metadata_stands_where_it_is_wanted() {
     }
 }
 
-/// Rows with times of their own have them, in milliseconds; the others have that of the reading.
+/// Rows with their own time have it in milliseconds; other rows have the read time.
 #[test]
 fn a_row_has_its_own_time() {
     let mut batch = small(b"1\n2\n3\n4\n5\n", 100);
@@ -135,7 +135,7 @@ fn a_row_has_its_own_time() {
     }
 }
 
-/// What is no UTF-8 is replaced, and counted once per event.
+/// Invalid UTF-8 is replaced, and counted once per event.
 #[test]
 fn invalid_utf8_is_replaced_and_counted() {
     let (text, counters) =
@@ -145,7 +145,7 @@ fn invalid_utf8_is_replaced_and_counted() {
     assert_eq!(counters.snapshot().noted_events.get("invalid_utf8"), Some(&2));
 }
 
-/// Text of every kind: ASCII, what must be escaped, other scripts, rubbish.
+/// Lines of ASCII, characters that must be escaped, other scripts, and random bytes.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let any_byte =
         prop::collection::vec(any::<u8>().prop_filter("no newline", |b| *b != b'\n'), 0..80);
@@ -158,10 +158,10 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the lines, segments and the selection are: exactly the selected events, in order,
-    /// each with its text (what is no UTF-8 replaced), offset and id.
+    /// For any lines, segments and selection: exactly the selected events, in order, each with its
+    /// text (invalid UTF-8 replaced), offset and id.
     #[test]
-    fn what_is_encoded_reads_back(
+   fn encoded_events_read_back(
         parts in prop::collection::vec(prop::collection::vec(line(), 0..12), 1..5),
         keep in prop::option::of(prop::collection::vec(any::<bool>(), 60)),
         line_max in prop_oneof![Just(usize::MAX), 4..60usize],
@@ -189,11 +189,11 @@ proptest! {
                 prop_assert_eq!(meta["truncated"].as_bool(), truncated.then(|| batch.is_truncated(row)));
             }
         }
-        prop_assert!(events.next().is_none(), "an event that was not selected");
+       prop_assert!(events.next().is_none(), "an unselected event");
     }
 }
 
-/// A batch of the lines `text`, with columns that lie in the block or beside it.
+/// Builds a batch of the lines in `text`, with columns that refer to the block or own their bytes.
 fn with_fields(text: &[u8], columns: Vec<Column>) -> Batch {
     let mut batch = small(text, 100);
     columns.into_iter().for_each(|column| batch.fields.set(column));
@@ -204,9 +204,9 @@ fn column(name: &str, cells: &[Cell], own: &'static [u8]) -> Column {
     Column::new(name.into(), cells.to_vec(), own)
 }
 
-/// Every kind of value, to the letter, and those that are not there.
+/// Checks the exact bytes of every kind of value, and of missing values.
 #[test]
-fn fields_stand_behind_the_message_as_json_has_them() {
+fn fields_follow_the_message_as_json() {
     use millstream_model::CellKind::*;
     let text = b"GET 200 0.5 a\\nb {\"k\":1} [] \"q\"\nx\n";
     let cells = |cell: Cell| [cell, Cell::ABSENT];
@@ -240,9 +240,9 @@ fn fields_stand_behind_the_message_as_json_has_them() {
     );
 }
 
-/// Pretty-printed JSON keeps its line ends until here: an event is one line all the same.
+/// Pretty-printed JSON keeps its line breaks until here, but an event is a single line.
 #[test]
-fn json_that_is_written_over_several_lines_becomes_one() {
+fn multi_line_json_becomes_one_line() {
     let object: &[u8] = b"{\r\n  \"k\": [\n1, 2]}";
     let array: &[u8] = b"[\n]";
     let members: &[u8] = b"\"a\":{\n\"b\": \"x\\ny\"\r}";
@@ -262,9 +262,9 @@ fn json_that_is_written_over_several_lines_becomes_one() {
     assert_eq!(event["a"], json!({ "b": "x\ny" }));
 }
 
-/// What a log says of itself is never touched: the event's own goes, and that is counted.
+/// Parsed data is never overwritten: the built-in member is omitted and counted.
 #[test]
-fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
+fn a_field_replaces_the_built_in_member_of_its_name() {
     let text = b"1\n2\n3\n";
     let own = |len| Cell::own(CellKind::Text, 0, len);
     for name in ["timestamp", "message", "meta", "env", "container"] {
@@ -278,8 +278,8 @@ fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
         batch.segments = segments.into();
         let (text, counters) = encode(&batch, json!({ "metadata": ["offset"] }));
         let events = parse(&text);
-        let taken: Vec<bool> = events.iter().map(|event| event[name] == "log").collect();
-        assert_eq!(taken, [false, true, false], "{text}");
+        let replaced: Vec<bool> = events.iter().map(|event| event[name] == "log").collect();
+        assert_eq!(replaced, [false, true, false], "{text}");
         events.iter().for_each(|event| assert_eq!(event.as_object().unwrap().len(), 5, "{text}"));
         assert_eq!(
             counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(),
@@ -288,9 +288,9 @@ fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
     }
 }
 
-/// Members without a column clash like fields, and no name comes twice.
+/// Members without a column collide like fields, and no name occurs twice.
 #[test]
-fn members_take_the_place_of_what_the_event_has_under_their_names() {
+fn members_replace_the_built_in_members_of_their_names() {
     let members = b"\"timestamp\":\"log\",\"env\":1,\"x\":2,\"y\":3";
     let cell = Cell::own(CellKind::Members, 0, members.len());
     let x = column("x", &[Cell::own(CellKind::Text, 0, 3)], b"new");
@@ -306,9 +306,9 @@ fn members_take_the_place_of_what_the_event_has_under_their_names() {
     );
 }
 
-/// A message that is not shown is not there, and an event of nothing is an object all the same.
+/// A hidden message is omitted, and an event without members is still an object.
 #[test]
-fn what_is_not_shown_is_left_out() {
+fn hidden_messages_are_omitted() {
     let mut batch = with_fields(b"1\n2\n", vec![]);
     batch.shown = Some(BooleanBuffer::from(vec![false, true]));
     let (text, _) = encode(&batch, json!({ "metadata": [] }));
@@ -322,7 +322,7 @@ fn what_is_not_shown_is_left_out() {
     );
     let (text, _) = encode(&batch, json!({ "metadata": ["offset"] }));
     assert_eq!(parse(&text)[0]["message"], "m");
-    // Nothing loses its place then.
+    // A hidden message is not replaced.
     let mut batch = with_fields(b"1\n2\n", vec![column("message", &[own, own], b"m")]);
     batch.shown = Some(BooleanBuffer::from(vec![false, true]));
     let (text, counters) = encode(&batch, json!({ "metadata": [] }));
@@ -330,9 +330,9 @@ fn what_is_not_shown_is_left_out() {
     assert_eq!(counters.snapshot().noted_events["name_clash"], 1);
 }
 
-/// A slice of a valid block can be cut within a character.
+/// A slice of a valid block may start or end within a character.
 #[test]
-fn a_value_that_is_cut_within_a_character_is_replaced() {
+fn a_value_cut_within_a_character_is_replaced() {
     let text = "aé€\n".as_bytes();
     for (start, len, expected) in
         [(1, 2, "é"), (2, 1, "\u{FFFD}"), (0, 2, "a\u{FFFD}"), (3, 3, "€")]

@@ -1,5 +1,4 @@
-//! Blocks, read by a decoder that shares no code with the encoder, and held against the JSON of the
-//! same events.
+//! Encoded blocks, decoded by an independent decoder and compared with the JSON of the same events.
 
 use super::*;
 use crate::codec::Codec;
@@ -14,7 +13,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// A field: its name, what it is, its text.
+/// A field: name, kind, text.
 type Field = (&'static str, CellKind, String);
 
 fn events(rows: &[Vec<Field>], times: Vec<i64>) -> Batch {
@@ -51,7 +50,8 @@ fn encode(codec: Codec, batch: &Batch) -> (Payload, Counters) {
     (payload, counters)
 }
 
-/// Reads blocks and the JSON of the same events, and compares what they print: so 1 and 1.0 differ.
+/// Decodes blocks and the JSON of the same events, and compares their printed form, in which 1 and
+/// 1.0 differ.
 const COMPARE: &str = r#"
 import datetime, json, os, sys
 import metrics_msgpack
@@ -69,8 +69,7 @@ for one, other in zip(read, wanted):
 print(len(read))
 "#;
 
-/// Panics if Python reads something else in the blocks than in the lines; how many events there
-/// are.
+/// Panics if Python decodes different events from the blocks and the lines; returns their number.
 fn compare(body: &[u8], lines: &[u8]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body"), body).unwrap();
@@ -89,7 +88,7 @@ fn string(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// As sources of metrics write it.
+/// Formats a number as metric sources do.
 fn number(number: f64) -> (CellKind, String) {
     match number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 {
         true => (CellKind::Int, (number as i64).to_string()),
@@ -182,7 +181,7 @@ fn counter(name: &str, value: &str) -> Vec<Field> {
 }
 
 #[test]
-fn what_is_no_metric_is_left_out_and_counted() {
+fn events_that_are_not_metrics_are_skipped_and_counted() {
     let log = vec![("level", CellKind::Text, "info".to_owned())];
     let batch = events(&[counter("a", "1"), log.clone(), counter("b", "2"), log], vec![0; 4]);
     let (payload, counters) = encode(Codec::Msgpack, &batch);
@@ -198,9 +197,9 @@ fn what_is_no_metric_is_left_out_and_counted() {
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 1)].into());
 }
 
-/// Metrics whose tags are none, and no others: nothing of them stays.
+/// A batch that contains only metrics with invalid tags leaves nothing in the encoder.
 #[test]
-fn tags_of_refused_metrics_do_not_add_up() {
+fn tags_of_rejected_metrics_do_not_accumulate() {
     let encoding = Encoding { codec: Codec::Msgpack, ..Encoding::default() };
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
@@ -216,10 +215,9 @@ fn tags_of_refused_metrics_do_not_add_up() {
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 9)].into());
 }
 
-/// Each part is a block, none much larger than it should be, and together they have every metric
-/// once.
+/// Each part is a block of limited size, and together they contain every metric once.
 #[test]
-fn a_block_that_is_full_is_followed_by_another() {
+fn a_full_block_is_followed_by_another() {
     let name = |row: usize| format!("{}{row:06}", "x".repeat(1000));
     let rows: Vec<Vec<Field>> = (0..2000).map(|row| counter(&name(row), "1")).collect();
     let (payload, _) = encode(Codec::Msgpack, &events(&rows, vec![5; 2000]));
@@ -239,12 +237,12 @@ fn a_block_that_is_full_is_followed_by_another() {
 }
 
 #[test]
-fn sinks_of_lines_refuse_it() {
+fn line_based_sinks_reject_it() {
     let encoding: Encoding = serde_json::from_value(json!({ "codec": "msgpack" })).unwrap();
     assert_eq!(encoding.check(), []);
-    let faults = encoding.check_lines();
-    assert_eq!(faults.len(), 1);
-    assert_eq!(faults[0].0, "/encoding/codec");
-    assert!(faults[0].1.contains("; write `json` or `text`"));
+    let errors = encoding.check_lines();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].0, "/encoding/codec");
+    assert!(errors[0].1.contains("; write `json` or `text`"));
     assert_eq!(Encoding::default().check_lines(), []);
 }

@@ -1,4 +1,4 @@
-//! Text, compared byte for byte.
+//! Encoded text, compared byte for byte.
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
@@ -6,7 +6,7 @@ use millstream_model::{BlockPool, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
 use proptest::prelude::*;
 
-/// Encodes a batch; the bytes, and how many of them share the memory of the block.
+/// Encodes a batch; returns the bytes, and how many of them share the block's memory.
 fn encode(batch: &Batch) -> (Vec<u8>, usize) {
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
@@ -27,8 +27,8 @@ fn of(text: &[u8]) -> Batch {
     batch(&[Rows { name: "f", text }], usize::MAX, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// Lines that lie next to each other in a full block go out as they lie there, without a copy; so
-/// do long runs of them around what a filter left out.
+/// Adjacent lines of a full block are emitted without a copy, and so are long runs around filtered
+/// rows.
 #[test]
 fn a_full_block_is_not_copied() {
     let text = format!("{}\n", "x".repeat(99)).repeat(2000).into_bytes();
@@ -38,7 +38,8 @@ fn a_full_block_is_not_copied() {
     assert_eq!(encode(&batch), (text[100..].to_vec(), text.len() - 100));
 }
 
-/// A few lines of a large block, and lines whose ends are not `\n`, are copied: the block is free.
+/// A few lines of a large block, and lines that do not end in `
+/// `, are copied, so that the block can be freed.
 #[test]
 fn few_lines_and_other_line_ends_are_copied() {
     let mut batch = of(&format!("{}\n", "x".repeat(99)).repeat(2000).into_bytes());
@@ -66,7 +67,7 @@ fn part() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Rows that are kept: all, or runs of some length with gaps between them.
+/// Selected rows: all, or runs with gaps between them.
 fn kept() -> impl Strategy<Value = Option<Vec<(usize, usize)>>> {
     prop::option::of(prop::collection::vec((1..60usize, 1..20usize), 1..40))
 }
@@ -74,9 +75,9 @@ fn kept() -> impl Strategy<Value = Option<Vec<(usize, usize)>>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the lines and the selection are, copied or not: the selected lines, byte for byte.
+    /// For any lines and selection, copied or not: the selected lines, byte for byte.
     #[test]
-    fn the_selected_lines_come_out_unchanged(
+   fn selected_lines_are_encoded_unchanged(
         parts in prop::collection::vec(part(), 1..4),
         runs in kept(),
         line_max in prop_oneof![3 => Just(usize::MAX), 1 => 4..2000usize],

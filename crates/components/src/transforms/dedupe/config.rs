@@ -12,12 +12,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DedupeConfig {
-    /// Events for which it gives the same text are the same; the message if left out.
+    /// Template that identifies an event: events with the same text are duplicates. The message by
+    /// default.
     pub key: Option<TextTemplate>,
     /// How long an event is remembered.
     #[serde(default = "minute")]
     pub window: Interval,
-    /// Events that are remembered at most.
+    /// Maximum events remembered; beyond it the oldest is evicted.
     #[serde(default = "keys_max")]
     pub keys_max: usize,
 }
@@ -32,11 +33,14 @@ fn keys_max() -> usize {
 
 impl Component for DedupeConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         if self.keys_max == 0 {
-            faults.push(("/keys_max".into(), "remembers nothing; write for example 100000".into()));
+            errors.push((
+                "/keys_max".into(),
+                "would remember nothing; write for example 100000".into(),
+            ));
         }
-        faults
+        errors
     }
 }
 

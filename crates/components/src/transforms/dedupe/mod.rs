@@ -1,7 +1,7 @@
-//! Transform `dedupe`: an event that came a short while ago is dropped.
+//! Transform `dedupe`: drops events that repeat an event of the recent past.
 //!
-//! What is remembered of an event is a hash of its key and its id. An event that is read once more,
-//! since a sink did not get it, has the id that is remembered, and is no repetition of itself.
+//! It remembers a hash of an event's key, and the event's id. An event that is read again because a
+//! sink did not get it has the remembered id, so it is not a duplicate.
 
 mod config;
 
@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Of the first event with a key.
+/// The first event with a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct First {
     origin: u64,
@@ -29,9 +29,9 @@ struct Dedupe {
     window: Duration,
     keys_max: usize,
     seen: HashMap<u128, First>,
-    /// What is in `seen`, the oldest first.
+    /// The keys in `seen`, oldest first.
     order: VecDeque<(u128, Duration)>,
-    /// For the text of a key.
+    /// Buffer for rendered keys.
     text: Vec<u8>,
 }
 
@@ -54,29 +54,30 @@ impl Dedupe {
         xxh3_128(&self.text)
     }
 
-    /// Whether the event is the first with its key, as far as it is remembered.
-    fn remember_if_new(&mut self, hash: u128, event: First) -> bool {
+    /// Remembers an event. Returns whether it is the first with its key within the window, or that
+    /// event read again.
+    fn insert_if_new(&mut self, hash: u128, event: First) -> bool {
         if let Some(first) = self.seen.get(&hash) {
             return (first.origin, first.offset) == (event.origin, event.offset);
         }
         if self.seen.len() >= self.keys_max {
-            self.forget_oldest();
+            self.evict_oldest();
         }
         self.seen.insert(hash, event);
         self.order.push_back((hash, event.at));
         true
     }
 
-    fn forget_oldest(&mut self) {
+    fn evict_oldest(&mut self) {
         if let Some((hash, _)) = self.order.pop_front() {
             self.seen.remove(&hash);
         }
     }
 
-    /// Forgets what is older than the window.
-    fn forget(&mut self, now: Duration) {
+    /// Evicts keys older than the window.
+    fn evict_expired(&mut self, now: Duration) {
         while self.order.front().is_some_and(|(_, at)| now.saturating_sub(*at) >= self.window) {
-            self.forget_oldest();
+            self.evict_oldest();
         }
     }
 }
@@ -88,11 +89,11 @@ impl Serial for Dedupe {
         mut batch: Batch,
         out: &mut Outputs,
     ) -> Result<(), ComponentError> {
-        self.forget(now.since_start);
+        self.evict_expired(now.since_start);
         let dropped = keep_rows(&mut batch, |batch, segment, row| {
             let hash = self.hash(batch, segment, row);
             let (origin, offset) = (segment.origin.id, batch.offset(segment, row));
-            self.remember_if_new(hash, First { origin, offset, at: now.since_start })
+            self.insert_if_new(hash, First { origin, offset, at: now.since_start })
         });
         out.counters.dropped("duplicate", dropped);
         out.send(0, batch);

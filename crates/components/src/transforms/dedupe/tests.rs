@@ -1,4 +1,4 @@
-//! What `dedupe` lets pass.
+//! Events that `dedupe` passes and drops.
 
 use super::*;
 use crate::registry::{Component, TransformComponent};
@@ -30,16 +30,16 @@ fn at(serial: &mut dyn Serial, seconds: u64, batch: Batch) -> (Vec<usize>, u64) 
 }
 
 #[test]
-fn what_came_within_the_window_is_dropped_and_counted() {
+fn duplicates_within_the_window_are_dropped_and_counted() {
     let mut dedupe = dedupe(json!({ "window": "10s" }));
     assert_eq!(at(&mut *dedupe, 0, of(&[("a", "x\ny\nx\n"), ("b", "y\nz\n")])), (vec![0, 1, 4], 2));
     assert_eq!(at(&mut *dedupe, 9, of(&[("c", ""), ("d", "x\n")])).0, [0; 0]);
     assert_eq!(at(&mut *dedupe, 10, of(&[("c", ""), ("d", "x\n")])).0, [0]);
 }
 
-/// A range that is read again has the ids it had: it passes as it did.
+/// A range that is read again has the same ids, so it passes again.
 #[test]
-fn an_event_is_no_repetition_of_itself() {
+fn an_event_that_is_read_again_is_not_a_duplicate() {
     let mut dedupe = dedupe(json!({}));
     let batch = of(&[("a", "x\ny\nx\n")]);
     assert_eq!(at(&mut *dedupe, 0, batch.clone()).0, [0, 1]);
@@ -50,19 +50,19 @@ fn an_event_is_no_repetition_of_itself() {
 }
 
 #[test]
-fn a_key_says_what_is_the_same() {
+fn events_with_the_same_key_are_duplicates() {
     let mut dedupe = dedupe(json!({ "key": "{{ file }}" }));
     assert_eq!(at(&mut *dedupe, 0, of(&[("a", "1\n2\n"), ("b", "3\n")])).0, [0, 2]);
 }
 
 #[test]
-fn the_oldest_is_forgotten_when_there_are_too_many() {
+fn the_oldest_key_is_evicted_at_the_limit() {
     let mut dedupe = dedupe(json!({ "keys_max": 2, "window": "1h" }));
     assert_eq!(at(&mut *dedupe, 0, of(&[("a", "1\n2\n3\n2\n1\n")])).0, [0, 1, 2, 4]);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_rejected() {
     let config: DedupeConfig = serde_json::from_value(json!({ "keys_max": 0 })).unwrap();
     assert_eq!(config.check()[0].0, "/keys_max");
 }

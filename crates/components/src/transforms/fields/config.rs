@@ -24,10 +24,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldsConfig {
-    /// What is done, in this order.
+    /// The steps, in order.
     #[schemars(length(min = 1))]
     pub steps: Vec<StepConfig>,
-    /// What becomes of an event with a value that is not of the type it should be.
+    /// What happens to an event with a value that cannot be cast to its type.
     #[serde(default)]
     pub on_error: OnError,
 }
@@ -36,51 +36,51 @@ pub struct FieldsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepConfig {
-    /// New names of fields.
+    /// Renames fields.
     Rename(BTreeMap<String, String>),
-    /// Fields that go; `message` too.
+    /// Drops fields; `message` too.
     Drop(Vec<String>),
-    /// The only fields that stay.
+    /// Drops all fields but these.
     Keep(Vec<String>),
-    /// The same values under more names.
+    /// Copies values to more fields.
     Copy(BTreeMap<String, String>),
-    /// Constants and templates.
+    /// Sets constants and templates.
     Set(BTreeMap<String, SetConfig>),
-    /// Values of expressions.
+    /// Computes expressions.
     Compute(IndexMap<String, Formula>),
-    /// Types, by field.
+    /// Casts fields to types.
     Cast(BTreeMap<String, CastType>),
-    /// Fields whose letters become small.
+    /// Converts fields to lower case.
     Lower(Vec<String>),
-    /// Fields whose letters become capital.
+    /// Converts fields to upper case.
     Upper(Vec<String>),
-    /// Fields that lose white space before and behind them.
+    /// Removes leading and trailing white space.
     Trim(Vec<String>),
-    /// A part of a text.
+    /// Extracts a part of a text.
     Substring(SubstringConfig),
-    /// The pieces of a text.
+    /// Splits a text.
     Split(SplitConfig),
-    /// Several values as one text.
+    /// Joins several values into one text.
     Join(JoinConfig),
-    /// Values by a table.
+    /// Looks values up in a table.
     Lookup(LookupConfig),
-    /// A hash of a value.
+    /// Hashes a value.
     Hash(HashConfig),
-    /// The parts of a URL.
+    /// Parses a URL.
     Url(UrlConfig),
 }
 
-/// A value that is set.
+/// The value of a field.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SetConfig {
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A number.
     Float(f64),
-    /// A text, in which fields may stand.
+    /// A text, which may contain fields.
     Text(TextTemplate),
 }
 
@@ -90,7 +90,7 @@ pub enum SetConfig {
 pub enum Constant {
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A number.
     Float(f64),
@@ -98,21 +98,21 @@ pub enum Constant {
     Text(String),
 }
 
-/// The type of a field, as transform `parse` has it.
+/// The type of a field, as in transform `parse`.
 pub type CastType = TypeConfig;
 
 /// Options of step `substring`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubstringConfig {
-    /// The field whose part it is.
+    /// The field to take a part of.
     pub field: String,
     /// The first character, counted from 0; from the end, if negative.
     #[serde(default)]
     pub from: i64,
-    /// Characters at most; all the rest if not given.
+    /// Maximum characters; the rest by default.
     pub length: Option<u64>,
-    /// The field it becomes; the same if not given.
+    /// The field for the result; `field` by default.
     pub to: Option<String>,
 }
 
@@ -120,13 +120,13 @@ pub struct SubstringConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SplitConfig {
-    /// The field that is taken apart.
+    /// The field to split.
     pub field: String,
-    /// What stands between two pieces.
+    /// The delimiter between two pieces.
     pub delimiter: String,
-    /// The fields that the pieces become in their order; the last takes the rest.
+    /// The fields for the pieces, in order; the last gets the rest.
     pub to: Option<Vec<String>>,
-    /// The field that becomes a list of all pieces.
+    /// The field for a list of all pieces.
     pub into: Option<String>,
 }
 
@@ -134,12 +134,12 @@ pub struct SplitConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinConfig {
-    /// The fields, in their order; those that are not there are left out.
+    /// The fields, in order; missing ones are skipped.
     pub fields: Vec<String>,
-    /// What stands between two of them.
+    /// The delimiter between two of them.
     #[serde(default)]
     pub delimiter: String,
-    /// The field they become.
+    /// The field for the result.
     pub to: String,
 }
 
@@ -147,16 +147,16 @@ pub struct JoinConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LookupConfig {
-    /// The field whose value is looked for.
+    /// The field to look up.
     pub field: String,
-    /// The field that the value found becomes; the same if not given.
+    /// The field for the result; `field` by default.
     pub to: Option<String>,
     /// Values by key.
     #[serde(default)]
     pub table: BTreeMap<String, Constant>,
-    /// A CSV file of `key,value` lines. What stands in `table` goes before it.
+    /// A CSV file of `key,value` lines. `table` takes precedence.
     pub file: Option<PathBuf>,
-    /// The value for all others.
+    /// The value for all other keys.
     pub default: Option<Constant>,
 }
 
@@ -164,25 +164,25 @@ pub struct LookupConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HashConfig {
-    /// The field that is hashed.
+    /// The field to hash.
     pub field: String,
-    /// The field that the hash becomes; the same if not given.
+    /// The field for the hash; `field` by default.
     pub to: Option<String>,
-    /// How.
+    /// The hash function.
     #[serde(default)]
     pub algorithm: Algorithm,
-    /// A secret: with it, it is an HMAC.
+    /// A secret that turns the hash into an HMAC.
     pub key: Option<String>,
 }
 
-/// How a hash is made.
+/// A hash function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
-    /// SHA-256: 64 digits.
+    /// SHA-256: 64 hexadecimal digits.
     #[default]
     Sha256,
-    /// XXH3: 16 digits; fast, and anybody can make texts that have the same.
+    /// XXH3: 16 hexadecimal digits; fast, but anyone can construct collisions.
     Xxh3,
 }
 
@@ -190,12 +190,12 @@ pub enum Algorithm {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlConfig {
-    /// The field that is taken apart.
+    /// The field to parse.
     pub field: String,
-    /// What the names of the new fields begin with.
+    /// Prefix of the names of the new fields.
     #[serde(default = "url_prefix")]
     pub prefix: String,
-    /// What becomes of the query.
+    /// How the query is stored.
     #[serde(default)]
     pub query: Query,
 }
@@ -204,21 +204,21 @@ fn url_prefix() -> String {
     "url_".to_owned()
 }
 
-/// What becomes of the query of a URL.
+/// How the query of a URL is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Query {
-    /// A field, as it is.
+    /// As a field, unchanged.
     #[default]
     Text,
-    /// A field for each parameter, decoded.
+    /// As a field per parameter, decoded.
     Fields,
 }
 
-/// What is wrong: a JSON pointer within the step, and what to write instead.
-type Fault = (String, String);
+/// A configuration error: a JSON pointer within the step, and a message.
+type ConfigError = (String, String);
 
-fn fault(key: &str, message: impl Into<String>) -> Fault {
+fn error(key: &str, message: impl Into<String>) -> ConfigError {
     (key.to_owned(), message.into())
 }
 
@@ -230,13 +230,13 @@ fn edits(edit: Edit, fields: &[String]) -> Box<dyn Step> {
     Box::new(Edits { edit, fields: fields.iter().map(|name| name.as_str().into()).collect() })
 }
 
-/// The field a step makes: that which it reads, if no other is named.
+/// Returns the field a step writes: the one it reads by default.
 fn target(to: Option<&String>, field: &str) -> Arc<str> {
     to.map_or(field, String::as_str).into()
 }
 
 impl StepConfig {
-    fn step(&self) -> Result<Box<dyn Step>, Fault> {
+    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
         Ok(match self {
             StepConfig::Rename(names) => rename(names)?,
             StepConfig::Drop(names) => Box::new(Drop(names.clone())),
@@ -277,7 +277,7 @@ impl StepConfig {
 }
 
 impl StepConfig {
-    /// The fields it names.
+    /// Returns the fields it names.
     fn names(&self) -> Vec<&String> {
         match self {
             StepConfig::Rename(names) | StepConfig::Copy(names) => {
@@ -303,35 +303,35 @@ impl StepConfig {
     }
 }
 
-fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, Fault> {
+fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, ConfigError> {
     let mut new: Vec<&String> = names.values().collect();
     new.sort_unstable();
     match new.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => {
-            Err(fault("/rename", format!("two fields become `{}`; write other names", twice[0])))
-        }
+        Some(twice) => Err(error(
+            "/rename",
+            format!("two fields are renamed to `{}`; use distinct names", twice[0]),
+        )),
         None => Ok(Box::new(Rename(pairs(names)))),
     }
 }
 
 fn casts(
     types: &BTreeMap<String, CastType>,
-) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, Fault> {
+) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, ConfigError> {
     let cast = |(name, kind): (&String, &CastType)| match name.as_str() {
-        "message" => Err(fault("/cast/message", "the line is text; copy it into a field first")),
+        "message" => {
+            Err(error("/cast/message", "the line is always text; copy it to a field first"))
+        }
         _ => Ok((name.as_str().into(), of_config(kind, &format!("/cast/{name}"))?)),
     };
     types.iter().map(cast).collect()
 }
 
 impl SplitConfig {
-    fn step(&self) -> Result<Box<dyn Step>, Fault> {
+    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
         let (field, delimiter) = (self.field.clone(), self.delimiter.clone());
         if delimiter.is_empty() {
-            return Err(fault(
-                "/split/delimiter",
-                "an empty text is everywhere; write for example \"/\"",
-            ));
+            return Err(error("/split/delimiter", "is empty; write for example \"/\""));
         }
         match (&self.to, &self.into) {
             (Some(to), None) if !to.is_empty() => {
@@ -341,19 +341,19 @@ impl SplitConfig {
             (None, Some(into)) => {
                 Ok(Box::new(SplitInto { field, delimiter, into: into.as_str().into() }))
             }
-            _ => Err(fault("/split", "needs one of `to` and `into`; write for example to: [a, b]")),
+            _ => Err(error("/split", "needs one of `to` and `into`; write for example to: [a, b]")),
         }
     }
 }
 
 impl LookupConfig {
-    fn step(&self) -> Result<Box<dyn Step>, Fault> {
+    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
         let mut table = Table::default();
         if let Some(path) = &self.file {
-            table.read(path).map_err(|message| fault("/lookup/file", message))?;
+            table.read(path).map_err(|message| error("/lookup/file", message))?;
         }
         if self.table.is_empty() && self.file.is_none() {
-            return Err(fault("/lookup", "has nothing to look in; write a `table` or a `file`"));
+            return Err(error("/lookup", "has no table; write a `table` or a `file`"));
         }
         self.table.iter().for_each(|(key, value)| table.add(key.as_bytes(), value));
         let default = self.default.as_ref().map(|value| table.value(value));
@@ -363,12 +363,15 @@ impl LookupConfig {
 }
 
 impl HashConfig {
-    fn step(&self) -> Result<Box<dyn Step>, Fault> {
+    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
         if self.key.is_some() && self.algorithm == Algorithm::Xxh3 {
-            return Err(fault("/hash/key", "xxh3 keeps no secret; write algorithm: sha256"));
+            return Err(error(
+                "/hash/key",
+                "xxh3 cannot protect a secret; write algorithm: sha256",
+            ));
         }
         if self.key.as_ref().is_some_and(String::is_empty) {
-            return Err(fault("/hash/key", "is empty; write for example key: ${HASH_KEY}"));
+            return Err(error("/hash/key", "is empty; write for example key: ${HASH_KEY}"));
         }
         let to = target(self.to.as_ref(), &self.field);
         let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
@@ -377,19 +380,19 @@ impl HashConfig {
 }
 
 impl FieldsConfig {
-    fn steps(&self) -> (Vec<Box<dyn Step>>, Vec<Fault>) {
-        let (mut steps, mut faults) = (Vec::new(), Vec::new());
+    fn steps(&self) -> (Vec<Box<dyn Step>>, Vec<ConfigError>) {
+        let (mut steps, mut errors) = (Vec::new(), Vec::new());
         for (index, step) in self.steps.iter().enumerate() {
             if step.names().iter().any(|name| name.is_empty()) {
-                let message = "a field without a name cannot be used; write its name";
-                faults.push((format!("/steps/{index}"), message.to_owned()));
+                let message = "has a field with an empty name; write its name";
+                errors.push((format!("/steps/{index}"), message.to_owned()));
             }
             match step.step() {
                 Ok(step) => steps.push(step),
-                Err((key, message)) => faults.push((format!("/steps/{index}{key}"), message)),
+                Err((key, message)) => errors.push((format!("/steps/{index}{key}"), message)),
             }
         }
-        (steps, faults)
+        (steps, errors)
     }
 }
 
@@ -417,8 +420,8 @@ impl Component for FieldsConfig {
 
 impl TransformComponent for FieldsConfig {
     fn build(self) -> Result<Transform, BuildError> {
-        let (steps, faults) = self.steps();
-        if let Some((key, message)) = faults.into_iter().next() {
+        let (steps, errors) = self.steps();
+        if let Some((key, message)) = errors.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));
         }
         let names: Arc<[String]> = self.steps.iter().flat_map(StepConfig::names).cloned().collect();

@@ -1,4 +1,4 @@
-//! Steps that rename, drop, keep, copy and set.
+//! Steps that rename, drop, keep, copy, compute and set fields.
 
 use super::config::{Constant, SetConfig};
 use super::{MESSAGE, Noted, Step, column, put, take};
@@ -8,7 +8,7 @@ use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Selection};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// New names, all at once.
+/// Renames fields, all at once.
 pub struct Rename(pub Vec<(String, Arc<str>)>);
 
 impl Step for Rename {
@@ -25,7 +25,7 @@ impl Step for Rename {
 }
 
 impl Rename {
-    /// The columns in their order, unless one takes the place of another.
+    /// Returns the columns in order, unless one replaces another.
     fn in_place(&self, batch: &Batch) -> Option<Vec<Column>> {
         let new =
             |name: &str| self.0.iter().find(|(old, _)| old == name).map(|(_, new)| new.clone());
@@ -40,7 +40,7 @@ impl Rename {
     }
 }
 
-/// These fields go.
+/// Drops these fields.
 pub struct Drop(pub Vec<String>);
 
 impl Step for Drop {
@@ -49,7 +49,7 @@ impl Step for Drop {
     }
 }
 
-/// All others go.
+/// Drops all other fields.
 pub struct Keep(pub Vec<String>);
 
 impl Step for Keep {
@@ -61,7 +61,7 @@ impl Step for Keep {
     }
 }
 
-/// Fields and the expressions they are computed with, one after the other.
+/// Computes fields by expressions, one after the other.
 pub struct Compute(pub Vec<(Arc<str>, Formula)>);
 
 impl Step for Compute {
@@ -74,7 +74,7 @@ impl Step for Compute {
     }
 }
 
-/// The same values under another name.
+/// Copies values to other fields.
 pub struct Copy(pub Vec<(String, Arc<str>)>);
 
 impl Step for Copy {
@@ -86,22 +86,22 @@ impl Step for Copy {
     }
 }
 
-/// What a constant is in a column.
+/// The value of a set field.
 pub enum Value {
-    /// The same everywhere: its kind and its text.
+    /// A constant: its kind and its text.
     Same(CellKind, Vec<u8>),
-    /// Made from the event.
-    Made(Template),
+    /// A template rendered per event.
+    Template(Template),
 }
 
 impl Value {
-    /// What a configuration means.
+    /// Converts a configured value.
     pub fn new(value: &SetConfig) -> Value {
         match value {
             SetConfig::Bool(value) => Value::same(&Constant::Bool(*value)),
             SetConfig::Int(value) => Value::same(&Constant::Int(*value)),
             SetConfig::Float(value) => Value::same(&Constant::Float(*value)),
-            SetConfig::Text(template) => Value::Made(template.0.clone()),
+            SetConfig::Text(template) => Value::Template(template.0.clone()),
         }
     }
 
@@ -117,7 +117,7 @@ impl Value {
                 let cell = constant(&mut made, *kind, text);
                 made.cells().fill(cell);
             }
-            Value::Made(template) => {
+            Value::Template(template) => {
                 let mut text = Vec::new();
                 for segment in batch.segments.iter() {
                     let per_row = template.per_row(batch);
@@ -142,7 +142,7 @@ impl Value {
     }
 }
 
-/// A constant as it is written: its kind and its text.
+/// Formats a constant as kind and text.
 pub fn written(constant: &Constant) -> (CellKind, Vec<u8>) {
     match constant {
         Constant::Bool(true) => (CellKind::True, Vec::new()),
@@ -153,7 +153,7 @@ pub fn written(constant: &Constant) -> (CellKind, Vec<u8>) {
     }
 }
 
-/// A cell for a constant.
+/// Adds a constant to a column.
 pub fn constant(made: &mut ColumnBuilder, kind: CellKind, text: &[u8]) -> Cell {
     match kind {
         CellKind::True | CellKind::False | CellKind::Null => Cell::constant(kind),
@@ -161,7 +161,7 @@ pub fn constant(made: &mut ColumnBuilder, kind: CellKind, text: &[u8]) -> Cell {
     }
 }
 
-/// Constants and templates, all of the event as it was before.
+/// Sets constants and templates, which all see the event before this step.
 pub struct Set(pub Vec<(Arc<str>, Value)>);
 
 impl Step for Set {

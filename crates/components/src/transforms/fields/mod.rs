@@ -1,7 +1,7 @@
 //! Transform `fields`: renames, drops, sets and changes fields, step by step.
 //!
-//! A step works on columns where it can: to rename, to drop and to copy costs nothing per row.
-//! Values that stay the same keep their place in the block.
+//! Steps work on columns where possible: rename, drop and copy cost nothing per row. Unchanged
+//! values stay in the block.
 
 mod config;
 mod constant;
@@ -22,20 +22,20 @@ use millstream_model::{
 };
 use std::sync::Arc;
 
-/// The field that is the text of an event.
+/// The field with the text of an event.
 const MESSAGE: &str = "message";
 
-/// One step.
+/// A step of the transform.
 trait Step: Send + Sync {
     /// Changes the selected rows.
     fn apply(&self, batch: &mut Batch, noted: &mut Noted);
 }
 
-/// What there is to say of a batch.
+/// Failures and counters of a batch.
 #[derive(Default)]
 struct Noted {
     failed: Failed,
-    /// Parameters of URLs for which there was no room.
+    /// URL parameters beyond the limits.
     left_out: u64,
     counters: Arc<Counters>,
 }
@@ -43,7 +43,7 @@ struct Noted {
 /// The transform.
 struct Fields {
     steps: Arc<[Box<dyn Step>]>,
-    /// Every field that a step names.
+    /// All fields that the steps name.
     names: Arc<[String]>,
     on_error: OnError,
 }
@@ -65,7 +65,7 @@ fn column(batch: &Batch, name: &str) -> Option<Column> {
     if name == MESSAGE { Some(batch.message.clone()) } else { batch.fields.get(name).cloned() }
 }
 
-/// Puts a column under its name. Where it has no value, what is there stays.
+/// Merges a column under its name. Rows without a value keep the existing one.
 fn put(batch: &mut Batch, column: Column) {
     if &*column.name != MESSAGE {
         return batch.fields.merge(column, &batch.block);
@@ -81,7 +81,7 @@ fn put(batch: &mut Batch, column: Column) {
     batch.shown = shown;
 }
 
-/// Takes a field out of the event; the column it was.
+/// Removes a field from the events, and returns its column.
 fn take(batch: &mut Batch, name: &str) -> Option<Column> {
     if name != MESSAGE {
         return batch.fields.remove(name);
@@ -90,13 +90,13 @@ fn take(batch: &mut Batch, name: &str) -> Option<Column> {
     Some(batch.message.clone())
 }
 
-/// The selected rows, one by one.
+/// Iterates over the selected rows.
 fn rows(batch: &Batch) -> impl Iterator<Item = usize> + '_ {
     batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end)
 }
 
-/// Makes field `to` of field `from`: `make` gives the cell for each value, which may point into the
-/// bytes of the old one or be pushed into the builder. Without a change nothing is copied.
+/// Computes field `to` from field `from`: `make` returns the cell for each value, which may refer
+/// to the old bytes or be pushed into the builder. Copies nothing if nothing changes.
 fn change(
     batch: &mut Batch,
     from: &str,
@@ -126,8 +126,8 @@ fn change(
     }
 }
 
-/// The text of a value, and a cell for it whose bytes are just that: escapes are read first. `None`
-/// where there is no text: no value, `null`.
+/// Returns the text of a value without escapes, and a cell that refers to exactly that text. `None`
+/// for no value and `null`.
 fn plain<'a>(
     made: &mut ColumnBuilder,
     cell: Cell,

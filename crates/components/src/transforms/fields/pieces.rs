@@ -1,11 +1,11 @@
-//! Steps that take values apart and put them together.
+//! Steps that split and join values.
 
 use super::{Noted, Step, change, column, plain, put, rows};
 use memchr::memmem;
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder};
 use std::sync::Arc;
 
-/// Pieces of a text as fields; the last one takes the rest.
+/// Splits a text into fields; the last gets the rest.
 pub struct Split {
     pub field: String,
     pub delimiter: String,
@@ -15,7 +15,7 @@ pub struct Split {
 impl Step for Split {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
         let Some(source) = column(batch, &self.field) else { return };
-        // The first piece may take the place of the field itself: so all of them are made before.
+        // The first piece may replace the field itself, so compute all of them first.
         let made: Vec<Column> =
             (0..self.to.len()).map(|index| self.piece(batch, &source, index)).collect();
         made.into_iter().for_each(|column| put(batch, column));
@@ -44,7 +44,7 @@ impl Split {
     }
 }
 
-/// Pieces of a text as a JSON array.
+/// Splits a text into a JSON array.
 pub struct SplitInto {
     pub field: String,
     pub delimiter: String,
@@ -75,7 +75,7 @@ fn push_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Values of several fields as one text.
+/// Joins the values of several fields.
 pub struct Join {
     pub fields: Vec<String>,
     pub delimiter: String,

@@ -1,4 +1,4 @@
-//! Step `lookup`: values by a table.
+//! Step `lookup`: values from a table.
 
 use super::config::Constant;
 use super::constant::{constant, written};
@@ -10,10 +10,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a file at most: it is kept in memory as long as the agent runs.
+/// Maximum size of a table file, which stays in memory while the agent runs. Bytes.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
-/// Values by a table.
+/// Looks values up in a table.
 pub struct Lookup {
     pub field: String,
     pub to: Arc<str>,
@@ -21,7 +21,7 @@ pub struct Lookup {
     pub default: Option<usize>,
 }
 
-/// A table: which of its values belongs to a key.
+/// A table: maps keys to indexes of its values.
 #[derive(Default)]
 pub struct Table {
     keys: HashMap<Vec<u8>, usize>,
@@ -29,29 +29,27 @@ pub struct Table {
 }
 
 impl Table {
-    /// Adds a key; of two that are the same, the later counts.
+    /// Adds a key, or replaces its value.
     pub fn add(&mut self, key: &[u8], value: &Constant) {
         let index = self.value(value);
         self.keys.insert(key.to_vec(), index);
     }
 
-    /// Adds a value without a key; its index.
+    /// Adds a value without a key; returns its index.
     pub fn value(&mut self, value: &Constant) -> usize {
         self.values.push(written(value));
         self.values.len() - 1
     }
 
-    /// Adds the lines of a CSV file, `key,value` each. The message says what is wrong with which
-    /// line.
+    /// Adds the lines of a CSV file, `key,value` each. The error names the invalid line.
     pub fn read(&mut self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let mut text = Vec::new();
-        let file =
-            File::open(path).map_err(|error| format!("{shown} cannot be opened: {error}"))?;
+        let file = File::open(path).map_err(|error| format!("cannot open {shown}: {error}"))?;
         let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
-        read.map_err(|error| format!("{shown} cannot be read: {error}"))?;
+        read.map_err(|error| format!("cannot read {shown}: {error}"))?;
         if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(format!("{shown} is longer than 32 MiB; make it shorter"));
+            return Err(format!("{shown} exceeds 32 MiB; shorten it"));
         }
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -59,8 +57,8 @@ impl Table {
                 continue;
             }
             let number = number + 1;
-            let pair = cut(line)
-                .ok_or_else(|| format!("{shown}, line {number}: no `key,value`; write both"))?;
+            let pair = parse_pair(line)
+                .ok_or_else(|| format!("{shown}, line {number}: is not `key,value`; write both"))?;
             self.values.push((CellKind::Text, pair.1));
             self.keys.insert(pair.0, self.values.len() - 1);
         }
@@ -68,14 +66,14 @@ impl Table {
     }
 }
 
-/// Key and value of a line of CSV (RFC 4180).
-fn cut(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+/// Parses key and value of a CSV line (RFC 4180).
+fn parse_pair(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, rest) = unquote(line)?;
     let (value, rest) = unquote(rest.strip_prefix(b",")?)?;
     rest.is_empty().then_some((key, value))
 }
 
-/// The value at the beginning of a line, and what follows it.
+/// Parses the first value of a line; returns it and the rest of the line.
 fn unquote(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(mut rest) = line.strip_prefix(b"\"") else {
         let end = line.iter().position(|byte| *byte == b',').unwrap_or(line.len());
@@ -98,7 +96,7 @@ fn unquote(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 impl Step for Lookup {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
-        // Each value is put into the column once.
+        // Each value is added to the column once.
         let mut cells: HashMap<usize, Cell> = HashMap::new();
         change(batch, &self.field, &self.to, |made, cell, bytes| {
             let is_same = *self.field == *self.to;

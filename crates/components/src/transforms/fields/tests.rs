@@ -1,4 +1,4 @@
-//! What `fields` makes of batches.
+//! Batches transformed by `fields`.
 
 use super::*;
 use crate::registry::{Component, TransformComponent};
@@ -15,7 +15,7 @@ fn map(options: Json) -> Box<dyn Map> {
     }
 }
 
-/// A batch of one row per text; its fields, by kind and text, are the same in each.
+/// A batch of one row per line, with the same fields (name, kind, text) in each row.
 fn of(text: &str, fields: &[(&str, CellKind, &str)]) -> Batch {
     let rows = [Rows { name: "/a.log", text: text.as_bytes() }];
     let mut batch = batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new());
@@ -41,7 +41,7 @@ fn stepped(steps: Json, batch: Batch) -> Batch {
     batch.clone()
 }
 
-/// The fields of a row, as `name=value`, with the kind of those that are no text.
+/// Formats the fields of a row as `name=value`, with the kind of those that are not text.
 fn shown(batch: &Batch, row: usize) -> Vec<String> {
     let field = |column: &Column| {
         let cell = column.cells()[row];
@@ -83,7 +83,7 @@ fn fields_are_renamed_dropped_kept_and_copied() {
 }
 
 #[test]
-fn what_is_moved_or_cut_is_not_copied() {
+fn moved_and_trimmed_values_are_not_copied() {
     let mut batch = of("GET /Index  \n", &[]);
     let mut made = ColumnBuilder::new(1);
     made.set(0, batch.message.cells()[0].part(Text, 4, 8));
@@ -101,7 +101,7 @@ fn what_is_moved_or_cut_is_not_copied() {
 }
 
 #[test]
-fn the_message_is_a_field_too() {
+fn the_message_can_be_used_like_a_field() {
     let gone = stepped(json!([{ "drop": ["message"] }]), of("line\n", &[]));
     assert!(!gone.is_shown(0) && gone.text(0) == b"line");
     assert!(!stepped(json!([{ "keep": ["a"] }]), of("line\n", &[])).is_shown(0));
@@ -119,7 +119,7 @@ fn the_message_is_a_field_too() {
 }
 
 #[test]
-fn a_value_is_put_once_and_templates_are_of_the_event_before() {
+fn a_constant_is_stored_once_and_templates_see_the_event_before_the_step() {
     let set = json!([{ "set": { "s": "prod", "n": 3, "f": 0.5, "ok": true, "a": "{{ b }}/{{ host }}", "b": "new" } }]);
     let batch = stepped(set, of("x\ny\n", &[("b", Int, "7")]));
     let expected = ["b=new", "a=7/here", "f=Float 0.5", "n=Int 3", "ok=True ", "s=prod"];
@@ -132,7 +132,7 @@ fn a_value_is_put_once_and_templates_are_of_the_event_before() {
 }
 
 #[test]
-fn letters_and_white_space() {
+fn case_and_white_space() {
     let fields = &[
         ("a", Text, " ÄbC\t"),
         ("b", Escaped, r"A\n\u0041"),
@@ -157,7 +157,7 @@ fn letters_and_white_space() {
 }
 
 #[test]
-fn a_part_is_counted_in_characters() {
+fn a_substring_is_counted_in_characters() {
     let all = [
         (json!({ "from": 1, "length": 2 }), "äöü€", "öü"),
         (json!({ "from": -1 }), "äöü€", "€"),
@@ -176,7 +176,7 @@ fn a_part_is_counted_in_characters() {
 }
 
 #[test]
-fn pieces_of_a_text() {
+fn split_and_join() {
     let split = |to: Json| json!([{ "split": { "field": "x", "delimiter": "/", "to": to } }]);
     check(split(json!(["a", "b"])), &[("x", Text, "1/2/3")], &["x=1/2/3", "a=1", "b=2/3"]);
     check(split(json!(["x", "b", "c"])), &[("x", Text, "1/2")], &["x=1", "b=2"]);
@@ -201,7 +201,7 @@ fn pieces_of_a_text() {
 }
 
 #[test]
-fn types_are_those_of_parse_and_what_does_not_fit_is_null() {
+fn casts_work_as_in_parse_and_failures_are_null() {
     let cast = |types: Json| json!([{ "cast": types }]);
     check(
         cast(json!({ "s": "int", "f": "float" })),
@@ -247,7 +247,7 @@ fn types_are_those_of_parse_and_what_does_not_fit_is_null() {
 }
 
 #[test]
-fn values_by_a_table() {
+fn values_from_a_table() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("codes.csv");
     std::fs::write(&file, "404,missing\r\n\"5\"\"00\",\"a, b\"\n\n").unwrap();
@@ -265,7 +265,7 @@ fn values_by_a_table() {
 }
 
 #[test]
-fn hashes_are_the_known_ones() {
+fn hashes_match_known_vectors() {
     let hash = |more: Json| {
         let mut options = json!({ "field": "x", "to": "h" });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -286,7 +286,7 @@ fn hashes_are_the_known_ones() {
 }
 
 #[test]
-fn the_parts_of_urls() {
+fn url_parts() {
     let url = |text: &str, more: Json| {
         let mut options = json!({ "field": "u", "prefix": "" });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -313,7 +313,7 @@ fn the_parts_of_urls() {
 }
 
 #[test]
-fn rows_that_are_out_stay_as_they_are() {
+fn unselected_rows_stay_unchanged() {
     let mut batch = of("a\nb\n", &[("x", Text, "Ab")]);
     batch.select_range(1, 2);
     let batch =
@@ -324,7 +324,7 @@ fn rows_that_are_out_stay_as_they_are() {
     );
 }
 
-/// Every step on every kind of cell, with bytes that are no UTF-8.
+/// Runs every step on every kind of cell, with invalid UTF-8.
 #[test]
 fn hostile_values_do_no_harm() {
     let steps = json!([
@@ -353,10 +353,18 @@ fn hostile_values_do_no_harm() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_to_write_instead() {
+fn errors_say_what_to_write_instead() {
     let all = [
-        (json!({ "rename": { "a": "x", "b": "x" } }), "/steps/0/rename", "two fields become `x`"),
-        (json!({ "cast": { "message": "int" } }), "/steps/0/cast/message", "the line is text"),
+        (
+            json!({ "rename": { "a": "x", "b": "x" } }),
+            "/steps/0/rename",
+            "two fields are renamed to `x`",
+        ),
+        (
+            json!({ "cast": { "message": "int" } }),
+            "/steps/0/cast/message",
+            "the line is always text",
+        ),
         (
             json!({ "cast": { "a": { "type": "int", "format": "x" } } }),
             "/steps/0/cast/a/format",
@@ -365,25 +373,25 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
         (
             json!({ "split": { "field": "a", "delimiter": "", "to": ["b"] } }),
             "/steps/0/split/delimiter",
-            "an empty",
+            "is empty",
         ),
         (json!({ "split": { "field": "a", "delimiter": "x" } }), "/steps/0/split", "needs one of"),
-        (json!({ "lookup": { "field": "a" } }), "/steps/0/lookup", "has nothing to look in"),
+        (json!({ "lookup": { "field": "a" } }), "/steps/0/lookup", "has no table"),
         (
             json!({ "lookup": { "field": "a", "file": "/no/such.csv" } }),
             "/steps/0/lookup/file",
-            "/no/such.csv cannot",
+            "cannot open /no/such.csv",
         ),
         (
             json!({ "hash": { "field": "a", "algorithm": "xxh3", "key": "s3cr3t" } }),
             "/steps/0/hash/key",
-            "xxh3 keeps",
+            "xxh3 cannot",
         ),
         (json!({ "hash": { "field": "a", "key": "" } }), "/steps/0/hash/key", "is empty"),
     ];
     for (step, pointer, message) in all {
         let config: FieldsConfig = serde_json::from_value(json!({ "steps": [step] })).unwrap();
-        let [(found, text)] = &config.check()[..] else { panic!("one fault") };
+        let [(found, text)] = &config.check()[..] else { panic!("one error") };
         assert!(
             found == pointer && text.starts_with(message) && !text.contains("s3cr"),
             "{found}: {text}"
@@ -394,6 +402,6 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
     std::fs::write(&file, "a,b\nc\n").unwrap();
     let step = json!({ "steps": [{ "lookup": { "field": "a", "file": file } }] });
     let config: FieldsConfig = serde_json::from_value(step).unwrap();
-    let message = format!("{}, line 2: no `key,value`; write both", file.display());
+    let message = format!("{}, line 2: is not `key,value`; write both", file.display());
     assert_eq!(config.check(), [("/steps/0/lookup/file".to_owned(), message)]);
 }

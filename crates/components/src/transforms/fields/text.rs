@@ -1,11 +1,11 @@
-//! Steps on text: letters, white space, parts.
+//! Steps on text: case, white space, substrings.
 
 use super::{Noted, Step, change, plain};
 use millstream_model::{Batch, Cell, CellKind, ColumnBuilder};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What becomes of letters and white space.
+/// A change to text.
 #[derive(Clone, Copy)]
 pub enum Edit {
     Lower,
@@ -13,7 +13,7 @@ pub enum Edit {
     Trim,
 }
 
-/// The same for all these fields.
+/// Applies one edit to several fields.
 pub struct Edits {
     pub edit: Edit,
     pub fields: Vec<Arc<str>>,
@@ -60,7 +60,7 @@ impl Edit {
         }
     }
 
-    /// The text as it is then; a part of it where that is enough.
+    /// Returns the edited text, borrowed where possible.
     fn text(self, text: &[u8]) -> Cow<'_, [u8]> {
         match (self, text.is_ascii(), std::str::from_utf8(text)) {
             (Edit::Trim, _, _) => Cow::Borrowed(text.trim_ascii()),
@@ -72,11 +72,11 @@ impl Edit {
     }
 }
 
-/// A part of a text, in characters.
+/// Extracts a part of a text, in characters.
 pub struct Substring {
     pub field: String,
     pub to: Arc<str>,
-    /// From the end, if negative.
+    /// Counts from the end if negative.
     pub from: i64,
     pub length: Option<u64>,
 }
@@ -89,14 +89,14 @@ impl Step for Substring {
             if (start, end) == (0, bytes.len()) && text.len() == bytes.len() {
                 return cell;
             }
-            // What is part of a string stays what it was, without looking for escapes again.
+            // The part is plain text: its bytes must not be unescaped again.
             whole.part(CellKind::Text, start, end - start)
         });
     }
 }
 
 impl Substring {
-    /// First byte and behind the last one.
+    /// Returns the byte range of the part.
     fn range(&self, text: &[u8]) -> (usize, usize) {
         let is_ascii = text.is_ascii();
         let is_start = |byte: &&u8| **byte & 0xC0 != 0x80;

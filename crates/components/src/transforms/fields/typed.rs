@@ -1,4 +1,4 @@
-//! Steps on values: types, hashes.
+//! Steps on values: casts and hashes.
 
 use super::config::Algorithm;
 use super::{MESSAGE, Noted, Step, change, column, plain, rows};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Types of fields.
+/// Casts fields to types.
 pub struct Cast(pub Vec<(Arc<str>, Type)>);
 
 impl Step for Cast {
@@ -21,9 +21,9 @@ impl Step for Cast {
 }
 
 fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
-    // The line is text; a field made of it can have a type.
+    // The line is always text; a field copied from it can be cast.
     let Some(source) = column(batch, name).filter(|_| &**name != MESSAGE) else { return };
-    // Text without escapes first: a column of its own, as what is cast lies in another buffer.
+    // Unescapes the text first, into its own column, because cast values are in a different buffer.
     let mut texts = source.edit();
     for row in rows(batch) {
         let cell = source.cells()[row];
@@ -49,7 +49,7 @@ fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
             Some(new) => new,
             None if is_kept => cell.with_kind(CellKind::Time),
             None => {
-                noted.failed.explain(|| format!("of field {name}"));
+                noted.failed.explain(|| format!("in field {name}"));
                 fields.bad_type(row)
             }
         };
@@ -59,12 +59,12 @@ fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
     fields.finish().into_iter().for_each(|column: Column| batch.fields.set(column));
 }
 
-/// A hash of a value, in hexadecimal digits.
+/// Hashes a value into hexadecimal digits.
 pub struct Hash {
     pub field: String,
     pub to: Arc<str>,
     pub algorithm: Algorithm,
-    /// Makes it an HMAC.
+    /// Turns the hash into an HMAC.
     pub key: Option<Vec<u8>>,
 }
 

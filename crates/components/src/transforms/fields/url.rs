@@ -1,14 +1,14 @@
-//! Step `url`: the parts of a URL as fields (RFC 3986).
+//! Step `url`: parses a URL into fields (RFC 3986).
 
 use super::{Noted, Step, column, plain, put, rows};
 use millstream_model::{Batch, Cell, CellKind, ColumnBuilder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Fields that the parameters of one batch may make.
+/// Maximum fields created from the parameters of one batch.
 const PARAMETERS_MAX: usize = 64;
 
-/// Bytes of the name of a parameter at most.
+/// Maximum bytes of a parameter's name.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Names of the parts, in the order of [`parts`].
@@ -16,11 +16,11 @@ const PARTS: [&str; 6] = ["scheme", "host", "port", "path", "query", "fragment"]
 
 const QUERY: usize = 4;
 
-/// The parts of a URL as fields.
+/// Parses a URL into fields.
 pub struct Url {
     pub field: String,
     pub prefix: String,
-    /// Whether parameters become fields, instead of the query.
+    /// Whether to store each parameter as a field, instead of the query.
     pub parameters: bool,
 }
 
@@ -76,7 +76,7 @@ impl Url {
     }
 }
 
-/// Where the parts are; those of no URL at all are none.
+/// Returns the ranges of the parts; all are `None` for text that is not a URL.
 fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     let mut found = [None; PARTS.len()];
     let find = |from: usize, end: usize, byte| {
@@ -115,7 +115,7 @@ fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     found
 }
 
-/// Puts the parameters of a query into their columns; how many there was no room for.
+/// Stores the parameters of a query in their columns; returns how many exceeded the limits.
 fn take_parameters(
     query: &[u8],
     row: usize,
@@ -137,7 +137,7 @@ fn take_parameters(
     left_out
 }
 
-/// The text that `%41` and `+` stand for in a query.
+/// Decodes `%41` and `+` in a query.
 fn decode(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterConfig {
-    /// The condition for an event to go on.
+    /// The condition of an event to pass.
     #[serde(rename = "where")]
     pub condition: Condition,
 }

@@ -1,4 +1,4 @@
-//! Transform `filter`: events for which a condition holds go on.
+//! Transform `filter`: passes events that satisfy a condition.
 
 mod config;
 

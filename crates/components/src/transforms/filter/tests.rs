@@ -1,4 +1,4 @@
-//! What `filter` keeps.
+//! Events that `filter` passes.
 
 use super::*;
 use crate::registry::TransformComponent;
@@ -9,7 +9,7 @@ use millstream_testkit::{Rows, batch};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Lines of two files, of which only the first has an attribute `pod`; the source has `env`.
+/// Lines of two files, of which only the first has the attribute `pod`; the source has `env`.
 fn of(first: &str, second: &str) -> Batch {
     let rows = [
         Rows { name: "/a.log", text: first.as_bytes() },
@@ -35,7 +35,7 @@ fn kept(condition: &str, batch: Batch) -> (Vec<usize>, Arc<Counters>) {
 }
 
 #[test]
-fn the_message_the_fields_and_what_holds_for_a_file_can_be_asked() {
+fn conditions_read_the_message_fields_and_constants_of_a_file() {
     let mut batch = of("GET 200\nPUT 500\n", "GET 503\n");
     let status = [4, 12, 20].map(|at| Cell::new(CellKind::Int, at, 3));
     batch.fields.set(Column::new("status".into(), status.to_vec(), Vec::new()));
@@ -57,16 +57,16 @@ fn the_message_the_fields_and_what_holds_for_a_file_can_be_asked() {
 }
 
 #[test]
-fn rows_without_an_answer_are_dropped_and_counted_by_reason() {
+fn rows_without_a_result_are_dropped_and_counted_by_reason() {
     let (rows, counters) = kept("user == 'x'", of("1\n2\n", "3\n"));
     assert_eq!((rows, counters.snapshot().noted_events["missing_field"]), (vec![], 3));
     let config: FilterConfig = serde_json::from_value(json!({ "where": "stauts >= 500" })).unwrap();
     let Transform::Map(make) = config.build().unwrap() else { panic!("no map") };
     let mut out = Outputs::default();
     make().apply(of("1\n2\n", "3\n"), &mut out).unwrap();
-    let said = "3 of 3 events have no answer to `stauts >= 500`: missing_field";
+    let expected = "3 of 3 events have no result for `stauts >= 500`: missing_field";
     assert!(
-        out.warning.as_deref().is_some_and(|warning| warning.starts_with(said)),
+        out.warning.as_deref().is_some_and(|warning| warning.starts_with(expected)),
         "{:?}",
         out.warning
     );
@@ -76,24 +76,24 @@ fn rows_without_an_answer_are_dropped_and_counted_by_reason() {
     assert_eq!((rows, counters.snapshot().noted_events["arithmetic_error"]), (vec![], 3));
 }
 
-/// What was left out before stays out, and is not asked.
+/// Rows removed before stay removed, and the condition is not evaluated for them.
 #[test]
-fn a_filter_narrows_what_is_selected() {
+fn a_filter_narrows_the_selection() {
     let mut batch = of("1\n2\n3\n", "4\n");
     batch.select(Selection::from(vec![true, false, true, true]));
     let (rows, counters) = kept("message != '3' && has(event.nothing) == false", batch);
     assert_eq!((rows, counters.snapshot().dropped_events["filtered"]), (vec![0, 3], 1));
 }
 
-/// An attribute that only some files have is no field of the others.
+/// An attribute of one file is not a field of the others.
 #[test]
-fn what_one_file_has_does_not_pass_to_another() {
+fn attributes_of_one_file_do_not_leak_into_another() {
     let (rows, _) = kept("pod == 'web-1'", of("1\n", "2\n"));
     assert_eq!(rows, [0]);
 }
 
 #[test]
-fn what_is_no_condition_is_refused_with_its_place() {
+fn an_invalid_condition_is_rejected_with_its_position() {
     let refused = |text: &str| {
         let config: Result<FilterConfig, _> = serde_json::from_value(json!({ "where": text }));
         config.unwrap_err().to_string()

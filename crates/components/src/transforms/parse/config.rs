@@ -1,6 +1,6 @@
 //! Configuration of transform `parse`.
 
-use super::form::{Form, Format};
+use super::build::{Builder, Format};
 use super::{Keep, Parse, TimeField};
 use crate::framing::TimeFormats;
 use crate::on_error::OnError;
@@ -13,8 +13,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Declares the options of `parse` and those of one of its formats: a format can be given alone, or
-/// as one of several.
+/// Declares the options of `parse`, and those of one of its formats, which can be used alone or as
+/// one of several.
 macro_rules! options {
     ($($(#[$docs:meta])* $key:ident: $kind:ty,)*) => {
         /// Options of transform `parse`.
@@ -22,17 +22,16 @@ macro_rules! options {
         #[serde(deny_unknown_fields)]
         pub struct ParseConfig {
             $($(#[$docs])* pub $key: $kind,)*
-            /// Formats that are tried in this order, each with its own options; instead of
-            /// `format`.
-            pub formats: Option<Vec<FormConfig>>,
-            /// The field that is taken apart.
+            /// Formats that are tried in this order, each with its own options; replaces `format`.
+            pub formats: Option<Vec<FormatConfig>>,
+            /// The field to parse.
             #[serde(default = "message")]
             pub field: String,
             /// Whether that field is kept.
             pub keep: Option<Keep>,
-            /// Where a line says its own time, and how.
+            /// Position and format of a line's own timestamp.
             pub time: Option<TimeConfig>,
-            /// What becomes of an event whose line does not fit.
+            /// What happens to an event that cannot be parsed.
             #[serde(default)]
             pub on_error: OnError,
         }
@@ -40,49 +39,49 @@ macro_rules! options {
         /// One of several formats.
         #[derive(Clone, Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
-        pub struct FormConfig {
+        pub struct FormatConfig {
             $($(#[$docs])* pub $key: $kind,)*
         }
 
         impl ParseConfig {
-            /// The format that is given alone.
-            fn form(&self) -> FormConfig {
-                FormConfig { $($key: self.$key.clone(),)* }
+            /// Returns the format used alone.
+           fn format_config(&self) -> FormatConfig {
+               FormatConfig { $($key: self.$key.clone(),)* }
             }
         }
     };
 }
 
 options! {
-    /// How a line is taken apart: `none` leaves it as it is.
+    /// How a line is parsed; `none` leaves it unchanged.
     #[serde(default)]
     format: Format,
-    /// Of `nginx` and `apache`: the format as the server has it.
+    /// For `nginx` and `apache`: the server's log format.
     log_format: Option<String>,
-    /// Of `nginx`: how values are escaped, as `escape=` of the server's `log_format` says.
+    /// For `nginx`: how values are escaped, as in `escape=` of the server's `log_format`.
     escape: Option<EscapeName>,
-    /// Of `regex` and `grok`: the pattern; its named groups become fields.
+    /// For `regex` and `grok`: the pattern; its named groups become fields.
     pattern: Option<String>,
-    /// Of `grok`: patterns of your own, by name.
+    /// For `grok`: custom patterns, by name.
     #[serde(default)]
     patterns: BTreeMap<String, String>,
-    /// Of `delimited`: the names of the fields in their order. Of `json`: the only keys that become
+    /// For `delimited`: the names of the fields, in order. For `json`: the only keys that become
     /// fields.
     fields: Option<Vec<FieldConfig>>,
-    /// Of `delimited`: what stands between two fields. Of `key_value`: what stands between two
-    /// pairs.
+    /// For `delimited`: the delimiter between two fields. For `key_value`: the delimiter between
+    /// two pairs.
     delimiter: Option<String>,
-    /// Of `key_value`: what stands between a key and its value.
+    /// For `key_value`: the delimiter between a key and its value.
     key_value_delimiter: Option<String>,
-    /// Of `delimited` and `key_value`: whether values may stand in quotes.
+    /// For `delimited` and `key_value`: whether values may be quoted.
     quotes: Option<bool>,
-    /// Of `delimited`: whether white space around values is left out.
+    /// For `delimited`: whether white space around values is removed.
     trim: Option<bool>,
-    /// Of `delimited`: whether a line with more or fewer fields does not fit.
+    /// For `delimited`: whether a line with more or fewer fields is an error.
     strict: Option<bool>,
-    /// Of `syslog`: the zone of times that do not say theirs.
+    /// For `syslog`: the zone of timestamps without one.
     timezone: Option<String>,
-    /// Of `json`: whether members of nested objects become fields of their own, such as `a.b`.
+    /// For `json`: whether members of nested objects become separate fields, such as `a.b`.
     flatten: Option<bool>,
     /// Types of fields, by name.
     #[serde(default)]
@@ -108,7 +107,7 @@ pub struct TypedField {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// Of `timestamp`: how it is written.
+    /// For `timestamp`: its format.
     pub format: Option<String>,
 }
 
@@ -129,7 +128,7 @@ pub struct FormattedType {
     /// The type.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// Of `timestamp`: how it is written.
+    /// For `timestamp`: its format.
     pub format: Option<String>,
 }
 
@@ -141,7 +140,7 @@ pub enum EscapeName {
     Default,
     /// As in JSON strings.
     Json,
-    /// Not at all.
+    /// No escaping.
     None,
 }
 
@@ -149,15 +148,15 @@ pub enum EscapeName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TypeName {
-    /// As it stands in the line.
+    /// Unchanged text.
     Text,
-    /// A whole number.
+    /// An integer.
     Int,
     /// A number.
     Float,
     /// `true` or `false`.
     Bool,
-    /// A time, written as RFC 3339.
+    /// A time, formatted as RFC 3339.
     Timestamp,
     /// An IPv4 or IPv6 address.
     Ip,
@@ -167,23 +166,23 @@ fn message() -> String {
     "message".to_owned()
 }
 
-/// Where a line says its own time, and how.
+/// Position and format of a line's own timestamp.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeConfig {
-    /// The field that has the time; without it, the line. Once it was read, the field is left out.
+    /// The field with the timestamp; the line by default. The field is removed once it is parsed.
     pub field: Option<String>,
-    /// Pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`; or a list of them, of which the first that fits is taken.
+    /// A `strptime` format, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`;
+    /// or a list of them, of which the first match is used.
     pub format: TimeFormats,
-    /// The time begins right behind this text; without it, at the beginning of the line.
+    /// Text directly before the timestamp; without it, the timestamp starts the text.
     pub after: Option<String>,
-    /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
+    /// Which occurrence of `after` precedes the timestamp, counted from 1; the first by default.
     pub nth: Option<u32>,
-    /// Time zone of times that do not say it: `UTC`, which it is without this option, `+02:00`,
-    /// `Europe/Berlin`, or `local` for the host's.
+    /// Time zone of timestamps without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// `local` for the host's.
     pub timezone: Option<String>,
-    /// Whether the field is kept although its time was read.
+    /// Whether the field is kept after its timestamp is parsed.
     #[serde(default)]
     pub keep: bool,
 }
@@ -195,43 +194,44 @@ impl TimeConfig {
     }
 }
 
-/// What is wrong, by JSON pointer.
-type Faults = Vec<(String, String)>;
+/// Configuration errors, by JSON pointer.
+type ConfigErrors = Vec<(String, String)>;
 
 impl ParseConfig {
-    /// The formats in the order they are tried, each with its JSON pointer.
-    fn forms(&self) -> Vec<(String, FormConfig)> {
+    /// Returns the formats in the order they are tried, each with its JSON pointer.
+    fn forms(&self) -> Vec<(String, FormatConfig)> {
         match &self.formats {
-            None => vec![(String::new(), self.form())],
+            None => vec![(String::new(), self.format_config())],
             Some(list) => {
-                let pointer = |(index, form): (usize, &FormConfig)| {
-                    (format!("/formats/{index}"), form.clone())
+                let pointer = |(index, config): (usize, &FormatConfig)| {
+                    (format!("/formats/{index}"), config.clone())
                 };
-                // What stands beside them belongs to none of them.
-                let beside = (String::new(), FormConfig { format: Format::None, ..self.form() });
+                // Options beside `formats` apply to none of them.
+                let beside =
+                    (String::new(), FormatConfig { format: Format::None, ..self.format_config() });
                 std::iter::once(beside).chain(list.iter().enumerate().map(pointer)).collect()
             }
         }
     }
 
-    fn parsers(&self) -> (Vec<Box<dyn Parser>>, Faults) {
-        let (mut parsers, mut faults) = (Vec::new(), Vec::new());
-        for (pointer, form) in self.forms() {
-            match Form(&form).parser() {
+    fn parsers(&self) -> (Vec<Box<dyn Parser>>, ConfigErrors) {
+        let (mut parsers, mut errors) = (Vec::new(), Vec::new());
+        for (pointer, config) in self.format_configs() {
+            match Builder(&config).parser() {
                 Ok(parser) => parsers.extend(parser),
-                Err((key, message)) => faults.push((format!("{pointer}{key}"), message)),
+                Err((key, message)) => errors.push((format!("{pointer}{key}"), message)),
             }
         }
-        (parsers, faults)
+        (parsers, errors)
     }
 
-    /// What the formats are called, in the order they are tried.
+    /// Returns the names of the formats, in the order they are tried.
     fn names(&self) -> Vec<String> {
-        let forms = self.forms().into_iter().map(|(_, form)| form.format);
-        forms.filter(|format| *format != Format::None).map(|format| format.to_string()).collect()
+        let configs = self.format_configs().into_iter().map(|(_, config)| config.format);
+        configs.filter(|format| *format != Format::None).map(|format| format.to_string()).collect()
     }
 
-    /// The time as it is configured, or else as the formats have it.
+    /// Returns the configured time, or else those of the formats.
     fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, (String, String)> {
         let reader = |spec: TimeSpec| {
             spec.reader().map_err(|(key, message)| (format!("/time{key}"), message))
@@ -257,26 +257,26 @@ impl ParseConfig {
         of_formats.into_iter().map(of).collect()
     }
 
-    fn time_faults(&self) -> Faults {
+    fn time_errors(&self) -> ConfigErrors {
         let Some(time) = &self.time else { return Vec::new() };
-        let mut faults: Faults = time
+        let mut errors: ConfigErrors = time
             .spec()
-            .faults()
+            .errors()
             .into_iter()
             .map(|(key, message)| (format!("/time{key}"), message))
             .collect();
         if time.keep && time.field.is_none() {
-            faults.push(("/time/keep".into(), "keeps a field; write time.field as well".into()));
+            errors.push(("/time/keep".into(), "applies to a field; set time.field as well".into()));
         }
-        faults
+        errors
     }
 }
 
 impl ParseConfig {
-    /// What says how lines are taken apart where none is.
-    fn without_format(&self) -> Faults {
+    /// Returns the errors of options that need a format, if there is none.
+    fn without_format(&self) -> ConfigErrors {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
-        let message = "is of what is taken apart; remove it, or write for example format: json";
+        let message = "needs a format; remove it, or write for example format: json";
         keys.into_iter()
             .filter(|(_, given)| *given)
             .map(|(key, _)| (key.into(), message.into()))
@@ -290,32 +290,27 @@ impl Component for ParseConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let (parsers, mut faults) = self.parsers();
-        faults.extend(self.time_faults());
+        let (parsers, mut errors) = self.parsers();
+        errors.extend(self.time_errors());
         if self.formats.is_some() && self.format != Format::None {
-            faults.push(("/formats".into(), "stands beside format; write only one of them".into()));
+            errors.push(("/formats".into(), "conflicts with format; keep one of them".into()));
         }
         if self.field.is_empty() {
-            faults.push((
-                "/field".into(),
-                "a field without a name cannot be taken apart; write its name".into(),
-            ));
+            errors.push(("/field".into(), "is empty; write the name of the field".into()));
         }
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
-            faults.push((
-                "/formats".into(),
-                "has no format; write for example [{ format: json }]".into(),
-            ));
+            errors
+                .push(("/formats".into(), "is empty; write for example [{ format: json }]".into()));
         }
-        if faults.is_empty() && parsers.is_empty() {
-            faults.extend(self.without_format());
+        if errors.is_empty() && parsers.is_empty() {
+            errors.extend(self.without_format());
         }
-        if faults.is_empty() && parsers.is_empty() && self.time.is_none() {
+        if errors.is_empty() && parsers.is_empty() && self.time.is_none() {
             let message =
-                "does nothing; write for example format: json, or time: { format: iso8601 }";
-            faults.push((String::new(), message.into()));
+                "has no effect; write for example format: json, or time: { format: iso8601 }";
+            errors.push((String::new(), message.into()));
         }
-        faults
+        errors
     }
 
     fn outputs(&self) -> Vec<String> {
@@ -325,8 +320,8 @@ impl Component for ParseConfig {
 
 impl TransformComponent for ParseConfig {
     fn build(self) -> Result<Transform, BuildError> {
-        let (parsers, faults) = self.parsers();
-        if let Some((key, message)) = faults.into_iter().next() {
+        let (parsers, errors) = self.parsers();
+        if let Some((key, message)) = errors.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));
         }
         let times = self

@@ -1,14 +1,14 @@
-//! Transform `parse`: takes lines apart into fields, and finds the time they say.
+//! Transform `parse`: parses lines into fields, and extracts their timestamps.
 
+mod build;
 mod config;
-mod form;
 
+pub use build::Format;
+pub(crate) use build::of_config;
 pub use config::{
-    EscapeName, FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig,
+    EscapeName, FieldConfig, FormatConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig,
     TypeName, TypedField,
 };
-pub use form::Format;
-pub(crate) use form::of_config;
 
 use crate::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};
@@ -21,41 +21,41 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Formats whose reasons are told of a line that none of them has.
+/// Maximum formats listed in the reason of a line that no format parses.
 const REASONS_MAX: usize = 8;
 
-/// Whether what was taken apart is kept.
+/// Whether the parsed field is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
     /// In every event.
     Always,
-    /// Where it does not fit: the default where there is a format.
+    /// In events that cannot be parsed: the default with a format.
     OnError,
-    /// In none.
+    /// In no event.
     Never,
 }
 
-/// Where the time is.
+/// A field with the time.
 #[derive(Clone)]
 struct TimeField {
-    /// The field that has it; the message if `None`.
+    /// The field; the message if `None`.
     field: Option<Arc<str>>,
     reader: TimeReader,
     keep: bool,
-    /// Whether it is an error if the field is not there.
+    /// Whether a missing field is an error.
     is_required: bool,
 }
 
 /// The transform.
 struct Parse {
     parsers: Vec<Box<dyn Parser>>,
-    /// What they are called.
+    /// Names of the formats.
     formats: Arc<[String]>,
-    /// The field that is taken apart; the message if `None`.
+    /// The field to parse; the message if `None`.
     field: Option<Arc<str>>,
     keep: Keep,
-    /// Where the time is: each format may have it in another field.
+    /// Fields with the time: each format may use another one.
     times: Vec<TimeField>,
     on_error: OnError,
 }
@@ -64,11 +64,11 @@ impl Map for Parse {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let mut failed = Failed::default();
         let source =
-            (!self.parsers.is_empty()).then(|| self.take_apart(&mut batch, &mut failed, out));
+            (!self.parsers.is_empty()).then(|| self.parse_field(&mut batch, &mut failed, out));
         if !self.times.is_empty() {
             self.read_times(&mut batch, &mut failed);
         }
-        // Only now is it known which lines do not fit.
+        // The failed lines are known only now.
         if let Some(source) = source {
             self.keep(&mut batch, &source, &mut failed);
         }
@@ -79,8 +79,8 @@ impl Map for Parse {
 
 // Fields.
 impl Parse {
-    /// Adds the fields that are found; what was taken apart.
-    fn take_apart(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
+    /// Parses the lines and adds their fields; returns the parsed column.
+    fn parse_field(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
         let source = match &self.field {
             None => batch.message.clone(),
             Some(name) => text_of(batch, name),
@@ -99,7 +99,7 @@ impl Parse {
                 runs: &runs,
                 read_ns: batch.read_ns,
             };
-            // What did not fit the format before is tried again as a whole.
+            // Lines that the previous format could not parse are tried again as a whole.
             before.push(fields.take_failures());
             parser.parse(&input, &mut fields);
             runs = runs_of(fields.failures());
@@ -108,17 +108,17 @@ impl Parse {
         self.fail(&before, &fields.take_failures(), failed);
         fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
         fields.finish().into_iter().for_each(|column| batch.fields.merge(column, &batch.block));
-        // What the configuration names is found, however many other names there are.
+        // Configured names get columns even beyond the limit.
         let named = self.times.iter().filter_map(|time| time.field.as_deref());
         batch.fields.lift(named, &batch.block);
         source
     }
 
-    /// Notes the lines that do not fit the last format, nor those before.
+    /// Records the lines that no format could parse.
     fn fail(&self, before: &[Vec<Failure>], last: &[Failure], failed: &mut Failed) {
         let before = if last.is_empty() { Vec::new() } else { by_row(before) };
         for failure in last {
-            failed.explain(|| format!("from byte {} on", failure.at));
+            failed.explain(|| format!("at byte {}", failure.at));
             match before.is_empty() {
                 true => failed.add(failure.row, failure.reason),
                 false => {
@@ -129,7 +129,7 @@ impl Parse {
         }
     }
 
-    /// Why no format has a line: `json: not_json; logfmt: no_pairs`.
+    /// Lists why each format failed: `json: not_json; logfmt: no_pairs`.
     fn reasons(&self, before: &[Failures], last: &Failure) -> String {
         let earlier =
             before.iter().map(|failures| failures.get(&last.row).copied().unwrap_or_default());
@@ -140,7 +140,7 @@ impl Parse {
         if more > 0 { format!("{words}; and {more} more") } else { words }
     }
 
-    /// Leaves out the text that was taken apart, where it is not wanted any more.
+    /// Removes the parsed text where it is not kept.
     fn keep(&self, batch: &mut Batch, source: &Column, failed: &mut Failed) {
         let left = match self.keep {
             Keep::Always => return,
@@ -152,7 +152,7 @@ impl Parse {
                 let before = batch.shown.take();
                 batch.shown = Some(before.map_or(left.clone(), |before| &before & &left));
             }
-            // A field that was found under the same name has taken its place.
+            // A parsed field of the same name has replaced it.
             Some(name) if batch.fields.get(name).is_some_and(|column| column.is_same(source)) => {
                 let mut column = source.edit();
                 let gone = (0..batch.rows()).filter(|row| !left.value(*row));
@@ -164,17 +164,17 @@ impl Parse {
     }
 }
 
-/// The reasons of lines that do not fit a format, by row.
+/// The reasons of lines that a format could not parse, by row.
 type Failures = HashMap<usize, &'static str>;
 
-/// Those of each format but the last. What was taken before the first is none of them.
+/// Returns those of each format but the last. The first entry precedes the first format.
 fn by_row(before: &[Vec<Failure>]) -> Vec<Failures> {
     let of =
         |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
     before.iter().skip(1).map(of).collect()
 }
 
-/// The field as text: without escapes, and numbers, objects and arrays as they are written.
+/// Returns the field as text: unescaped, with numbers, objects and arrays unchanged.
 fn text_of(batch: &mut Batch, name: &Arc<str>) -> Column {
     batch.fields.lift([&**name], &batch.block);
     let Some(column) = batch.fields.get(name) else {
@@ -196,7 +196,7 @@ fn text_of(batch: &mut Batch, name: &Arc<str>) -> Column {
     unescaped
 }
 
-/// The rows of `runs` in which there is something to take apart.
+/// Returns the rows of `runs` that have a value to parse.
 fn present(column: &Column, runs: &[(usize, usize)], failed: &mut Failed) -> Vec<(usize, usize)> {
     let mut there: Vec<(usize, usize)> = Vec::new();
     for row in runs.iter().flat_map(|(begin, end)| *begin..*end) {
@@ -216,7 +216,7 @@ fn push_run(runs: &mut Vec<(usize, usize)>, row: usize) {
     }
 }
 
-/// The rows that do not fit, in rising order, as runs.
+/// Returns the failed rows as ascending runs.
 fn runs_of(failures: &[Failure]) -> Vec<(usize, usize)> {
     let mut rows: Vec<usize> = failures.iter().map(|failure| failure.row).collect();
     rows.sort_unstable();
@@ -227,8 +227,8 @@ fn runs_of(failures: &[Failure]) -> Vec<(usize, usize)> {
 
 // Time.
 impl Parse {
-    /// Finds the times of the selected rows. A row that fails keeps what an earlier transform
-    /// found.
+    /// Extracts the times of the selected rows. A failed row keeps the time of an earlier
+    /// transform.
     fn read_times(&mut self, batch: &mut Batch, failed: &mut Failed) {
         let mut times = match &batch.time {
             Some(times) => times.to_vec(),
@@ -244,7 +244,7 @@ impl Parse {
             let rows = segment.first_row..segment.first_row + segment.rows;
             segment.origin.state.record_times(segment.ack.range(), &times[rows]);
         }
-        // Without one time, rows need not be looked at one by one behind here.
+        // Without any time, later components need not look at each row.
         if read > 0 {
             batch.time = Some(times.into());
         }
@@ -252,7 +252,7 @@ impl Parse {
 }
 
 impl TimeField {
-    /// Puts what is read into `times`; how many times there are, and the rows whose time cannot be
+    /// Stores the times in `times`; returns their number, and the rows whose time is unreadable.
     /// read.
     fn read(
         &mut self,
@@ -272,11 +272,11 @@ impl TimeField {
                     times[row] = ns;
                     read += 1;
                 }
-                // It was not asked for, or cannot be there: the line does not fit.
+                // Optional, or missing because the line could not be parsed.
                 Err(None) if !self.is_required || unfit.value(row) => {}
                 Err(why) => {
                     failed.explain(|| {
-                        why.map_or("the field is not there".into(), |why| why.to_string())
+                        why.map_or("the field is missing".into(), |why| why.to_string())
                     });
                     failed.add(row, "bad_time");
                     unread.push(row);
@@ -301,7 +301,7 @@ impl TimeField {
         self.reader.time(column.bytes(&batch.block, cell), batch.read_ns).map_err(Some)
     }
 
-    /// Takes the field out, but from the rows that are `unread`.
+    /// Removes the field, except from the rows in `unread`.
     fn leave_out(&self, batch: &mut Batch, unread: &[usize]) {
         let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
         if unread.is_empty() {

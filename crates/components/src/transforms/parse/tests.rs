@@ -1,4 +1,4 @@
-//! What `parse` makes of batches.
+//! Batches transformed by `parse`.
 
 use super::*;
 use crate::registry::Component;
@@ -25,7 +25,7 @@ fn of(text: &str) -> Batch {
     batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// What becomes of a batch, what is counted, and what is logged.
+/// The transformed batch, the counters and the log message.
 fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>, Option<String>) {
     let mut out = Outputs::default();
     map.apply(batch, &mut out).unwrap();
@@ -39,7 +39,7 @@ fn seconds(options: Value, text: &str) -> Vec<i64> {
 }
 
 #[test]
-fn the_time_begins_where_it_is_said_to_begin() {
+fn the_time_starts_at_the_configured_position() {
     let time = |more: Value| {
         let mut time = json!({ "format": "%Y-%m-%d %H:%M:%S" });
         time.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -63,12 +63,12 @@ fn the_time_begins_where_it_is_said_to_begin() {
         ),
         [begin - 7200, begin - 7199]
     );
-    // Nothing is skipped but what is said.
+    // Only configured text is skipped.
     assert_eq!(seconds(time(json!({})), " 2000-02-29 12:34:56 x\n"), [READ_NS / 1_000_000_000]);
 }
 
 #[test]
-fn a_place_and_several_formats_give_the_time() {
+fn a_zone_and_several_formats_give_the_time() {
     let time = json!({ "format": ["%d.%m.%Y %T", "iso8601"], "timezone": "Europe/Berlin" });
     let lines =
         "01.07.2026 12:00:00\n2026-01-01 12:00:00\n2026-10-25 02:30:00\n2026-07-01T12:00:00Z\n";
@@ -77,7 +77,7 @@ fn a_place_and_several_formats_give_the_time() {
 }
 
 #[test]
-fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
+fn a_line_without_a_time_keeps_its_read_time_and_is_counted() {
     let mut map = map(json!({ "time": { "format": "epoch_ms", "after": "[" } }));
     let (batch, counters, warning) = applied(&mut *map, of("[1\nrubbish\n[x\n[2\n"));
     let times: Vec<_> = (0..4).map(|row| batch.event_ns(row)).collect();
@@ -90,7 +90,7 @@ fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
 }
 
 #[test]
-fn a_batch_without_any_time_has_no_column_of_times() {
+fn a_batch_without_any_time_has_no_time_column() {
     let mut map = map(json!({ "time": { "format": "iso8601" } }));
     let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
     assert!(batch.time.is_none());
@@ -101,7 +101,7 @@ fn a_batch_without_any_time_has_no_column_of_times() {
 }
 
 #[test]
-fn lines_without_a_time_are_dropped_if_that_is_wanted() {
+fn lines_without_a_time_are_dropped_if_configured() {
     let mut map = map(json!({ "time": { "format": "epoch_s" }, "on_error": "drop" }));
     let mut batch = of("1\nx\n2\ny\n3\n");
     batch.select(Selection::from(vec![true, true, true, false, true]));
@@ -115,7 +115,7 @@ fn lines_without_a_time_are_dropped_if_that_is_wanted() {
 }
 
 #[test]
-fn a_second_format_takes_what_the_first_did_not() {
+fn a_second_transform_parses_what_the_first_could_not() {
     let (first, ..) = applied(&mut *map(json!({ "time": { "format": "epoch_s" } })), of("1\n@2\n"));
     let (both, ..) =
         applied(&mut *map(json!({ "time": { "format": "epoch_s", "after": "@" } })), first);
@@ -123,17 +123,17 @@ fn a_second_format_takes_what_the_first_did_not() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_to_write_instead() {
-    let faults = |options: Value| {
+fn errors_say_what_to_write_instead() {
+    let errors = |options: Value| {
         let config: ParseConfig = serde_json::from_value(options).unwrap();
         config.check()
     };
     let all = [
-        (json!({}), "", "does nothing; write for example format: json"),
+        (json!({}), "", "has no effect; write for example format: json"),
         (
             json!({ "format": "nginx", "types": { "status": "text" } }),
             "/types",
-            "this format gives its fields",
+            "is fixed by this format",
         ),
         (
             json!({ "format": "json", "pattern": "x" }),
@@ -150,11 +150,7 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
             "/formats/1",
             "has no fields",
         ),
-        (
-            json!({ "time": { "format": "iso8601" }, "keep": "never" }),
-            "/keep",
-            "is of what is taken apart",
-        ),
+        (json!({ "time": { "format": "iso8601" }, "keep": "never" }), "/keep", "needs a format"),
         (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
         (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
         (
@@ -189,12 +185,12 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
         ),
     ];
     for (options, pointer, message) in all {
-        let [(found, text)] = &faults(options)[..] else { panic!("one fault") };
+        let [(found, text)] = &errors(options)[..] else { panic!("one error") };
         assert!(found == pointer && text.starts_with(message), "{found}: {text}");
     }
 }
 
-/// Events as text, and what is counted: those of the main output, those that are rejected, notes.
+/// Returns the events of the main output and the rejected events as text, and the counters.
 fn parsed(options: Value, text: &str) -> (Vec<String>, Vec<String>, Vec<(&'static str, u64)>) {
     let mut out = Outputs::default();
     map(options).apply(of(text), &mut out).unwrap();
@@ -208,7 +204,7 @@ fn parsed(options: Value, text: &str) -> (Vec<String>, Vec<String>, Vec<(&'stati
     (passed, rejected, out.counters.snapshot().noted_events.into_iter().collect())
 }
 
-/// The line if it is shown, and the fields that are there: `a 1|x=1`.
+/// Formats the line if it is shown, and the fields that have a value: `a 1|x=1`.
 fn shown(batch: &Batch, row: usize) -> String {
     let mut text = String::new();
     if batch.is_shown(row) {
@@ -222,7 +218,7 @@ fn shown(batch: &Batch, row: usize) -> String {
 }
 
 #[test]
-fn a_line_that_does_not_fit_stays_whole_and_is_rejected_with_the_reason() {
+fn an_unparsable_line_stays_whole_and_is_rejected_with_the_reason() {
     let options = json!({ "format": "logfmt", "types": { "n": "int" }, "on_error": "reject" });
     let (passed, rejected, noted) = parsed(options, "a=x n=1\nrubbish\na=y n=two\nq=\"\n");
     assert_eq!(passed, ["|a=x|n=1"]);
@@ -233,7 +229,7 @@ fn a_line_that_does_not_fit_stays_whole_and_is_rejected_with_the_reason() {
 }
 
 #[test]
-fn what_was_taken_apart_is_kept_as_it_is_wanted() {
+fn the_parsed_text_is_kept_as_configured() {
     let kept = |keep: &str| parsed(json!({ "format": "logfmt", "keep": keep }), "a=1\nx\n").0;
     assert_eq!(kept("on_error"), ["|a=1", "x"]);
     assert_eq!(kept("always"), ["a=1|a=1", "x"]);
@@ -241,7 +237,7 @@ fn what_was_taken_apart_is_kept_as_it_is_wanted() {
 }
 
 #[test]
-fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
+fn formats_are_tried_in_order_and_a_field_can_be_parsed() {
     let formats =
         json!({ "formats": [{ "format": "json" }, { "format": "logfmt" }], "on_error": "reject" });
     let (passed, rejected, noted) = parsed(formats, "{\"a\":1}\na=2\nneither\n");
@@ -266,10 +262,10 @@ fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
     assert_eq!(counters.snapshot().noted_events["missing_field"], 1);
 }
 
-/// What else is wrong with a line keeps nobody from reading its time, and a bad time is a line that
-/// does not fit.
+/// Other errors in a line do not prevent parsing its time, and a bad time is an error like any
+/// other.
 #[test]
-fn a_bad_type_does_not_cost_the_time_and_a_bad_time_keeps_the_line() {
+fn a_bad_type_does_not_lose_the_time_and_a_bad_time_keeps_the_line() {
     let options = json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });
     let (batch, ..) = applied(&mut *map(options), of("t=1 n=x\nt=x n=2\nn=3\nt=4 n=4\nrubbish\n"));
     let seconds: Vec<i64> = (0..5).map(|row| batch.event_ns(row) / 1_000_000_000).collect();
@@ -279,9 +275,9 @@ fn a_bad_type_does_not_cost_the_time_and_a_bad_time_keeps_the_line() {
     assert_eq!(events, ["t=1 n=x|n=", "t=x n=2|t=x|n=2", "n=3|n=3", "|n=4", "rubbish"]);
 }
 
-/// Each format has its time in a field of its own, which is gone once it was read.
+/// Each format has its time in its own field, which is removed after parsing.
 #[test]
-fn every_format_gives_its_own_time() {
+fn every_format_provides_its_own_time() {
     let docker = r#"{"log":"b\n","stream":"stdout","time":"2024-02-29T00:00:01Z"}"#;
     let options = json!({ "formats": [{ "format": "cri" }, { "format": "docker" }] });
     let (batch, ..) =
@@ -295,9 +291,9 @@ fn every_format_gives_its_own_time() {
     assert_eq!(batch.segments[0].origin.state.newest(), 1_709_164_801_000_000_000);
 }
 
-/// Where lines bring so many names, those without a column stay together, and nothing is lost.
+/// With more names than columns, the remaining members stay together and nothing is lost.
 #[test]
-fn names_that_come_twice_are_counted_and_fields_without_a_column_stay() {
+fn duplicate_names_are_counted_and_members_without_a_column_stay() {
     let lines: String = (0..300).map(|n| format!("k{n}=v\n")).collect();
     let text = format!("a=1 a=2\n{lines}level=info msg=\"a \\\"b\\\"\" a=3 done\n");
     let (batch, counters, _) = applied(&mut *map(json!({ "format": "logfmt" })), of(&text));
@@ -321,9 +317,9 @@ fn names_that_come_twice_are_counted_and_fields_without_a_column_stay() {
     );
 }
 
-/// The newest time and what is out of order reach the origin, once however often a range comes.
+/// The newest time and the disorder reach the origin, once per range.
 #[test]
-fn the_times_reach_the_state_of_their_origin() {
+fn times_reach_the_state_of_their_origin() {
     let batch = of("100\n200\nno time\n150\n");
     let mut map = map(json!({ "time": { "format": "epoch_s" } }));
     let state = &batch.segments[0].origin.state;

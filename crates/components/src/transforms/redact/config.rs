@@ -11,31 +11,31 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes a compiled pattern may take.
+/// Maximum memory of a compiled pattern. Bytes.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// What stands for what is hidden, with `replace: text`.
+/// Default replacement with `replace: text`.
 const STARS: &str = "***";
 
 /// Options of transform `redact`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactConfig {
-    /// What is looked for.
+    /// The detectors to run.
     #[serde(default = "usual")]
     pub detect: Vec<DetectorName>,
-    /// Regular expressions of your own, by name: what group 1 matches is hidden, or all of it if
-    /// there is no group.
+    /// Custom regular expressions, by name. Group 1 is hidden, or the whole match if there is no
+    /// group.
     #[serde(default)]
     pub patterns: BTreeMap<String, String>,
-    /// The only fields that are searched; all of them, and the message, if it is not given.
+    /// The only fields to search; by default all of them, and the message.
     pub fields: Option<Vec<String>>,
-    /// What stands for what is hidden.
+    /// What replaces a hidden part.
     #[serde(default)]
     pub replace: Replace,
-    /// Of `hash`: the secret that goes into it.
+    /// For `hash`: the secret key.
     pub key: Option<String>,
-    /// Of `text`: what stands there.
+    /// For `text`: the replacement.
     pub text: Option<String>,
 }
 
@@ -43,31 +43,31 @@ pub struct RedactConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DetectorName {
-    /// Numbers of payment cards.
+    /// Payment card numbers.
     Card,
     /// E-mail addresses.
     Email,
-    /// Telephone numbers.
+    /// Phone numbers.
     Phone,
     /// IPv4 and IPv6 addresses.
     Ip,
-    /// JWT, bearer tokens, and those of well-known services.
+    /// JWTs, bearer tokens, and tokens of well-known services.
     Token,
-    /// Private keys in PEM, and values behind names such as `password`.
+    /// PEM private keys, and values of names such as `password`.
     Key,
 }
 
-/// What stands for what is hidden.
+/// What replaces a hidden part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replace {
-    /// The name of what found it: `[email]`.
+    /// The name of the detector or pattern: `[email]`.
     #[default]
     Mask,
-    /// The name, and a keyed hash: the same for the same text, and nobody without the key can try
-    /// texts.
+    /// The name and a keyed hash: equal texts stay equal, and without the key nobody can test
+    /// guesses.
     Hash,
-    /// A text.
+    /// A fixed text.
     Text,
 }
 
@@ -88,29 +88,29 @@ impl DetectorName {
     }
 }
 
-/// What is wrong: a JSON pointer, and what to write instead.
-type Fault = (String, String);
+/// A configuration error: a JSON pointer, and a message.
+type ConfigError = (String, String);
 
-fn fault(key: &str, message: &str) -> Fault {
+fn error(key: &str, message: &str) -> ConfigError {
     (key.to_owned(), message.to_owned())
 }
 
 impl RedactConfig {
-    fn regexes(&self) -> Result<Vec<Regex>, Fault> {
+    fn regexes(&self) -> Result<Vec<Regex>, ConfigError> {
         let compile = |(name, pattern): (&String, &String)| {
             let at = |message: String| (format!("/patterns/{name}"), message);
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             if name.is_empty() || !name.chars().all(is_plain) {
-                return Err(at(
-                    "the name stands in events; write letters, digits, `_`, `-` and `.`".into(),
-                ));
+                return Err(
+                    at("appears in events; write letters, digits, `_`, `-` and `.`".into()),
+                );
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
             let regex = regex
-                .map_err(|error| at(format!("no valid regular expression: {}", last(&error))))?;
+                .map_err(|error| at(format!("invalid regular expression: {}", last(&error))))?;
             match regex.is_match(b"") {
                 true => Err(at(
-                    "fits where nothing is; write a pattern of at least one character".into()
+                    "matches the empty text; write a pattern of at least one character".into(),
                 )),
                 false => Ok(regex),
             }
@@ -118,45 +118,42 @@ impl RedactConfig {
         self.patterns.iter().map(compile).collect()
     }
 
-    fn hide(&self) -> Result<Hide, Fault> {
+    fn hide(&self) -> Result<Hide, ConfigError> {
         let text = self.text.as_deref().unwrap_or(STARS);
         if self.text.is_some() && self.replace != Replace::Text {
-            return Err(fault(
+            return Err(error(
                 "/text",
-                "belongs to replace: text; remove it, or write replace: text",
+                "requires replace: text; remove it, or write replace: text",
             ));
         }
         if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
             let message =
-                "may stand within JSON; write it without quotes, backslashes and control bytes";
-            return Err(fault("/text", message));
+                "may appear within JSON; remove quotes, backslashes and control characters";
+            return Err(error("/text", message));
         }
         match (self.replace, &self.key) {
-            (Replace::Hash, None) => Err(fault(
+            (Replace::Hash, None) => Err(error(
                 "/key",
-                "a hash without a key can be guessed; write for example key: ${REDACT_KEY}",
+                "is missing: a hash without a key can be guessed; write for example key: ${REDACT_KEY}",
             )),
             (Replace::Hash, Some(key)) if key.len() < 8 => {
-                Err(fault("/key", "is too short to be a secret; write at least 8 characters"))
+                Err(error("/key", "is too short for a secret; write at least 8 characters"))
             }
             (Replace::Hash, Some(key)) => Ok(Hide::Hash(key.as_bytes().into())),
             (_, Some(_)) => {
-                Err(fault("/key", "belongs to replace: hash; remove it, or write replace: hash"))
+                Err(error("/key", "requires replace: hash; remove it, or write replace: hash"))
             }
             (Replace::Mask, None) => Ok(Hide::Mask),
             (Replace::Text, None) => Ok(Hide::Text(text.as_bytes().into())),
         }
     }
 
-    fn make(&self) -> Result<Redact, Fault> {
+    fn make(&self) -> Result<Redact, ConfigError> {
         if self.detect.is_empty() && self.patterns.is_empty() {
-            return Err(fault("", "looks for nothing; write for example detect: [email]"));
+            return Err(error("", "has no detector; write for example detect: [email]"));
         }
         if self.fields.as_ref().is_some_and(Vec::is_empty) {
-            return Err(fault(
-                "/fields",
-                "has no field; write for example [message], or leave it out",
-            ));
+            return Err(error("/fields", "is empty; write for example [message], or remove it"));
         }
         let found: Vec<Detector> = self.detect.iter().map(|name| name.detector()).collect();
         let mut names: Vec<Arc<str>> =
@@ -167,7 +164,8 @@ impl RedactConfig {
     }
 }
 
-/// The last line of a regex error says what is wrong; the lines before draw the place.
+/// Returns the last line of a regex error, which has the reason; the lines before it mark the
+/// position.
 fn last(error: &regex::Error) -> String {
     let text = error.to_string();
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()

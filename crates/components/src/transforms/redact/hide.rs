@@ -1,27 +1,27 @@
-//! What stands for what is hidden. It is plain ASCII or the user's text, without quotes and
-//! backslashes, so that it may stand anywhere in a JSON string.
+//! Replacements of hidden parts. They are ASCII or a configured text, without quotes and
+//! backslashes, and so are valid anywhere in a JSON string.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of the hash that are written, as two digits each.
+/// Bytes of the hash that are shown, as two digits each.
 const HASH_BYTES: usize = 16;
 
-/// What stands for what is hidden.
+/// What replaces a hidden part.
 #[derive(Clone)]
 pub enum Hide {
-    /// The name of what found it.
+    /// The name of the detector or pattern.
     Mask,
-    /// The name and a hash with this key.
+    /// The name, and a hash with this key.
     Hash(Arc<[u8]>),
     /// This text.
     Text(Arc<[u8]>),
 }
 
 impl Hide {
-    /// Appends what stands for `hidden`, which was found by `name`.
+    /// Appends the replacement of `hidden`, which `name` found.
     pub fn write(&self, name: &str, hidden: &[u8], out: &mut Vec<u8>) {
         let key = match self {
             Hide::Text(text) => return out.extend_from_slice(text),
@@ -39,7 +39,7 @@ impl Hide {
 }
 
 impl fmt::Debug for Hide {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Hide::Mask => "mask",
@@ -56,7 +56,7 @@ pub fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Appends bytes as small hexadecimal digits.
+/// Appends bytes as lower-case hexadecimal digits.
 pub fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {

@@ -1,5 +1,4 @@
-//! The strings and numbers of JSON text, and which bytes of it the characters of a string stand
-//! for.
+//! Tokenizes the strings and numbers of JSON text, and maps unescaped characters to their bytes.
 
 use serde::de::IgnoredAny;
 use std::ops::Range;
@@ -7,24 +6,24 @@ use std::ops::Range;
 /// A string without its quotes, or a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Where it lies.
+    /// Its position.
     pub range: Range<usize>,
     /// Whether it is a string.
     pub is_string: bool,
     /// Whether it is the name of a member.
     pub is_name: bool,
-    /// Whether it is the value, or within the value, of a member whose name is secret.
+    /// Whether it is the value, or within the value, of a member with a secret name.
     pub is_secret: bool,
 }
 
-/// Whether a text is a JSON object or array, whole.
+/// Returns whether a text is a complete JSON object or array.
 pub fn is_json(text: &[u8]) -> bool {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     matches!(first, Some(b'{' | b'[')) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// The strings and numbers of a JSON object or array, or of the members of an object, in their
-/// order. Of other text, something within its bounds.
+/// Returns the strings and numbers of a JSON object or array, or of an object's members, in order.
+/// For other text, returns ranges within its bounds.
 pub fn tokens(text: &[u8], is_secret: impl Fn(&[u8]) -> bool) -> Vec<Token> {
     let mut walk =
         Walk { text, at: 0, depth: 0, secret_from: None, pending: false, tokens: Vec::new() };
@@ -40,7 +39,7 @@ struct Walk<'a> {
     depth: usize,
     /// The depth of the object or array that is the value of a secret name.
     secret_from: Option<usize>,
-    /// Whether the value that comes is that of a secret name.
+    /// Whether the next value belongs to a secret name.
     pending: bool,
     tokens: Vec<Token>,
 }
@@ -97,14 +96,14 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, range: Range<usize>, is_string: bool, is_name: bool) {
-        // A name says what it stands for; it is no secret because of that.
+        // A name itself is not a secret.
         let is_secret = !is_name && (self.pending || self.secret_from.is_some());
         self.tokens.push(Token { range, is_string, is_name, is_secret });
     }
 }
 
-/// The text that the inside of a JSON string stands for, and where each of its bytes comes from:
-/// one position more than there are bytes.
+/// Unescapes the inside of a JSON string, and returns the position each byte comes from, with one
+/// more at the end.
 pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
     let (mut text, mut places) =
         (Vec::with_capacity(inside.len()), Vec::with_capacity(inside.len() + 1));
@@ -126,7 +125,7 @@ pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
     (text, places)
 }
 
-/// Bytes of the character or escape at the beginning of the inside of a string.
+/// Returns the length of the first character or escape of a string's inside. Bytes.
 fn unit(inside: &[u8]) -> usize {
     let len = match inside {
         [b'\\', b'u', rest @ ..] => {
@@ -140,7 +139,7 @@ fn unit(inside: &[u8]) -> usize {
     len.min(inside.len())
 }
 
-/// Widens a range so that it cuts no escape.
+/// Widens a range so that it does not cut an escape.
 pub fn align(inside: &[u8], range: Range<usize>) -> Range<usize> {
     if !inside.contains(&b'\\') {
         return range;

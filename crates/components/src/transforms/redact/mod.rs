@@ -1,8 +1,7 @@
-//! Transform `redact`: hides what must not leave the host.
+//! Transform `redact`: hides data that must not leave the host.
 //!
-//! The block is gone over once, and most rows are never looked at. What is found lies somewhere in
-//! the block: every field that lies over the same bytes loses it too, the message as well, however
-//! it was found.
+//! One scan of the block skips most rows. A match is a range of the block: every field that
+//! overlaps the range is redacted, the message included, wherever the match was found.
 
 mod config;
 mod hide;
@@ -23,7 +22,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How hidden parts are counted, by what found them: the detectors in their order, and patterns.
+/// Counters of hidden parts: the detectors in order, and patterns.
 const COUNTED: [&str; PATTERN + 1] = [
     "redacted_card",
     "redacted_email",
@@ -41,7 +40,7 @@ struct Redact {
     /// The only fields to search; all if `None`.
     fields: Option<Vec<String>>,
     hide: Hide,
-    /// What stands for each detector and pattern.
+    /// Name of each detector and pattern.
     names: Vec<Arc<str>>,
 }
 
@@ -77,7 +76,7 @@ impl Redact {
         Redact { detectors, fields, hide, names }
     }
 
-    /// The columns that are searched.
+    /// Returns the columns to search.
     fn columns<'b>(&self, batch: &'b Batch) -> impl Iterator<Item = &'b Column> {
         let is_chosen =
             |name: &str| self.fields.as_ref().is_none_or(|list| list.iter().any(|one| one == name));
@@ -86,7 +85,7 @@ impl Redact {
         message.into_iter().chain(fields.collect::<Vec<_>>())
     }
 
-    /// Counts the events in which something was found, in all and by what found it.
+    /// Counts the events with a match, in total and by detector.
     fn count(&self, found: &[Found], out: &Outputs) {
         let (mut events, mut by_name) = (0, [0; PATTERN + 1]);
         for row in found.chunk_by(|one, other| one.row == other.row) {
@@ -99,7 +98,7 @@ impl Redact {
         COUNTED.iter().zip(by_name).for_each(|(name, count)| out.counters.noted(name, count));
     }
 
-    /// Hides what is found in the names of fields. Two that become the same stay apart by a number.
+    /// Redacts the names of fields. Names that become equal get a number.
     fn rename(&self, batch: &mut Batch, out: &Outputs) {
         let new: Vec<Option<Vec<u8>>> =
             batch.fields.iter().map(|column| self.hidden_name(&column.name)).collect();
@@ -117,7 +116,7 @@ impl Redact {
         out.counters.noted("redacted_names", count as u64);
     }
 
-    /// The name of a field without what is found in it; `None` if that is nothing.
+    /// Returns the redacted name of a field; `None` if nothing matches.
     fn hidden_name(&self, name: &str) -> Option<Vec<u8>> {
         if name == MEMBERS {
             return None;
@@ -133,7 +132,7 @@ impl Redact {
         (!hits.is_empty()).then_some(out)
     }
 
-    /// Writes the values of a column anew that lie over something that was found.
+    /// Rewrites the values of a column that overlap a match.
     fn rewrite(&self, batch: &mut Batch, index: usize, column: &Column, found: &[Found]) -> u64 {
         let mut edit = None;
         let mut written = Vec::new();
@@ -160,7 +159,7 @@ impl Redact {
         left_out
     }
 
-    /// Appends a value without what was found; what it is then, or `None` if nothing of it changes.
+    /// Appends the redacted value; returns its kind, or `None` if nothing changes.
     fn write(
         &self,
         kind: CellKind,
@@ -189,7 +188,7 @@ impl Redact {
         }
     }
 
-    /// Strings lose what was found, numbers become strings, everything else stays.
+    /// Redacts strings, turns redacted numbers into strings, and keeps everything else.
     fn write_json(&self, text: &[u8], hits: &[Hit], out: &mut Vec<u8>) {
         let mut done = 0;
         for token in tokens(text, |_| false) {
@@ -211,7 +210,7 @@ impl Redact {
         out.extend_from_slice(&text[done..]);
     }
 
-    /// The inside of a JSON string, which is `text[range]`: no escape is cut.
+    /// Redacts the inside of a JSON string, `text[range]`, without cutting an escape.
     fn write_inside(&self, text: &[u8], range: Range<usize>, hits: &[Hit], out: &mut Vec<u8>) {
         let inside = &text[range.clone()];
         let aligned = hits.iter().map(|hit| {
@@ -224,7 +223,7 @@ impl Redact {
         self.splice(text, range, aligned.into_iter(), out);
     }
 
-    /// Appends `text[range]`, with something else for each hit.
+    /// Appends `text[range]`, with a replacement for each hit.
     fn splice(
         &self,
         text: &[u8],
@@ -244,7 +243,7 @@ impl Redact {
     }
 }
 
-/// A name that no other field has.
+/// Returns a name that no other field has.
 fn unique(name: &str, names: &mut HashSet<Arc<str>>) -> Arc<str> {
     let numbered = (2..).map(|number| Arc::from(format!("{name}_{number}")));
     let mut all = std::iter::once(Arc::from(name)).chain(numbered);
@@ -253,7 +252,7 @@ fn unique(name: &str, names: &mut HashSet<Arc<str>>) -> Arc<str> {
     found
 }
 
-/// What was found in a row that lies in a cell, as places in its bytes, ascending.
+/// Returns the matches of a row that overlap a cell, as ascending ranges of its bytes.
 fn hits_of(cell: Cell, column: usize, row: &[Found]) -> Vec<Hit> {
     let (start, end) = (cell.start(), cell.start() + cell.len());
     let lies_in = |found: &&Found| match found.own {
@@ -272,7 +271,7 @@ fn hits_of(cell: Cell, column: usize, row: &[Found]) -> Vec<Hit> {
     hits
 }
 
-/// The number of detector `key`, which secret names belong to.
+/// Index of detector `key`, which secret names count as.
 const SECRET: usize = Detector::Key as usize;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Finds what is to be hidden in the columns of a batch.
+//! Searches the columns of a batch for data to hide.
 
 use super::SECRET;
 use super::json::{Token, is_json, tokens, unescape};
@@ -6,14 +6,14 @@ use millstream_detect::scan::ESCAPE;
 use millstream_detect::{Candidate, Detectors, Hit, join};
 use millstream_model::{Batch, Cell, CellKind, Column};
 
-/// Something that was found.
+/// A match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// In which row.
+    /// Its row.
     pub row: usize,
-    /// The column in whose own buffer it lies; in the block if `None`.
+    /// The column whose own buffer contains it; `None` for the block.
     pub own: Option<usize>,
-    /// Where it lies there.
+    /// Its range there.
     pub hit: Hit,
 }
 
@@ -21,7 +21,7 @@ pub struct Found {
 pub struct Search<'b> {
     detectors: &'b Detectors,
     batch: &'b Batch,
-    /// The places of the block to look at.
+    /// Candidate positions in the block.
     candidates: Vec<Candidate>,
     scratch: Vec<Candidate>,
     hits: Vec<Hit>,
@@ -29,13 +29,13 @@ pub struct Search<'b> {
 }
 
 impl<'b> Search<'b> {
-    /// A search through this batch.
+    /// Creates a search of this batch.
     pub fn new(detectors: &'b Detectors, batch: &'b Batch) -> Search<'b> {
         let (candidates, scratch, hits, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Search { detectors, batch, candidates, scratch, hits, found }
     }
 
-    /// Everything there is in these columns.
+    /// Returns all matches in these columns.
     pub fn search(mut self, columns: &[Column]) -> Vec<Found> {
         self.scan(columns);
         for (index, column) in columns.iter().enumerate() {
@@ -52,7 +52,7 @@ impl<'b> Search<'b> {
         self.found
     }
 
-    /// Goes over the part of the block that the columns lie in.
+    /// Scans the part of the block that the columns refer to.
     fn scan(&mut self, columns: &[Column]) {
         let cells = columns.iter().flat_map(|column| column.cells());
         let in_block = cells.filter(|cell| !cell.is_own() && !cell.is_empty());
@@ -66,10 +66,10 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Whether a value has to be looked at.
+    /// Returns whether a value must be searched.
     #[inline(always)]
     fn is_suspect(&self, cell: Cell) -> bool {
-        // Escapes hide what is looked for, and names of members say what their values are.
+        // Escapes may hide matches, and names of members may be secret.
         let is_plain = (cell.kind() as u8) < CellKind::Escaped as u8;
         if is_plain
             && !cell.is_own()
@@ -81,7 +81,7 @@ impl<'b> Search<'b> {
         !is_plain || cell.is_own() || self.detectors.has_patterns() || self.mask(cell) != 0
     }
 
-    /// Which detectors may find something in a cell that lies in the block.
+    /// Returns the detectors that may match in a cell of the block.
     fn mask(&self, cell: Cell) -> u8 {
         let (start, end) = (cell.start() as u32, (cell.start() + cell.len()) as u32);
         let first = self.candidates.partition_point(|candidate| candidate.at < start);
@@ -89,7 +89,7 @@ impl<'b> Search<'b> {
         within.fold(0, |mask, candidate| mask | candidate.mask)
     }
 
-    /// Looks at one value.
+    /// Searches one value.
     fn cell(&mut self, index: usize, column: &Column, row: usize, is_secret: bool) {
         let cell = column.cells()[row];
         let bytes = column.bytes(&self.batch.block, cell);
@@ -117,7 +117,7 @@ impl<'b> Search<'b> {
         self.found.extend(self.hits.iter().map(|hit| Found { row, own, hit: place(hit) }));
     }
 
-    /// Looks at text, and at what its escapes stand for.
+    /// Searches a text, and its unescaped form.
     fn plain(&mut self, text: &[u8], mask: u8) {
         self.detectors.find(text, mask, &mut self.hits);
         if mask != 0 && memchr::memmem::find(text, ESCAPE).is_some() {
@@ -126,7 +126,7 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Which detectors may find something in a text.
+    /// Returns the detectors that may match in a text.
     fn mask_of(&mut self, text: &[u8]) -> u8 {
         self.scratch.clear();
         self.detectors.candidates(text, &mut self.scratch);
@@ -140,7 +140,7 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Looks at the inside of a JSON string that begins at `offset`.
+    /// Searches the inside of a JSON string that starts at `offset`.
     fn inside(&mut self, inside: &[u8], offset: usize) {
         let before = self.hits.len();
         if !inside.contains(&b'\\') {
@@ -156,7 +156,7 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Looks at the strings and numbers of JSON; all of them are secret if `is_secret`.
+    /// Searches the strings and numbers of JSON; all of them are secret if `is_secret`.
     fn json(&mut self, text: &[u8], is_secret: bool) {
         let detectors = self.detectors;
         for Token { range, is_string, is_name, is_secret: of_secret } in
@@ -185,7 +185,7 @@ fn shift(hit: &mut Hit, by: usize) {
     hit.end += by;
 }
 
-/// Where the escape ends that the byte before `end` comes from.
+/// Returns the end of the escape that the byte before `end` comes from.
 fn behind(places: &[u32], end: usize) -> usize {
     let last = places[end - 1];
     let next = places[end..].iter().find(|place| **place != last);

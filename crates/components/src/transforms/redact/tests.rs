@@ -1,4 +1,4 @@
-//! What `redact` makes of batches.
+//! Batches transformed by `redact`.
 
 use super::*;
 use crate::registry::{Component, TransformComponent};
@@ -26,7 +26,7 @@ fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>) {
     map.apply(batch, &mut out).unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch") };
     assert_whole(batch);
-    assert_eq!(out.warning, None, "what is hidden is in no log");
+    assert_eq!(out.warning, None, "hidden data is never logged");
     (batch.clone(), out.counters)
 }
 
@@ -38,8 +38,8 @@ fn redacted(options: serde_json::Value, text: &str) -> Vec<String> {
     lines(&applied(&mut *map(options), of(text.as_bytes())).0)
 }
 
-/// Puts a column over parts of the block: `(row, kind, text)`, where the text is looked for in the
-/// row.
+/// Adds a column that refers to parts of the block: `(row, kind, text)`, where the text occurs in
+/// the row.
 fn column(batch: &mut Batch, name: &str, cells: &[(usize, CellKind, &str)]) {
     let mut made = millstream_model::ColumnBuilder::new(batch.rows());
     for (row, kind, text) in cells {
@@ -63,7 +63,7 @@ fn value(batch: &Batch, name: &str, row: usize) -> (CellKind, String) {
 }
 
 #[test]
-fn lines_lose_what_is_found_and_nothing_else() {
+fn lines_lose_only_what_matches() {
     let text = "a@example.com said hi\nnothing here\ncard 4111 1111 1111 1111 and password=hunter2!\n10.0.0.1\n";
     let expected =
         ["[email] said hi", "nothing here", "card [card] and password=[key]", "10.0.0.1"];
@@ -77,7 +77,7 @@ fn lines_lose_what_is_found_and_nothing_else() {
 }
 
 #[test]
-fn what_escapes_in_a_line_stand_for_is_found() {
+fn matches_in_escapes_of_a_line_are_found() {
     let text = "sent to alice\\u0040example.com by C:\\new\n\
                 x {\"m\":\"pass\\u0077ord=hunter2 a\"}\n\
                 {\"m\":\"alice\\u0040example.com\"}\n\
@@ -94,7 +94,7 @@ fn what_escapes_in_a_line_stand_for_is_found() {
 }
 
 #[test]
-fn names_of_fields_lose_what_is_found_in_them() {
+fn names_of_fields_are_redacted() {
     let line = b"{\"a@example.com\":1,\"b@example.com\":2,\"ok\":3}\n";
     let mut batch = of(line);
     for (name, text) in [("a@example.com", "1"), ("b@example.com", "2"), ("ok", "3")] {
@@ -109,14 +109,11 @@ fn names_of_fields_lose_what_is_found_in_them() {
     );
     assert_eq!(counters.snapshot().noted_events["redacted_names"], 2);
     let (same, _) = applied(&mut *map(json!({ "fields": ["ok"] })), batch);
-    assert!(
-        same.fields.get("a@example.com").is_some(),
-        "only the fields that are named are searched"
-    );
+    assert!(same.fields.get("a@example.com").is_some(), "only the configured fields are searched");
 }
 
 #[test]
-fn rows_in_which_nothing_is_found_keep_their_place_in_the_block() {
+fn rows_without_a_match_stay_in_the_block() {
     let before = of(b"nothing\nmail a@example.com\n");
     let (after, counters) = applied(&mut *map(json!({})), before.clone());
     assert_eq!(after.message.cells()[0], before.message.cells()[0]);
@@ -128,7 +125,7 @@ fn rows_in_which_nothing_is_found_keep_their_place_in_the_block() {
 }
 
 #[test]
-fn a_field_over_the_same_bytes_loses_them_too() {
+fn fields_that_share_the_bytes_are_redacted_too() {
     let mut batch = of(b"login password=hunter2 4111111111111111\n");
     column(&mut batch, "pw", &[(0, CellKind::Text, "hunter2")]);
     column(&mut batch, "tail", &[(0, CellKind::Text, "ter2 4111")]);
@@ -141,7 +138,7 @@ fn a_field_over_the_same_bytes_loses_them_too() {
 }
 
 #[test]
-fn what_a_field_shows_is_hidden_in_the_line_as_well() {
+fn a_match_in_a_field_is_hidden_in_the_line_too() {
     let mut batch = of(b"x {\"mail\":\"a\\u0040example.com\",\"pin_token\":12345,\"ok\":true}\n");
     column(&mut batch, "mail", &[(0, CellKind::Escaped, r"a\u0040example.com")]);
     column(&mut batch, "pin_token", &[(0, CellKind::Int, "12345")]);
@@ -173,7 +170,7 @@ fn json_stays_json() {
 }
 
 #[test]
-fn only_the_fields_that_are_named_are_searched() {
+fn only_the_configured_fields_are_searched() {
     let mut batch = of(b"a@example.com b@example.com\n");
     column(&mut batch, "x", &[(0, CellKind::Text, "a@example.com")]);
     column(&mut batch, "y", &[(0, CellKind::Text, "b@example.com")]);
@@ -198,7 +195,7 @@ fn a_hash_is_the_same_for_the_same_text_and_key() {
 }
 
 #[test]
-fn rows_that_are_out_are_not_looked_at() {
+fn unselected_rows_are_not_searched() {
     let mut batch = of(b"a@example.com\nb@example.com\n");
     batch.select_range(1, 2);
     let (batch, counters) = applied(&mut *map(json!({})), batch);
@@ -207,29 +204,29 @@ fn rows_that_are_out_are_not_looked_at() {
 }
 
 #[test]
-fn what_is_wrong_is_said_without_the_key() {
+fn errors_do_not_contain_the_key() {
     let all = [
-        (json!({ "detect": [] }), "", "looks for nothing"),
-        (json!({ "patterns": { "a b": "x" } }), "/patterns/a b", "the name stands in events"),
-        (json!({ "patterns": { "a": "(" } }), "/patterns/a", "no valid regular expression"),
-        (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "fits where nothing is"),
-        (json!({ "replace": "hash" }), "/key", "a hash without a key"),
+        (json!({ "detect": [] }), "", "has no detector"),
+        (json!({ "patterns": { "a b": "x" } }), "/patterns/a b", "appears in events"),
+        (json!({ "patterns": { "a": "(" } }), "/patterns/a", "invalid regular expression"),
+        (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "matches the empty text"),
+        (json!({ "replace": "hash" }), "/key", "is missing: a hash without a key"),
         (json!({ "replace": "hash", "key": "s3cr" }), "/key", "is too short"),
-        (json!({ "key": "s3cr3t-s3cr3t" }), "/key", "belongs to replace: hash"),
-        (json!({ "text": "x" }), "/text", "belongs to replace: text"),
-        (json!({ "replace": "text", "text": "a\"b" }), "/text", "may stand within JSON"),
-        (json!({ "fields": [] }), "/fields", "has no field"),
+        (json!({ "key": "s3cr3t-s3cr3t" }), "/key", "requires replace: hash"),
+        (json!({ "text": "x" }), "/text", "requires replace: text"),
+        (json!({ "replace": "text", "text": "a\"b" }), "/text", "may appear within JSON"),
+        (json!({ "fields": [] }), "/fields", "is empty"),
     ];
     for (options, pointer, message) in all {
         let config: RedactConfig = serde_json::from_value(options).unwrap();
-        let [(found, text)] = &config.check()[..] else { panic!("one fault") };
+        let [(found, text)] = &config.check()[..] else { panic!("one error") };
         assert!(found == pointer && text.starts_with(message), "{found}: {text}");
         assert!(!text.contains("s3cr"), "{text}");
     }
     assert_eq!(format!("{:?}", Hide::Hash(b"s3cr3t".as_slice().into())), "hash");
 }
 
-/// Any bytes, as any kind of cell, are gone through without a panic, and what is no text stays.
+/// Arbitrary bytes of any kind cause no panic, and other text stays unchanged.
 #[test]
 fn hostile_values_do_no_harm() {
     let texts: [&[u8]; 9] = [
@@ -289,9 +286,9 @@ fn json_value() -> impl Strategy<Value = serde_json::Value> {
 }
 
 proptest! {
-    /// What is planted disappears, and what is around it stays, byte by byte.
+    /// Planted secrets disappear; the text around them stays, byte by byte.
     #[test]
-    fn what_is_planted_disappears(
+   fn planted_secrets_disappear(
         before in "[a-zA-Z ,;äö]{0,30}",
         after in "[a-zA-Z ,;äö]{0,30}",
         secret in prop_oneof!["[a-z]{1,9}@[a-z]{1,9}\\.com", Just("4111-1111-1111-1111".to_owned()), "ghp_[a-zA-Z0-9]{36}"],

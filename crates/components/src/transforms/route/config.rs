@@ -13,9 +13,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
-    /// The outputs by name, each with the condition for an event to go there.
+    /// The outputs by name, each with its condition.
     pub routes: IndexMap<String, Condition>,
-    /// Whether an event goes to every output whose condition holds, or to the first.
+    /// Whether an event goes to every output whose condition it satisfies, or only to the first.
     #[serde(default, rename = "match")]
     pub matching: Match,
 }
@@ -23,16 +23,16 @@ pub struct RouteConfig {
 impl Component for RouteConfig {
     fn check(&self) -> Vec<(String, String)> {
         if self.routes.is_empty() {
-            let message = "has no output; write for example { errors: 'status >= 500' }";
+            let message = "is empty; write for example { errors: 'status >= 500' }";
             return vec![("/routes".into(), message.into())];
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let bad = |name: &&String| name.is_empty() || !name.chars().all(is_plain);
-        let fault = |name: &String| {
-            let message = "names an output; write letters, digits, `_` and `-`";
+        let error = |name: &String| {
+            let message = "is not a valid output name; write letters, digits, `_` and `-`";
             (format!("/routes/{}", name.replace('~', "~0").replace('/', "~1")), message.to_owned())
         };
-        self.routes.keys().filter(bad).map(fault).collect()
+        self.routes.keys().filter(bad).map(error).collect()
     }
 
     fn outputs(&self) -> Vec<String> {

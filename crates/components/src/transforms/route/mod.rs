@@ -1,5 +1,5 @@
-//! Transform `route`: each event goes to the outputs whose conditions hold, and to the main output
-//! if none does.
+//! Transform `route`: sends each event to the outputs whose conditions it satisfies, or to the main
+//! output if there is none.
 
 mod config;
 
@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Whether an event goes to every output whose condition holds.
+/// Which of the matching outputs an event goes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Match {
-    /// To every one.
+    /// To all of them.
     #[default]
     All,
-    /// To the first in the order they are written.
+    /// To the first, in configuration order.
     First,
 }
 
@@ -32,9 +32,9 @@ impl Map for Route {
     fn apply(&mut self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let mut left = batch.clone();
         for (index, condition) in self.conditions.iter().enumerate() {
-            let asked = if self.matching == Match::First { &left } else { &batch };
-            let holds = condition.holds(asked, out);
-            let mut chosen = asked.clone();
+            let candidates = if self.matching == Match::First { &left } else { &batch };
+            let holds = condition.holds(candidates, out);
+            let mut chosen = candidates.clone();
             chosen.select(holds.clone());
             left.select(!&holds);
             if chosen.events() > 0 {

@@ -1,4 +1,4 @@
-//! Where `route` sends events.
+//! Outputs that `route` sends events to.
 
 use super::*;
 use crate::registry::{Component, TransformComponent};
@@ -6,7 +6,7 @@ use millstream_model::{Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
 
-/// The rows at each output.
+/// Returns the rows at each output.
 fn routed(options: Value, text: &str) -> Vec<(usize, Vec<usize>)> {
     let config: RouteConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
@@ -21,14 +21,14 @@ fn routed(options: Value, text: &str) -> Vec<(usize, Vec<usize>)> {
 const LINES: &str = "error disk\nwarning disk\ninfo\nerror net\n";
 
 #[test]
-fn an_event_goes_to_every_output_whose_condition_holds_and_else_to_the_main_one() {
+fn an_event_goes_to_every_matching_output_or_to_the_main_output() {
     let routes = json!({ "z": "message.startsWith('error')", "a": "message.contains('disk')" });
     let expected = [(1, vec![0, 3]), (2, vec![0, 1]), (0, vec![2])];
     assert_eq!(routed(json!({ "routes": routes }), LINES), expected);
 }
 
 #[test]
-fn an_event_goes_to_the_first_output_if_that_is_wanted() {
+fn an_event_goes_to_the_first_matching_output_if_configured() {
     let routes = json!({ "z": "message.startsWith('error')", "a": "message.contains('disk')" });
     let expected = [(1, vec![0, 3]), (2, vec![1]), (0, vec![2])];
     assert_eq!(routed(json!({ "routes": routes, "match": "first" }), LINES), expected);
@@ -37,7 +37,7 @@ fn an_event_goes_to_the_first_output_if_that_is_wanted() {
 }
 
 #[test]
-fn the_outputs_have_the_names_of_the_routes_in_their_order() {
+fn outputs_have_the_names_and_order_of_the_routes() {
     let options = json!({ "routes": { "z": "true", "a": "false" } });
     let config: RouteConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.outputs(), ["z", "a"]);

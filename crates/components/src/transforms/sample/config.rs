@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub struct SampleConfig {
     /// One event in this many is kept.
     pub one_in: u64,
-    /// Events with the same key are kept or dropped together; without it each event is by itself.
+    /// Events with the same key are kept or dropped together; by default each event is sampled on
+    /// its own.
     pub key: Option<TextTemplate>,
 }
 
@@ -22,7 +23,10 @@ impl Component for SampleConfig {
     fn check(&self) -> Vec<(String, String)> {
         match self.one_in {
             0 => {
-                vec![("/one_in".into(), "keeps nothing; write 1 for all, 10 for one in ten".into())]
+                vec![(
+                    "/one_in".into(),
+                    "would keep nothing; write 1 for all, 10 for one in ten".into(),
+                )]
             }
             _ => Vec::new(),
         }

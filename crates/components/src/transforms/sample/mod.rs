@@ -1,7 +1,7 @@
-//! Transform `sample`: keeps one event in so many.
+//! Transform `sample`: keeps one event in `one_in`.
 //!
-//! Which ones is decided by a hash of the event's id, or of its key: an event that is read again is
-//! judged as it was before.
+//! A hash of the event's id, or of its key, decides, so an event that is read again is sampled the
+//! same way.
 
 mod config;
 
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 struct Sample {
     one_in: u64,
     key: Option<Template>,
-    /// For the text of a key.
+    /// Buffer for rendered keys.
     text: Vec<u8>,
 }
 

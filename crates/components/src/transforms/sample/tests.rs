@@ -1,4 +1,4 @@
-//! What `sample` keeps.
+//! Events that `sample` keeps.
 
 use super::*;
 use crate::registry::{Component, TransformComponent};
@@ -27,12 +27,12 @@ fn lines(count: usize) -> String {
 }
 
 #[test]
-fn about_one_in_so_many_is_kept_and_the_same_again() {
+fn about_one_in_n_is_kept_and_the_choice_repeats() {
     let (rows, counters) = kept(json!({ "one_in": 10 }), of(&lines(10_000)));
     assert!((850..1150).contains(&rows.len()), "{}", rows.len());
     assert_eq!(counters.snapshot().dropped_events["sampled"], 10_000 - rows.len() as u64);
     assert_eq!(kept(json!({ "one_in": 10 }), of(&lines(10_000))).0, rows);
-    // However the rows are cut into batches.
+    // Independent of how rows are divided into batches.
     let mut second = of(&lines(10_000));
     second.select_range(5000, 10_000);
     let of_second: Vec<usize> = rows.into_iter().filter(|row| *row >= 5000).collect();
@@ -50,7 +50,7 @@ fn events_of_a_key_stay_together() {
 }
 
 #[test]
-fn nothing_at_all_is_a_mistake() {
+fn one_in_zero_is_rejected() {
     let config: SampleConfig = serde_json::from_value(json!({ "one_in": 0 })).unwrap();
     assert_eq!(config.check()[0].0, "/one_in");
 }

@@ -12,29 +12,29 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThrottleConfig {
-    /// Events that may pass in each window.
+    /// Events that may pass per window.
     pub events: u64,
-    /// The window.
+    /// Length of the window.
     #[serde(default = "second")]
     pub window: Interval,
-    /// Each key has a window of its own; without it all events share one.
+    /// Each key has its own window; without it all events share one.
     pub key: Option<TextTemplate>,
-    /// What becomes of what is too much.
+    /// What happens to events beyond the limit.
     #[serde(default)]
     pub on_excess: OnExcess,
-    /// Keys that are remembered at most.
+    /// Maximum keys tracked; further keys share one window.
     #[serde(default = "keys_max")]
     pub keys_max: usize,
 }
 
-/// What becomes of what is too much.
+/// What happens to events beyond the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExcess {
-    /// It is dropped and counted.
+    /// They are dropped and counted.
     #[default]
     Drop,
-    /// It passes, and the source is read more slowly.
+    /// They pass, and the source is slowed down.
     Slow,
 }
 
@@ -48,22 +48,22 @@ fn keys_max() -> usize {
 
 impl Component for ThrottleConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
-        let mut fault =
-            |key: &str, message: &str| faults.push((key.to_owned(), message.to_owned()));
+        let mut errors = Vec::new();
+        let mut error =
+            |key: &str, message: &str| errors.push((key.to_owned(), message.to_owned()));
         if self.events == 0 {
-            fault("/events", "lets nothing pass; write how many events may pass in a window");
+            error("/events", "would pass nothing; write how many events may pass per window");
         }
         if self.keys_max == 0 {
-            fault("/keys_max", "remembers no key; write for example 10000");
+            error("/keys_max", "would track no key; write for example 10000");
         }
         if self.on_excess == OnExcess::Slow && self.key.is_some() {
-            fault(
+            error(
                 "/on_excess",
-                "a source has no keys that could wait alone; write on_excess: drop, or remove key",
+                "cannot slow down the events of one key; write on_excess: drop, or remove key",
             );
         }
-        faults
+        errors
     }
 }
 

@@ -1,7 +1,7 @@
-//! Transform `throttle`: so many events in a window pass.
+//! Transform `throttle`: passes a limited number of events per window.
 //!
 //! Each key has a *theoretical arrival time* (generic cell rate algorithm, ITU-T I.371): an event
-//! moves it on by one share of the window, and passes if it is not more than a window ahead of now.
+//! advances it by one share of the window, and passes if it is at most a window ahead of now.
 
 mod config;
 
@@ -14,20 +14,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The key of events beyond the keys that are remembered: they share one window.
+/// The key shared by all events whose key is beyond `keys_max`.
 const OVERFLOW: u64 = 0;
 
 /// The transform.
 struct Throttle {
-    /// One event's share of the window, in nanoseconds.
+    /// One event's share of the window. Nanoseconds.
     share_ns: u64,
     window_ns: u64,
     key: Option<Template>,
     on_excess: OnExcess,
     keys_max: usize,
-    /// By hash of the key: until when, in engine time, what has passed fills the rate.
+    /// Theoretical arrival time by hash of the key, in engine time. Nanoseconds.
     filled_ns: HashMap<u64, u64>,
-    /// For the text of a key.
+    /// Buffer for rendered keys.
     text: Vec<u8>,
 }
 
@@ -45,9 +45,9 @@ impl Throttle {
         }
     }
 
-    /// Takes an event in; whether it may pass.
-    fn take(&mut self, hash: u64, now_ns: u64) -> bool {
-        let hash = self.known(hash, now_ns);
+    /// Records an event; returns whether it may pass.
+    fn allow(&mut self, hash: u64, now_ns: u64) -> bool {
+        let hash = self.tracked_key(hash, now_ns);
         let filled = self.filled_ns.entry(hash).or_insert(0);
         let next = (*filled).max(now_ns) + self.share_ns;
         let passes = next <= now_ns + self.window_ns;
@@ -57,8 +57,8 @@ impl Throttle {
         passes
     }
 
-    /// The key under which an event is counted: its own, if there is room.
-    fn known(&mut self, hash: u64, now_ns: u64) -> u64 {
+    /// Returns the key under which an event is counted: its own, if capacity allows.
+    fn tracked_key(&mut self, hash: u64, now_ns: u64) -> u64 {
         if self.filled_ns.len() >= self.keys_max && !self.filled_ns.contains_key(&hash) {
             self.filled_ns.retain(|_, filled| *filled > now_ns);
         }
@@ -73,7 +73,7 @@ impl Throttle {
         xxh3_64(&self.text)
     }
 
-    /// How long the source is to wait until what has passed is within the rate.
+    /// Returns how long the source must pause for the passed events to be within the rate.
     fn pause(&self, now_ns: u64) -> Option<Duration> {
         let filled = *self.filled_ns.get(&OVERFLOW)?;
         let ahead = filled.saturating_sub(now_ns + self.window_ns);
@@ -92,7 +92,7 @@ impl Serial for Throttle {
         let is_slow = self.on_excess == OnExcess::Slow;
         let dropped = keep_rows(&mut batch, |batch, segment, row| {
             let hash = self.hash(batch, segment, row);
-            self.take(hash, now_ns) || is_slow
+            self.allow(hash, now_ns) || is_slow
         });
         out.counters.dropped("throttled", dropped);
         out.pause = self.pause(now_ns);

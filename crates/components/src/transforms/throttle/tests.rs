@@ -1,4 +1,4 @@
-//! What `throttle` lets pass.
+//! Events that `throttle` passes.
 
 use super::*;
 use crate::registry::{Component, TransformComponent};
@@ -18,7 +18,7 @@ fn throttle(options: Value) -> Box<dyn Serial> {
     serial
 }
 
-/// The rows that pass at a time, the number that was dropped, and the pause.
+/// Returns the rows that pass, the number dropped, and the pause.
 fn at(serial: &mut dyn Serial, ms: u64, text: &str) -> (Vec<usize>, u64, Option<Duration>) {
     let mut out = Outputs::default();
     let now = Now { since_start: Duration::from_millis(ms), unix_ns: 0 };
@@ -29,11 +29,11 @@ fn at(serial: &mut dyn Serial, ms: u64, text: &str) -> (Vec<usize>, u64, Option<
 }
 
 #[test]
-fn so_many_pass_in_a_window_and_the_rest_is_dropped_and_counted() {
+fn excess_events_are_dropped_and_counted() {
     let mut throttle = throttle(json!({ "events": 3, "window": "3s" }));
     assert_eq!(at(&mut *throttle, 0, "1\n2\n3\n4\n5\n"), (vec![0, 1, 2], 2, None));
     assert_eq!(at(&mut *throttle, 500, "1\n").0, [0; 0]);
-    // A share of the window later there is room for one.
+    // After one share of the window, one event may pass.
     assert_eq!(at(&mut *throttle, 1000, "1\n2\n").0, [0]);
     assert_eq!(at(&mut *throttle, 60_000, "1\n2\n3\n4\n").0, [0, 1, 2]);
 }
@@ -45,7 +45,7 @@ fn each_key_has_its_own_window() {
     assert_eq!(at(&mut *throttle, 60_000, "a\na\n").0, [0]);
 }
 
-/// Keys without number share a window; those whose window is over make room.
+/// Keys beyond the limit share a window; expired keys are evicted.
 #[test]
 fn keys_are_bounded() {
     let mut throttle =
@@ -64,7 +64,7 @@ fn a_source_is_slowed_and_nothing_dropped() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_rejected() {
     for (options, pointer) in [
         (json!({ "events": 0 }), "/events"),
         (json!({ "events": 1, "keys_max": 0 }), "/keys_max"),

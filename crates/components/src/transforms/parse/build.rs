@@ -1,6 +1,6 @@
-//! From the options of a format to its parser.
+//! Builds the parser of a format from its options.
 
-use super::config::{EscapeName, FieldConfig, FormConfig, FormattedType, TypeConfig, TypeName};
+use super::config::{EscapeName, FieldConfig, FormatConfig, FormattedType, TypeConfig, TypeName};
 use millstream_parsers::{
     Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
     JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig,
@@ -12,11 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How a line is taken apart.
+/// How a line is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Not at all.
+    /// Not parsed.
     #[default]
     None,
     /// A JSON object.
@@ -25,46 +25,46 @@ pub enum Format {
     Regex,
     /// A Logstash pattern.
     Grok,
-    /// Values in a fixed order, with a delimiter between them.
+    /// Values in a fixed order, with a delimiter.
     Delimited,
-    /// The same as CSV has it.
+    /// Like `delimited`, with the defaults of CSV.
     Csv,
-    /// The same with tabulators.
+    /// Like `delimited`, with tabs.
     Tsv,
     /// Keys with values.
     KeyValue,
-    /// The same as `logfmt` has it.
+    /// Like `key_value`, with the defaults of `logfmt`.
     Logfmt,
-    /// The same with colons and tabulators.
+    /// Like `key_value`, with colons and tabs.
     Ltsv,
-    /// An access log of nginx.
+    /// An nginx access log.
     Nginx,
-    /// An access log of the Apache HTTP server.
+    /// An access log of the Apache HTTP Server.
     Apache,
     /// Syslog: RFC 3164 and RFC 5424.
     Syslog,
-    /// What container runtimes write.
+    /// The CRI log format of container runtimes.
     Cri,
-    /// What Docker's `json-file` writes.
+    /// Docker's `json-file` format.
     Docker,
 }
 
-/// The options of one format.
-pub struct Form<'a>(pub &'a FormConfig);
+/// Builds a parser from the options of one format.
+pub struct Builder<'a>(pub &'a FormatConfig);
 
-/// What is wrong: a JSON pointer, and what to write instead.
-type Fault = (String, String);
+/// A configuration error: a JSON pointer, and a message.
+type ConfigError = (String, String);
 
-/// A field by name, with its type if it has one.
+/// A field's name, and its type if it has one.
 type NamedField = (Arc<str>, Option<Type>);
 
-fn fault(key: &str, message: impl Into<String>) -> Fault {
+fn error(key: &str, message: impl Into<String>) -> ConfigError {
     (key.to_owned(), message.into())
 }
 
-impl Form<'_> {
-    /// The parser; `None` where nothing is to be taken apart.
-    pub fn parser(&self) -> Result<Option<Box<dyn Parser>>, Fault> {
+impl Builder<'_> {
+    /// Builds the parser; `None` for format `none`.
+    pub fn parser(&self) -> Result<Option<Box<dyn Parser>>, ConfigError> {
         self.check_keys()?;
         let parser: Box<dyn Parser> = match self.0.format {
             Format::None => return Ok(None),
@@ -76,13 +76,13 @@ impl Form<'_> {
             Format::Delimited | Format::Csv | Format::Tsv => Box::new(self.delimited()?),
             Format::KeyValue | Format::Logfmt | Format::Ltsv => Box::new(self.key_value()?),
             Format::Syslog => Box::new(self.syslog()?),
-            Format::Cri => Box::new(Cri::new().map_err(|message| fault("/format", message))?),
-            Format::Docker => Box::new(Docker::new().map_err(|message| fault("/format", message))?),
+            Format::Cri => Box::new(Cri::new().map_err(|message| error("/format", message))?),
+            Format::Docker => Box::new(Docker::new().map_err(|message| error("/format", message))?),
         };
         Ok(Some(parser))
     }
 
-    fn json(&self) -> Result<Json, Fault> {
+    fn json(&self) -> Result<Json, ConfigError> {
         let names = |(name, _): (Arc<str>, _)| name.to_string();
         let fields = self.fields()?.into_iter();
         let typed = fields.clone().filter_map(|(name, kind)| Some((name, kind?)));
@@ -94,38 +94,38 @@ impl Form<'_> {
             types,
             ..JsonConfig::default()
         };
-        Json::new(&config).map_err(|message| fault("", message))
+        Json::new(&config).map_err(|message| error("", message))
     }
 
-    fn pattern(&self, example: &str) -> Result<String, Fault> {
+    fn pattern(&self, example: &str) -> Result<String, ConfigError> {
         let pattern = self.0.pattern.clone();
         pattern.ok_or_else(|| {
-            fault("", format!("has no pattern; write for example pattern: '{example}'"))
+            error("", format!("has no pattern; write for example pattern: '{example}'"))
         })
     }
 
-    fn regex(&self) -> Result<Regex, Fault> {
+    fn regex(&self) -> Result<Regex, ConfigError> {
         let pattern = self.pattern(r"^(?<level>\w+) (?<text>.*)$")?;
         let config = RegexConfig { pattern, types: self.named_types()? };
-        Regex::new(&config).map_err(|message| fault("/pattern", message))
+        Regex::new(&config).map_err(|message| error("/pattern", message))
     }
 
-    fn grok(&self) -> Result<Grok, Fault> {
+    fn grok(&self) -> Result<Grok, ConfigError> {
         let pattern = self.pattern("%{LOGLEVEL:level} %{GREEDYDATA:text}")?;
         let patterns = self.0.patterns.clone().into_iter().collect();
         let config = GrokConfig { pattern, patterns, types: self.named_types()? };
-        Grok::new(&config).map_err(|message| fault("/pattern", message))
+        Grok::new(&config).map_err(|message| error("/pattern", message))
     }
 
-    fn delimited(&self) -> Result<Delimited, Fault> {
-        let form = self.0;
-        let delimiter = match form.format {
+    fn delimited(&self) -> Result<Delimited, ConfigError> {
+        let config = self.0;
+        let delimiter = match config.format {
             Format::Tsv => "\t".to_owned(),
-            _ => form.delimiter.clone().unwrap_or_else(|| ",".to_owned()),
+            _ => config.delimiter.clone().unwrap_or_else(|| ",".to_owned()),
         };
         let (types, mut fields) = (self.types()?, self.fields()?);
         if fields.is_empty() {
-            return Err(fault(
+            return Err(error(
                 "",
                 "has no fields; write for example fields: [host, { name: cost, type: float }]",
             ));
@@ -134,14 +134,14 @@ impl Form<'_> {
             match fields.iter_mut().find(|(field, _)| *field == name) {
                 Some((_, of)) => *of = Some(kind),
                 None => {
-                    return Err(fault(
+                    return Err(error(
                         &format!("/types/{name}"),
-                        "is none of the fields; add it there",
+                        "is not in `fields`; add it there",
                     ));
                 }
             }
         }
-        let quotes = form.quotes.unwrap_or(form.format != Format::Tsv);
+        let quotes = config.quotes.unwrap_or(config.format != Format::Tsv);
         let unequal = |strict: Option<bool>| match strict {
             Some(true) => Unequal::Fail,
             _ => Unequal::Ignore,
@@ -150,44 +150,44 @@ impl Form<'_> {
             delimiter,
             quote: quotes.then_some(b'"'),
             fields,
-            on_extra: unequal(form.strict),
-            on_missing: unequal(form.strict),
-            trim: form.trim.unwrap_or(false),
+            on_extra: unequal(config.strict),
+            on_missing: unequal(config.strict),
+            trim: config.trim.unwrap_or(false),
         };
-        Delimited::new(config).map_err(|message| fault("/delimiter", message))
+        Delimited::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    fn key_value(&self) -> Result<KeyValue, Fault> {
-        let form = self.0;
-        let base = match form.format {
+    fn key_value(&self) -> Result<KeyValue, ConfigError> {
+        let config = self.0;
+        let base = match config.format {
             Format::Logfmt => KeyValueConfig::logfmt(),
             Format::Ltsv => KeyValueConfig::ltsv(),
             _ => KeyValueConfig::default(),
         };
         let config = KeyValueConfig {
-            field_delimiter: form.delimiter.clone().unwrap_or(base.field_delimiter),
-            key_value_delimiter: form
+            field_delimiter: config.delimiter.clone().unwrap_or(base.field_delimiter),
+            key_value_delimiter: config
                 .key_value_delimiter
                 .clone()
                 .unwrap_or(base.key_value_delimiter),
-            quote: form.quotes.map_or(base.quote, |quotes| quotes.then_some(b'"')),
+            quote: config.quotes.map_or(base.quote, |quotes| quotes.then_some(b'"')),
             bare: base.bare,
             types: self.types()?,
         };
-        KeyValue::new(config).map_err(|message| fault("/delimiter", message))
+        KeyValue::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    fn syslog(&self) -> Result<Syslog, Fault> {
+    fn syslog(&self) -> Result<Syslog, ConfigError> {
         let zone = self.0.timezone.as_deref().map(zone).transpose();
-        let zone = zone.map_err(|message| fault("/timezone", message))?;
-        Syslog::new(&SyslogConfig { zone }).map_err(|message| fault("/format", message))
+        let zone = zone.map_err(|message| error("/timezone", message))?;
+        Syslog::new(&SyslogConfig { zone }).map_err(|message| error("/format", message))
     }
 
-    fn named_types(&self) -> Result<Vec<(String, Type)>, Fault> {
+    fn named_types(&self) -> Result<Vec<(String, Type)>, ConfigError> {
         Ok(self.types()?.into_iter().map(|(name, kind)| (name.to_string(), kind)).collect())
     }
 
-    fn access(&self, server: Server) -> Result<Access, Fault> {
+    fn access(&self, server: Server) -> Result<Access, ConfigError> {
         let format = self.0.log_format.clone().unwrap_or_default();
         let escape = self.0.escape.map(|escape| match escape {
             EscapeName::Default => Escape::Default,
@@ -195,42 +195,42 @@ impl Form<'_> {
             EscapeName::None => Escape::None,
         });
         let config = AccessConfig { server, format, escape };
-        Access::new(&config).map_err(|message| fault("/log_format", message))
+        Access::new(&config).map_err(|message| error("/log_format", message))
     }
 
-    /// Types that would not be looked at are a mistake.
-    fn check_types(&self) -> Result<(), Fault> {
+    /// Rejects types that would be ignored.
+    fn check_types(&self) -> Result<(), ConfigError> {
         let message = match self.0.format {
             _ if self.0.types.is_empty() => return Ok(()),
-            Format::None => "there are no fields without a format; write for example format: json",
+            Format::None => "needs a format; write for example format: json",
             Format::Nginx | Format::Apache | Format::Syslog | Format::Cri | Format::Docker => {
-                "this format gives its fields their types; remove it, and cast with transform fields"
+                "is fixed by this format; remove it, and cast with transform fields"
             }
             _ => return Ok(()),
         };
-        Err(fault("/types", message))
+        Err(error("/types", message))
     }
 
-    /// Options that the format does not have are a mistake.
-    fn check_keys(&self) -> Result<(), Fault> {
+    /// Rejects options that the format does not have.
+    fn check_keys(&self) -> Result<(), ConfigError> {
         use Format::{Apache, Csv, Delimited, Grok, Json, KeyValue, Nginx, Regex, Tsv};
-        let form = self.0;
+        let config = self.0;
         let keys: [(&str, bool, &[Format]); 12] = [
-            ("escape", form.escape.is_some(), &[Nginx]),
-            ("strict", form.strict.is_some(), &[Delimited, Csv, Tsv]),
-            ("timezone", form.timezone.is_some(), &[Format::Syslog]),
-            ("log_format", form.log_format.is_some(), &[Nginx, Apache]),
-            ("pattern", form.pattern.is_some(), &[Regex, Grok]),
-            ("patterns", !form.patterns.is_empty(), &[Grok]),
-            ("fields", form.fields.is_some(), &[Delimited, Csv, Tsv, Json]),
-            ("delimiter", form.delimiter.is_some(), &[Delimited, KeyValue]),
-            ("key_value_delimiter", form.key_value_delimiter.is_some(), &[KeyValue]),
-            ("quotes", form.quotes.is_some(), &[Delimited, KeyValue]),
-            ("trim", form.trim.is_some(), &[Delimited, Csv, Tsv]),
-            ("flatten", form.flatten.is_some(), &[Json]),
+            ("escape", config.escape.is_some(), &[Nginx]),
+            ("strict", config.strict.is_some(), &[Delimited, Csv, Tsv]),
+            ("timezone", config.timezone.is_some(), &[Format::Syslog]),
+            ("log_format", config.log_format.is_some(), &[Nginx, Apache]),
+            ("pattern", config.pattern.is_some(), &[Regex, Grok]),
+            ("patterns", !config.patterns.is_empty(), &[Grok]),
+            ("fields", config.fields.is_some(), &[Delimited, Csv, Tsv, Json]),
+            ("delimiter", config.delimiter.is_some(), &[Delimited, KeyValue]),
+            ("key_value_delimiter", config.key_value_delimiter.is_some(), &[KeyValue]),
+            ("quotes", config.quotes.is_some(), &[Delimited, KeyValue]),
+            ("trim", config.trim.is_some(), &[Delimited, Csv, Tsv]),
+            ("flatten", config.flatten.is_some(), &[Json]),
         ];
         for (key, is_there, formats) in keys {
-            if is_there && !formats.contains(&form.format) {
+            if is_there && !formats.contains(&config.format) {
                 let of: Vec<String> = formats.iter().map(|format| format.to_string()).collect();
                 let message =
                     format!("belongs to format {}; remove it, or change the format", of.join(", "));
@@ -240,16 +240,16 @@ impl Form<'_> {
         self.check_types()
     }
 
-    /// The types of fields by name.
-    fn types(&self) -> Result<Vec<(Arc<str>, Type)>, Fault> {
+    /// Returns the types of fields, by name.
+    fn types(&self) -> Result<Vec<(Arc<str>, Type)>, ConfigError> {
         let of = |(name, kind): (&String, &TypeConfig)| {
             Ok((name.as_str().into(), of_config(kind, &format!("/types/{name}"))?))
         };
         self.0.types.iter().map(of).collect()
     }
 
-    /// The fields in order, with their types.
-    fn fields(&self) -> Result<Vec<NamedField>, Fault> {
+    /// Returns the fields in order, with their types.
+    fn fields(&self) -> Result<Vec<NamedField>, ConfigError> {
         let of = |(index, field): (usize, &FieldConfig)| match field {
             FieldConfig::Name(name) => Ok((name.as_str().into(), None)),
             FieldConfig::Typed(field) => {
@@ -262,8 +262,8 @@ impl Form<'_> {
     }
 }
 
-/// The type that a configuration means, which stands at `pointer`.
-pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, Fault> {
+/// Converts a configured type at JSON pointer `pointer`.
+pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, ConfigError> {
     let (kind, format) = match kind {
         TypeConfig::Name(kind) => (*kind, None),
         TypeConfig::Formatted(FormattedType { kind, format }) => (*kind, format.as_deref()),
@@ -271,7 +271,7 @@ pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, Fault> {
     of_name(kind, format, pointer)
 }
 
-fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, Fault> {
+fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, ConfigError> {
     if format.is_some() && kind != TypeName::Timestamp {
         return Err((
             format!("{pointer}/format"),
