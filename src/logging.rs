@@ -8,6 +8,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
+use crate::progress::AboveBlock;
 pub use line::{Rfc3339, date, escaped};
 use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -119,7 +120,7 @@ impl Drop for Handle {
 }
 
 fn open(to: Target) -> io::Result<Box<dyn Write + Send>> {
-    let Target::File(path) = to else { return Ok(Box::new(io::stderr())) };
+    let Target::File(path) = to else { return Ok(Box::new(AboveBlock)) };
     let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(&path);
     let file = opened.map_err(|error| {
         io::Error::new(error.kind(), format!("log {}: {error}", path.display()))

@@ -1,46 +1,129 @@
-//! Rates while the agent runs: a line every second on a terminal, every five seconds elsewhere.
+//! Rates while the agent runs: on a terminal a block that is redrawn in place every second,
+//! elsewhere a line every five seconds.
 
-use millstream_engine::Snapshot;
-use std::io::{IsTerminal, Write};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use millstream_engine::{ComponentSnapshot, Snapshot};
+use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
 use std::time::Duration;
 
-/// How often a line is printed on a terminal.
+/// Redraw interval of the block.
 const TERMINAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a line is printed elsewhere.
+/// Interval of plain lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Most lines of the block; further components share the last one.
+const LINES_MAX: usize = 8;
+
+/// The block on standard error; empty until [`show`] adds lines, and invisible without a terminal.
+static BLOCK: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Standard error above the block: what is written removes the block and redraws it below.
+pub struct AboveBlock;
+
+impl Write for AboveBlock {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        BLOCK.suspend(|| io::stderr().write(buffer))
+    }
+
+    fn write_all(&mut self, buffer: &[u8]) -> io::Result<()> {
+        BLOCK.suspend(|| io::stderr().write_all(buffer))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
 
 /// Shows rates until it is aborted.
 pub async fn show(observe: impl Fn() -> Snapshot + Send + 'static) {
-    let terminal = std::io::stderr().is_terminal();
-    let interval = if terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL };
+    let is_terminal = io::stderr().is_terminal();
+    let interval = if is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL };
+    let mut block = Block::default();
     let mut before = observe();
     loop {
         tokio::time::sleep(interval).await;
         let now = observe();
-        let line = line(&before, &now);
-        // A closed standard error is no reason to stop.
-        let _ = writeln!(std::io::stderr(), "{line}");
+        let rates = rates(&before, &now);
+        if is_terminal {
+            block.draw(&rates);
+        } else {
+            // A closed standard error is no reason to stop.
+            let _ = writeln!(io::stderr(), "{}", rates.join(" | "));
+        }
         before = now;
     }
 }
 
-/// `app 1200 ev/s 0.2 MB/s → out 1200 ev/s 0.4 MB/s (total 52000), waiting 0.1 MB`
-fn line(before: &Snapshot, now: &Snapshot) -> String {
+/// The lines of the block on a terminal. Dropping it removes them.
+#[derive(Default)]
+struct Block {
+    lines: Vec<ProgressBar>,
+}
+
+impl Block {
+    fn draw(&mut self, rates: &[String]) {
+        let lines = block_lines(rates);
+        while self.lines.len() < lines.len() {
+            let style = ProgressStyle::with_template("{wide_msg}").expect("a valid template");
+            self.lines.push(BLOCK.add(ProgressBar::no_length().with_style(style)));
+        }
+        for gone in self.lines.drain(lines.len()..) {
+            gone.finish_and_clear();
+        }
+        for (bar, line) in self.lines.iter().zip(lines) {
+            bar.set_message(line);
+            bar.tick();
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        for bar in &self.lines {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Returns one line per component, at most [`LINES_MAX`].
+fn block_lines(rates: &[String]) -> Vec<String> {
+    if rates.len() <= LINES_MAX {
+        return rates.to_vec();
+    }
+    let mut lines = rates[..LINES_MAX - 1].to_vec();
+    lines.push(format!("and {} more components", rates.len() + 1 - LINES_MAX));
+    lines
+}
+
+/// Returns the rates of every source and sink: `sink out: 1200 events/s, 0.40 MB/s, total 52000`.
+fn rates(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     let seconds = (now.uptime_seconds - before.uptime_seconds).max(1e-9);
-    let pairs = now
-        .components
-        .iter()
-        .filter_map(|c| Some((c, before.components.iter().find(|b| b.id == c.id)?)));
-    let shown = pairs.filter(|(c, _)| c.kind != "transform").map(|(c, b)| {
-        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-        let events = rate(c.counters.sent_events, b.counters.sent_events);
-        let mb = rate(c.counters.sent_bytes, b.counters.sent_bytes) / 1e6;
-        let error = c.error.as_ref().map_or(String::new(), |t| format!(" [{t}]"));
-        format!(
-            "{} {}: {events:.0} events/s, {mb:.2} MB/s, total {}{error}",
-            c.kind, c.id, c.counters.sent_events
-        )
-    });
-    shown.collect::<Vec<_>>().join(" | ")
+    let ends = now.components.iter().filter(|c| c.kind != "transform");
+    let pairs = ends.filter_map(|c| Some((c, before.components.iter().find(|b| b.id == c.id)?)));
+    pairs.map(|(c, b)| rate(b, c, seconds)).collect()
+}
+
+fn rate(before: &ComponentSnapshot, now: &ComponentSnapshot, seconds: f64) -> String {
+    let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+    let events = rate(now.counters.sent_events, before.counters.sent_events);
+    let mb = rate(now.counters.sent_bytes, before.counters.sent_bytes) / 1e6;
+    let error = now.error.as_ref().map_or(String::new(), |error| format!(" [{error}]"));
+    let total = now.counters.sent_events;
+    format!("{} {}: {events:.0} events/s, {mb:.2} MB/s, total {total}{error}", now.kind, now.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_a_line_per_component_and_sums_up_the_rest() {
+        let rates: Vec<String> = (0..20).map(|n| format!("sink s{n}: 0 events/s")).collect();
+        assert_eq!(block_lines(&rates[..LINES_MAX]), rates[..LINES_MAX]);
+        let lines = block_lines(&rates);
+        assert_eq!((lines.len(), &lines[..LINES_MAX - 1]), (LINES_MAX, &rates[..LINES_MAX - 1]));
+        assert_eq!(lines[LINES_MAX - 1], "and 13 more components");
+    }
 }

@@ -220,7 +220,7 @@ fn what_cannot_be_read_is_named_with_its_reason_until_it_can() {
     says("links/refused.log", "symlinks");
     says("links/loop.log", "symbolic links");
     says("nowhere/*.log", "no file matches");
-    story.wait_for_metric(("source_troubles", "links", ""), |count| count == 3.0);
+    story.wait_for_metric(("source_unreadable", "links", ""), |count| count == 3.0);
     story.wait_for_metric(("component_errors_total", "links", "unreadable"), |count| count == 2.0);
     fs::create_dir(story.path("nowhere")).unwrap();
     story.append("nowhere/a.log", "here now\n");
@@ -228,7 +228,7 @@ fn what_cannot_be_read_is_named_with_its_reason_until_it_can() {
     fs::remove_file(story.path("links/loop.log")).unwrap();
     story.append("links/a.log", "a file\n");
     story.wait_until_read("links", "nowhere/a.log");
-    story.wait_for_metric(("source_troubles", "links", ""), |count| count == 0.0);
+    story.wait_for_metric(("source_unreadable", "links", ""), |count| count == 0.0);
     assert!(
         ["links/refused.log", "links/loop.log", "nowhere/*.log"]
             .iter()

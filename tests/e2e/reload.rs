@@ -166,11 +166,11 @@ fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
     assert_eq!(hash(&agent), before);
     let log = agent.log();
     assert!(log.contains("millstream.yaml:8:32: the input `ap` does not exist"), "{log}");
-    assert!(log.contains("refused for 1 fault; the previous one stays in use"), "{log}");
+    assert!(log.contains("rejected with 1 error; the previous one stays in use"), "{log}");
     let many: String =
         (0..30).map(|n| format!("\n  s{n}: {{ type: blackhole, inputs: [no{n}] }}")).collect();
     agent.reload(&ALONE.replace("sinks:", &format!("sinks:{many}")));
-    wait_until("it is refused", PATIENCE, || agent.log().contains("refused for 30 faults;"));
+    wait_until("it is refused", PATIENCE, || agent.log().contains("rejected with 30 errors;"));
     let log = agent.log();
     assert!((0..30).all(|n| log.contains(&format!("the input `no{n}` does not exist"))), "{log}");
     append(&dir.path().join("in/0.log"), "a line after that\n");
@@ -251,10 +251,7 @@ fn without_a_change_and_for_what_needs_a_restart_it_says_so() {
         &format!("{ALONE}limits: {{ threads: 1, cpu: 1.5 }}\nlog: {{ level: debug }}\n"),
     );
     let log = agent.log();
-    assert!(
-        log.contains("`limits.threads` has changed, which takes effect with the next start"),
-        "{log}"
-    );
+    assert!(log.contains("`limits.threads` changed; it takes effect at the next start"), "{log}");
     assert!(!log.contains("`limits.cpu`"), "{log}");
 }
 

@@ -151,7 +151,7 @@ fn a_stop_reads_what_waits_in_a_stream() {
         start(dir.path(), &format!("type: dogstatsd, listen: ['tcp://127.0.0.1:0'], {ONE_PERIOD}"));
     let address = || {
         let log = agent.log();
-        Some(log.split_once("listening at tcp://")?.1.split_once(char::is_whitespace)?.0.to_owned())
+        Some(log.split_once("listening on tcp://")?.1.split_once(char::is_whitespace)?.0.to_owned())
     };
     // The line of the log may come after the agent is ready.
     wait_until("the address is known", PATIENCE, || address().is_some());

@@ -62,7 +62,7 @@ fn a_file_that_is_no_socket_is_refused_and_kept() {
     fs::write(dir.path().join("file"), "precious").unwrap();
     assert_says(
         &refused(dir.path(), "dogstatsd", "unixgram://DIR/file"),
-        &["/file: a file exists there that is not a socket", "remove it yourself"],
+        &["/file: a file exists there that is not a socket", "remove it"],
     );
     assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "precious");
 }

@@ -134,7 +134,7 @@ mod tests {
     fn an_error_names_the_option_and_says_what_to_write() {
         let (early, late) = ("2026-11-21T00:00:00Z", "2026-11-22T00:00:00+02:00");
         for (options, pointer, advice) in [
-            (json!({}), "", "write from: or until:"),
+            (json!({}), "", "from: or until:"),
             (json!({ "from": late, "until": early, "format": "iso8601" }), "/until", "later"),
             (json!({ "from": "yesterday" }), "/from", "2026-11-22T10:00:00Z"),
             (json!({ "from": early }), "/format", "iso8601"),

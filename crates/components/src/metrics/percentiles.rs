@@ -59,8 +59,8 @@ mod tests {
             (&[0.5, 99.0][..], "/percentiles/1", "write 0.99 for 99 %"),
             (&[-0.5], "/percentiles/0", "write 0 to 1"),
             (&[f64::NAN], "/percentiles/0", "write 0 to 1"),
-            (&[0.5, 0.9, 0.5], "/percentiles/2", "stands there already"),
-            (&[0.12345678], "/percentiles/0", "6 digits"),
+            (&[0.5, 0.9, 0.5], "/percentiles/2", "is a duplicate"),
+            (&[0.12345678], "/percentiles/0", "6 decimals"),
             (&[0.5; 33], "/percentiles", "write 32 at most"),
         ] {
             let errors = check("/percentiles", Some(parts), false);

@@ -173,7 +173,7 @@ mod tests {
     fn an_error_says_what_to_write() {
         for (text, part) in [
             ("127.0.0.1:8125", "write udp://HOST:PORT"),
-            ("dgram:///a", "'dgram' is no kind of socket"),
+            ("dgram:///a", "'dgram' is not a kind of socket"),
             ("udp://127.0.0.1", "no port"),
             ("udp://127.0.0.1:99999", "no port"),
             ("udp://:8125", "no host"),
@@ -181,7 +181,7 @@ mod tests {
             ("udp://no-such-host.invalid:1", "is not found"),
             ("unixgram://run/a", "three slashes, as in unixgram:///"),
             ("unix:///run/", "is a folder"),
-            ("unix:///a\0b", "byte 0"),
+            ("unix:///a\0b", "NUL byte"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -113,15 +113,15 @@ mod tests {
     #[test]
     fn what_is_no_target_is_refused_with_advice_and_without_showing_it() {
         for (text, advice) in [
-            ("", "is no URI"),
-            ("/only/a/path", "names no host"),
+            ("", "is not a URI"),
+            ("/only/a/path", "has no host"),
             ("host:80", "has an unknown scheme"),
             ("ftp://host/x", "has an unknown scheme"),
             ("http://user:secret@host/", "into `auth`"),
-            ("http://host/#part", "leave out the #"),
+            ("http://host/#part", "remove the #"),
             ("http://host:99999/", "no port"),
             ("http://[::1]:0/", "no port"),
-            ("http:///x", "is no URI"),
+            ("http:///x", "is not a URI"),
         ] {
             let error = Target::parse(text).unwrap_err().to_string();
             assert!(error.contains(advice) && !error.contains("secret"), "{text}: {error}");

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn an_error_names_the_option_and_says_what_to_write() {
         for (options, place, advice) in [
-            (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "leave it out"),
+            (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "is a duplicate"),
             (
                 r#"{"aggregates":[],"percentiles":[]}"#,
                 "/aggregates",

@@ -286,7 +286,7 @@ fn every_format_provides_its_own_time() {
         [0, 1].map(|row| batch.event_ns(row) / 1_000_000_000),
         [1_709_164_800, 1_709_164_801]
     );
-    let lines = ["|stream=stdout|flags=F|message=a", "|stream=stdout|message=b"];
+    let lines = ["|log.iostream=stdout|flags=F|message=a", "|log.iostream=stdout|message=b"];
     assert_eq!([shown(&batch, 0), shown(&batch, 1)], lines);
     assert_eq!(batch.segments[0].origin.state.newest(), 1_709_164_801_000_000_000);
 }

@@ -54,7 +54,7 @@ fn trouble_ends_when_the_disk_has_room_whoever_asks() {
     let store = used(&disk, folder.path());
     disk.fill_at(0);
     assert!(store.of_source("app").keep(&[(4, b"other".to_vec())]).is_err());
-    assert!(store.health().error.unwrap().starts_with("ids of new files cannot be kept"));
+    assert!(store.health().error.unwrap().starts_with("ids of new files cannot be saved"));
     assert!(
         store.commit(|_| {}).is_err(),
         "an attempt that has nothing to write says that it could not"

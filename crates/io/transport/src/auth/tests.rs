@@ -31,7 +31,7 @@ fn no_secret_goes_into_a_header_that_requests_depend_on() {
         ("Content-Length", "set by the agent; "),
         ("transfer-encoding", "set by the agent; "),
         ("IDEMPOTENCY-KEY", "set by the agent; "),
-        ("a b", "no name of a header; "),
+        ("a b", "not a header name; "),
     ] {
         let faults = options(json!({"type": "header", "name": name, "value": "k"})).check();
         let [(at, text)] = &faults[..] else { panic!("{name}: {faults:?}") };
@@ -84,10 +84,10 @@ fn no_secret_shows() {
 fn faults_have_their_place() {
     let cases = [
         (json!({"type": "bearer"}), "", "needs `token_file` or `token`"),
-        (json!({"type": "bearer", "token": "a", "token_file": "b"}), "/token", "stands beside"),
-        (json!({"type": "bearer", "token": "a\nb"}), "/token", "cannot hold"),
+        (json!({"type": "bearer", "token": "a", "token_file": "b"}), "/token", "conflicts with"),
+        (json!({"type": "bearer", "token": "a\nb"}), "/token", "invalid in a header"),
         (json!({"type": "basic", "user": "a:b", "password": "c"}), "/user", "colon"),
-        (json!({"type": "header", "name": "a b", "value": "c"}), "/name", "no name of a header"),
+        (json!({"type": "header", "name": "a b", "value": "c"}), "/name", "not a header name"),
     ];
     for (given, place, says) in cases {
         let faults = options(given).check();

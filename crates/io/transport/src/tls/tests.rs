@@ -88,7 +88,7 @@ async fn a_server_that_wants_a_certificate_gets_it() {
     let (fix, other) = (fixture(), Authority::new());
     let server = fix.authority.issue(&[HOST], Validity::Good).acceptor(Some(&fix.authority));
     let text = talk(&Tls::new(fix.files()), server.clone()).await.unwrap_err();
-    assert!(text.contains("refuses a connection without a certificate of the agent"), "{text}");
+    assert!(text.contains("refuses a connection without a client certificate"), "{text}");
     for (authority, fits) in [(&fix.authority, true), (&other, false)] {
         let (cert, key) =
             authority.issue(&["agent"], Validity::Good).write(fix.dir.path(), "agent");
@@ -129,9 +129,13 @@ fn a_file_that_does_not_fit_is_named_with_what_to_do() {
     let own = |cert, key| TlsFiles { cert_file: at(cert), key_file: at(key), ..fix.files() };
     let cases = [
         (TlsFiles { ca_file: at("none"), ..fix.files() }, "`ca_file` ", "none: No such file"),
-        (TlsFiles { ca_file: at("one.key"), ..fix.files() }, "`ca_file` ", "holds no certificate"),
-        (own("one.key", "one.key"), "`cert_file` ", "holds no certificate"),
-        (own("one.crt", "one.crt"), "`key_file` ", "holds no key"),
+        (
+            TlsFiles { ca_file: at("one.key"), ..fix.files() },
+            "`ca_file` ",
+            "contains no certificate",
+        ),
+        (own("one.key", "one.key"), "`cert_file` ", "contains no certificate"),
+        (own("one.crt", "one.crt"), "`key_file` ", "contains no key"),
         (own("one.crt", "two.key"), "`key_file` ", "does not match the certificate in "),
         (own("one.crt", "encrypted.key"), "`key_file` ", "is encrypted"),
     ];
@@ -150,7 +154,7 @@ async fn a_server_without_tls_is_recognised() {
     let connector = TlsConnector::from(lax.config().unwrap());
     let error = connector.connect(tls.server_name(HOST).unwrap(), near).await.unwrap_err();
     let text = tls.explain(&error, HOST).unwrap();
-    assert!(text.contains("not with TLS"), "{text}");
+    assert!(text.contains("does not speak TLS"), "{text}");
 }
 
 #[test]
