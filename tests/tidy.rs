@@ -421,6 +421,16 @@ const RETIRED_WORDS: &[(&str, &str)] = &[
     ("outlet", "emitter"),
     ("stranger", "candidate"),
     ("lay by", "remember"),
+    ("taken apart", "parsed"),
+    ("takes apart", "parses"),
+    ("take apart", "parse"),
+    ("taken_apart", "parsed"),
+    ("given out", "emitted"),
+    ("gives out", "emits"),
+    ("give out", "emit"),
+    ("given_out", "emitted"),
+    ("trouble", "error"),
+    ("standing", "status"),
 ];
 
 /// A word comes back with a line that copies it from an old one: in a name, a comment, or a page.

@@ -12,7 +12,7 @@ use std::io;
 
 /// A block as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Together they fit the second-level cache, as a block does that was just taken apart, and have
+/// Together they fit the second-level cache, as a block does that was just parsed, and have
 /// too many rows for the branch predictor to learn.
 const BLOCKS: usize = 2;
 /// Passes over the blocks in one sample.
@@ -41,7 +41,7 @@ const CONDITIONS: &[(&str, bool)] = &[
     ("status / 100 == 5", false),
 ];
 
-/// A block of the web log, taken apart.
+/// A block of the web log, parsed.
 struct Block {
     text: Vec<u8>,
     rows: usize,

@@ -92,7 +92,7 @@ enum Part {
     Framing,
     /// Lines to fields: each parser beside its limit
     Parse,
-    /// Lines taken apart: JSON, regular expressions
+    /// Lines parsed: JSON, regular expressions
     ParseText,
     /// Compression by library and level, over what users send
     Compression,
@@ -191,7 +191,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     fleet::run(options, &[], scratch, report)
 }
 
-/// Lines taken apart, chosen and searched, without files.
+/// Lines parsed, chosen and searched, without files.
 fn in_memory(repetitions: usize, report: &mut Report) -> io::Result<()> {
     parse::run(repetitions, report)?;
     parse_text::run(repetitions, report)?;

@@ -1,4 +1,4 @@
-//! Lines of JSON and patterns taken apart, beside the SIMD parsers and the regex crate used alone
+//! Lines of JSON and patterns parsed, beside the SIMD parsers and the regex crate used alone
 //! on the same lines.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
@@ -84,7 +84,7 @@ impl Block {
 /// Measures and reports everything.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
     let columns = ["lines", "GB/s", "ns per line", "limit", "GB/s of limit", "ratio", "bar"];
-    let mut table = Table::new("parse_text", "Lines taken apart: GB per CPU second", &columns);
+    let mut table = Table::new("parse_text", "Lines parsed: GB per CPU second", &columns);
     for (name, block) in
         [("flat", Block::new(flat)), ("nested", Block::new(nested)), ("long", Block::new(long))]
     {
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_taken_apart() {
+    fn every_line_is_parsed() {
         for (block, names) in
             [(Block::new(flat), 15), (Block::new(nested), 17), (Block::new(long), 3)]
         {

@@ -286,7 +286,7 @@ fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
     (name.into_bytes(), tags.join(",").into_bytes())
 }
 
-/// Bytes that the allocator has given out, with what it takes for itself.
+/// Bytes that the allocator has allocated, with what it takes for itself.
 fn allocated_bytes() -> usize {
     // SAFETY: it fills a struct of numbers and has no conditions.
     let info = unsafe { libc::mallinfo2() };

@@ -1,4 +1,4 @@
-//! Lines that a parser takes apart, in every way in which they can lie in a batch.
+//! Lines that a parser parses, in every way in which they can lie in a batch.
 
 use crate::cells::{Found, found, json};
 use millstream_columns::{COLUMNS_MAX, Cell, Kind};
@@ -11,7 +11,7 @@ pub type Row = Result<BTreeMap<String, Found>, (Reason, usize)>;
 /// Rows of a batch at most.
 const ROWS_MAX: usize = 200;
 
-/// Lines that are also taken apart alone.
+/// Lines that are also parsed alone.
 const ALONE_MAX: usize = 6;
 
 /// When the lines were read: 2026-03-01T00:00:00Z.

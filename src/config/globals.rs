@@ -68,7 +68,7 @@ pub enum LogLevel {
     /// Normal operation.
     #[default]
     Info,
-    /// Details for troubleshooting.
+    /// Details for debugging.
     Debug,
     /// Every step.
     Trace,

@@ -17,7 +17,7 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     faults
 }
 
-/// Ids of components that may give out metrics.
+/// Ids of components that may emit metrics.
 fn with_metrics(config: &Config) -> HashSet<&str> {
     let mut found = HashSet::new();
     loop {

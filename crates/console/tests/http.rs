@@ -157,7 +157,7 @@ fn head_is_answered_without_a_body() {
 }
 
 #[test]
-fn ready_follows_the_agent_and_names_troubled_sinks() {
+fn ready_follows_the_agent_and_names_failing_sinks() {
     let fixture = Fixture::new();
     let before = fixture.ask("/ready", &[]);
     assert_eq!((before.status, before.json()["ready"].as_bool()), (503, Some(false)));

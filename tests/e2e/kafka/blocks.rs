@@ -1,4 +1,4 @@
-//! Metrics in blocks, read from the broker and taken apart by the decoder of the documentation.
+//! Metrics in blocks, read from the broker and parsed by the decoder of the documentation.
 
 use super::{PATIENCE, start, write};
 use crate::support::folder;

@@ -47,7 +47,7 @@ fn finish(mut agent: Agent) -> Agent {
     agent
 }
 
-/// Waits until `/ready` says that the sink's trouble contains `text`.
+/// Waits until `/ready` says that the sink's error contains `text`.
 fn wait_for_error(agent: &Agent, text: &str) {
     let mut last = String::new();
     let says = || {

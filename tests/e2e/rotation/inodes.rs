@@ -1,4 +1,4 @@
-//! Inode numbers that a real file system gives out again: a new file must not be taken for the one
+//! Inode numbers that a real file system reuses: a new file must not be taken for the one
 //! that had its number before.
 
 use super::{assert_every_line_once, config, finish, line};

@@ -1,5 +1,5 @@
 //! Log files that real programs write and rotate: logrotate, Python's handlers, log4j; and inode
-//! numbers that a real file system gives out again.
+//! numbers that a real file system reuses.
 
 mod crashes;
 mod cuts;

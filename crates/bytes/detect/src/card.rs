@@ -80,11 +80,11 @@ fn is_outside(text: &[u8], end: usize) -> bool {
 }
 
 fn is_card(number: &[u8]) -> bool {
-    is_given_out(number) && luhn(number)
+    is_issued(number) && luhn(number)
 }
 
-/// Whether a network gives out numbers that begin like this one and are as long.
-fn is_given_out(number: &[u8]) -> bool {
+/// Whether a network issues numbers that begin like this one and are as long.
+fn is_issued(number: &[u8]) -> bool {
     let first = number[..4].iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
     matches!(
         (first, number.len()),

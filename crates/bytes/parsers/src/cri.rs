@@ -91,7 +91,7 @@ mod tests {
     use fastrand::Rng;
 
     #[test]
-    fn lines_are_taken_apart() {
+    fn lines_are_parsed() {
         let mut cri = Cri::new().unwrap();
         for (line, expected) in [
             (

@@ -107,7 +107,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn lines_are_taken_apart() {
+    fn lines_are_parsed() {
         let mut docker = Docker::new().unwrap();
         for (line, expected) in [
             (

@@ -42,7 +42,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// No fields of `rows` rows. `own` is the buffer of the column that is taken apart: cells that
+    /// No fields of `rows` rows. `own` is the buffer of the column that is parsed: cells that
     /// lie in it stay valid.
     pub fn new(rows: usize, own: &[u8]) -> Fields {
         Fields { rows, own: own.to_vec(), ..Fields::default() }

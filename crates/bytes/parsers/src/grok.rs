@@ -29,7 +29,7 @@ const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 /// Begins the names of groups that stand for fields of any name.
 const GROUP: &str = "__";
 
-/// How lines are taken apart by named patterns.
+/// How lines are parsed by named patterns.
 #[derive(Clone, Debug, Default)]
 pub struct GrokConfig {
     /// The pattern.

@@ -1,8 +1,8 @@
-//! What is to be taken apart.
+//! What is to be parsed.
 
 use millstream_columns::Cell;
 
-/// Texts to be taken apart: one per row, of which some are chosen.
+/// Texts to be parsed: one per row, of which some are chosen.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The block most texts lie in.
@@ -11,7 +11,7 @@ pub struct Input<'a> {
     pub own: &'a [u8],
     /// Where each row's text lies.
     pub cells: &'a [Cell],
-    /// The rows to take apart, as runs `(first, after last)`, ascending.
+    /// The rows to parse, as runs `(first, after last)`, ascending.
     pub runs: &'a [(usize, usize)],
     /// When the texts were read, in nanoseconds since 1970: for times without a year.
     pub read_ns: i64,

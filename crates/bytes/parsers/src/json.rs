@@ -45,7 +45,7 @@ const NOT_UTF8: Reason = "not_utf8";
 /// Levels of objects and arrays where nothing else is said.
 pub const JSON_DEPTH_MAX: u32 = 64;
 
-/// How lines of JSON are taken apart.
+/// How lines of JSON are parsed.
 #[derive(Clone, Debug)]
 pub struct JsonConfig {
     /// Whether the members of objects within the object become fields, called `outer.inner`.
@@ -78,7 +78,7 @@ pub struct Json {
     wanted: Arc<Wanted>,
     depth_max: u32,
     names: Names,
-    /// The objects around the one that is being taken apart, as the names they have.
+    /// The objects around the one that is being parsed, as the names they have.
     around: Vec<usize>,
     /// The members of this line that have no column.
     members: Vec<u8>,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The expression does not match.
 const NO_MATCH: Reason = "no_match";
 
-/// How lines are taken apart by a regular expression.
+/// How lines are parsed by a regular expression.
 #[derive(Clone, Debug, Default)]
 pub struct RegexConfig {
     /// The expression, in the syntax of the crate `regex`, with groups like `(?<status>\d+)`.

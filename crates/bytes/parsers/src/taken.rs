@@ -1,4 +1,4 @@
-//! For tests: lines taken apart, and every cell looked at.
+//! For tests: lines parsed, and every cell looked at.
 
 use crate::{Fields, Input, Parser, Reason};
 use fastrand::Rng;

@@ -269,8 +269,8 @@ impl Flusher {
             );
         }
         cx.counters.busy(now.cpu.saturating_sub(before.cpu));
-        if let Some(trouble) = now.trouble.filter(|_| now.unreadable > before.unreadable) {
-            log::warn!("source {}: {trouble}", cx.info.id);
+        if let Some(last_error) = now.last_error.filter(|_| now.unreadable > before.unreadable) {
+            log::warn!("source {}: {last_error}", cx.info.id);
         }
     }
 

@@ -401,7 +401,7 @@ fn usual(point: &Point<'_>) -> Option<f64> {
     }
 }
 
-/// A name as it is given out: control characters would end a line of text. Names that are the same
+/// A name as it is emitted: control characters would end a line of text. Names that are the same
 /// then are of one series.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     match name.iter().any(u8::is_ascii_control) {
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(with_keys(Asked(&NOWHERE, point(b"ab", b"c"))), NONE);
     }
 
-    /// They would be given out under one name, with a value each.
+    /// They would be emitted under one name, with a value each.
     #[test]
     fn names_that_differ_in_control_characters_are_of_one_series() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);

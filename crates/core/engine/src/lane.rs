@@ -2,7 +2,7 @@
 
 mod ending;
 
-use crate::limits::{PANIC_PAUSE_MAX, TROUBLE_AGAIN};
+use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::{
     Backoff, Counters, DeliverError, Delivery, Hold, Jitter, Lane, LaneCx, Outcome, Payload,
@@ -126,7 +126,7 @@ impl LaneQueue {
         let now = Instant::now();
         let said = error
             .as_ref()
-            .filter(|t| t.text == text && now < t.said + TROUBLE_AGAIN)
+            .filter(|t| t.text == text && now < t.said + ERROR_REPEAT)
             .map(|t| t.said);
         *error = Some(LastError { text, said: said.unwrap_or(now) });
         said.is_none()

@@ -29,7 +29,7 @@ pub const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 pub const SHED_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often the same error of a sink is logged.
-pub const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
+pub const ERROR_REPEAT: Duration = Duration::from_secs(30);
 
 /// Longest pause before a lane that panicked is reopened: one payload causes the panic, and the
 /// others wait until it is found.

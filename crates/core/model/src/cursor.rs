@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_sink_holds_the_others_until_it_is_stalled() {
+    fn a_full_sink_delays_the_others_until_it_is_blocked() {
         let mut cursors = Cursors::resume([(0, 0), (1, 0)]);
         assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY, None), None);
         let choice = cursors.choose(set(&[0]), set(&[1]), None).unwrap();

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_come_and_go() {
+    fn unreadable_paths_come_and_go() {
         let unreadable = Unreadable::default();
         unreadable.note("/a/*.log", "matches no file");
         unreadable.note("/b", "permission denied");

@@ -26,7 +26,7 @@ const COUNTS: [(&str, &str); 3] = [
     ("processes", "host_forks_total"),
 ];
 
-/// The times of each processor as they were given out last.
+/// The times of each processor as they were emitted last.
 #[derive(Default)]
 pub struct Held(HashMap<String, [f64; TIMES]>);
 

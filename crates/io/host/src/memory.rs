@@ -26,7 +26,7 @@ const STATES: [(&str, &str); 18] = [
     ("SwapFree", "host_memory_swap_free_bytes"),
 ];
 
-/// Lines of `vmstat`, the metrics' names, and whether they count pages that are given out as bytes.
+/// Lines of `vmstat`, the metrics' names, and whether they count pages that are emitted as bytes.
 const COUNTS: [(&str, &str, bool); 5] = [
     ("pswpin", "host_memory_swapped_in_bytes_total", true),
     ("pswpout", "host_memory_swapped_out_bytes_total", true),

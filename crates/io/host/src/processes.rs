@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// States as the kernel writes them, and their names. Every one is given out, also if there is no
+/// States as the kernel writes them, and their names. Every one is emitted, also if there is no
 /// such process.
 const STATES: [(&str, &str); 7] = [
     ("R", "running"),

@@ -70,7 +70,7 @@ pub struct Producer {
 /// What the library tells beside reports.
 #[derive(Default)]
 struct Context {
-    trouble: Mutex<Option<(ErrorCode, String)>>,
+    last_error: Mutex<Option<(ErrorCode, String)>>,
 }
 
 impl ClientContext for Context {
@@ -82,16 +82,16 @@ impl ClientContext for Context {
         log::debug!("librdkafka {error}: {reason}");
         // That all brokers are away says less than why the last one is.
         let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
-        let mut trouble = self.trouble();
-        if code != ErrorCode::AllBrokersDown || trouble.is_none() {
-            *trouble = Some((code, reason.to_owned()));
+        let mut last_error = self.last_error();
+        if code != ErrorCode::AllBrokersDown || last_error.is_none() {
+            *last_error = Some((code, reason.to_owned()));
         }
     }
 }
 
 impl Context {
-    fn trouble(&self) -> MutexGuard<'_, Option<(ErrorCode, String)>> {
-        self.trouble.lock()
+    fn last_error(&self) -> MutexGuard<'_, Option<(ErrorCode, String)>> {
+        self.last_error.lock()
     }
 }
 
@@ -166,8 +166,8 @@ impl Producer {
     }
 
     /// What the library last complained about, since this was last asked.
-    pub fn take_trouble(&self) -> Option<(ErrorCode, String)> {
-        self.client.context().trouble().take()
+    pub fn take_error(&self) -> Option<(ErrorCode, String)> {
+        self.client.context().last_error().take()
     }
 
     /// Gives up everything that is on its way: it is reported as failed, at once.

@@ -44,7 +44,7 @@ impl Guarded {
 fn note(called: std::thread::Result<()>, counters: &Counters) {
     if called.is_err() {
         add(&counters.panics, 1);
-        counters.trouble("a panic while messages were handled; see the log".into());
+        counters.record_error("a panic while messages were handled; see the log".into());
     }
 }
 

@@ -157,7 +157,7 @@ impl Reader {
         };
         let _ = ManuallyDrop::new(panic); // to drop it may panic as well
         add(&self.counters.panics, 1);
-        self.counters.trouble("a panic while a socket was read; see the log".into());
+        self.counters.record_error("a panic while a socket was read; see the log".into());
         match self.reading.take() {
             Some(mark) if mark >= CONNECTIONS => _ = self.connections.remove(&mark),
             Some(index) => self.rest(index as usize),
@@ -317,7 +317,7 @@ impl Reader {
     /// once.
     fn fail(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
-        self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
+        self.counters.record_error(format!("{}: {error}", self.inputs[index].socket.address));
         self.rest(index);
     }
 
@@ -358,7 +358,8 @@ impl Reader {
             Ok(false) => add(&self.counters.connections_refused, 1),
             Err(error) => {
                 add(&self.counters.socket_errors, 1);
-                self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
+                self.counters
+                    .record_error(format!("{}: {error}", self.inputs[index].socket.address));
             }
         }
     }
@@ -425,7 +426,7 @@ impl Reader {
         };
         if let Some(error) = reading.error {
             let address = &self.inputs[*index].socket.address;
-            self.counters.trouble(format!("{address}: a connection ended: {error}"));
+            self.counters.record_error(format!("{address}: a connection ended: {error}"));
         }
         self.count(&reading);
         if reading.is_over {

@@ -214,7 +214,7 @@ impl Receiving {
     }
 
     /// Begins to read, or goes on. The first time, sockets that are shared with another receiver
-    /// get the options of this one; an error in that is counted and a trouble of [`Stats`].
+    /// get the options of this one; an error in that is counted and the last error of [`Stats`].
     pub fn resume(&self) {
         for (place, (held, framing)) in self.held.iter().enumerate() {
             let (new, error) = held.begin();
@@ -225,7 +225,7 @@ impl Receiving {
             }
             if let Some(error) = error {
                 add(&self.counters.socket_errors, 1);
-                self.counters.trouble(error.to_string());
+                self.counters.record_error(error.to_string());
             }
         }
         self.threads.iter().for_each(|(control, _)| control.resume());
@@ -324,6 +324,6 @@ mod tests {
         receiving.resume();
         receiving.threads[1].0.end();
         wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (2, 0));
-        assert_eq!(receiving.stats().trouble, None);
+        assert_eq!(receiving.stats().last_error, None);
     }
 }

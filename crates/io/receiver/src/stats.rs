@@ -39,7 +39,7 @@ pub struct Stats {
     /// CPU time of the threads.
     pub cpu: std::time::Duration,
     /// The last error, as text; it stays until there is another one.
-    pub trouble: Option<String>,
+    pub last_error: Option<String>,
     /// Errors that had a text, so that the same text twice can be told from one that stays.
     pub unreadable: u64,
 }
@@ -61,19 +61,19 @@ pub(crate) struct Counters {
     pub panics: AtomicU64,
     pub threads_ended: AtomicU64,
     /// How many there were, and the text of the last.
-    trouble: Mutex<(u64, Option<String>)>,
+    last_error: Mutex<(u64, Option<String>)>,
 }
 
 impl Counters {
-    pub fn trouble(&self, text: String) {
-        let mut trouble = self.trouble.lock();
-        *trouble = (trouble.0 + 1, Some(text));
+    pub fn record_error(&self, text: String) {
+        let mut last_error = self.last_error.lock();
+        *last_error = (last_error.0 + 1, Some(text));
     }
 
     /// All but the connections that are open and the CPU time, which are counted elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let (unreadable, trouble) = self.trouble.lock().clone();
+        let (unreadable, last_error) = self.last_error.lock().clone();
         Stats {
             messages: get(&self.messages),
             bytes: get(&self.bytes),
@@ -88,7 +88,7 @@ impl Counters {
             socket_errors: get(&self.socket_errors),
             panics: get(&self.panics),
             threads_ended: get(&self.threads_ended),
-            trouble,
+            last_error,
             unreadable,
             ..Stats::default()
         }

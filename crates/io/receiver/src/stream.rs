@@ -1,4 +1,4 @@
-//! Streams of bytes taken apart into messages.
+//! Streams of bytes parsed into messages.
 
 use crate::messages::Batch;
 use crate::{Framing, Options};

@@ -26,7 +26,7 @@ fn datagrams_come_whole_and_in_order() {
             (0..500).map(|n| format!("point.{n}:1|c\nx")).chain([String::new()]).collect();
         assert_eq!(keeper.texts(), expected);
         assert_eq!(stats.bytes as usize, expected.iter().map(String::len).sum::<usize>());
-        assert_eq!((stats.kernel_drops, stats.trouble), (0, None));
+        assert_eq!((stats.kernel_drops, stats.last_error), (0, None));
     }
 }
 

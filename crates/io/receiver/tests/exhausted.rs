@@ -64,7 +64,7 @@ fn without_a_free_descriptor_a_connection_waits() {
     std::thread::sleep(Duration::from_millis(500));
     let stats = receiving.stats();
     assert!(stats.socket_errors - before <= 10, "it tries again ten times a second: {stats:?}");
-    assert!(stats.trouble.as_ref().is_some_and(|text| text.contains("open files")), "{stats:?}");
+    assert!(stats.last_error.as_ref().is_some_and(|text| text.contains("open files")), "{stats:?}");
     drop(taken);
     wait_for(&|| receiving.stats().messages == 1);
 }

@@ -304,7 +304,7 @@ fn a_reset_connection_is_counted() {
     drop(client);
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
     assert_eq!((stats.connection_errors, stats.unreadable), (1, 1));
-    assert!(stats.trouble.unwrap().contains("a connection ended"));
+    assert!(stats.last_error.unwrap().contains("a connection ended"));
     TcpStream::connect(at(&address)).unwrap().write_all(b"next\n").unwrap();
     wait_for(&receiving, |_| keeper.texts() == ["next"]);
     let client = TcpStream::connect(at(&address)).unwrap();
@@ -343,7 +343,7 @@ fn a_panic_while_reading_ends_that_connection() {
     good.write_all(b"good\n").unwrap();
     let stats = wait_for(&receiving, |_| keeper.texts() == ["good"]);
     assert_eq!((stats.connections, stats.panics, stats.threads_ended), (1, 2, 0));
-    assert!(stats.trouble.unwrap().contains("panic"));
+    assert!(stats.last_error.unwrap().contains("panic"));
     let mut last = UnixStream::connect(&path).unwrap();
     receiving.pause();
     receiving.resume();

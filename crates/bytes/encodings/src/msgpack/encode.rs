@@ -111,12 +111,12 @@ struct TagTables {
     value_bytes: usize,
     keysets: Dictionary,
     tagsets: Dictionary,
-    /// Objects that were taken apart, for comparison.
+    /// Objects that were parsed, for comparison.
     texts: Vec<u8>,
-    /// Keys of the tag set that was taken apart last, and its key set.
+    /// Keys of the tag set that was parsed last, and its key set.
     recent_keys: Vec<u32>,
     recent_keyset: u32,
-    /// Of the tag set that is being taken apart: its keys, and its values as msgpack has them.
+    /// Of the tag set that is being parsed: its keys, and its values as msgpack has them.
     row_keys: Vec<u32>,
     row_values: Vec<u8>,
     row_keyset: Vec<u8>,
@@ -370,7 +370,7 @@ impl TagTables {
         push_uint(keyset.into(), &mut self.tagsets.bytes);
         self.tagsets.bytes.extend_from_slice(&self.row_values);
         self.tagsets.len += 1;
-        // What was taken apart of no tags is a set that nobody has: the values that are new in it
+        // What was parsed of no tags is a set that nobody has: the values that are new in it
         // count.
         answer?;
         let index = self.tagsets.len - 1;
@@ -379,7 +379,7 @@ impl TagTables {
         Ok(index)
     }
 
-    /// Adds a tag to the set that is being taken apart.
+    /// Adds a tag to the set that is being parsed.
     #[inline(always)]
     fn tag(&mut self, key: &[u8], value: &[u8]) {
         let key = self.key(key);
@@ -429,7 +429,7 @@ impl TagTables {
         }
     }
 
-    /// Index of the key set of the tag set that is being taken apart.
+    /// Index of the key set of the tag set that is being parsed.
     #[inline(always)]
     fn keyset(&mut self) -> u32 {
         if self.recent_keyset == u32::MAX || self.recent_keys != self.row_keys {

@@ -21,7 +21,7 @@ const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
 pub struct Options {
     /// What becomes of names and tags.
     pub rules: LabelRules,
-    /// How distributions are given out.
+    /// How distributions are emitted.
     pub distributions: Distributions,
     /// Seconds after which a series without values is forgotten.
     pub expire_seconds: u32,
@@ -72,7 +72,7 @@ impl Collector for Nobody {
 struct Known {
     key: [u64; 2],
     entry: u32,
-    /// When it was given out last, by [`Accumulator::clock`].
+    /// When it was emitted last, by [`Accumulator::clock`].
     seen: u32,
 }
 
@@ -83,7 +83,7 @@ struct Labelled {
     entry: u32,
 }
 
-/// A series as it is given out.
+/// A series as it is emitted.
 pub(super) struct Entry {
     /// As the form wrote them; empty where the place is free.
     pub labels: Box<[u8]>,
@@ -103,7 +103,7 @@ pub(super) struct Entry {
 /// What a distribution keeps.
 #[derive(Default)]
 pub(super) struct Distribution {
-    /// Values and sum of all periods; buckets where histograms are given out.
+    /// Values and sum of all periods; buckets where histograms are emitted.
     pub total: Histogram,
     /// The quantiles of the last period.
     pub quantiles: Vec<f64>,
@@ -335,7 +335,7 @@ fn place(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
 }
 
 impl Entry {
-    /// `forgotten_ms` is a time before which a sum may have been given out already.
+    /// `forgotten_ms` is a time before which a sum may have been emitted already.
     fn new(row: &Row, labels: &[u8], is_native: bool, forgotten_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
         // A millisecond later than the last value of a series of the same name that ended with the

@@ -3,7 +3,7 @@
 
 use crate::metric::SketchText;
 
-/// How distributions are given out.
+/// How distributions are emitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distributions {
     /// As summaries: these quantiles (0 to 1) of the period, and the sum and the count of all

@@ -61,7 +61,7 @@ struct Family {
 }
 
 impl Exposition {
-    /// No series yet. Distributions are given out as summaries, with no quantiles if the options
+    /// No series yet. Distributions are emitted as summaries, with no quantiles if the options
     /// say otherwise.
     pub fn new(options: Options) -> Exposition {
         let quantiles = match &options.distributions {
@@ -86,7 +86,7 @@ impl Exposition {
     /// 1970.
     ///
     /// # Errors
-    /// It cannot be given out.
+    /// It cannot be emitted.
     pub fn add(&mut self, at: (&Rows, &Row, &[u8]), now_ms: i64) -> Result<(), Refusal> {
         if !self.accumulator.is_known(at.1) {
             let (index, is_new) = self.accumulator.learn(at)?;

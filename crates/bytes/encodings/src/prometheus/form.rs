@@ -7,10 +7,10 @@ use crate::metric::Kind;
 
 /// How the labels of a new series are written. What is written is also what tells series apart.
 pub trait Form {
-    /// Appends the labels of everything that a series of this kind gives out.
+    /// Appends the labels of everything that a series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
-    /// The labels of each thing that is given out: no other series may have them.
+    /// The labels of each thing that is emitted: no other series may have them.
     fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]>;
 }
 
@@ -23,7 +23,7 @@ pub struct RemoteForm {
 }
 
 impl RemoteForm {
-    /// The form for distributions that are given out in this way.
+    /// The form for distributions that are emitted in this way.
     pub fn new(distributions: &Distributions) -> RemoteForm {
         let quantiles = match distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),

@@ -172,7 +172,7 @@ fn addresses_are_those_that_are_ones() {
 }
 
 #[test]
-fn lines_of_well_known_programs_are_taken_apart() {
+fn lines_of_well_known_programs_are_parsed() {
     let line = r#"203.0.113.9 - frank [21/Nov/2026:20:29:46 +0000] "GET /a?b=c HTTP/1.1" 200 2326 "-" "curl/8""#;
     assert_eq!(
         shown("^%{COMBINEDAPACHELOG}$", line),

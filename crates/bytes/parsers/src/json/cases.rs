@@ -55,7 +55,7 @@ pub const BAD_VALUES: &[&str] = &[
     r#"{"a":tru}"#, r#"{"a":1,"a"}"#, r#"{"x": true, "y":}"#, r#"{"é:1}"#,
 ];
 
-/// Whole lines that are taken apart, whatever is made of them.
+/// Whole lines that are parsed, whatever is made of them.
 pub const GOOD_LINES: &[&str] = &[
     "{}", " {}", "{} ", "\t{}\r", "\n{\n}\n", "{ }", r#" { "a" : 1 } "#, r#"{"a":1,"a":2}"#, r#"{"":1}"#,
     r#"{"":1,"":2}"#, r#"{"a":1,"b":{"a":1}}"#, r#"{"\u0000":1}"#, r#"{"\ud800":1}"#,

@@ -30,7 +30,7 @@ pub const UNKNOWN: usize = usize::MAX - 2;
 /// What a configuration says of names.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Between the names of an object and its member, if objects are taken apart.
+    /// Between the names of an object and its member, if objects are parsed.
     pub separator: Option<String>,
     /// The members to keep; all if there is none.
     pub fields: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Name {
     next: usize,
     /// It with the names of the objects in which it is.
     pub full: Arc<str>,
-    /// Whether an object of this name is taken apart.
+    /// Whether an object of this name is parsed.
     pub is_opened: bool,
     /// What its values are to be.
     pub cast: Option<Type>,
@@ -134,7 +134,7 @@ impl Names {
         &self.list[index]
     }
 
-    /// Whether an object of this name is taken apart. One that is only learnt for the moment is
+    /// Whether an object of this name is parsed. One that is only learnt for the moment is
     /// not.
     #[inline(always)]
     pub fn is_opened(&self, index: usize) -> bool {

@@ -1,4 +1,4 @@
-//! What is taken apart, and what is refused.
+//! What is parsed, and what is refused.
 
 use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
@@ -54,7 +54,7 @@ fn members_become_fields_with_what_stands_in_the_line() {
 }
 
 #[test]
-fn objects_are_taken_apart_to_the_last() {
+fn objects_are_parsed_to_the_last() {
     let line = r#"{"a":{"b":{"c":1},"d":[{"e":2}]},"f":{},"g":3,"h":{"i":{"j":4}}}"#;
     assert_eq!(show(&mut flat(), line), r#"a.b.c=1 a.d=[{"e":2}] f={} g=3 h.i.j=4"#);
     let config = JsonConfig { flatten: true, separator: "_".into(), ..JsonConfig::default() };
@@ -319,7 +319,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_object_is_taken_apart_and_written_as_it_was(
+    fn any_object_is_parsed_and_written_as_it_was(
         members in proptest::collection::vec((".{0,12}", any_value()), 0..8),
         is_pretty in any::<bool>(),
     ) {

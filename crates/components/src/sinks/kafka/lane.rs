@@ -348,7 +348,7 @@ impl KafkaLane {
             Ok(Err(error)) => error,
             Err(error) => return Err(DeliverError::retry("panic", error.to_string())),
         };
-        let last_error = client.take_trouble().or(self.last_error.take());
+        let last_error = client.take_error().or(self.last_error.take());
         self.last_error.clone_from(&last_error);
         let brokers = self.config.brokers.join(", ");
         Err(match last_error {
@@ -406,7 +406,7 @@ impl KafkaLane {
     async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
         let reported =
             timeout(Duration::from_secs(1), self.receipts.changed.notified()).await.is_ok();
-        if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_trouble()) {
+        if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_error()) {
             self.last_error = Some(last_error);
         }
         let silence = self.last_progress.elapsed();

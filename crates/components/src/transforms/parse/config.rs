@@ -199,7 +199,7 @@ type ConfigErrors = Vec<(String, String)>;
 
 impl ParseConfig {
     /// Returns the formats in the order they are tried, each with its JSON pointer.
-    fn forms(&self) -> Vec<(String, FormatConfig)> {
+    fn format_configs(&self) -> Vec<(String, FormatConfig)> {
         match &self.formats {
             None => vec![(String::new(), self.format_config())],
             Some(list) => {

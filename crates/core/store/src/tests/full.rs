@@ -49,7 +49,7 @@ fn what_cannot_be_committed_waits_and_is_told() {
 
 /// A source that cannot save an id, and then has none to save.
 #[test]
-fn trouble_ends_when_the_disk_has_room_whoever_asks() {
+fn an_error_ends_when_the_disk_has_space_whoever_asks() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     disk.fill_at(0);

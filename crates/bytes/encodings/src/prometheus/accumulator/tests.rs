@@ -133,7 +133,7 @@ fn a_sum_stays_finite() {
 }
 
 #[test]
-fn a_seed_changes_where_series_are_found_and_nothing_that_is_given_out() {
+fn a_seed_changes_where_series_are_stored_and_nothing_that_is_emitted() {
     let fill = |seed| {
         let mut bench = Bench::summary();
         bench.accumulator.options.seed = seed;
@@ -230,7 +230,7 @@ fn an_outage_does_not_count_as_idle() {
 }
 
 #[test]
-fn a_sum_that_comes_back_begins_behind_what_was_given_out() {
+fn a_sum_that_returns_begins_after_what_was_emitted() {
     let mut bench = Bench::summary();
     bench.sweep_until(10);
     assert_eq!(bench.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
