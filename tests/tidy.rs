@@ -6,6 +6,7 @@ mod rust;
 use millstream_components::registry::ROWS;
 use rust::{Function, functions, production, test_modules};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -478,4 +479,54 @@ fn only_the_program_ends_the_process() {
             .map(|(path, _)| format!("{path}: ends the process; return an error instead"))
             .collect(),
     );
+}
+
+/// Public types of several crates that share a name, and why. Other names are exported once.
+const SHARED_NAMES: &[(&str, &str)] = &[
+    ("Counts", "what each crate counted, qualified by it"),
+    ("Failure", "a failed record of Kafka; a line that a parser cannot read"),
+    ("Fault", "the error of a crate, qualified by it as `io::Error` is"),
+    ("Field", "a named column: of an expression's input, of a parser's output"),
+    ("Input", "the argument of a crate's main call, qualified by it"),
+    ("Kind", "of a component, a cell, a point, a metric: always qualified or renamed on import"),
+    ("Progress", "of a sink; of merging generations"),
+    ("Reading", "a value read of the host; a value read of a series"),
+    ("Reason", "why a crate leaves something out, qualified by it"),
+    ("Shard", "one worker's part: of a merge transform; of the series"),
+    ("Store", "of checkpoints; of series"),
+    ("Wake", "a callback that wakes a source; a collection"),
+];
+
+#[test]
+fn public_types_of_crates_share_no_name_without_a_reason() {
+    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in files("crates").iter().filter(|path| path.ends_with("/src/lib.rs")) {
+        for name in exported_types(&read(path)) {
+            owners.entry(name).or_default().push(path.clone());
+        }
+    }
+    let shared = owners.into_iter().filter(|(_, paths)| paths.len() > 1);
+    let without_reason =
+        shared.filter(|(name, _)| !SHARED_NAMES.iter().any(|(known, _)| known == name));
+    fail_if_any(
+        without_reason.map(|(name, paths)| format!("{name}: {}", paths.join(", "))).collect(),
+    );
+}
+
+/// Types that a `lib.rs` exports from its own modules.
+fn exported_types(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for exports in text.split("\npub use ").skip(1) {
+        let exports = exports.split(';').next().unwrap();
+        if exports.starts_with("millstream_") || exports.starts_with("arrow_") {
+            continue;
+        }
+        let names = exports.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let is_type = |name: &&str| {
+            name.starts_with(|c: char| c.is_ascii_uppercase())
+                && name.contains(|c: char| c.is_ascii_lowercase())
+        };
+        found.extend(names.filter(is_type).map(str::to_owned));
+    }
+    found
 }
