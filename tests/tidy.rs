@@ -487,6 +487,7 @@ const SHARED_NAMES: &[(&str, &str)] = &[
     ("Failure", "a failed record of Kafka; a line that a parser cannot read"),
     ("Fault", "the error of a crate, qualified by it as `io::Error` is"),
     ("Field", "a named column: of an expression's input, of a parser's output"),
+    ("Fields", "the fields of a parsed line; of a container format's line"),
     ("Input", "the argument of a crate's main call, qualified by it"),
     ("Kind", "of a component, a cell, a point, a metric: always qualified or renamed on import"),
     ("Progress", "of a sink; of merging generations"),

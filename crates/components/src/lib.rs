@@ -1,7 +1,7 @@
 //! The components of Millstream: one folder each, and the registry that lists them.
 //!
-//! They have a crate of their own so that engine, console and store build and are tested without
-//! any component.
+//! A crate of its own because it cuts a dependency: engine, console and store build and are tested
+//! without any component.
 
 #![forbid(unsafe_code)]
 

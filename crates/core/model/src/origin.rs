@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn standings_and_paths_read_back() {
+    fn statuses_and_paths_read_back() {
         let state = OriginState::default();
         assert_eq!((state.status(), state.path()), (OriginStatus::Active, String::new()));
         for status in OriginStatus::ALL {

@@ -161,12 +161,7 @@ impl FileSource {
             self.work.orphans.iter().position(|orphan| orphan.continues_in(candidate))
         {
             let orphan = self.work.orphans.swap_remove(index);
-            log::info!(
-                "source {}: {} continues in {}",
-                cx.info.id,
-                orphan.name,
-                candidate.path.display()
-            );
+            log_continuation(&orphan.name, candidate, cx);
             return Some(orphan.into_known(candidate));
         }
         // Of several files that begin alike, the one with the most content in it.
@@ -179,12 +174,7 @@ impl FileSource {
             }
         }
         let known = self.records.remove(best?.0)?;
-        log::info!(
-            "source {}: {} continues in {}",
-            cx.info.id,
-            known.1.path,
-            candidate.path.display()
-        );
+        log_continuation(&known.1.path, candidate, cx);
         Some(known)
     }
 
@@ -571,4 +561,8 @@ pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_
         tail.cursors.advance(index, range.1);
     }
     tail.record_read(&[], end);
+}
+
+fn log_continuation(name: &str, copy: &Candidate, cx: &SourceCx<'_>) {
+    log::info!("source {}: {name} continues in {}", cx.info.id, copy.path.display());
 }
