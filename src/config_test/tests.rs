@@ -174,7 +174,7 @@ fn a_time_that_is_none() {
         faults(
             "- { name: a, now: noon, input: { to: calm, lines: [] }, expect: [{ from: out, count: 0 }] }\n"
         ),
-        ["t.yaml:2:19: `now`: \"noon\" is no time; write for example 2026-11-21T20:29:46Z"]
+        ["t.yaml:2:19: `now`: \"noon\" is not a time; write for example 2026-11-21T20:29:46Z"]
     );
 }
 
