@@ -133,7 +133,7 @@ fn what_is_not_configured_right_is_said_and_waits_until_it_is_mended() {
     });
     let config = config(&server.uri("/in"), "auth: { type: bearer, token_file: DIR/token }");
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    wait_until("a message about the login", LIMIT, || agent.log().contains("look at `auth`"));
+    wait_until("a message about the login", LIMIT, || agent.log().contains("check `auth`"));
     assert!(
         agent.log().contains("who are you?") && !agent.log().contains("old"),
         "{}",

@@ -237,7 +237,7 @@ fn a_port_that_is_taken_is_said_and_used_once_it_is_free() {
     let port = taken.local_addr().unwrap().port();
     let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}'");
     let agent = Agent::start(dir.path(), &config("period: 1s", &sink), &[]);
-    let said = format!("cannot listen at 127.0.0.1:{port}");
+    let said = format!("cannot listen on 127.0.0.1:{port}");
     wait_until("it is said", PATIENCE, || agent.log().contains(&said));
     drop(taken);
     wait_until("it listens", PATIENCE, || agent.log().contains("metrics can be scraped at"));
