@@ -266,7 +266,7 @@ fn deleted_files_are_given_up_oldest_first_beyond_their_limit() {
     });
     let (events, bytes) = (dropped("events"), dropped("bytes"));
     assert!(bytes > 13 * events, "{bytes} bytes, {events} lines");
-    assert!(agent.log().contains("deleted files that are not delivered take"), "{}", agent.log());
+    assert!(agent.log().contains("undelivered deleted files use"), "{}", agent.log());
     endpoint.open.store(true, Relaxed);
     let least = writer.written - events;
     wait_until("everything else has arrived", PATIENCE, || endpoint.lines_taken() >= least);

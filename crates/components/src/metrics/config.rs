@@ -1,4 +1,4 @@
-//! Options that all sources of metric points share, and how these sources open.
+//! Shared options of all sources of metric points, and construction of these sources.
 
 use super::flusher::Flusher;
 use super::metric_emitter::MetricEmitter;
@@ -17,27 +17,26 @@ use std::time::Duration;
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Most bytes of a series' tags: as JSON, with up to six bytes per byte, they must fit into a
-/// block.
+/// Maximum bytes of a series' tags. As JSON, with up to six bytes per byte, they fit into a block.
 const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
-/// Most bytes of a name.
+/// Maximum bytes of a name.
 const NAME_MAX: u64 = 4 * 1024;
 
-/// Most bytes of a Unix socket's path: the kernel's limit, less the final NUL.
+/// Maximum bytes of a Unix socket's path: the kernel's limit without the final NUL.
 const PATH_BYTES_MAX: usize = 107;
 
 /// Largest message, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
 
-/// What timers, histograms and distributions become.
+/// How timers, histograms and distributions are emitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distributions {
-    /// Several events, such as the maximum and percentiles.
+    /// As several events, such as the maximum and percentiles.
     #[default]
     Numbers,
-    /// One event with the whole distribution; many values as buckets.
+    /// As one event with the whole distribution; many values become buckets.
     Sketch,
 }
 
@@ -45,31 +44,31 @@ pub enum Distributions {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PointOptions {
-    /// Addresses to listen on, or names of common ones.
+    /// Addresses to listen on, or names of presets.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<String>>,
     /// Permissions of Unix sockets, in octal.
     pub mode: String,
     /// Length of a period: whole seconds, 1s to 1d. Periods are aligned to the clock.
     pub period: Option<Interval>,
-    /// Receive buffer to request from the kernel for each socket.
+    /// Receive buffer of each socket, as requested from the kernel.
     pub receive_buffer: Size,
-    /// Threads that receive and parse.
+    /// Number of threads that receive and parse.
     #[schemars(range(min = 1, max = 64))]
     pub receivers: usize,
     /// Whether to receive fast small datagrams in groups.
     pub merge: bool,
     /// Largest message, 1KiB to 1MiB.
     pub max_message: Size,
-    /// Most connections at a time.
+    /// Maximum number of concurrent connections.
     #[schemars(range(min = 1, max = 65536))]
     pub max_connections: usize,
     /// Tags to add that identify the sender of a point.
     pub origin_tags: Vec<OriginTag>,
-    /// Most series per receiver.
+    /// Maximum number of series per receiver.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
-    /// Most tags of a series.
+    /// Maximum number of tags of a series.
     #[schemars(range(min = 1, max = 1024))]
     pub max_tags: usize,
     /// Longest name, at most 4KiB.
@@ -78,7 +77,7 @@ pub struct PointOptions {
     pub max_tags_size: Size,
     /// A series without points for this long is removed.
     pub expire: Interval,
-    /// What timers, histograms and distributions become: `numbers` or one `sketch`.
+    /// How timers, histograms and distributions are emitted: as `numbers` or as one `sketch`.
     pub distributions: Distributions,
 }
 
@@ -105,7 +104,7 @@ impl Default for PointOptions {
     }
 }
 
-/// Properties of a source of points.
+/// Properties of one type of source of points.
 pub struct Kind {
     /// Default address.
     pub listen: &'static str,
@@ -113,7 +112,7 @@ pub struct Kind {
     pub period: Duration,
     /// Supported URI schemes.
     pub schemes: &'static [&'static str],
-    /// Names of common addresses.
+    /// Presets: names of common addresses.
     pub presets: &'static [(&'static str, &'static str)],
     /// How messages are delimited on TCP.
     pub tcp: Framing,
@@ -131,7 +130,7 @@ impl Kind {
         if !address.contains("://") {
             let names = names.join(", ");
             return Err(format!(
-                "'{text}' is neither an address nor the name of one ({names}); write for example {}",
+                "'{text}' is neither an address nor a preset ({names}); write for example {}",
                 self.listen
             ));
         }
@@ -139,7 +138,7 @@ impl Kind {
         if !self.schemes.contains(&scheme) {
             let schemes = self.schemes.join("://, ");
             return Err(format!(
-                "'{scheme}' is not a kind of socket of this source; write {schemes}://"
+                "'{scheme}' is not a scheme that this source supports; write {schemes}://"
             ));
         }
         let parsed: Address = address.parse()?;
@@ -161,7 +160,7 @@ impl PointOptions {
         }
     }
 
-    /// Returns what is wrong with an address, including a duplicate.
+    /// Checks one of the configured addresses, also for duplicates.
     fn check_listed(&self, kind: &Kind, index: usize, text: &str) -> Result<(), String> {
         kind.check_address(text)?;
         let before = self.listen.iter().flatten().take(index);
@@ -182,7 +181,7 @@ impl PointOptions {
         self.period.map_or(kind.period, |period| period.0)
     }
 
-    /// Returns the errors that the schema cannot express.
+    /// Returns errors that the schema cannot express, as (JSON pointer, message).
     pub fn check(&self, kind: &Kind) -> Vec<(String, String)> {
         let mut errors: Vec<_> = check_period(self.period(kind)).into_iter().collect();
         let mut error = |key: &str, message: String| errors.push((key.to_owned(), message));
@@ -213,8 +212,8 @@ impl PointOptions {
         errors
     }
 
-    /// Returns the sockets, which no two components can share. Port 0 is a free port, a different
-    /// one each time.
+    /// Returns the sockets, which no two components can share. Port 0 is left out: each use binds
+    /// another free port.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
         let claim = |address| match address {
             Address::Tcp(at) => tcp_claim(at),
@@ -236,7 +235,8 @@ impl PointOptions {
         }
     }
 
-    /// Returns the limit of connections that leaves enough descriptors for sinks.
+    /// Returns the limit of connections: at most half of the process's descriptors, to leave enough
+    /// for sinks.
     fn connections_max(&self, listen: &[Listen]) -> usize {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let capacity = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
@@ -244,7 +244,7 @@ impl PointOptions {
             |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
         if capacity < self.max_connections && listen.iter().any(has_connections) {
             log::warn!(
-                "{capacity} connections at a time instead of {}: half of the files that may be open",
+                "at most {capacity} connections instead of {}: half of the open-file limit; raise the limit",
                 self.max_connections
             );
         }
@@ -271,15 +271,17 @@ impl PointOptions {
         Receiver::open(&listen, &options).map_err(|error| BuildError(error.to_string()))
     }
 
-    /// Whether distributions are emitted as sketches, so that no aggregates can be chosen.
+    /// Whether distributions are emitted as sketches, so that options for aggregates have no
+    /// effect.
     pub fn has_sketches(&self) -> bool {
         self.distributions == Distributions::Sketch
     }
 
-    /// Opens the sockets, starts the receivers, and returns the source that flushes them.
-    /// Distributions become `summaries`, unless they are sketches.
+    /// Opens the sockets, starts the receiver threads, and returns the source that flushes their
+    /// shards. Distributions are emitted as `summaries`, unless they are sketches.
     ///
-    /// # Errors A socket cannot be opened.
+    /// # Errors
+    /// A socket cannot be opened, or a thread cannot be started.
     pub fn open(
         self,
         kind: &Kind,
@@ -333,14 +335,14 @@ pub fn check_period(period: Duration) -> Option<(String, String)> {
     })
 }
 
-/// Datagrams that the queue of a Unix socket should hold.
+/// Queue length, in datagrams, below which a Unix socket is reported.
 const QUEUE_DATAGRAMS: u32 = 512;
 
-/// Logs the capacity of a socket, and warns if it is small.
+/// Logs that a socket is open; warns if its receive buffer or queue is small.
 pub fn report(source: &str, socket: &Bound) {
     let Bound { address, asked, granted } = socket;
     match address {
-        // The kernel rounds.
+        // The kernel rounds the size.
         Address::Udp(_) if granted + 1 < *asked => log::warn!(
             "source {source}: listening on {address} with a receive buffer of {granted} bytes instead of {asked}; \
              bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
@@ -355,14 +357,14 @@ pub fn report(source: &str, socket: &Bound) {
     }
 }
 
-/// The queue of a Unix datagram socket is limited to a number of datagrams, whatever the buffer
-/// size.
+/// Reports the queue of a Unix datagram socket, which the kernel limits to a number of datagrams
+/// independently of the buffer size.
 fn report_queue(source: &str, address: &Address) {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     match text.trim().parse::<u32>() {
         Ok(capacity) if capacity < QUEUE_DATAGRAMS => log::warn!(
-            "source {source}: listening on {address}, which has capacity for {capacity} datagrams; clients drop what they \
-             cannot send; raise it, before the agent starts, with: sysctl -w net.unix.max_dgram_qlen={QUEUE_DATAGRAMS}"
+            "source {source}: listening on {address}, whose queue holds only {capacity} datagrams; clients drop what \
+             does not fit; before the agent starts, run: sysctl -w net.unix.max_dgram_qlen={QUEUE_DATAGRAMS}"
         ),
         _ => log::info!("source {source}: listening on {address}"),
     }

@@ -1,8 +1,8 @@
-//! Metric events: one per aggregate of a series, or one for its distribution, with the fields
-//! `name`, `tags`, `type`, `value`, `temporality` and `interval`.
+//! Metric events, one per aggregate or distribution of a series, with the fields `name`, `tags`,
+//! `type`, `value`, `temporality` and `interval`.
 //!
-//! The text of an event is its name, its tags as JSON and its value, separated by spaces; the
-//! fields are slices of it.
+//! The text of an event is its name, its tags as JSON, and its value, separated by spaces. The
+//! fields are slices of the text.
 
 use super::metric_emitter::MetricEmitter;
 use super::period::Period;
@@ -20,10 +20,10 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
-/// Whole numbers up to this are written without a fraction; above it not every integer is a float.
+/// Whole numbers up to 2^53 are written as integers; beyond, not every integer has a float.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
-/// The text that types and temporalities are slices of.
+/// Backing text of the cells for types and temporalities.
 const WORDS: &[u8] = b"countergaugedeltacumulativedistribution";
 const COUNTER: (usize, usize) = (0, 7);
 const GAUGE: (usize, usize) = (7, 5);
@@ -50,18 +50,18 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     interval: "interval".into(),
 });
 
-/// The part of a series that did not fit into the block.
+/// Events of a series that did not fit into the block.
 pub struct Rest {
     key: SeriesKey,
     outputs: Vec<Output>,
-    /// Its distribution, as JSON.
+    /// The distribution, as JSON.
     sketch: Option<Vec<u8>>,
-    /// Bytes of the largest event.
+    /// Bytes of the event with the distribution.
     bytes: usize,
 }
 
 impl Rest {
-    /// Bytes that the next block should have.
+    /// Returns the size in bytes that the next block needs.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -74,7 +74,7 @@ enum Item<'a> {
     Sketch(&'a [u8]),
 }
 
-/// A builder of the metric events of one period, over one block.
+/// Builder of the metric events of one period in one block.
 pub struct MetricRows {
     block: Block,
     used: usize,
@@ -109,8 +109,8 @@ impl MetricRows {
         }
     }
 
-    /// Adds the aggregates of a series; of a distribution those in `summaries`, or without them all
-    /// of it. Stops when the block is full and leaves the remainder in `rest`.
+    /// Adds the events of a series. A distribution is added as the aggregates in `summaries`, or
+    /// whole without them. If the block is full, stores the remaining events in `rest` and breaks.
     pub fn reading(
         &mut self,
         reading: &Reading<'_>,
@@ -136,7 +136,7 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds the distribution of a series whose tags are rendered, if it has one.
+    /// Adds the distribution of a series, if there is one. The tags must be rendered.
     fn distribution(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(sketch) = reading.sketch() else { return ControlFlow::Continue(()) };
         let mut object = Vec::new();
@@ -150,7 +150,7 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds the remainder of a series, as far as it fits.
+    /// Adds the remaining events of a series, as far as they fit.
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(Rest { key, outputs, sketch, .. }) = rest else {
             return ControlFlow::Continue(());
@@ -172,7 +172,7 @@ impl MetricRows {
         ControlFlow::Continue(())
     }
 
-    /// Adds a number with these tags; returns false if it does not fit.
+    /// Adds a number with these tags; returns whether it fits.
     pub fn number<'t>(
         &mut self,
         name: &str,
@@ -185,7 +185,7 @@ impl MetricRows {
         self.event(&one_line(name.as_bytes()), &Item::Number(output))
     }
 
-    /// Adds an event with the rendered tags, if it fits. The name is one line.
+    /// Adds an event with the rendered tags; returns whether it fits. The name must be one line.
     fn event(&mut self, name: &[u8], item: &Item<'_>) -> bool {
         let text = &mut self.text;
         text.clear();
@@ -219,7 +219,7 @@ impl MetricRows {
         true
     }
 
-    /// Adds the meaning of the value and the time to the last event.
+    /// Adds type, temporality and time of the last event.
     fn describe(&mut self, item: &Item<'_>) {
         let (kind, temporality, timestamp) = match item {
             Item::Sketch(_) => (DISTRIBUTION, word(DELTA), None),
@@ -256,13 +256,13 @@ impl MetricRows {
             words(&NAMES.temporality, self.temporalities),
             Column::new(NAMES.interval.clone(), intervals, interval),
         ]);
-        // The text holds nothing beyond the fields.
+        // The text contains nothing but the fields.
         batch.shown = Some(Selection::new_unset(rows));
         batch
     }
 }
 
-/// Escapes line ends in a name, so that the text stays one line.
+/// Replaces control characters in a name, so that the text stays one line.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     // Without an early exit the loop is vectorized.
     match name.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
@@ -320,14 +320,15 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Tags as a JSON object: a key with several values has an array, one without a value is `true`.
+/// Renders tags as a JSON object. A key with several values has an array, one without a value
+/// `true`.
 #[derive(Default)]
 pub struct TagsText {
     /// The last rendered object.
     pub object: Vec<u8>,
     /// The last key.
     last: Vec<u8>,
-    /// Where its value begins.
+    /// Offset of the last key's value.
     value_at: usize,
     has_several: bool,
     scratch: Canonical,
@@ -342,7 +343,7 @@ impl TagsText {
         self.scratch = scratch;
     }
 
-    /// Renders tags as they arrived, in any order.
+    /// Renders tags in the syntax of a protocol, in any order.
     pub fn render_text(&mut self, tags: &[u8], style: TagStyle) {
         let mut places = TagPlaces::default();
         millstream_scan::tags(tags, &style.syntax(), &mut places);

@@ -1,10 +1,10 @@
-//! The flusher: at the end of every period it swaps the shards of all receivers, merges them, and
-//! emits metric events.
+//! The flusher: at the end of every period it swaps the generations of all receivers, merges them,
+//! and emits metric events.
 //!
 //! It is polled like every source, and each poll is short: merging and emitting many series takes
 //! many polls. Points that arrive meanwhile belong to the next period. If a period ends before the
-//! previous one is emitted, nothing is swapped: the two become one longer period, which is
-//! reported.
+//! previous one is emitted, nothing is swapped: the current period becomes longer, which is logged
+//! and counted.
 
 use super::config::report;
 use super::events::{MetricRows, Rest};
@@ -19,51 +19,51 @@ use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, St
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval at which the receivers' counters are read.
+/// Interval of reading the receivers' counters.
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of checks for handed-over generations; receivers also wake the flusher.
+/// Interval of checks for swapped generations; receivers also wake the flusher.
 const SWAP_POLL: Duration = Duration::from_millis(10);
 
-/// After this long, a receiver that has not handed over may have ended.
+/// Time after which a missing generation is given up if a receiver thread has ended.
 const SWAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval of checks whether the receivers have read what their sockets hold.
+/// Interval of checks whether the receivers have drained their sockets.
 const PAUSE_POLL: Duration = Duration::from_millis(1);
 
-/// How often idle receivers are notified of series to remove.
+/// Interval of notifications to receivers that evict series without traffic.
 const EVICT_POLL: Duration = Duration::from_millis(10);
 
-/// Series per poll: well below a millisecond.
+/// Series drained per poll; takes well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
-/// Series to merge between two readings of the clock: a growing table may take as long as many of
-/// them.
+/// Series merged between two readings of the clock. Growing a table may take as long as merging
+/// many series.
 const MERGE_SERIES: usize = 1024;
 
-/// Time limit of a merge in one poll; the receiver may share the core.
+/// Time limit of merging in one poll, as the receiver may share the core.
 const MERGE_TIME: Duration = Duration::from_micros(500);
 
-/// Progress of a period.
+/// Stage of a flush.
 enum Stage {
-    /// Points arrive.
+    /// Receivers aggregate points until the period ends.
     Collecting,
-    /// The receivers read what their sockets hold, and stop.
+    /// Receivers drain their sockets before the last swap, and pause.
     Pausing,
-    /// The receivers were asked, at this time, to hand over their generations.
+    /// A swap was requested from the receivers at this time.
     Swapping(Duration),
-    /// A receiver's generation is being merged.
+    /// The generation of the receiver with this index is being merged.
     Merging(usize, Box<Merging>),
-    /// The series are being emitted; a remainder of the last one may be left.
+    /// Series are being emitted; the last one may have a remainder.
     Draining(Drain, Option<Rest>),
 }
 
-/// Progress of the end.
+/// Progress of closing the source.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     No,
     Requested,
-    /// The period being emitted is the last one.
+    /// The last period is being emitted.
     Last,
     Done,
 }
@@ -71,9 +71,9 @@ enum Ending {
 /// State per receiver.
 struct ReceiverState {
     swap_slot: Arc<SwapSlot>,
-    /// For its next swap.
+    /// Empty generation for the next swap.
     spare: Generation,
-    /// Its handed-over generation.
+    /// Generation to merge.
     generation: Option<Generation>,
 }
 
@@ -87,11 +87,11 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
-    /// Aggregates of distributions; empty if they are emitted whole.
+    /// Aggregates of distributions; `None` if distributions are emitted whole.
     summaries: Option<Summaries>,
     stage: Stage,
     period: Period,
-    /// Whether the overrun of the previous period was reported.
+    /// Whether the overrun of this period was logged.
     is_late: bool,
     ending: Ending,
     metric_emitter: MetricEmitter,
@@ -101,8 +101,9 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Creates a source that emits what the receivers hand over, in periods of `length`, a whole
-    /// number of seconds. Distributions become `summaries`, or are emitted whole.
+    /// Creates a source that flushes the receivers in periods of `length`, a whole number of
+    /// seconds.
+    /// Distributions are emitted as `summaries`, or whole without them.
     pub fn new(
         id: String,
         receiving: Receiving,
@@ -139,8 +140,7 @@ impl Flusher {
             self.ending = Ending::Requested;
         }
         let periods = self.periods.get_or_insert_with(|| {
-            // A source may be dropped before its first poll: it takes nothing from its sockets
-            // until then.
+            // A source may be dropped before its first poll, so it receives nothing until then.
             self.receiving.resume();
             self.receiving.sockets().iter().for_each(|socket| report(&self.id, socket));
             Periods::new(self.length, cx.now)
@@ -149,7 +149,7 @@ impl Flusher {
         match self.ending {
             Ending::Done => return Polled::Ended,
             Ending::Requested => {
-                // What the sockets hold is read before the last swap.
+                // The sockets are drained before the last swap.
                 self.receiving.ask_pause();
                 self.ending = Ending::Last;
                 self.stage = Stage::Pausing;
@@ -161,7 +161,7 @@ impl Flusher {
         self.request_swaps(cx)
     }
 
-    /// Ends the period: asks the receivers for their generations.
+    /// Ends the period: requests a swap from every receiver.
     fn request_swaps(&mut self, cx: &SourceCx<'_>) -> Polled {
         let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
         self.period = periods.end(cx.now);
@@ -174,7 +174,7 @@ impl Flusher {
         Polled::Wait(SWAP_POLL)
     }
 
-    /// Returns how long to wait until the next check within a period.
+    /// Returns the time until the next check within a period; notifies receivers that evict series.
     fn idle_wait(&self) -> Duration {
         let is_evicting = self.receivers.iter().any(|receiver| receiver.swap_slot.is_evicting());
         if !is_evicting {
@@ -184,7 +184,7 @@ impl Flusher {
         EVICT_POLL
     }
 
-    /// Takes the receivers' generations until all have arrived.
+    /// Takes swapped generations; starts merging once all receivers have swapped.
     fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
         for receiver in self.receivers.iter_mut().filter(|receiver| receiver.generation.is_none()) {
             receiver.generation = receiver.swap_slot.take_generation();
@@ -198,7 +198,7 @@ impl Flusher {
         if missing > 0 {
             cx.counters.error("receiver_ended");
             log::error!(
-                "source {}: {missing} of its receivers have ended; their points are lost",
+                "source {}: {missing} receiver threads have ended; their points are lost; restart the agent",
                 cx.info.id
             );
         }
@@ -206,7 +206,7 @@ impl Flusher {
         Polled::Wait(Duration::ZERO)
     }
 
-    /// Merges the next receiver's generation, or starts the next step.
+    /// Starts merging the next generation, or draining once all are merged.
     fn next_stage(&mut self) -> Stage {
         let next = self
             .receivers
@@ -221,10 +221,10 @@ impl Flusher {
         }
     }
 
-    /// Logs once per period that the previous one is not emitted yet.
+    /// Logs and counts, once per period, that the previous one is not emitted yet.
     fn check_overrun(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
-        // No period follows the last one that could become longer.
+        // No period follows the last one.
         let is_last = matches!(self.ending, Ending::Last | Ending::Done);
         if self.is_late || !is_due || is_last || matches!(self.stage, Stage::Collecting) {
             return;
@@ -232,12 +232,13 @@ impl Flusher {
         self.is_late = true;
         cx.counters.error("flush_late");
         log::warn!(
-            "source {}: a period ended before the previous one was delivered; the two become one longer period",
+            "source {}: a period ended before the previous one was emitted, and continues into the next; speed up \
+             the sinks",
             cx.info.id
         );
     }
 
-    /// Adds the receivers' counters since the last reading.
+    /// Adds the increments of the receivers' counters to those of the component.
     fn count_stats(&mut self, cx: &SourceCx<'_>) {
         if cx.now.since_start.saturating_sub(self.stats_read) < STATS_INTERVAL
             && self.ending == Ending::No
@@ -263,8 +264,7 @@ impl Flusher {
         let framing = now.framing_errors - before.framing_errors;
         if framing > 0 {
             log::warn!(
-                "source {}: {framing} messages of streams were too long, or ended early: a client that gives up within \
-                 a message does that",
+                "source {}: {framing} stream messages were longer than max_message or incomplete; check the clients",
                 cx.info.id
             );
         }
@@ -274,13 +274,12 @@ impl Flusher {
         }
     }
 
-    /// Emits events and service checks, if there are any and the sinks are ready.
+    /// Emits events and service checks, if any are queued and the sinks are ready.
     fn emit_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         if !cx.sinks.is_subset(cx.ready) {
             return None;
         }
-        // Those of a receiver stay with it until the sinks are ready; their number is bounded
-        // there.
+        // While the sinks are not ready they stay in the slots, which are bounded.
         for receiver in &self.receivers {
             if self.log_events.is_empty() {
                 self.log_events.add(receiver.swap_slot.take_log_events());
@@ -325,7 +324,7 @@ impl Flusher {
 }
 
 impl Flusher {
-    /// The whole period is emitted.
+    /// Finishes a period that is fully emitted.
     fn end_period(&mut self, counts: &Counts, counters: &Counters) {
         counters.set_series(self.store.len() as u64);
         count(counts, counters);
@@ -335,7 +334,7 @@ impl Flusher {
         }
     }
 
-    /// Continues the current step.
+    /// Continues the current stage.
     fn step(&mut self, cx: &SourceCx<'_>) -> Polled {
         match self.stage {
             Stage::Collecting => self.collect(cx),
@@ -372,17 +371,17 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        // Before its first poll it has received nothing.
+        // A source that was never polled has received nothing.
         if self.periods.is_some() && (self.ending != Ending::Done || self.has_log_events()) {
             log::error!(
-                "source {}: it ended before everything was sent; the rest is lost",
+                "source {}: closed before all metrics were sent; the rest is lost",
                 self.id
             );
         }
     }
 }
 
-/// Counts the outcome of a period's points.
+/// Adds the counts of a period by reason.
 fn count(counts: &Counts, counters: &Counters) {
     for reason in Reason::ALL {
         match reason.is_rejection() {
@@ -397,7 +396,7 @@ impl Source for Flusher {
         self.metric_emitter.count_lost(cx);
         self.count_stats(cx);
         self.check_overrun(cx);
-        // Alternate, so that neither starves the other.
+        // Alternates between log events and metrics, so that neither starves the other.
         let emitted_before = std::mem::take(&mut self.emitted_log_events);
         if !emitted_before && let Some(batch) = self.emit_log_events(cx) {
             self.emitted_log_events = true;

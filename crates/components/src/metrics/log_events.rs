@@ -1,4 +1,4 @@
-//! DogStatsD events and service checks as log events: their text or message becomes `message`.
+//! DogStatsD events and service checks as log events, with their text as `message`.
 
 use super::metric_emitter::MetricEmitter;
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Colum
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Fields beside the message, in the order of their columns.
+/// Fields other than the message, in the order of their columns.
 const FIELDS: [&str; 10] = [
     "type",
     "name",
@@ -29,28 +29,28 @@ pub struct LogEvent {
 }
 
 impl LogEvent {
-    /// Creates a log event without fields. `unix_ns`: nanoseconds since 1970.
+    /// Creates a log event without fields; `unix_ns` is its time in nanoseconds since 1970.
     pub fn new(unix_ns: i64, message: Vec<u8>) -> LogEvent {
         LogEvent { unix_ns, message, values: Default::default() }
     }
 
-    /// Sets a field; `tags` is a JSON object. An empty value leaves the field out.
+    /// Sets a field; the value of `tags` must be a JSON object. An empty value omits the field.
     ///
     /// # Panics
     /// If there is no such field.
     pub fn set(mut self, field: &str, value: &[u8]) -> LogEvent {
         let index = FIELDS.iter().position(|name| *name == field);
-        self.values[index.expect("a field of a notice")] = value.to_vec();
+        self.values[index.expect("a field of log events")] = value.to_vec();
         self
     }
 
-    /// Size of its texts. Bytes.
+    /// Returns the size of its texts in bytes.
     pub fn bytes(&self) -> usize {
         self.message.len() + self.values.iter().map(Vec::len).sum::<usize>()
     }
 }
 
-/// Log events that wait to be emitted.
+/// Queue of log events to emit.
 #[derive(Default)]
 pub struct LogEventRows {
     waiting: VecDeque<LogEvent>,
@@ -62,17 +62,17 @@ impl LogEventRows {
         self.waiting.extend(log_events);
     }
 
-    /// Whether no log event waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Size of the next log event. Bytes.
+    /// Returns the size of the next log event in bytes.
     pub fn next_bytes(&self) -> usize {
         self.waiting.front().map_or(0, LogEvent::bytes)
     }
 
-    /// Emits as many as fit into the block.
+    /// Builds a batch of as many log events as fit into the block.
     pub fn batch(
         &mut self,
         mut block: Block,

@@ -1,10 +1,10 @@
-//! Emits batches of a source that cannot read again.
+//! Emits batches of a source that cannot read its data again.
 
 use bytes::Bytes;
 use millstream_model::{Batch, BatchBuilder, Origin, SinkSet, SourceCx, SourceOpen};
 use std::sync::Arc;
 
-/// Assigns batches their offsets in the only origin of the source.
+/// Assigns batches consecutive offsets in the single origin of the source.
 pub struct MetricEmitter {
     origin: Arc<Origin>,
     /// Bytes of text emitted so far.
@@ -34,7 +34,7 @@ impl MetricEmitter {
         batch
     }
 
-    /// Counts ranges that a sink abandoned: they cannot be read again.
+    /// Counts and settles ranges that a sink abandoned, as they cannot be read again.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in cx.ledger.take_rereads() {
             let (range, sink) = ((lost.begin, lost.end), SinkSet::one(lost.sink));
@@ -43,7 +43,7 @@ impl MetricEmitter {
             cx.counters.dropped("abandoned", 1);
             let bytes = lost.end - lost.begin;
             log::error!(
-                "source {}: a sink lost {bytes} bytes, which cannot be generated again",
+                "source {}: a sink abandoned {bytes} bytes, which are lost: metrics cannot be read again",
                 cx.info.id
             );
         }

@@ -1,4 +1,4 @@
-//! Numbers that were read at the end of a period and wait to be emitted.
+//! Queue of numbers that were collected at the end of a period.
 
 use super::events::MetricRows;
 use super::metric_emitter::MetricEmitter;
@@ -16,20 +16,20 @@ pub struct Number<N> {
     pub name: N,
     /// Its labels, in any order.
     pub labels: Arc<[(N, String)]>,
-    /// The number. If not finite it is not emitted: JSON cannot express it.
+    /// The number. Not emitted unless finite, as JSON cannot express it.
     pub value: f64,
     /// Whether it is a counter; otherwise it is a gauge.
     pub is_counter: bool,
 }
 
-/// The numbers of one period after the other.
+/// Collects numbers in aligned periods, and emits them.
 pub struct Numbers<N> {
     waiting: VecDeque<Number<N>>,
     /// The period of the waiting numbers.
     period: Period,
     metric_emitter: MetricEmitter,
     length: Duration,
-    /// Set at the first poll.
+    /// The periods; they start at the first poll.
     periods: Option<Periods>,
     has_ended: bool,
 }
@@ -54,14 +54,13 @@ impl<N: AsRef<str>> Numbers<N> {
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
 
-    /// Counts what a sink abandoned, for a source that waits for something other than
-    /// [`Numbers::poll`].
+    /// Counts ranges that a sink abandoned. [`Numbers::poll`] does so, too.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         self.metric_emitter.count_lost(cx);
     }
 
-    /// Returns a period that has ended, to collect its numbers, or the result of the poll until
-    /// then: waiting numbers are emitted first.
+    /// Returns the period that has ended, whose numbers the caller must collect. Until then, and
+    /// while numbers are queued, returns the result of the poll as `Err`.
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.count_lost(cx);
         if !self.waiting.is_empty() {
@@ -82,7 +81,7 @@ impl<N: AsRef<str>> Numbers<N> {
         Ok(periods.end(cx.now))
     }
 
-    /// Emits as many as fit into a batch, if every sink is ready.
+    /// Emits a batch of as many numbers as fit, if every sink is ready.
     fn emit(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -101,7 +100,7 @@ impl<N: AsRef<str>> Numbers<N> {
             self.waiting.pop_front();
         }
         if rows.is_empty() {
-            // Longer than a block: none of our labels is.
+            // The number does not fit into an empty block. The agent's own labels always do.
             self.waiting.pop_front();
             cx.counters.dropped("too_long", 1);
             return Polled::Wait(Duration::ZERO);

@@ -1,5 +1,5 @@
-//! Tags that identify the sender of a point: what its client says of its container, or what the
-//! kernel says of the process.
+//! Tags that identify the sender of a point: the container that the client reports, or the process
+//! that the kernel reports.
 
 use millstream_points::Extra;
 use millstream_receiver::Sender;
@@ -23,7 +23,7 @@ pub enum OriginTag {
     Pid,
 }
 
-/// Adds such tags to those of a point.
+/// Adds origin tags to the tags of a point.
 pub struct OriginTags {
     selected: Vec<OriginTag>,
     style: TagStyle,
@@ -31,7 +31,7 @@ pub struct OriginTags {
 }
 
 impl OriginTags {
-    /// Creates an adder of these tags, in this style.
+    /// Creates an instance that adds the selected tags in this syntax.
     pub fn new(selected: Vec<OriginTag>, style: TagStyle) -> OriginTags {
         OriginTags { selected, style, text: Vec::new() }
     }
@@ -42,7 +42,7 @@ impl OriginTags {
         self.selected.is_empty()
     }
 
-    /// Returns the tags of a point with those of its sender.
+    /// Returns the tags of a point together with the origin tags.
     pub fn of<'t>(
         &'t mut self,
         tags: &'t [u8],
@@ -85,7 +85,7 @@ impl OriginTags {
     }
 }
 
-/// Appends a tag, if it is known and its value is valid in a tag.
+/// Appends a tag, if it has a value and the value needs no escaping.
 fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     let is_plain = |value: &&[u8]| {
         !value.is_empty()
@@ -109,8 +109,8 @@ fn part<'a>(list: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     list.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(prefix))
 }
 
-/// Returns the container id in what a client sent: `ci-ID`, or the bare id from older clients. An
-/// inode (`in-…`) is useless without the container runtime.
+/// Returns the container id that a client reported: `ci-ID`, or the bare id from older clients. An
+/// inode (`in-…`) is ignored, as only the container runtime can resolve it.
 fn container_of(reported: &[u8]) -> Option<&[u8]> {
     let bare =
         || Some(reported).filter(|reported| !reported.is_empty() && !reported.starts_with(b"in-"));
@@ -153,7 +153,7 @@ mod tests {
             text(&all, "a:b", &Extra { cardinality: b"none", ..reported }, Some(&sender)),
             "a:b"
         );
-        // A value that would be more than one tag is left out.
+        // A value that would split into two tags is omitted.
         assert_eq!(
             text(&[ContainerId], "a:b", &Extra { container: b"ci-x:y", ..*none }, None),
             "a:b"

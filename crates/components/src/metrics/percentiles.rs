@@ -1,12 +1,12 @@
-//! Configured percentiles, from 0 to 1.
+//! Validation of configured percentiles, from 0 to 1.
 
 use millstream_series::{PART_DIGITS_MAX, has_suffix};
 
-/// Most percentiles of a list: each is an event per series and period.
+/// Maximum number of percentiles in a list. Each is an event per series and period.
 const PERCENTILES_MAX: usize = 32;
 
-/// Returns the errors of a percentile option, as (JSON pointer, "what is wrong; what to write
-/// instead"). `is_unused` says that distributions are sketches.
+/// Returns the errors of a percentile option as (JSON pointer, message). `is_unused` says that
+/// distributions are emitted as sketches, so that the option has no effect.
 pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, String)> {
     let Some(parts) = parts else { return Vec::new() };
     let mut errors: Vec<_> = unused(key, is_unused).into_iter().collect();
@@ -16,7 +16,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
     }
     for (index, part) in parts.iter().enumerate() {
         let text = match () {
-            // Below it the value is no percentage, but slightly out of range.
+            // A smaller value is more likely out of range than meant as a percentage.
             () if *part >= 1.5 && *part <= 100.0 => {
                 format!("is out of range; write {} for {part} %", part / 100.0)
             }
@@ -34,7 +34,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
     errors
 }
 
-/// Returns the error of an option that chooses aggregates where there are none.
+/// Returns the error of an option that selects aggregates while distributions are sketches.
 pub fn unused(key: &str, is_unused: bool) -> Option<(String, String)> {
     let text =
         "has no effect with distributions: sketch, which keeps all values; remove one of them";

@@ -1,14 +1,14 @@
-//! Aligned periods on a wall clock that may step. A function of the given time.
+//! Periods aligned to a wall clock that may step. Does not read clocks itself.
 
 use millstream_model::Now;
 use std::time::Duration;
 
-/// By which fraction a period may exceed its length, in monotonic time, before the wall clock is
-/// assumed to have been set back.
+/// If a period exceeds its length by 1/8 in monotonic time, the wall clock was set back, and the
+/// period ends.
 const OVERDUE_PARTS: u32 = 8;
 
-/// A period within this many seconds of its length counts as exact: points were taken slightly
-/// before or after the boundary, which says nothing about their rate.
+/// A duration within this many seconds of the length is reported as the exact length, as a late
+/// poll must not change rates.
 const JITTER_SECONDS: f64 = 0.05;
 
 /// The periods of a source, aligned to multiples of their length since 1970.
@@ -16,7 +16,7 @@ const JITTER_SECONDS: f64 = 0.05;
 pub struct Periods {
     length: Duration,
     begun: Duration,
-    /// Wall clock at the end of the period, in nanoseconds since 1970.
+    /// End of the current period on the wall clock, in nanoseconds since 1970.
     boundary_ns: i64,
 }
 
@@ -30,8 +30,8 @@ pub struct Period {
 }
 
 impl Periods {
-    /// Starts periods of `length`, a whole number of seconds; the first one begins now and is
-    /// shorter.
+    /// Starts periods of `length`, a whole number of seconds. The first one begins now and ends at
+    /// the next boundary.
     pub fn new(length: Duration, now: Now) -> Periods {
         let mut periods = Periods { length, begun: now.since_start, boundary_ns: 0 };
         periods.boundary_ns = periods.aligned(now) + periods.length_ns();
@@ -42,12 +42,12 @@ impl Periods {
         self.length.as_nanos() as i64
     }
 
-    /// Returns the last multiple of the length that is not after `now`.
+    /// Returns the last boundary at or before `now`.
     fn aligned(&self, now: Now) -> i64 {
         now.unix_ns.div_euclid(self.length_ns()) * self.length_ns()
     }
 
-    /// Returns the time until the period ends; zero if it is over.
+    /// Returns the time until the period ends; zero if it has ended.
     pub fn left(&self, now: Now) -> Duration {
         let by_wall =
             Duration::from_nanos(self.boundary_ns.saturating_sub(now.unix_ns).max(0) as u64);
@@ -55,10 +55,10 @@ impl Periods {
         by_wall.min((self.begun + longest).saturating_sub(now.since_start))
     }
 
-    /// Ends the period, due or not, and starts the next.
+    /// Ends the period, whether due or not, and starts the next.
     pub fn end(&mut self, now: Now) -> Period {
         let is_due = now.unix_ns >= self.boundary_ns;
-        // A period that ends early, or after the clock was set back, ends at no boundary.
+        // A period that ends early, or after the clock was set back, does not end at a boundary.
         let end_ns = if is_due { self.aligned(now) } else { now.unix_ns };
         let (length, lasted) =
             (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::ZERO);
         assert_eq!(periods.end(at(7_001, 1_010_001)), Period { end_ns: 1_010 * S, seconds: 7.001 });
         assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::from_millis(9_999));
-        // Slightly late still counts as exact.
+        // Slightly late counts as exact.
         assert_eq!(periods.end(at(17_030, 1_020_030)), Period { end_ns: 1_020 * S, seconds: 10.0 });
     }
 

@@ -1,4 +1,4 @@
-//! The handler of a receiver thread: parses messages into points and adds them to the thread's
+//! Message handler of a receiver thread: parses messages into points, and adds them to the thread's
 //! shard.
 
 use super::log_events::LogEvent;
@@ -15,10 +15,10 @@ use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Most idle series removed per round: each takes a few hundred nanoseconds.
+/// Maximum number of series evicted per round of messages; each takes a few hundred nanoseconds.
 const EVICT_PER_ROUND: usize = 256;
 
-/// The same in a round without messages.
+/// The same per notification without messages.
 const EVICT_WHEN_IDLE: usize = 4096;
 
 /// Protocol of the messages.
@@ -31,7 +31,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// How its tags are written.
+    /// Returns the syntax of its tags.
     pub fn tag_style(self) -> TagStyle {
         match self {
             Protocol::DogStatsd(_) => TagStyle::DogStatsd,
@@ -52,7 +52,7 @@ pub struct PointHandler {
 }
 
 impl PointHandler {
-    /// Creates the handler for points of `protocol`; `source` is the id of its component.
+    /// Creates a handler of messages in `protocol`; `source` is the id of the component.
     pub fn new(
         protocol: Protocol,
         shard: Shard,
@@ -72,7 +72,7 @@ impl PointHandler {
         }
     }
 
-    /// Hands the generation over if requested, and removes up to `most` idle series.
+    /// Swaps the generation if requested, and evicts up to `most` idle series.
     fn swap_and_evict(&mut self, most: usize) {
         self.swap_slot.swap(&mut self.shard, &mut self.idle);
         if let Some(mut idle) = self.idle.take() {
@@ -116,7 +116,7 @@ impl millstream_receiver::MessageHandler for PointHandler {
     }
 }
 
-/// Receives what the parser finds.
+/// Receives points, events and errors from the parser.
 struct Visitor<'s, 'a> {
     grouped: Grouped<'s, 'a>,
     round_counts: &'s mut RoundCounts,
@@ -124,7 +124,7 @@ struct Visitor<'s, 'a> {
     origin: &'s mut OriginTags,
     tags_text: &'s mut TagsText,
     sender: Option<&'a Sender>,
-    /// Arrival of the round, see [`order`].
+    /// Monotonic time of the round, see [`order`].
     order: u64,
 }
 
@@ -200,14 +200,14 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Returns nanoseconds since a fixed moment of this process. They order last values across
-/// receivers, whatever happens to the wall clock.
+/// Returns nanoseconds on a monotonic clock. They order last values of different receivers
+/// independently of the wall clock.
 fn order() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Returns the client's time, else the arrival, in nanoseconds since 1970.
+/// Returns the client's timestamp, or else the arrival, in nanoseconds since 1970.
 fn time(timestamp: Option<i64>, arrived: u64) -> i64 {
     timestamp.map_or(arrived as i64, |seconds| seconds.saturating_mul(1_000_000_000))
 }

@@ -4,11 +4,11 @@ use millstream_model::Counters;
 use millstream_points::{Fault, Note};
 use std::sync::Arc;
 
-/// Shortest time between two log lines about rejected points, for each reason. Nanoseconds of the
-/// wall clock; a step of that clock in either direction allows the next line.
+/// Shortest time in nanoseconds between two log lines about rejected points with the same reason.
+/// Measured on the wall clock, whose steps in either direction allow the next line.
 const SHOW_EVERY_NS: u64 = 1_000_000_000;
 
-/// Most bytes of a rejected line to log.
+/// Maximum number of bytes logged of a rejected line.
 const SHOWN_BYTES: usize = 100;
 
 /// The counts of one round of receives.
@@ -25,7 +25,7 @@ pub struct RoundCounts {
     has_some: bool,
     /// Errors of the round to log.
     shown: Vec<(Fault, String)>,
-    /// By error, the arrival of the one that was logged last.
+    /// By error, the arrival of the last one that was logged.
     shown_at: [Option<u64>; Fault::ALL.len()],
     arrived: u64,
 }
@@ -60,13 +60,13 @@ impl RoundCounts {
         }
     }
 
-    /// Counts something accepted that deviates from the protocol.
+    /// Counts an accepted deviation from the protocol.
     pub fn note(&mut self, note: Note) {
         self.notes[note as usize] += 1;
         self.has_some = true;
     }
 
-    /// Starts a round that arrived at this time. Nanoseconds since 1970.
+    /// Starts a round that arrived at this time, in nanoseconds since 1970.
     pub fn begin_round(&mut self, arrived: u64) {
         self.arrived = arrived;
     }
@@ -91,11 +91,7 @@ impl RoundCounts {
             self.counters.noted(note.name(), std::mem::take(count));
         }
         for (fault, text) in self.shown.drain(..) {
-            log::warn!(
-                "source {}: {}: \"{text}\"; left out and counted",
-                self.source,
-                fault.name()
-            );
+            log::warn!("source {}: {}: \"{text}\"; dropped and counted", self.source, fault.name());
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The exchange between a receiver thread and the flusher.
+//! Exchange of generations between a receiver thread and the flusher.
 //!
-//! A lock is taken a few times per period instead of per point: a round of messages costs one load
-//! of a flag.
+//! The lock is taken a few times per period instead of per point: a round of messages costs one
+//! load of a flag.
 
 use super::log_events::LogEvent;
 use millstream_model::Wake;
@@ -9,17 +9,17 @@ use millstream_series::{Generation, Idle, Shard};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most events and service checks that may wait; the rest is dropped and counted.
+/// Maximum number of queued events and service checks; more are dropped and counted.
 const LOG_EVENTS_MAX: usize = 4096;
 
-/// Most bytes of them.
+/// Maximum bytes of queued events and service checks.
 const LOG_EVENT_BYTES_MAX: usize = 4 << 20;
 
-/// State shared by one receiver and the flusher.
+/// State shared by one receiver thread and the flusher.
 pub struct SwapSlot {
-    /// The receiver has something to do.
+    /// Whether the receiver must take the lock: a swap is requested, or there are series to evict.
     is_due: AtomicBool,
-    /// The receiver has series to remove.
+    /// Whether the receiver is evicting series.
     is_evicting: AtomicBool,
     state: Mutex<State>,
     wake: Wake,
@@ -27,17 +27,18 @@ pub struct SwapSlot {
 
 #[derive(Default)]
 struct State {
-    /// The flusher wants the generation; the receiver continues with this one.
+    /// An empty generation for the receiver, while a swap is requested.
     spare: Option<Generation>,
-    /// Series that the receiver may remove.
+    /// Idle series for the receiver to evict.
     idle: Option<Idle>,
+    /// The generation that the receiver has swapped out.
     generation: Option<Generation>,
     log_events: Vec<LogEvent>,
     log_event_bytes: usize,
 }
 
 impl SwapSlot {
-    /// Creates an empty exchange; `wake` wakes the flusher.
+    /// Creates an empty slot; `wake` wakes the flusher.
     pub fn new(wake: Wake) -> SwapSlot {
         SwapSlot {
             is_due: AtomicBool::default(),
@@ -51,18 +52,18 @@ impl SwapSlot {
         self.state.lock()
     }
 
-    /// Flusher: requests the generation. The receiver continues with `spare`, which is empty.
+    /// Flusher: requests the receiver's generation in exchange for `spare`, which is empty.
     pub fn request_swap(&self, spare: Generation) {
         self.state().spare = Some(spare);
         self.is_due.store(true, Ordering::Release);
     }
 
-    /// Flusher: takes the requested generation, once it is there.
+    /// Flusher: takes the requested generation, if the receiver has swapped it out.
     pub fn take_generation(&self) -> Option<Generation> {
         self.state().generation.take()
     }
 
-    /// Flusher: names series that the receiver may remove.
+    /// Flusher: passes idle series to the receiver to evict.
     pub fn evict(&self, idle: Idle) {
         if !idle.is_empty() {
             self.state().idle = Some(idle);
@@ -71,25 +72,25 @@ impl SwapSlot {
         }
     }
 
-    /// Flusher: whether the receiver has series to remove. While nothing arrives it needs a
-    /// notification to do so.
+    /// Flusher: whether the receiver is evicting series. Without traffic it needs notifications to
+    /// continue.
     pub fn is_evicting(&self) -> bool {
         self.is_evicting.load(Ordering::Relaxed)
     }
 
-    /// Receiver: all of them are removed.
+    /// Receiver: reports that all idle series are evicted.
     pub fn finish_eviction(&self) {
         self.is_evicting.store(false, Ordering::Relaxed);
     }
 
-    /// Flusher: takes the events and service checks that have arrived.
+    /// Flusher: takes the queued events and service checks.
     pub fn take_log_events(&self) -> Vec<LogEvent> {
         let mut state = self.state();
         state.log_event_bytes = 0;
         std::mem::take(&mut state.log_events)
     }
 
-    /// Receiver: hands over its generation if requested; adds the series to remove to `idle`.
+    /// Receiver: swaps the shard's generation if requested; moves series to evict into `idle`.
     #[inline]
     pub fn swap(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
         if self.is_due.load(Ordering::Relaxed) {
@@ -108,12 +109,12 @@ impl SwapSlot {
         (self.wake)();
     }
 
-    /// Flusher: whether events or service checks wait.
+    /// Flusher: whether events or service checks are queued.
     pub fn has_log_events(&self) -> bool {
         !self.state().log_events.is_empty()
     }
 
-    /// Receiver: hands over an event or service check; returns false if too many wait.
+    /// Receiver: queues an event or service check; returns false if the queue is full.
     pub fn log_event(&self, log_event: LogEvent) -> bool {
         let mut state = self.state();
         let is_first = state.log_events.is_empty();

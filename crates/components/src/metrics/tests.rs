@@ -1,4 +1,4 @@
-//! A source of points over a real socket, with a clock that the test controls.
+//! Tests of a source of points with a real socket, and a clock that the test controls.
 
 use super::view::MetricView;
 use crate::registry::{Component, SourceComponent};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const S: Duration = Duration::from_secs(1);
 
-/// Time limit for actions of other threads.
+/// Timeout for actions of other threads.
 const LIMIT: Duration = Duration::from_secs(20);
 
 struct Bench {
@@ -56,7 +56,7 @@ impl Bench {
     }
 
     /// Polls until the period is over and the source is under backpressure.
-    fn wait_for_room(&mut self) {
+    fn wait_for_backpressure(&mut self) {
         let begun = Instant::now();
         while !matches!(self.rig.poll(&mut *self.source), Polled::Backpressure) {
             assert!(begun.elapsed() < LIMIT, "the period does not end");
@@ -64,14 +64,14 @@ impl Bench {
         }
     }
 
-    /// Polls until there is a batch; `None` if there is none before the next period, or ever again.
+    /// Polls until there is a batch; `None` if the period is fully emitted or the source has ended.
     fn batch(&mut self) -> Option<Batch> {
         let begun = Instant::now();
         loop {
             assert!(begun.elapsed() < LIMIT, "the flush does not end");
             match self.rig.poll(&mut *self.source) {
                 Polled::Batch(batch, _) => {
-                    // As after its delivery.
+                    // Delivers the batch.
                     batch.segments.iter().for_each(|segment| segment.ack.finish());
                     return Some(*batch);
                 }
@@ -88,7 +88,7 @@ impl Bench {
         let all = self.flush();
         let begun = Instant::now();
         while !matches!(self.rig.poll(&mut *self.source), Polled::Wait(pause) if pause > S / 2) {
-            assert!(begun.elapsed() < LIMIT, "the receiver never rests");
+            assert!(begun.elapsed() < LIMIT, "the receiver does not finish eviction");
             std::thread::sleep(Duration::from_millis(1));
         }
         all
@@ -103,7 +103,7 @@ impl Bench {
                 let text = String::from_utf8_lossy(batch.text(row)).into_owned();
                 let seconds = batch.value(interval, row).plain().unwrap();
                 let seconds = String::from_utf8_lossy(&seconds).into_owned();
-                assert!(all.insert(text.clone(), seconds).is_none(), "{text} comes twice");
+                assert!(all.insert(text.clone(), seconds).is_none(), "{text} is emitted twice");
             }
         }
         all
@@ -144,8 +144,8 @@ fn an_undelivered_period_extends_the_next() {
     bench.send(&["a:1|c"], 1);
     bench.rig.advance(10 * S);
     bench.rig.ready = SinkSet::EMPTY;
-    // The sink is full: what arrived in the period waits, and new points are still received.
-    bench.wait_for_room();
+    // The sink is not ready: the period waits, and new points are still received.
+    bench.wait_for_backpressure();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
@@ -153,7 +153,7 @@ fn an_undelivered_period_extends_the_next() {
     bench.rig.advance(13 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
     bench.rig.ready = bench.rig.all();
-    // The waiting period, and all the time since as one.
+    // The waiting period, and one long period for the time since.
     assert_eq!(bench.flush(), texts(&[("a {} 1", "10"), ("a {} 2", "25")]));
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
 }
@@ -162,7 +162,7 @@ fn an_undelivered_period_extends_the_next() {
 fn a_closed_source_drains_and_can_be_reopened() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
-    // What is still in the socket is received, too.
+    // Data still in the socket is received, too.
     bench.client.send(b"a:2|c").unwrap();
     assert!(bench.source.close(false));
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 3"]);
@@ -210,21 +210,21 @@ fn every_configuration_error_names_its_option() {
     );
 }
 
-/// Captures what a thread logs, for the test on that thread.
-struct Said;
+/// Captures the log of the current thread.
+struct CaptureLog;
 
 thread_local! {
-    static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static LOGGED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-impl log::Log for Said {
+impl log::Log for CaptureLog {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
         metadata.level() == log::Level::Error
     }
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            SAID.with_borrow_mut(|said| said.push(record.args().to_string()));
+            LOGGED.with_borrow_mut(|logged| logged.push(record.args().to_string()));
         }
     }
 
@@ -232,39 +232,39 @@ impl log::Log for Said {
 }
 
 /// Returns the errors that are logged when the source is dropped.
-fn said_at_the_end_of(bench: Bench) -> Vec<String> {
-    // A second call changes nothing.
-    if log::set_logger(&Said).is_ok() {
+fn errors_logged_on_drop(bench: Bench) -> Vec<String> {
+    // Fails if the logger is set already.
+    if log::set_logger(&CaptureLog).is_ok() {
         log::set_max_level(log::LevelFilter::Error);
     }
-    SAID.take();
+    LOGGED.take();
     drop(bench);
-    SAID.take()
+    LOGGED.take()
 }
 
 #[test]
 fn a_source_dropped_with_unsent_data_logs_an_error() {
-    let lost = ["source app: it ended before everything was sent; the rest is lost"];
-    // A period in progress.
+    let lost = ["source app: closed before all metrics were sent; the rest is lost"];
+    // Dropped within a period.
     let bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
-    assert_eq!(said_at_the_end_of(bench), lost);
-    // The last one, which no sink takes.
+    assert_eq!(errors_logged_on_drop(bench), lost);
+    // Dropped before the last period is emitted.
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
     bench.rig.ready = SinkSet::EMPTY;
-    bench.wait_for_room();
-    assert_eq!(said_at_the_end_of(bench), lost);
-    // All is emitted.
+    bench.wait_for_backpressure();
+    assert_eq!(errors_logged_on_drop(bench), lost);
+    // Dropped after everything is emitted.
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
     bench.flush();
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
-    assert_eq!(said_at_the_end_of(bench), [""; 0]);
-    // It was never polled, and so received nothing.
-    assert_eq!(said_at_the_end_of(Bench::opened("")), [""; 0]);
+    assert_eq!(errors_logged_on_drop(bench), [""; 0]);
+    // Dropped before the first poll, and so before it received anything.
+    assert_eq!(errors_logged_on_drop(Bench::opened("")), [""; 0]);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn the_last_period_is_never_reported_as_late() {
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
     bench.rig.ready = SinkSet::EMPTY;
-    bench.wait_for_room();
+    bench.wait_for_backpressure();
     bench.rig.advance(25 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
     bench.rig.ready = bench.rig.all();
@@ -281,7 +281,7 @@ fn the_last_period_is_never_reported_as_late() {
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), None);
 }
 
-/// Series with tags of every length, so that blocks end in the middle of a series' events.
+/// Series with tags of many lengths, so that blocks end between the events of a series.
 #[test]
 fn a_series_that_does_not_fit_continues_in_the_next_block() {
     let mut bench = Bench::new("");
@@ -298,7 +298,7 @@ fn a_series_that_does_not_fit_continues_in_the_next_block() {
         for row in 0..batch.rows() {
             let text = String::from_utf8_lossy(batch.text(row)).into_owned();
             seen.insert(text[text.find("{\"").unwrap() + 2..text.find("\":").unwrap()].to_owned());
-            assert!(rows.insert(text.clone()), "{text} comes twice");
+            assert!(rows.insert(text.clone()), "{text} is emitted twice");
         }
     }
     assert_eq!((rows.len(), seen), (4000, expected));
@@ -314,7 +314,7 @@ fn an_idle_series_is_evicted_without_traffic() {
     let mut periods = 0;
     while !bench.flush_period().is_empty() {
         periods += 1;
-        assert!(periods < 10, "the gauges are never let go");
+        assert!(periods < 10, "the gauges are not evicted");
     }
     assert!(periods >= 3, "{periods}");
     assert_eq!(bench.rig.counters.snapshot().series, Some(0));
@@ -390,7 +390,7 @@ fn a_distribution_can_be_one_event_with_all_values() {
     assert_eq!(bench.flush(), texts(&[]), "without points there is none");
 }
 
-/// With as many values as there are buckets, the event exceeds a normal block.
+/// With a value in every bucket, the event exceeds a normal block.
 #[test]
 fn the_largest_distribution_is_emitted_whole() {
     let mut bench = Bench::new(",\"distributions\":\"sketch\"");

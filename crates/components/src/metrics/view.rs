@@ -1,7 +1,7 @@
-//! The events of a batch as metrics, for encoders.
+//! View of the events of a batch as metrics, for encoders.
 //!
-//! A metric is an event with the fields `name`, `type` and `value`, from whatever source or
-//! transform.
+//! Any event with valid fields `name`, `type` and `value` is a metric, whatever source or transform
+//! created it.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_model::{
@@ -11,17 +11,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-/// Why an event cannot be encoded as a metric; the label of its count.
+/// Reason why an event cannot be encoded as a metric; also the label in counters.
 pub type Reason = &'static str;
 
-/// It has no name, or its type or value is not that of a metric.
+/// The event has no name, or no valid type or value.
 pub const NOT_A_METRIC: Reason = "not_a_metric";
-/// It is a DogStatsD event or service check, which a metric sink cannot send.
+/// The event is a DogStatsD event or service check, which metric sinks cannot send.
 pub const EVENT_NOT_SUPPORTED: Reason = "event_not_supported";
-/// Its name or tags are not UTF-8.
+/// The name or tags are not valid UTF-8.
 pub const INVALID_UTF8: Reason = "invalid_utf8";
 
-/// The fields of a metric, in the order of [`MetricView`].
+/// The fields of a metric, in the order of the columns in [`MetricView`].
 const FIELDS: [&str; 6] = ["name", "type", "value", "temporality", "tags", "interval"];
 const NAME: usize = 0;
 const TYPE: usize = 1;
@@ -55,13 +55,14 @@ impl<'a> MetricView<'a> {
 
     /// Returns the metric of a row.
     ///
-    /// # Errors The event is not a metric, and why.
+    /// # Errors
+    /// The reason why the event is not a metric.
     #[inline]
     pub fn metric(&self, row: usize) -> Result<Metric<'_>, Reason> {
         self.read(row).map_err(|reason| self.reason(row, reason))
     }
 
-    /// Returns why a row is not a metric, given what is wrong with it as one.
+    /// Refines the reason why a row is not a metric.
     #[cold]
     fn reason(&self, row: usize, reason: Reason) -> Reason {
         match self.field(TYPE, row).text().as_deref() {
@@ -97,8 +98,8 @@ impl<'a> MetricView<'a> {
     }
 }
 
-/// Counts events that are not metrics, and subtracts them from those of the payload. Logs once
-/// where events and service checks can be sent.
+/// Counts events that are not metrics, and subtracts them from the events of the payload. Logs once
+/// how to send events and service checks.
 pub fn count_refused(
     refused: &mut BTreeMap<Reason, u64>,
     payload: &mut Payload,
@@ -111,9 +112,9 @@ pub fn count_refused(
         if reason == EVENT_NOT_SUPPORTED {
             LOGGED.call_once(|| {
                 log::warn!(
-                    "events and service checks are no metrics: sinks that take metrics alone drop them, counted as \
-                     {EVENT_NOT_SUPPORTED}; a transform `route` or `filter` with type in [\"event\", \
-                     \"service_check\"] sends them to another sink, such as http or file with codec json"
+                    "metric sinks drop DogStatsD events and service checks, counted as {EVENT_NOT_SUPPORTED}; send \
+                     them to another sink, such as http or file with codec json, by a transform `route` or `filter` \
+                     with type in [\"event\", \"service_check\"]"
                 );
             });
         }
@@ -124,7 +125,7 @@ fn column(fields: &Columns, name: &str) -> Option<Column> {
     fields.get(name).cloned()
 }
 
-/// The same texts, if some have escapes; batches of the agent's own sources have none.
+/// Unescapes texts with JSON escapes. Batches of the agent's own sources have none.
 fn without_escapes(names: Column, block: &[u8]) -> Column {
     let is_escaped = |row: &usize| names.cells()[*row].kind() == CellKind::Escaped;
     let mut escaped = (0..names.cells().len()).filter(is_escaped).peekable();

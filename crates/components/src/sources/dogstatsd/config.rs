@@ -46,7 +46,7 @@ pub enum Aggregate {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {
-    /// Whether a signed gauge is a change, as in plain StatsD, instead of a value.
+    /// Whether a signed gauge changes the value, as in plain StatsD, instead of setting it.
     pub gauge_deltas: bool,
     /// Aggregates of timings and histograms, in addition to percentiles.
     pub aggregates: Option<Vec<Aggregate>>,
@@ -90,9 +90,11 @@ impl SourceComponent for DogStatsdConfig {
 }
 
 impl DogStatsdConfig {
-    /// Each receiver combines a value and its changes on its own.
+    /// Each receiver applies changes to its own value only, so gauge changes need a single
+    /// receiver.
     fn check_deltas(&self) -> Option<(String, String)> {
-        let text = "changes of a gauge would arrive out of order at several receivers; write `receivers: 1`";
+        let text =
+            "needs a single receiver, as several apply changes out of order; write `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
             .then(|| ("/gauge_deltas".to_owned(), text.to_owned()))
     }
@@ -155,7 +157,7 @@ mod tests {
             (
                 r#"{"aggregates":[],"percentiles":[]}"#,
                 "/aggregates",
-                "write one aggregate or percentile",
+                "write at least one aggregate or percentile",
             ),
             (
                 r#"{"aggregates":["max"],"distributions":"sketch"}"#,

@@ -1,4 +1,4 @@
-//! Source `dogstatsd`: points, events and service checks of DogStatsD clients, and plain StatsD.
+//! Source `dogstatsd`: receives points, events and service checks of DogStatsD and StatsD clients.
 //!
 //! [`crate::metrics`] processes them.
 

@@ -13,10 +13,10 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Smallest `max_line`, in bytes: any character fits, so that none is ever split.
+/// Smallest `max_line`, in bytes. Any UTF-8 character fits, so that none is split.
 const MAX_LINE_BYTES_MIN: u64 = 4;
 
-/// Largest `max_line`, in bytes: a line must fit into memory next to everything else.
+/// Largest `max_line`, in bytes. Bounds the memory of one line.
 const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Options of source `file`.
@@ -30,7 +30,7 @@ pub struct FileConfig {
     /// Files to exclude: patterns as in `include`; one without `/` matches the file name.
     #[serde(default)]
     pub exclude: Vec<Glob>,
-    /// Where to begin with files that exist at the very first start; later files are always read
+    /// Where to start reading files that exist at the very first start; later files are always read
     /// from their beginning.
     #[serde(default)]
     pub read_from: ReadFrom,
@@ -40,14 +40,14 @@ pub struct FileConfig {
     /// files below the folders of `allow`.
     #[serde(default)]
     pub symlinks: Symlinks,
-    /// Most files open at a time; by default as many as the system allows. The files that have been
-    /// quiet the longest are closed, and reopened when they are written to.
+    /// Maximum number of open files; by default as many as the system allows. The files that have
+    /// been quiet the longest are closed, and reopened when they are written to.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
-    /// How files are held that are rotated away before they are delivered.
+    /// How files that are rotated away before they are delivered are held.
     #[serde(default)]
     pub held: HeldConfig,
-    /// Reads only events of a range of time, from the beginning of every file, then ends.
+    /// Reads only events within a time range, from the beginning of every file, then ends.
     pub backfill: Option<BackfillConfig>,
     /// Keeps only matching lines.
     pub keep_lines: Option<LineFilter>,
@@ -69,19 +69,21 @@ pub struct FileConfig {
     pub on_long_line: LongLine,
 }
 
-/// How files are held that are rotated away before they are delivered.
+/// How files that are rotated away before they are delivered are held.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
-    /// Whether to keep a hard link to such a file in `data_dir`, so that it survives its deletion,
+    /// Whether to keep a hard link to such a file in `data_dir`, so that its data survives
+    /// deletion,
     /// a stop and a crash.
     pub link: bool,
-    /// Whether to copy the unsettled rest of a deleted file without such a link to `data_dir` at a
-    /// stop.
+    /// Whether a stop copies the unsettled rest of a deleted file without such a link to
+    /// `data_dir`.
     pub copy_at_stop: bool,
-    /// Most bytes of deleted files on disk. Beyond it the files deleted first are given up, and
-    /// their undelivered rest is counted. By default the smaller of 1 GiB and 5 % of the file
-    /// system of `data_dir`.
+    /// Maximum disk space of deleted files. Beyond it the files deleted first are dropped, and
+    /// their
+    /// undelivered data is counted. By default the smaller of 1 GiB and 5 % of the file system of
+    /// `data_dir`.
     pub max: Option<Size>,
 }
 
@@ -91,7 +93,7 @@ impl Default for HeldConfig {
     }
 }
 
-/// Where to begin with a file that exists at the very first start.
+/// Where to start reading a file that exists at the very first start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadFrom {
@@ -107,7 +109,7 @@ fn default_max_line() -> Size {
 }
 
 impl FileConfig {
-    /// Returns how the bytes of files become events; `None` if each line is one.
+    /// Returns how the bytes of files become events; `None` if each line is an event.
     pub fn framing(&self) -> Result<Option<Framing>, (String, String)> {
         let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
         let timeout =
@@ -117,7 +119,7 @@ impl FileConfig {
 }
 
 impl FileConfig {
-    /// Returns the range of time to read, if limited.
+    /// Returns the time range to read, if there is one.
     pub fn range(&self) -> Result<Option<Range>, (String, String)> {
         let by_start = self.multiline.as_ref().is_some_and(|multiline| multiline.format.is_some());
         let finds_times = by_start || self.format != ContainerFormat::None;

@@ -1,9 +1,9 @@
-//! Source `file`: tails files, follows them through rotation, and never skips a line.
+//! Source `file`: tails files and follows them through rotation without skipping a line.
 //!
-//! - `source` decides when to read which file, and `source/discovery` which file is which. - `tail`
-//!   is one file: its cursors, and reading lines of it into a block.
+//! - `source` schedules reads; `source/discovery` identifies files.
+//! - `tail` is one open file: its cursors, and reading its lines into a block.
 //!
-//! It uses `files`: discovery, inotify, opening, identity, line filters.
+//! The building blocks are in `files`: discovery, inotify, opening, identity, line filters.
 
 mod config;
 mod source;

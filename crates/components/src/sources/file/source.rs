@@ -1,4 +1,4 @@
-//! The source itself: when to read which file, and filling blocks from them.
+//! Schedules reads of files, and fills blocks from them.
 
 mod changed_names;
 mod copy_detection;
@@ -40,83 +40,84 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Poll interval of growing files. Ten polls a second keep the delay low at little cost; one per
-/// write would cost a wakeup each.
+/// Poll interval of growing files. Ten polls per second keep the delay low; one wakeup per write
+/// would cost more.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shortest pause of the source: files that fall due meanwhile are polled together.
+/// Shortest pause of the source. Files that become due within it are polled together.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// Longest pause: how late a write to a quiet file may be noticed.
+/// Longest pause of the source, and so the longest delay of a write to a quiet file.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// Files polled per tick before ticks are stretched, so that ten thousand slowly growing files cost
-/// no more than a thousand.
+/// Maximum number of polls per tick. With more growing files the tick is longer, so that 10,000
+/// slowly growing files cost no more than 1,000.
 const POLLS_PER_TICK: u32 = 1000;
 
 /// A file that has not grown for this long is quiet and left to inotify.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// The same when very many files grow now and then: setting a watch costs less than many polls.
+/// The same while many files are polled: adding an inotify watch costs less than many polls.
 const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
 
-/// Number of polled files from which on the source counts as crowded.
+/// Number of polled files above which [`QUIET_AFTER_CROWDED`] applies.
 const CROWD: u32 = 250;
 
 /// Poll interval of a quiet file that inotify cannot watch.
 const UNWATCHED_POLL: Duration = Duration::from_secs(1);
 
-/// Poll interval of any quiet file: events can be lost, sizes can be stale.
+/// Poll interval of any quiet file, as inotify events can be lost.
 const QUIET_POLL: Duration = Duration::from_secs(30);
 
-/// Interval of directory walks without a notification.
+/// Interval of directory walks without an inotify event.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The same if some folder is not watched.
+/// The same if a folder is not watched.
 const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a copy of a truncated file may take to appear: it may be compressed first.
+/// How long to wait for the copy of a truncated file to appear: it may be compressed first.
 const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
-/// A last line without a line end counts as complete once its file has no path and has been silent
-/// for this long: a deleted file does not survive a stop of the agent.
+/// A last line without a line end counts as complete once its file has no path and has not grown
+/// for this long.
 const FINISH_SILENCE: Duration = Duration::from_secs(2);
 
-/// A file without a path is read until it has been silent for this long: its writer may still have
+/// A file without a path is closed once it has not grown for this long: its writer may still have
 /// it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
 
-/// Interval of updates of the lag of files that are not read to their end.
+/// Interval of lag updates for files that are not read to their end.
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads without a complete line after which a poll ends: an endless line must not delay other
-/// files, or a stop.
+/// A poll ends after this many reads without a complete line, so that an endless line does not
+/// delay other files or a stop.
 const EMPTY_READS_MAX: usize = 64;
 
-/// The reason shown for a pattern that matches nothing.
+/// The reason reported for a pattern without a match.
 const MISSING: &str = "no file matches";
 
 /// Work queues of the source.
 #[derive(Default)]
 struct Work {
     due: ReadQueue,
-    /// When to poll which file, the next first; an entry counts if the file still has that time.
+    /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
+    /// the file's `next`.
     polls: BinaryHeap<Reverse<(Duration, u64)>>,
-    /// Files that are polled because inotify does not watch them.
+    /// Number of files that are polled because inotify does not watch them.
     active: u32,
     /// Truncated files that may still have data in flight.
     closing: Vec<u64>,
     /// Truncated files whose copy may still appear.
     orphans: Vec<Orphan>,
-    /// Sizes of compressed files that may still be written.
+    /// Sizes of compressed files that may still be incomplete.
     stability: Stability,
-    /// The compressed file being decompressed, and those that wait for it: each takes memory.
+    /// The file being decompressed, and those that wait for it. One at a time bounds the memory.
     decompressing: Option<u64>,
     compressed_queue: VecDeque<u64>,
-    /// Files whose heads have grown and must be saved.
+    /// Files whose heads have grown and must be saved before their data is sent.
     grown_heads: Vec<u64>,
 }
 
@@ -138,7 +139,7 @@ pub struct FileSource {
     work: Work,
     tails: BTreeMap<u64, Tail>,
     by_inode: HashMap<Inode, u64>,
-    /// Files from before the restart that are not found yet, and closed ones that may reappear
+    /// Files from before the restart that are not found yet, and closed files that may reappear
     /// under another name.
     records: Records,
     rotations: Rotations,
@@ -146,27 +147,26 @@ pub struct FileSource {
     walked: Option<Duration>,
     walk_requested: bool,
     changed_names: ChangedNames,
-    /// Shortest time until the next walk: a walk over many files must not follow another at once.
+    /// Shortest time until the next walk, depending on the cost of the last one.
     walk_pause: Duration,
     /// Limit of open files.
     open_max: usize,
     open_bound: usize,
-    /// Files moved or compressed while the agent was down have been searched for.
+    /// Whether files renamed or compressed while the agent was down have been searched for.
     searched: bool,
     folders_watched: bool,
     ends_noted: Duration,
-    /// Files that are owed after they were rotated away.
+    /// Undelivered files that were rotated away.
     retention: Retention,
-    /// The range of time to read, after which the source ends.
+    /// The time range to read, after which the source ends.
     range: Option<Range>,
 }
 
 impl FileSource {
-    /// Creates the source from what `open` has saved; opens no file yet.
+    /// Creates the source from the saved records. The first poll opens files.
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
         let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
-        let unreadable =
-            |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
+        let unreadable = |error| BuildError(format!("cannot read the checkpoint store: {error}"));
         let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
         let records = load_records(kept, &open);
         Ok(FileSource {
@@ -256,7 +256,7 @@ impl Source for FileSource {
     }
 }
 
-// Processes inotify events, walks, and due polls.
+// Inotify events, walks and due polls.
 impl FileSource {
     fn take_events(&mut self, now: Duration) {
         let events = self.watch.read_events();
@@ -286,14 +286,14 @@ impl FileSource {
         }
     }
 
-    /// Rereads of a file that was truncated since are impossible: they are counted and settled.
+    /// Counts and settles a range that must be read again but was truncated.
     fn drop_reread(&self, again: &Reread, now: Duration) {
         let (range, sink) = ((again.begin, again.end), SinkSet::one(again.sink));
         let (counters, bytes) = (&self.open.counters, range.1 - range.0);
         counters.error("truncated_unread");
         counters.dropped("truncated_unread", 1);
         log::error!(
-            "source {}: {bytes} bytes were truncated before a sink had delivered them",
+            "source {}: {bytes} bytes were truncated before a sink delivered them",
             self.open.info.id
         );
         self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
@@ -322,13 +322,13 @@ impl FileSource {
         }
     }
 
-    /// Returns how long nothing is due but checking inotify.
+    /// Returns the time until the next poll of a file, within the limits for checking inotify.
     fn pause(&self, now: Duration) -> Duration {
         let next = self.work.polls.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
         next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
-    /// Whether everything that exists is all there will be.
+    /// Whether the source ends once it has read all files.
     pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
         cx.until_eof || self.range.is_some()
     }
@@ -341,7 +341,8 @@ impl FileSource {
 
 // Reading.
 impl FileSource {
-    /// Fills one block from the files that are due; returns whether a file waits for capacity.
+    /// Fills one block from the files that are due; also returns whether a file is blocked by sinks
+    /// or memory.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
@@ -378,7 +379,7 @@ impl FileSource {
         self.after_fill(fill, blocked, cx)
     }
 
-    /// What was read is sent once the heads of its files are saved.
+    /// Queues blocked files again, and saves grown heads. If that fails, what was read is not sent.
     fn after_fill(
         &mut self,
         fill: Option<Fill>,
@@ -398,9 +399,8 @@ impl FileSource {
         (None, true)
     }
 
-    /// Saves the heads that have grown before what was read is sent. With a shorter head, other
-    /// content could pass for this file after a crash, and its lines would be sent under the same
-    /// ids.
+    /// Saves grown heads; returns whether that succeeded. If only a shorter head were saved, other
+    /// content could be mistaken for this file after a crash and sent under the same ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.work.grown_heads);
         let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor.to_bytes()));
@@ -409,7 +409,7 @@ impl FileSource {
         if let Err(error) = &kept {
             cx.counters.error("checkpoint");
             log::error!(
-                "source {}: the heads of files cannot be saved: {error}; trying again",
+                "source {}: cannot save the heads of files: {error}; trying again",
                 cx.info.id
             );
             grown.iter().for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
@@ -417,8 +417,8 @@ impl FileSource {
         kept.is_ok()
     }
 
-    /// Whether to read the file now: of a copy only what its original lacks, and one compressed
-    /// file at a time.
+    /// Whether to read the file now. Reopens a closed file, allows one decompression at a time, and
+    /// skips what a copy shares with its original.
     fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
         if !self.unpark(id, &[], cx) {
             return false;
@@ -438,7 +438,7 @@ impl FileSource {
         ready
     }
 
-    /// Picks a cursor of the file. Without one it waits for capacity, or has been read to its end.
+    /// Picks a cursor of the file. `None` if the file is blocked, or was read to its end.
     fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
         let tail = self.tails.get_mut(&id)?;
         let choice = tail.cursors.choose(cx.ready, cx.blocked, tail.end);
@@ -450,7 +450,8 @@ impl FileSource {
         choice
     }
 
-    /// Schedules the next poll of the file; returns whether the block must be sent first.
+    /// Handles the result of a read and schedules the next poll of the file; returns whether the
+    /// block must be sent first.
     fn after_read(
         &mut self,
         id: u64,
@@ -474,7 +475,7 @@ impl FileSource {
             Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.check_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
-                // The cursor did not move while others read on: the data at its position is gone.
+                // The file ends before data that other cursors have read: a copy lacks it.
                 if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
                     skip_missing(tail, position, head, cx);
                 }
@@ -488,15 +489,19 @@ impl FileSource {
                 tail.end = Some(position);
                 schedule(&mut self.work.polls, tail, now + UNWATCHED_POLL);
                 cx.counters.error("read");
-                log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
+                log::warn!(
+                    "source {}: cannot read {}: {error}; trying again",
+                    cx.info.id,
+                    tail.origin.name
+                );
             }
         }
         self.work.due.push_back(id, self.share(id));
         false
     }
 
-    /// All cursors have read the file to its end: it leaves the queue, and is closed if it has no
-    /// path and is silent.
+    /// Takes a file off the queue once all cursors have read it to its end. Closes it if it has no
+    /// path and does not grow any more.
     fn reached_end(&mut self, id: u64, cx: &SourceCx<'_>) {
         self.finish_decompressing(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
@@ -505,7 +510,7 @@ impl FileSource {
             return;
         }
         let (deleted, inode) = (tail.is_deleted(), tail.inode);
-        // A crash before the commit would take the settlement back, so the file must stay readable
+        // A crash before the commit would revert the checkpoint, so the file must stay readable
         // until then.
         if deleted && !self.is_committed(id) {
             return;
@@ -518,7 +523,7 @@ impl FileSource {
         }
     }
 
-    /// Releases the slot for decompression to the next file.
+    /// Lets the next file decompress.
     fn finish_decompressing(&mut self, id: u64) {
         if self.work.decompressing == Some(id) {
             self.work.decompressing = None;
@@ -528,7 +533,7 @@ impl FileSource {
         }
     }
 
-    /// Returns the priority class of a file.
+    /// Returns the queue class of a file.
     fn share(&self, id: u64) -> Share {
         self.tails.get(&id).map_or(Share::Rotated, share)
     }
@@ -542,7 +547,7 @@ impl FileSource {
         Some(tail)
     }
 
-    /// Records a file again that could not be adopted: the next walk finds it with its id and
+    /// Records a file that could not be adopted. The next walk finds it with its id and
     /// checkpoints.
     fn put_back(&mut self, tail: Tail) {
         let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
@@ -555,13 +560,14 @@ impl FileSource {
         self.records.insert(record, tail.descriptor);
     }
 
-    /// Handles a truncated file: its content is a new file in the same place; the old content
+    /// Handles a truncated file. Its content is a new file with a new id; reading of the old
+    /// content
     /// continues in its copy, if there is one.
     fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
         let copy = self.find_copy(id);
         let Some(old) = self.tails.get_mut(&id) else { return false };
         log::info!(
-            "source {}: {} was truncated; it is read from its beginning",
+            "source {}: {} was truncated; reading it from its beginning",
             cx.info.id,
             old.origin.name
         );
@@ -579,7 +585,10 @@ impl FileSource {
                 self.insert(vec![tail], cx);
             }
             Err(error) => {
-                log::warn!("source {}: truncated file: {error}; trying again", cx.info.id);
+                log::warn!(
+                    "source {}: cannot read a truncated file: {error}; trying again",
+                    cx.info.id
+                );
                 if let Some(old) = self.tails.get_mut(&id) {
                     (old.end, old.queued) = (Some(old.cursors.head()), false);
                     schedule(&mut self.work.polls, old, cx.now.since_start + UNWATCHED_POLL);
@@ -606,22 +615,22 @@ impl FileSource {
     }
 }
 
-/// Updates the file's saved descriptor; returns the file's id if it must be saved before what was
-/// read is sent.
+/// Updates the file's descriptor after a read; returns the file's id if the descriptor must be
+/// saved
+/// before the data is sent.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
     let (id, marked) = (tail.origin.id, tail.update_fingerprint());
     if !tail.descriptor.head.is_full() && tail.update_head() {
         return Some(id);
     }
     if marked {
-        // Saved with the checkpoint that covers it: by then the file may be gone, leaving only a
-        // copy.
+        // Saved together with the checkpoint, so that a copy is recognized after the file is gone.
         store.note(id, tail.descriptor.to_bytes());
     }
     None
 }
 
-/// Returns the silence after which a file is quiet, given the number of polled files.
+/// Returns the time without growth after which a file is quiet, given the number of polled files.
 fn quiet_after(active: u32) -> Duration {
     if active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER }
 }
@@ -636,14 +645,15 @@ fn schedule(polls: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, n
     polls.push(Reverse((next, tail.origin.id)));
 }
 
-/// Returns how long ago the file was written to.
+/// Returns the time since the last write to the file.
 fn age(tail: &Tail, now: Now) -> Duration {
     let stat = tail.content.as_ref().map(|content| fstat(content.file()));
     let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
     Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
 }
 
-/// Returns when to poll a file again that has been read to its end.
+/// Returns the time until the next poll of a file that was read to its end; adds an inotify watch
+/// if the file is quiet.
 fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
     if tail.gone_since.is_some() {
         return UNWATCHED_POLL;
@@ -659,16 +669,16 @@ fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) 
         .as_ref()
         .is_some_and(|content| watch.watch_file(tail.origin.id, content.file()));
     *active -= u32::from(tail.watched);
-    // One more poll finds what was written just before the watch was set.
+    // One more poll finds data written just before the watch was added.
     if tail.watched { TICK } else { UNWATCHED_POLL }
 }
 
-/// Whether the file has no path and its writer seems to be done.
+/// Whether the file has no path and has not grown for `silence`.
 fn is_silent(tail: &Tail, now: Duration, silence: Duration) -> bool {
     tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= silence)
 }
 
-// What is said about it.
+// Metrics.
 impl FileSource {
     /// Updates the lag of files that are not read to their end.
     fn note_ends(&mut self, now: Duration) {

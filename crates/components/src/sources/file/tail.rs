@@ -1,4 +1,4 @@
-//! One file: its cursors, its identity, and reading its events into a block.
+//! One file being read: its cursors, its identity, and reading its events into a block.
 
 mod framed;
 mod lines;
@@ -25,10 +25,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Smallest read, in bytes, however short the lines are.
+/// Smallest read in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
-/// From this attempt on an abandoned range travels alone, so that no other range shares its fate.
+/// From this attempt on an abandoned range is sent in its own batch, so that a sink that panics on
+/// it abandons nothing else.
 pub const ALONE_FROM: u8 = 2;
 
 /// A block being filled with lines of one or more files.
@@ -36,7 +37,7 @@ pub struct Fill {
     pub block: Block,
     pub permit: Permit,
     pub builder: BatchBuilder,
-    /// The sinks of all lines in it.
+    /// The sinks of every line in the block.
     pub sinks: SinkSet,
     used: usize,
     buffers: Buffers,
@@ -47,7 +48,7 @@ pub struct Fill {
 pub struct Buffers {
     /// Positions of newlines in the last read.
     newlines: Vec<u32>,
-    /// Raw bytes whose decoded text differs.
+    /// Raw bytes of files in an encoding that is decoded.
     raw: Vec<u8>,
     found: Found,
     times: Vec<i64>,
@@ -60,12 +61,12 @@ impl Fill {
         Fill { block, permit, builder, sinks, used: 0, buffers }
     }
 
-    /// Returns the buffers for reuse.
+    /// Takes the buffers, for reuse.
     pub fn take_buffers(&mut self) -> Buffers {
         std::mem::take(&mut self.buffers)
     }
 
-    /// Whether what is read at `cursor` may join this batch.
+    /// Whether data read at `cursor` may join this batch.
     pub fn accepts(&self, cursor: &Cursor, alone: bool) -> bool {
         self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
     }
@@ -79,7 +80,7 @@ impl Fill {
         self.block.capacity() - self.used
     }
 
-    /// Whether another read pays off.
+    /// Whether the free space is too small for another read.
     pub fn is_full(&self) -> bool {
         self.space_left() < READ_BYTES_MIN / 4 || self.builder.is_full()
     }
@@ -88,15 +89,15 @@ impl Fill {
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// Lines were read or skipped, and there is probably more.
+    /// Lines were read or skipped, and more data is likely.
     More,
     /// Everything was read, except perhaps an incomplete line.
     End,
     /// There was nothing to read.
     Nothing,
-    /// The next line needs its own block.
+    /// The next line needs a new block.
     Full,
-    /// What was read before is gone.
+    /// The file no longer contains what was read of it.
     Changed,
 }
 
@@ -107,7 +108,7 @@ pub struct Request<'a> {
     pub choice: Choice,
     pub cx: &'a SourceCx<'a>,
     pub limits: LineLimits,
-    /// Nothing more will come: an incomplete last line is a line.
+    /// No more data is expected, so an incomplete last line counts as complete.
     pub finish: bool,
 }
 
@@ -116,7 +117,7 @@ impl Request<'_> {
         self.choice.cursor.position
     }
 
-    /// Returns the bytes up to the cursor's limit.
+    /// Returns the number of bytes up to the cursor's limit.
     fn left(&self) -> usize {
         let left = |limit: u64| (limit - self.position()).min(usize::MAX as u64) as usize;
         self.choice.limit.map_or(usize::MAX, left)
@@ -126,50 +127,51 @@ impl Request<'_> {
 /// A file being read.
 pub struct Tail {
     pub origin: Arc<Origin>,
-    /// Its content; `None` while it is closed because of the limit.
+    /// The content; `None` while the file is closed because of the limit of open files.
     pub content: Option<Content>,
     pub inode: Inode,
     pub descriptor: Descriptor,
     pub cursors: Cursors,
-    /// Its current path, for inotify.
+    /// The current path.
     pub path: PathBuf,
-    /// When to poll it next, in engine time.
+    /// When to poll the file next, in engine time.
     pub next: Duration,
-    /// Whether it is in the read queue.
+    /// Whether the file is in the read queue.
     pub queued: bool,
-    /// When it last had new data.
+    /// When the file last had new data.
     pub grown: Duration,
-    /// When it becomes quiet if no new data arrives.
+    /// When the file becomes quiet if no new data arrives.
     pub quiet_at: Duration,
-    /// Whether inotify reports its next write.
+    /// Whether inotify reports the next write.
     pub watched: bool,
-    /// Since when it has no path.
+    /// Since when the file has no matching path.
     pub gone_since: Option<Duration>,
-    /// Whether it was renamed since the last check for holding.
+    /// Whether the file was renamed since the last check for linking.
     pub renamed: bool,
-    /// Its path as a held file, if any: it survives the deletion of its other names.
+    /// The link or copy that holds the file, if any.
     pub held: Option<HeldFile>,
-    /// Its size at the last end.
+    /// The offset at which reads ended, if the end was reached since the last poll.
     pub end: Option<u64>,
-    /// Bytes that a copy of it was seen to share with it.
+    /// Bytes that the file and a copy of it were found to share.
     pub copied: u64,
-    /// Whether its error was logged.
+    /// Whether an error of compressed data was logged.
     error_logged: bool,
-    /// Whether nobody appends to it any more: what others have of it may be longer.
+    /// Whether the file is a copy in which reading continues. No writer appends to it, and it may
+    /// be shorter than what was read.
     pub frozen: bool,
-    /// Whether its identity must be checked before the next read.
+    /// Whether the identity must be checked before the next read.
     pub unchecked: bool,
     fingerprints: Fingerprints,
-    /// How its bytes become events; `None` if each line is one.
+    /// How bytes become events; `None` if each line is an event.
     framer: Option<FileFramer>,
-    /// Long lines whose ends are being searched, at most one per cursor.
+    /// Overlong lines whose end is being searched, at most one per cursor.
     long: Vec<LongScan>,
     read_bytes: usize,
     block_bytes: usize,
 }
 
 impl Tail {
-    /// Creates a file to be read from `cursors`.
+    /// Creates a tail that reads at `cursors`.
     pub fn new(
         origin: Arc<Origin>,
         content: Content,
@@ -206,13 +208,13 @@ impl Tail {
         }
     }
 
-    /// Sets how its bytes become events.
+    /// Sets how bytes become events.
     pub fn with_framing(mut self, framing: Option<&Framing>) -> Tail {
         self.framer = framing.map(FileFramer::new);
         self
     }
 
-    /// Whether it has an incomplete event that ends after enough silence.
+    /// Whether there is an incomplete event that ends after a timeout.
     pub fn is_open(&self) -> bool {
         self.framer.as_ref().is_some_and(FileFramer::is_open)
     }
@@ -222,31 +224,34 @@ impl Tail {
         self.block_bytes
     }
 
-    /// Returns its content, which must be open.
+    /// Returns the content.
+    ///
+    /// # Errors
+    /// The file is closed because of the limit of open files.
     pub fn content(&mut self) -> io::Result<&mut Content> {
         self.content
             .as_mut()
             .ok_or_else(|| io::Error::other("closed because of the limit of open files"))
     }
 
-    /// Closes it because of the limit; it is reopened to be read.
+    /// Closes the file because of the limit of open files. It is reopened to be read.
     pub fn park(&mut self) {
         self.content = None;
     }
 
-    /// Adds it to the possible originals of copies.
+    /// Adds the file to the possible originals of copies.
     pub fn add_to(&self, originals: &mut Originals) {
         originals.add(self.origin.id, (&self.origin.name, &self.path), self.descriptor.head);
     }
 
-    /// Sets its path after a rename.
+    /// Sets the path after a rename, and counts a rotation.
     pub fn set_path(&mut self, path: &Path) {
         (self.path, self.renamed) = (path.to_path_buf(), true);
         self.origin.state.set_path(path.to_string_lossy());
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
 
-    /// Whether its held link is its only name.
+    /// Whether the file has no name except its held link.
     pub fn is_deleted(&self) -> bool {
         let stat = self.content.as_ref().map(|content| fstat(content.file()));
         stat.is_some_and(|stat| {
@@ -254,14 +259,15 @@ impl Tail {
         })
     }
 
-    /// Whether it was renamed away, or has the name of a rotated file: it will likely be deleted.
+    /// Whether the file was renamed, or has the name of a rotated file, and so will likely be
+    /// deleted.
     pub fn is_rotated(&self) -> bool {
         self.gone_since.is_some()
             || self.path != Path::new(&self.origin.name)
             || is_numbered(&self.path)
     }
 
-    /// Whether some cursor is not at its end.
+    /// Whether some cursor is before the end of the file.
     pub fn has_unread(&self) -> bool {
         let Some(content) = &self.content else { return true };
         if content.is_compressed() {
@@ -271,7 +277,7 @@ impl Tail {
         self.cursors.list().iter().any(|cursor| cursor.position < size)
     }
 
-    /// Sets whether more can come.
+    /// Updates the status of the origin, and what holds the file.
     pub fn update_status(&self) {
         let is_deleted = self.is_rotated() && self.is_deleted();
         self.origin.state.set_held_by(match &self.held {
@@ -290,7 +296,7 @@ impl Tail {
         });
     }
 
-    /// Whether it is compressed.
+    /// Whether the file is compressed.
     pub fn is_compressed(&self) -> bool {
         self.content.as_ref().is_some_and(Content::is_compressed)
     }
@@ -324,8 +330,8 @@ impl Tail {
         self.content()?.at_end(offset)
     }
 
-    /// Checks whether the file is shorter than what was read of it: the byte before the furthest
-    /// position is gone. File sizes are not used: network file systems report stale ones.
+    /// Checks whether the file is shorter than what was read of it. Reads the last known byte
+    /// instead of asking for the file size, which is stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let furthest = self.cursors.head().max(scanned).max(self.copied);
@@ -335,32 +341,34 @@ impl Tail {
             && self.at_end(furthest - 1).unwrap_or(false)
     }
 
-    /// Checks that what was read of it is still there: it may have been truncated and rewritten to
-    /// any length. Compressed files cannot be truncated like this.
+    /// Checks that the file still contains what was read of it, as it may have been truncated and
+    /// rewritten to any length. Compressed files are not checked: they are never rewritten in
+    /// place.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let (head, fingerprint) = (self.descriptor.head, self.fingerprints.last());
         let content = self.content()?;
         Ok(content.is_compressed() || fingerprint.matches(content)? && head.matches(content)?)
     }
 
-    /// Returns the bytes up to which it was read, or seen to extend.
+    /// Returns the largest known size of the file: the end of what was read or stated.
     pub fn known_size(&self) -> u64 {
         self.cursors.head().max(self.origin.state.size.load(Relaxed))
     }
 
-    /// Whether nothing was read of it.
+    /// Whether nothing of the file was read.
     pub fn is_unread(&self) -> bool {
         self.cursors.head() == 0 && self.fingerprints.last().end == 0
     }
 
-    /// Whether `copy` holds what was read of it, or all but the bytes read just before the
-    /// truncation.
+    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
+    /// before the truncation.
     pub fn holds_read_part(&self, copy: &mut Candidate) -> bool {
         holds_read_part(copy, self.descriptor.head, &self.fingerprints)
     }
 
-    /// Marks the end of a compressed file whose last read was too short to be distinctive;
-    /// decompresses it again.
+    /// Adds the fingerprint at the end of a compressed file, if the last read was too short for
+    /// one.
+    /// Decompresses the file again.
     pub fn fingerprint_end(&mut self, end: u64) {
         let content = self
             .content
@@ -371,12 +379,12 @@ impl Tail {
         }
     }
 
-    /// Takes its marks, to recognize a copy.
+    /// Takes the fingerprints, to recognize a copy.
     pub fn take_fingerprints(&mut self) -> Fingerprints {
         std::mem::take(&mut self.fingerprints)
     }
 
-    /// Updates the descriptor's mark to what was read; returns whether it changed.
+    /// Updates the descriptor's fingerprint to the last bytes read; returns whether it changed.
     pub fn update_fingerprint(&mut self) -> bool {
         let fingerprint = self.fingerprints.last();
         let changed =
@@ -387,17 +395,18 @@ impl Tail {
         changed
     }
 
-    /// Updates the modification time.
+    /// Updates the descriptor's modification time.
     pub fn note_modified(&mut self) {
         let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
         self.descriptor.modified_ns =
             stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
     }
 
-    /// Updates a head that is not full. Nothing may be sent before it is saved.
+    /// Extends a head that is not full; returns whether it changed. It must be saved before data is
+    /// sent.
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
-        // After a truncation the content tells nothing about what was read.
+        // After a truncation the content is not what was read.
         if !self.descriptor.head.is_full()
             && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
@@ -409,18 +418,19 @@ impl Tail {
         before != self.descriptor.head
     }
 
-    /// Whether compressed data of it is missing: its last line may never be complete.
+    /// Whether its compressed data is truncated or corrupt, so that the last line may be
+    /// incomplete.
     pub fn is_incomplete(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.error().is_some())
     }
 
-    /// Logs an error of compressed data once.
+    /// Logs and counts an error of compressed data once.
     pub fn log_error(&mut self, cx: &SourceCx<'_>) {
-        let fault = self.content.as_ref().and_then(Content::error).filter(|_| !self.error_logged);
-        if let Some(fault) = fault {
+        let error = self.content.as_ref().and_then(Content::error).filter(|_| !self.error_logged);
+        if let Some(error) = error {
             cx.counters.error("damaged");
             log::warn!(
-                "source {}: {}: {fault}; the rest is not read",
+                "source {}: {}: {error}; the rest is not read",
                 cx.info.id,
                 self.path.display()
             );
@@ -428,19 +438,20 @@ impl Tail {
         }
     }
 
-    /// Notes that the file extends to `end`, read or not.
+    /// Records that the file extends to `end`, whether read or not.
     pub fn note_end(&self, end: u64, cx: &SourceCx<'_>) {
         self.origin.state.size.fetch_max(end, Relaxed);
         cx.ledger.note_end(self.origin.id, end);
     }
 
-    /// Makes the next read hash and save the head again.
+    /// Resets the head, so that the next read hashes and saves it again.
     pub fn forget_head(&mut self) {
         self.descriptor.head = Head::default();
     }
 
-    /// Saves that a compressed file was read to its end, so that the next start need not decompress
-    /// it.
+    /// Saves the state of a compressed file that was read to its end, so that the next start does
+    /// not
+    /// decompress it again. Frees the decompressor.
     pub fn save_compressed_state(&mut self, store: &dyn OriginStore) {
         let Some(content) = self.content.as_mut().filter(|content| content.is_compressed()) else {
             return;
@@ -452,7 +463,7 @@ impl Tail {
         }
     }
 
-    /// Continues in another file, which holds what was read of this one, and perhaps more.
+    /// Continues in another file that contains what was read of this one. Returns the old content.
     pub fn continue_in(
         &mut self,
         mut content: Content,
@@ -461,9 +472,9 @@ impl Tail {
     ) -> Option<Content> {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
-        // The copy may lack the last bytes read: its identity must be in it.
+        // The copy may lack the last bytes read, so the identity is taken from it.
         if let Err(error) = self.descriptor.continue_in(&mut content, &self.fingerprints) {
-            log::warn!("{}: {error}", self.path.display());
+            log::warn!("cannot read the copy {}: {error}", self.path.display());
         }
         self.fingerprints = Fingerprints::new(self.descriptor.fingerprint);
         (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, 0);

@@ -19,7 +19,7 @@ pub struct GenerateConfig {
     pub rate: Option<u64>,
     /// Average bytes per line, 120B to 64KiB.
     pub size: Size,
-    /// Seed; the same seed gives the same lines except for their times.
+    /// Random seed; the same seed generates the same lines except for their times.
     pub seed: u64,
     /// Number of lines; endless by default.
     #[schemars(range(min = 1))]

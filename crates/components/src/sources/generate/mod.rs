@@ -1,6 +1,6 @@
 //! Source `generate`: web server log lines with sequence numbers, for trials and tests.
 //!
-//! The same seed gives the same lines except for their times.
+//! The same seed generates the same lines except for their times.
 
 mod config;
 mod weblog;
@@ -13,7 +13,7 @@ use millstream_model::{BatchBuilder, Origin, Polled, Source, SourceCx, SourceOpe
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval between lines; the lines of a second are spread over its ticks.
+/// Interval between batches at a limited rate.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The source.
@@ -23,10 +23,10 @@ struct Generate {
     rate: Option<u64>,
     /// Number of lines; endless if `None`.
     count: Option<u64>,
-    made: u64,
+    generated: u64,
     begun: Option<Duration>,
     origin: Arc<Origin>,
-    /// Bytes generated.
+    /// Number of bytes generated.
     offset: u64,
     line: Vec<u8>,
 }
@@ -40,7 +40,7 @@ impl Generate {
             lines: WebLog::new(config.seed, config.size.0 as usize),
             rate: config.rate,
             count: config.count,
-            made: 0,
+            generated: 0,
             begun: None,
             origin,
             offset: 0,
@@ -66,7 +66,7 @@ impl Generate {
         let (mut used, mut newlines) = (0, Vec::new());
         while (newlines.len() as u64) < lines.min(BATCH_ROWS_MAX as u64) {
             self.line.clear();
-            self.lines.line(self.made, cx.now.unix_ns / 1_000_000_000, &mut self.line);
+            self.lines.line(self.generated, cx.now.unix_ns / 1_000_000_000, &mut self.line);
             let end = used + self.line.len();
             if end > block.capacity() {
                 break;
@@ -74,7 +74,7 @@ impl Generate {
             block.memory()[used..end].copy_from_slice(&self.line);
             newlines.push(end as u32 - 1);
             used = end;
-            self.made += 1;
+            self.generated += 1;
         }
         let mut builder = BatchBuilder::with_capacity(newlines.len());
         builder.lines(
@@ -106,8 +106,8 @@ impl Source for Generate {
                 .finish();
             cx.counters.dropped("abandoned", 1);
         }
-        let lines = self.due(cx.now.since_start).saturating_sub(self.made);
-        if self.count == Some(self.made) {
+        let lines = self.due(cx.now.since_start).saturating_sub(self.generated);
+        if self.count == Some(self.generated) {
             return Polled::Ended;
         }
         if lines == 0 { Polled::Wait(TICK) } else { self.batch(lines, cx) }

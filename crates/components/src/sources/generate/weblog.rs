@@ -2,7 +2,7 @@
 
 use crate::formats::{civil, push_decimal};
 
-/// Smallest average line in bytes, for the fixed parts.
+/// Smallest average line length in bytes, for the fixed parts.
 pub const LINE_BYTES_MIN: usize = 120;
 
 const MONTHS: [&str; 12] =
@@ -39,7 +39,7 @@ impl WebLog {
         WebLog { seed, size, time: (i64::MIN, String::new()) }
     }
 
-    /// Appends line `number` with its line end. The request contains the number as `seq=`.
+    /// Appends line `number` with its line end. The request has the number as parameter `seq`.
     pub fn line(&mut self, number: u64, unix_seconds: i64, out: &mut Vec<u8>) {
         let begin = out.len();
         let random = mix(self.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -65,7 +65,7 @@ impl WebLog {
         out.extend_from_slice(b"\"\n");
     }
 
-    /// Pads the user agent so that the line has its size, plus or minus a quarter.
+    /// Pads the user agent to a line length within a quarter of the average.
     fn pad(&self, out: &mut Vec<u8>, begin: usize, mut random: u64) {
         let spread = self.size / 2;
         let target = self.size - spread / 2 + (random >> 44) as usize % (spread + 1);

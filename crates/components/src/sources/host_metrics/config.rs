@@ -14,10 +14,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pseudo disks: in memory, over files, and for removable media.
+/// Disks excluded by default: RAM disks, loop devices and removable media.
 const DISKS_EXCLUDED: &[&str] = &["fd*", "loop*", "ram*", "sr*", "zram*"];
 
-/// File system types that store nothing, and those whose server may be away.
+/// File system types excluded by default: those without storage, and those whose server may be
+/// unreachable.
 const TYPES_EXCLUDED: &[&str] = &[
     "9p",
     "afs",
@@ -59,7 +60,7 @@ const TYPES_EXCLUDED: &[&str] = &[
     "tracefs",
 ];
 
-/// Mount points of the kernel, of containers and of packages.
+/// Mount points excluded by default: those of the kernel, of containers and of packages.
 const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/dev",
     "/dev/**",
@@ -74,7 +75,7 @@ const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/var/snap/**",
 ];
 
-/// Interfaces inside containers.
+/// Interfaces excluded by default: those of containers.
 const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 
 /// Options of source `host_metrics`.
@@ -92,7 +93,7 @@ pub struct HostMetricsConfig {
     pub disks: DisksConfig,
     /// File systems to report.
     pub filesystems: FilesystemsConfig,
-    /// Network interfaces to report, by name.
+    /// Network interfaces to report.
     pub interfaces: InterfacesConfig,
     /// Processes to report.
     pub processes: ProcessesConfig,
@@ -130,7 +131,7 @@ pub struct FilesystemsConfig {
     pub include_mountpoints: Vec<Glob>,
     /// Patterns of mount points to exclude.
     pub exclude_mountpoints: Vec<Glob>,
-    /// How long a file system may take to answer: 100ms to 1m.
+    /// Timeout of a file system: 100ms to 1m.
     pub timeout: Interval,
 }
 
@@ -156,7 +157,7 @@ pub struct ProcessesConfig {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CgroupsConfig {
-    /// A group, such as `/system.slice`; by default the agent's own.
+    /// A control group, such as `/system.slice`; by default the agent's own.
     pub root: Option<String>,
     /// Levels below it to include.
     #[schemars(range(max = 16))]
@@ -209,20 +210,23 @@ impl Default for InterfacesConfig {
     }
 }
 
-/// Compiles the patterns at these places of the configuration into a filter.
+/// Compiles patterns into a filter; each list comes with its JSON pointer, for errors.
 fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, (String, String)> {
     let texts = |globs: &[Glob]| globs.iter().map(|glob| glob.0.clone()).collect::<Vec<_>>();
     for (place, globs) in [include, exclude] {
         for (at, glob) in globs.iter().enumerate() {
-            let error = |error| (format!("{place}/{at}"), format!("no pattern; {error}"));
-            Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(error)?;
+            let invalid = |error| (format!("{place}/{at}"), format!("invalid pattern: {error}"));
+            Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(invalid)?;
         }
     }
     Filter::new(&texts(include.1), &texts(exclude.1)).map_err(|error| (include.0.to_owned(), error))
 }
 
 impl HostMetricsConfig {
-    /// Compiles what to read. The error is the place of a mistake and its advice.
+    /// Compiles the options of the collector.
+    ///
+    /// # Errors
+    /// A JSON pointer, and a message that says what to write instead.
     pub(super) fn options(&self) -> Result<Options, (String, String)> {
         let HostMetricsConfig { disks, filesystems, interfaces, processes, cgroups, .. } = self;
         let names = filter(("/disks/include", &disks.include), ("/disks/exclude", &disks.exclude))?;
@@ -272,7 +276,7 @@ impl Component for HostMetricsConfig {
             error("/cgroups/depth", "too many levels; write 0 to 16");
         }
         if self.cgroups.root.iter().any(|root| root.split('/').any(|part| part == "..")) {
-            error("/cgroups/root", "leads outside of the control groups; remove `..`");
+            error("/cgroups/root", "is outside of the control groups; remove `..`");
         }
         for (key, path) in [("/proc", &self.proc), ("/sys", &self.sys), ("/root", &self.root)] {
             if !path.is_absolute() {

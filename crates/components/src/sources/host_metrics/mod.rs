@@ -1,4 +1,4 @@
-//! Source `host_metrics`: what the kernel reports about the host, as metric events.
+//! Source `host_metrics`: emits kernel statistics of the host as metric events.
 
 mod config;
 
@@ -11,16 +11,16 @@ use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Most errors of one collection to log: errors of a thousand processes need not all be shown.
+/// Maximum number of errors logged per collection, as every process may have one.
 const LOGGED_MAX: usize = 10;
 
 /// The source.
 struct HostMetrics {
     host: Host,
-    /// The period whose collection has started.
+    /// The period that is being collected.
     begun: Option<Period>,
     numbers: Numbers<&'static str>,
-    /// What could not be read last time.
+    /// Errors of the last collection.
     faults: HashSet<Fault>,
 }
 
@@ -29,7 +29,7 @@ impl HostMetrics {
         HostMetrics { host, begun: None, numbers, faults: HashSet::new() }
     }
 
-    /// Takes the result of the collection, or waits for file systems.
+    /// Takes the result of the collection, or waits for slow file systems.
     fn finish(&mut self, period: Period, cx: &SourceCx<'_>) -> Polled {
         self.numbers.count_lost(cx);
         let readings = match self.host.finish(cx.now.since_start) {
@@ -42,8 +42,9 @@ impl HostMetrics {
         Polled::Wait(Duration::ZERO)
     }
 
-    /// Counts errors and logs new ones. What the kernel does not have is counted once: it will not
-    /// appear.
+    /// Counts errors and logs new ones. A statistic that the kernel does not provide is counted
+    /// only
+    /// once.
     fn report(&mut self, faults: Vec<Fault>, cx: &SourceCx<'_>) {
         let mut logged = 0;
         for fault in &faults {

@@ -1,4 +1,4 @@
-//! The source over a tree of files: its events, periods and counters.
+//! Tests of the source with a tree of files in place of `/proc` and `/sys`.
 
 use super::*;
 use crate::metrics::metric_emitter::MetricEmitter;
@@ -13,7 +13,7 @@ fn config(options: serde_json::Value) -> HostMetricsConfig {
     serde_json::from_value(options).unwrap()
 }
 
-/// Load and pressure of a host with this `/proc/loadavg`.
+/// Configures load and pressure of a host with this `/proc/loadavg`.
 fn host(base: &Path, loadavg: &str) -> HostMetricsConfig {
     std::fs::create_dir_all(base.join("proc")).unwrap();
     std::fs::write(base.join("proc/loadavg"), loadavg).unwrap();
@@ -42,7 +42,7 @@ fn metrics_are_emitted_at_the_end_of_each_period() {
         assert_eq!(texts(&batch), ["host_load1 {} 0.5", "host_load5 {} 1", "host_load15 {} 2.25"]);
         assert_eq!(batch.time.as_ref().unwrap()[0] % 10_000_000_000, 0);
     }
-    // What the kernel does not have is counted once.
+    // A statistic that the kernel does not provide is counted once.
     assert_eq!(rig.counters.snapshot().errors["missing"], 1);
     std::fs::write(dir.path().join("proc/loadavg"), "much").unwrap();
     rig.until_eof = true;

@@ -1,4 +1,4 @@
-//! Source `internal_metrics`: the agent's own metrics, those of `/metrics`, as metric events.
+//! Source `internal_metrics`: emits the agent's own metrics, as on `/metrics`, as metric events.
 
 mod config;
 

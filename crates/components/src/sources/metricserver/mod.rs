@@ -1,4 +1,4 @@
-//! Source `metricserver`: points of clients that send the metric server's msgpack.
+//! Source `metricserver`: receives points in the metric server's msgpack protocol.
 //!
 //! [`crate::metrics`] processes them.
 

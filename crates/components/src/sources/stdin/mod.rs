@@ -1,7 +1,7 @@
 //! Source `stdin`: lines from standard input.
 //!
-//! Standard input cannot be read twice: what is in flight when the agent is killed is lost, and the
-//! reader waits while a sink is down.
+//! Standard input cannot be read again: data in flight is lost if the agent is killed. While a sink
+//! is down the source stops reading.
 
 mod config;
 mod reader;
@@ -21,7 +21,7 @@ const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
 /// The source.
 struct Stdin {
-    /// Taken at the first poll; until then another source may own it.
+    /// Set at the first poll; until then the source that this one replaces may own it.
     reader: Option<Reader>,
     lines: StreamLines,
     line_max: usize,
@@ -43,7 +43,10 @@ impl Stdin {
             Ok(reader) => self.reader.insert(reader),
             Err(error) => {
                 cx.counters.error("read");
-                return log::error!("source {}: standard input: {error}; trying again", cx.info.id);
+                return log::error!(
+                    "source {}: cannot start reading standard input: {error}; trying again",
+                    cx.info.id
+                );
             }
         };
         while self.lines.waiting() < WAITING_BYTES_MAX.max(self.line_max + 2) {
@@ -51,7 +54,7 @@ impl Stdin {
                 Ok(Ok(chunk)) => self.lines.push(chunk),
                 Ok(Err(error)) => {
                     cx.counters.error("read");
-                    log::error!("source {}: standard input: {error}", cx.info.id);
+                    log::error!("source {}: cannot read standard input: {error}", cx.info.id);
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => return self.lines.end(),
@@ -59,13 +62,13 @@ impl Stdin {
         }
     }
 
-    /// Abandoned ranges cannot be read again: they are counted.
+    /// Counts and settles abandoned ranges, which cannot be read again.
     fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in self.ledger.take_rereads() {
             cx.counters.error("abandoned");
             let bytes = lost.end - lost.begin;
             log::error!(
-                "source {}: a sink lost {bytes} bytes, which cannot be read again",
+                "source {}: a sink abandoned {bytes} bytes, which are lost: standard input cannot be read again",
                 cx.info.id
             );
             let gone = (lost.begin, lost.end);
@@ -88,7 +91,7 @@ impl Source for Stdin {
 }
 
 impl Drop for Stdin {
-    /// An incomplete line is left to the source that replaces this one.
+    /// Leaves unread data to the source that replaces this one.
     fn drop(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.put_back(self.lines.take_rest());

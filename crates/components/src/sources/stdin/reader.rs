@@ -1,7 +1,7 @@
 //! The thread that reads standard input.
 //!
-//! It blocks in a system call that nothing can interrupt, so it lives as long as the process: a
-//! source that replaces another at a reload inherits its unread data.
+//! It blocks in a system call that cannot be interrupted, so it lives as long as the process. A
+//! source that replaces another at a reload inherits the thread and its unread data.
 
 use millstream_model::Wake;
 use parking_lot::Mutex;
@@ -16,20 +16,21 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Chunks buffered between the thread and the source.
 const CHUNKS_MAX: usize = 4;
 
-/// State that passes from one source to the next.
+/// The reader between two sources.
 static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
 
-/// The source's end of the thread.
+/// The receiving end of the thread's chunks.
 pub struct Reader {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// What the previous source took and did not use.
+    /// Bytes that the previous source received and did not use.
     rest: Option<Vec<u8>>,
     wake: Arc<Mutex<Wake>>,
 }
 
 impl Reader {
-    /// Returns the reader of the process, and makes it call `wake` from now on. The first call
-    /// starts the thread.
+    /// Returns the reader of the process, which calls `wake` when data arrives. The first call
+    /// starts
+    /// the thread.
     pub fn take(wake: &Wake) -> io::Result<Reader> {
         if let Some(reader) = WAITING.lock().take() {
             *reader.wake.lock() = wake.clone();
@@ -37,9 +38,9 @@ impl Reader {
         }
         let (sender, chunks) = sync_channel(CHUNKS_MAX);
         let wake = Arc::new(Mutex::new(wake.clone()));
-        let of_thread = wake.clone();
+        let current_wake = wake.clone();
         let wake_source = move || {
-            let wake = of_thread.lock().clone();
+            let wake = current_wake.lock().clone();
             wake();
         };
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
@@ -50,7 +51,7 @@ impl Reader {
         Ok(Reader { chunks, rest: None, wake })
     }
 
-    /// Hands the reader to the next source, with bytes to read before all others.
+    /// Leaves the reader to the next source, which reads `bytes` first.
     pub fn put_back(mut self, bytes: Vec<u8>) {
         let behind = self.rest.take().unwrap_or_default();
         self.rest = Some([bytes, behind].concat()).filter(|rest| !rest.is_empty());
@@ -87,10 +88,10 @@ fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, 
     }
 }
 
-/// Waits for input that somebody has made non-blocking.
+/// Waits for input, in case another process made it non-blocking.
 fn wait_for_input() {
     let stdin = io::stdin();
     let mut poll = [PollFd::new(&stdin, PollFlags::IN)];
-    // A failed wait counts as one that ended early: the read reports the error.
+    // An error is ignored: the next read reports it.
     let _ = rustix::event::poll(&mut poll, None);
 }

@@ -1,15 +1,14 @@
-//! Names that appear and vanish in watched folders: each is checked alone, without a walk of its
-//! folder.
+//! Names that appear and vanish in watched folders. Each is checked without a walk of its folder.
 
 use super::*;
 use crate::files::renames::follow_renames;
 use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 
-/// When names are checked.
+/// Schedule of the checks of changed names.
 #[derive(Default)]
 pub(super) struct ChangedNames {
-    /// Something is due for a check.
+    /// Whether names have changed since the last check.
     pub check_requested: bool,
     checked: Option<Duration>,
     /// Shortest time until the next check, depending on the cost of the last one.
@@ -24,7 +23,7 @@ impl FileSource {
         (self.changed_names.check_requested || waits) && since >= self.changed_names.pause
     }
 
-    /// Adopts files whose names appeared, and notes which have vanished.
+    /// Adopts files whose names appeared, and records which names vanished.
     pub(super) fn check_changed_names(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let changes = self.watch.take_changes();
@@ -35,11 +34,11 @@ impl FileSource {
         let mut files: BTreeSet<PathBuf> =
             appeared.iter().filter(|path| self.is_included(path)).cloned().collect();
         files.extend(follow_renames(self.watch.take_moved(), &self.patterns, &self.exclude));
-        // A symlink to a folder is reported like a file.
+        // inotify reports a symlink to a folder like a file.
         self.walk_requested |= appeared.iter().any(|path| !files.contains(path) && path.is_dir());
         let mut unreadable = self.unreadable.clone();
         unreadable.retain(|path, _| !changed.contains(path));
-        // A pattern without a match may match now; only a walk can tell.
+        // A pattern without a match may match now; only a walk detects that.
         self.walk_requested |=
             !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
         self.changed_names.check_requested = false;
@@ -49,7 +48,7 @@ impl FileSource {
             (Some(now), scan_budget.interval());
     }
 
-    /// Notes since when files with changed names have no matching path.
+    /// Records since when files with changed names have no matching path.
     pub(super) fn note_changed(
         &mut self,
         changed: &HashSet<PathBuf>,
@@ -75,7 +74,7 @@ impl FileSource {
                 tail.gone_since = Some(now);
                 tail.update_status();
             } else {
-                // It has another name, or is closed.
+                // The file has another name, or is closed.
                 self.walk_requested = true;
             }
         }

@@ -1,9 +1,9 @@
-//! Copy detection: copies made by copy-truncate rotations, and compressed rotations.
+//! Copy detection: copies made by copytruncate rotations, and compressed rotations.
 //!
-//! A candidate is a copy if a rotation gives such a name, and its content matches what was read
-//! of the original, or with what the original still holds. What a copy holds counts as read. When
-//! the original is truncated or deleted before all of it was read, reading continues in the copy
-//! under the same id.
+//! A candidate is a copy if its name is a rotation name of the original, and its content matches
+//! what was read of the original or what the original still contains. Data in a copy counts as
+//! read. If the original is truncated or deleted before all of it was read, reading continues in
+//! the copy under the same id.
 
 use super::rotations::UnknownFile;
 use super::*;
@@ -16,33 +16,33 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
-/// A file that was truncated before a copy of it was seen.
+/// A file that was truncated before a copy of it was found.
 pub(super) struct Orphan {
     since: Duration,
     record: OriginRecord,
     descriptor: Descriptor,
     fingerprints: Fingerprints,
     name: String,
-    /// Bytes not read by every sink, as far as the file's length was known.
+    /// Bytes that some sink has not read, as far as the file's length was known.
     unread: u64,
 }
 
 impl Orphan {
-    /// Whether `copy` holds what was read of it, or all but the bytes read just before the
-    /// truncation.
+    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
+    /// before the truncation.
     fn continues_in(&self, copy: &mut Candidate) -> bool {
         let path = &self.descriptor.path;
         may_be_rotation(path, Path::new(path), &copy.path)
             && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
     }
 
-    /// Returns its record, given what is in the copy.
+    /// Returns the record with which reading continues in the copy.
     fn into_known(mut self, copy: &mut Candidate) -> FileRecord {
         if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
-            log::warn!("{}: {error}", copy.path.display());
+            log::warn!("cannot read the copy {}: {error}", copy.path.display());
         }
-        // The store forgot its checkpoints and saves none before one moves: a restart continues
-        // from here.
+        // The store has no checkpoints of the file until one advances. Until then a restart
+        // continues at `start`.
         let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
         self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
         (self.record, self.descriptor)
@@ -50,7 +50,7 @@ impl Orphan {
 }
 
 impl FileSource {
-    /// Adopts files whose inode is unknown, as copies where they are.
+    /// Adopts files with an unknown inode; detects which are copies.
     pub(super) fn adopt_unknown(
         &mut self,
         unknown: Vec<UnknownFile>,
@@ -71,7 +71,7 @@ impl FileSource {
                 originals = Originals::default();
                 self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
             }
-            // The copy in which a truncated file continues.
+            // A truncated file continues in this copy.
             if self.by_inode.contains_key(&inode) {
                 continue;
             }
@@ -86,8 +86,9 @@ impl FileSource {
         }
     }
 
-    /// Adopts one of them. A rotated file beside the patterns, a generation of `name`, is adopted
-    /// only if it holds unread data.
+    /// Adopts one of them. A rotated file that matches no pattern, a generation of `name`, is
+    /// adopted
+    /// only if it has unread data.
     fn adopt_one(
         &mut self,
         mut candidate: Candidate,
@@ -115,8 +116,8 @@ impl FileSource {
         }
     }
 
-    /// Checks whether possible originals of the candidate were truncated: their current content is
-    /// not what the copy must be compared with. Returns whether some were.
+    /// Handles possible originals of the candidate that were truncated, as the copy does not match
+    /// their new content. Returns whether there were any.
     fn handle_truncations(
         &mut self,
         candidate: &Candidate,
@@ -131,16 +132,16 @@ impl FileSource {
         !cut.is_empty()
     }
 
-    /// Whether the candidate holds what was read of a file with data still in flight: it continues
-    /// under that file's id once that is closed.
+    /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
+    /// in it once nothing is in flight.
     fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
         closing.any(|orphan| orphan.continues_in(candidate))
     }
 
-    /// Takes the record of a vanished file of which the candidate holds all that was read. A closed
-    /// file whose inode is still `present` is another file, however alike they are.
+    /// Removes and returns the record of a vanished file that continues in the candidate. A closed
+    /// file whose inode still exists is a different file, even with the same content.
     fn resume_in_copy(
         &mut self,
         candidate: &mut Candidate,
@@ -164,7 +165,7 @@ impl FileSource {
             log_continuation(&orphan.name, candidate, cx);
             return Some(orphan.into_known(candidate));
         }
-        // Of several files that begin alike, the one with the most content in it.
+        // Of several records that match, the one with the most hashed bytes is the best evidence.
         let mut best: Option<(u64, u64)> = None;
         let path = candidate.path.clone();
         for (record, descriptor) in self.records.related(&path) {
@@ -193,8 +194,8 @@ impl FileSource {
         tail
     }
 
-    /// Adopts a file under its own name, read from its beginning, or, if it is a copy, from its
-    /// end.
+    /// Adopts a file that matches a pattern. A copy is read from its end, any other file from its
+    /// beginning.
     fn adopt_included(
         &mut self,
         mut candidate: Candidate,
@@ -207,7 +208,7 @@ impl FileSource {
             log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
             let mut tail = self.adopt(candidate, start)?;
             tail.descriptor.copy_of = Some(of);
-            // Reveals a truncation before the first read.
+            // A truncation of the original is then noticed even before its first read.
             let known = self
                 .tails
                 .get_mut(&of)
@@ -220,7 +221,8 @@ impl FileSource {
         self.adopt(candidate, start)
     }
 
-    /// Reads an unread generation of `name` beside the patterns from its beginning.
+    /// Adopts an unread generation of `name` that matches no pattern, to be read from its
+    /// beginning.
     fn adopt_rotated(
         &mut self,
         mut candidate: Candidate,
@@ -231,15 +233,15 @@ impl FileSource {
     ) -> io::Result<Option<Tail>> {
         let (is_compressed, is_short) =
             (candidate.content.is_compressed(), !candidate.head.is_full());
-        // Rotations compress what is renamed, and copy what stays.
+        // Rotations compress renamed files, and copy files that keep their path.
         let is_original =
             |tail: &Tail| !tail.is_compressed() && is_compressed == tail.gone_since.is_some();
         let is_young = self.is_young(&candidate.path, name, &candidate.stat);
         let is_copy =
             is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
         if is_copy && !is_compressed && is_short {
-            // A short generation may begin like the next. If it is a copy, its original will be
-            // truncated.
+            // Two short generations may have the same content. If this one is a copy, its original
+            // is about to be truncated.
             if !self.work.stability.observe(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
                 self.rotations.wait_for(candidate.path);
                 return Ok(None);
@@ -250,7 +252,7 @@ impl FileSource {
             return Ok(None);
         }
         log::info!(
-            "source {}: {} was rotated before it was read: it is read from its beginning",
+            "source {}: {} was rotated before it was read; reading it from its beginning",
             cx.info.id,
             candidate.path.display()
         );
@@ -260,7 +262,7 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// Returns the file of which the candidate is a copy, among its possible originals.
+    /// Returns the id of the file of which the candidate is a copy.
     fn original_of(
         &mut self,
         candidate: &mut Candidate,
@@ -283,21 +285,20 @@ impl FileSource {
         })?;
         let original =
             self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
-        // With the head of the copy, a truncation of the original is noticed even if nothing of it
-        // was read.
+        // With a head of the original, its truncation is noticed even if nothing of it was read.
         if original.is_some_and(Tail::update_head) {
             self.work.grown_heads.push(id);
         }
         Some(id)
     }
 
-    /// Remembers for a while what was read of a truncated file without a known copy.
+    /// Keeps the record of a truncated file for a while, in case its copy appears.
     pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_fingerprint();
         self.by_inode.remove(&old.inode);
         self.work.closing.push(id);
-        // If saved, it could pass for the new file after a restart: they share the inode.
+        // A saved record could match the new file after a restart, as they share the inode.
         self.forget(id, cx);
         let orphan = self.to_orphan(old, cx);
         self.work.orphans.push(orphan);
@@ -306,8 +307,8 @@ impl FileSource {
         }
     }
 
-    /// Remembers a file that is given up, and counted: its lines are recognized in a compressed
-    /// copy.
+    /// Keeps the record of a dropped file whose loss is counted, so that a compressed copy of it is
+    /// recognized and its lines are not read as new.
     pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
         old.update_fingerprint();
         let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
@@ -333,7 +334,8 @@ impl FileSource {
         Orphan { since, record, descriptor: old.descriptor, fingerprints, name, unread }
     }
 
-    /// Forgets files truncated so long ago that no copy will appear, and reports what was lost.
+    /// Removes records of files truncated so long ago that no copy will appear; counts their unread
+    /// data as lost.
     pub(super) fn expire_orphans(&mut self, cx: &SourceCx<'_>) {
         let (now, finite) = (cx.now.since_start, self.is_finite(cx));
         let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
@@ -341,13 +343,13 @@ impl FileSource {
         late.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
     }
 
-    /// Counts what was lost of truncated files without a copy, at a stop.
+    /// Counts the unread data of truncated files without a copy, at a stop.
     pub(super) fn count_orphans(&mut self) {
         let orphans = std::mem::take(&mut self.work.orphans);
         orphans.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
     }
 
-    /// The same for files truncated after the last poll.
+    /// Counts the unread data of files truncated after the last poll, at a stop.
     pub(super) fn count_unseen_truncations(&mut self) -> Remainder {
         let mut lost = Remainder::default();
         for (id, bytes) in self.unseen_truncations() {
@@ -362,8 +364,8 @@ impl FileSource {
         lost
     }
 
-    /// Returns files in their places that are owed and no longer hold what was read of them, with
-    /// the bytes owed as far as their length was known.
+    /// Returns undelivered files that no longer contain what was read of them, with the number of
+    /// undelivered bytes as far as their length was known.
     fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
         let ledger = &self.open.ledger;
         let truncated =
@@ -384,13 +386,13 @@ impl FileSource {
         counters.dropped("truncated_unread", 1);
         counters.dropped_bytes("truncated_unread", bytes);
         log::error!(
-            "source {}: {bytes} bytes of {name} were truncated before every sink had delivered them",
+            "source {}: {bytes} bytes of {name} were truncated before every sink delivered them",
             self.open.info.id
         );
     }
 
-    /// Returns the copy of a truncated file, which is known already or lies in its folder, with the
-    /// id under which it is known.
+    /// Finds the copy of a truncated file among the open files and in its folder. Returns the copy,
+    /// and its id if it is open.
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
         let copy = self
             .tails
@@ -408,7 +410,7 @@ impl FileSource {
         }
         let tail = self.tails.get(&id)?;
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
-        // A plain copy is preferred to a compressed one, which may be incomplete.
+        // Plain names sort first: a compressed copy may be incomplete.
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| may_be_rotation(&tail.origin.name, &tail.path, path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
@@ -433,7 +435,7 @@ impl FileSource {
         Candidate::of(path.to_path_buf(), Content::new(file).ok()?).ok()
     }
 
-    /// Continues a truncated file in its copy, which is known as `known` if it is being read.
+    /// Continues a truncated file in its copy. `known` is the id of the copy if it is open.
     pub(super) fn continue_in_copy(
         &mut self,
         id: u64,
@@ -449,7 +451,7 @@ impl FileSource {
         let inode = Inode::of(&copy.stat);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         log::info!(
-            "source {}: the content of {} continues in {}",
+            "source {}: reading of {} continues in its copy {}",
             cx.info.id,
             tail.origin.name,
             copy.path.display()
@@ -458,7 +460,7 @@ impl FileSource {
         self.work.active += u32::from(std::mem::take(&mut tail.watched));
         tail.continue_in(copy.content, inode, copy.path);
         self.open_bound += 1;
-        // The next walk finds whether a pattern matches the copy.
+        // The next walk detects whether a pattern matches the copy.
         tail.gone_since = None;
         tail.queued = false;
         tail.update_fingerprint();
@@ -468,8 +470,8 @@ impl FileSource {
         self.walk_requested = true;
     }
 
-    /// Skips what a growing copy still shares with its original; returns whether the next step is
-    /// known. A truncation of the original must be found first.
+    /// Skips what a growing copy still shares with its original; returns whether the copy may be
+    /// read now. If the original was truncated, that must be handled first.
     pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some((of, head)) = self
             .tails
@@ -478,7 +480,7 @@ impl FileSource {
         else {
             return Ok(true);
         };
-        // A file closed because of the limit is not gone.
+        // The original may be closed because of the limit.
         self.unpark(of, &[id], cx);
         let original = self
             .tails
@@ -510,12 +512,12 @@ impl FileSource {
     }
 }
 
-/// Inode numbers in the folders; each folder is listed on first use.
+/// Inode numbers by folder; each folder is listed on first use.
 #[derive(Default)]
 pub(super) struct FolderInodes(RefCell<HashMap<PathBuf, HashSet<u64>>>);
 
 impl FolderInodes {
-    /// Whether the folder of `path` has a file with this inode number; 0 is none.
+    /// Whether the folder of `path` has a file with this inode number; never for 0.
     pub fn has(&self, path: &Path, inode: u64) -> bool {
         let list = |folder: &PathBuf| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -526,29 +528,34 @@ impl FolderInodes {
     }
 }
 
-/// Marks a file as no copy any more: it has more than its original, or that is gone.
+/// Ends the treatment of a file as a copy: it has other data than its original, or that is gone.
 fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
     tail.descriptor.copy_of = None;
     store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
 
-/// Whether a candidate is a copy of the file behind `tail`; beginning alike is not enough.
+/// Whether a candidate is a copy of `tail`. The name and the whole content must match.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.content.as_ref().map(Content::duplicate));
     may_be_rotation(&tail.origin.name, &tail.path, &candidate.path)
         && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
 }
 
-/// Logs what a copy lacks: data written between the copy and the truncation is lost.
+/// Counts and skips data that a copy lacks: it was written after the copy and before the
+/// truncation.
 pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let bytes = end - begin;
     cx.counters.error("truncated_unread");
     cx.counters.dropped("truncated_unread", 1);
-    log::error!("source {}: {bytes} bytes of {} are not in its copy", cx.info.id, tail.origin.name);
+    log::error!(
+        "source {}: {bytes} bytes of {} are lost: they are not in its copy",
+        cx.info.id,
+        tail.origin.name
+    );
     skip_range(tail, begin, end, cx);
 }
 
-/// Settles everything from `begin` to `end` without reading it.
+/// Settles the range from `begin` to `end` without reading it.
 pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let holds_read_part = |cursor: &Cursor| (begin..end).contains(&cursor.position);
     while let Some((index, cursor)) =

@@ -1,4 +1,4 @@
-//! Discovery: walks the folders, identifies files, and keeps their identities.
+//! Discovery: walks folders, identifies files, and saves their identities.
 
 use super::rotations::{UnknownFile, rotated_names};
 use super::*;
@@ -10,15 +10,15 @@ use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
-/// Vanished files that are remembered because their folder is empty or on another device: it may
-/// not be mounted yet. Each takes about a hundred bytes.
+/// Maximum number of vanished files whose records are kept because their folder is empty or on
+/// another device: it may not be mounted yet. Each takes about 100 bytes.
 const AWAY_MAX: usize = 10_000;
 
-/// They are forgotten if they were last written to longer ago than this.
+/// Records of such files are removed once their last write is older than this.
 const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 impl FileSource {
-    /// Walks the folders: opens new files, detects renamed and deleted ones.
+    /// Walks the folders: opens new files, and detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let mut found = walk(&self.patterns, &self.exclude, self.watch.take_moved());
@@ -39,12 +39,12 @@ impl FileSource {
             self.log_found(found.files.len(), cx);
         }
         self.report(unreadable, cx);
-        // With `until_eof` nobody waits.
+        // The first walk may take long, and must not delay the second.
         self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
     }
 
-    /// Adopts files that match, and rotated ones beside them. Without `changed` names, these are
-    /// all there are.
+    /// Adopts matching files, and rotated files in the same folders. `files` are those with
+    /// `changed` names, or without `changed` all files.
     pub(super) fn adopt_files(
         &mut self,
         files: &BTreeSet<PathBuf>,
@@ -68,7 +68,7 @@ impl FileSource {
             self.rotated(files, appeared, &mut identified.inodes, &mut identified.new, cx);
         identified.unknown.extend(rotated);
         self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
-        // A compressed file that is still being written may be the new form of a missing one.
+        // An incomplete compressed file may be the new form of a missing one.
         let searched = !self.searched && self.rotations.is_complete();
         if searched {
             self.forget_missing(&identified.new, &folders, cx);
@@ -83,7 +83,7 @@ impl FileSource {
         self.work.stability.sweep();
     }
 
-    /// Identifies the files behind these paths; opens each once.
+    /// Identifies the files at these paths.
     fn identify_all(
         &mut self,
         files: &BTreeSet<PathBuf>,
@@ -116,11 +116,11 @@ impl FileSource {
         let begun = self.watch.set_folders(folders);
         self.rotations.list(begun);
         self.folders_watched = self.watch.is_complete(folders);
-        // A second walk finds names that appeared between the walk and the watch.
+        // A second walk finds names that appeared before the watch was added.
         self.walk_requested = self.folders_watched && !watched_before;
     }
 
-    /// Notes since when files that were not seen have no path.
+    /// Records since when files that the walk did not find have no path.
     fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
         for (id, tail) in &mut self.tails {
             match seen.contains(id) {
@@ -131,7 +131,7 @@ impl FileSource {
         }
     }
 
-    /// Adds a file to adopt; of very many at once, not all stay open.
+    /// Adds a file to adopt. Closes it if many are open already.
     pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
         if new.len() >= self.open_max / 2 {
             tail.park();
@@ -139,7 +139,7 @@ impl FileSource {
         new.push(tail);
     }
 
-    /// Logs once how many files the patterns match: a wrong pattern would go unnoticed otherwise.
+    /// Logs how many files the patterns match, so that a wrong pattern is noticed. Called once.
     fn log_found(&self, files: usize, cx: &SourceCx<'_>) {
         match files {
             0 => {
@@ -149,8 +149,8 @@ impl FileSource {
         }
     }
 
-    /// Searches their former folders for files that were renamed out of the patterns while the
-    /// agent was down: what was written before is still owed.
+    /// Searches the folders of recorded files for files that were renamed while the agent was down
+    /// and match no pattern any more. Their unread data is still delivered.
     fn search_renamed(
         &mut self,
         identified: &mut HashSet<Inode>,
@@ -172,8 +172,8 @@ impl FileSource {
         self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
 
-    /// Forgets vanished files, unless their whole folder is gone or unmounted. Closed generations
-    /// that have rotations are kept. `here` are the folders with recognized files.
+    /// Removes records of vanished files, unless their whole folder is gone or unmounted. Keeps
+    /// closed generations that have rotations. `here` are the folders with recognized files.
     fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) {
         let mut gone = Vec::new();
         let mut away = Vec::new();
@@ -182,8 +182,9 @@ impl FileSource {
             let mut inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
             let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
             let is_empty = inodes.is_empty();
-            // A file that exists but cannot be opened now is kept; one whose inode another file has
-            // identified is not.
+            // The record of a file that exists but cannot be opened now is kept, unless another
+            // file
+            // has reused the inode.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
             self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
@@ -205,7 +206,7 @@ impl FileSource {
         self.forget_records(&gone, cx);
     }
 
-    /// Returns the open file behind `path`, if it was known under another name.
+    /// Opens the file at `path` if it is recorded under another name.
     fn open_renamed(
         &mut self,
         path: &Path,
@@ -228,23 +229,23 @@ impl FileSource {
         Some(tail)
     }
 
-    /// Logs that a file is not the one from before the restart: what was appended to that after the
-    /// last read is lost.
+    /// Logs that the file at a path is not the one from before the restart, whose unread data is
+    /// lost.
     pub(super) fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let mut records = self.records.of_inode(stat.st_ino);
         if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
             cx.counters.noted("truncations", 1);
             log::warn!(
-                "source {}: {} was cut or replaced while the agent was down: it is read from its beginning, \
-                 and what was appended to it before and not read is lost, unless a copy of it is found",
+                "source {}: {} was truncated or replaced while the agent was down; reading it from its \
+                 beginning; unread data of the old file is lost unless a copy of it is found",
                 cx.info.id,
                 path.display()
             );
         }
     }
 
-    /// Identifies the file at a path. A file that is open, or in `identified`, is not
-    /// opened again.
+    /// Identifies the file at a path. Does not open a file that is open already, or that this walk
+    /// has `identified`.
     pub(super) fn identify(
         &mut self,
         path: &Path,
@@ -254,7 +255,7 @@ impl FileSource {
     ) -> io::Result<Identity> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
         if let Some(id) = self.by_inode.get(&inode) {
-            // Of several names the first one counts as long as it leads to the file.
+            // Of several names the first is used while it leads to the file.
             let still =
                 |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
             if let Some(tail) =
@@ -280,7 +281,7 @@ impl FileSource {
                 self.resume(content, &stat, path, record, descriptor),
             )));
         }
-        // A compressed file that was just started does not tell yet what it is.
+        // A compressed file may still be empty.
         let compressed = content.is_compressed() || stat.st_size == 0 && is_compressed_name(path);
         if compressed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
             return Ok(Identity::Incomplete);
@@ -288,7 +289,7 @@ impl FileSource {
         Ok(Identity::Unknown(inode))
     }
 
-    /// Returns the record of a file from before the restart, if this is that file.
+    /// Removes and returns the record of this file, if there is one.
     fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<FileRecord> {
         let settled = |(record, descriptor): &FileRecord| {
             record
@@ -300,7 +301,7 @@ impl FileSource {
                 .max(descriptor.start)
         };
         // The device number may differ after a reboot, so it only orders the candidates. Of several
-        // files that begin alike, the one with the most content in it is chosen.
+        // records that match, the one with the most hashed bytes is the best evidence.
         let mut records: Vec<&FileRecord> = self.records.of_inode(stat.st_ino).collect();
         records
             .sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.hashed_bytes())));
@@ -310,7 +311,7 @@ impl FileSource {
         self.records.remove(id)
     }
 
-    /// Resumes a file from before the restart, each sink at its own checkpoint.
+    /// Resumes a recorded file, each sink at its own checkpoint.
     pub(super) fn resume(
         &self,
         content: Content,
@@ -370,7 +371,7 @@ impl FileSource {
             .with_framing(self.framing.as_ref()))
     }
 
-    /// Creates an origin, with what its path says of a container.
+    /// Creates an origin, with the container attributes in its path.
     fn origin(&self, id: u64, name: String, path: &Path) -> Arc<Origin> {
         let attributes = container(Path::new(&name));
         let origin = Origin::new(id, name).with_attributes(attributes);
@@ -378,7 +379,7 @@ impl FileSource {
         Arc::new(origin)
     }
 
-    /// Returns where to begin with a file that exists at the very first start.
+    /// Returns the start offset of a file that exists at the very first start.
     pub(super) fn first_offset(&self, candidate: &mut Candidate, now: Now) -> io::Result<u64> {
         let age_s = now.unix_ns / 1_000_000_000 - candidate.stat.st_mtime;
         if self.range.is_some() {
@@ -393,8 +394,7 @@ impl FileSource {
         }
     }
 
-    /// Adopts files whose ids are durable from here on, to be read by age; returns whether that
-    /// succeeded.
+    /// Saves the ids of files, then queues the files for reading; returns whether that succeeded.
     pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         if new.is_empty() && !self.first_start {
             return true;
@@ -404,17 +404,17 @@ impl FileSource {
             return true;
         };
         self.walk_requested = true;
-        // Files that were renamed meanwhile are searched for once more.
+        // The next walk searches again for files that were renamed.
         self.searched = false;
         self.retention.restore_again();
-        // Files whose ids are already in the store do not wait for the others.
+        // Files whose ids are already in the store can be read.
         let known = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
         let known: HashSet<u64> = known.iter().map(|record| record.id).collect();
         let (known, unknown): (Vec<Tail>, Vec<Tail>) =
             new.into_iter().partition(|tail| known.contains(&tail.origin.id));
         cx.counters.error("checkpoint");
         log::error!(
-            "source {}: the ids of {} new files cannot be saved: {error}; trying again",
+            "source {}: cannot save the ids of {} new files: {error}; trying again",
             cx.info.id,
             unknown.len()
         );
@@ -437,7 +437,6 @@ impl FileSource {
                 .flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            // Oldest modification first.
             (tail.queued, tail.next) = (true, cx.now.since_start);
             self.work.due.push_back(tail.origin.id, share(&tail));
             self.work.active += 1;
@@ -448,7 +447,7 @@ impl FileSource {
         }
     }
 
-    /// Logs unreadable paths, once per change.
+    /// Reports unreadable paths; logs changes.
     pub(super) fn report(&mut self, unreadable: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
         let named = unreadable
             .iter()
@@ -476,14 +475,14 @@ impl FileSource {
     }
 }
 
-/// Returns why a path is not a file: a FIFO or a device is an error, a folder is not.
+/// Handles a path that is not a regular file: skips a folder, rejects a FIFO, socket or device.
 fn not_regular(path: &Path) -> io::Result<Identity> {
-    let fault = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
-    irregular(path).map_or(Ok(Identity::Skipped), |kind| Err(io::Error::other(fault(kind))))
+    let error = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
+    irregular(path).map_or(Ok(Identity::Skipped), |kind| Err(io::Error::other(error(kind))))
 }
 
-/// Selects files, by modification time and id, to forget although their folder is empty or on
-/// another device.
+/// Returns the records (modification time, id) to remove although their folder is empty or on
+/// another device: those that are too old or too many.
 fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
     let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
     away.sort_unstable();
@@ -496,33 +495,33 @@ fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
     Path::new(&descriptor.path).parent().map(Path::to_path_buf)
 }
 
-/// What one look at names has found.
+/// Files identified in a walk or a check of names.
 #[derive(Default)]
 pub(super) struct Identified {
-    /// Files that are open already.
+    /// Ids of files that are open already.
     pub seen: HashSet<u64>,
-    /// Files that continue from before the restart.
+    /// Recorded files, opened to resume reading.
     pub new: Vec<Tail>,
     pub unknown: Vec<UnknownFile>,
-    /// Both of the last two.
+    /// Inodes of the files in `new` and `unknown`.
     pub inodes: HashSet<Inode>,
 }
 
-/// The file at a path.
+/// Identity of the file at a path.
 pub(super) enum Identity {
-    /// It is open already.
+    /// It is open already, under this id.
     Open(u64),
-    /// It is recorded from before the restart, or from before it left the patterns.
+    /// It is recorded; this is the file, opened to resume reading.
     Recorded(Box<Tail>),
     /// Its inode is unknown.
     Unknown(Inode),
-    /// It is compressed, and may still be written.
+    /// It is compressed, and may still be incomplete.
     Incomplete,
     /// It is excluded, or was adopted under another name.
     Skipped,
 }
 
-/// Ids of files, with their descriptors as the store saves them.
+/// Returns the ids of files and their serialized descriptors.
 fn identities(tails: &[Tail]) -> Vec<(u64, Vec<u8>)> {
     tails.iter().map(|tail| (tail.origin.id, tail.descriptor.to_bytes())).collect()
 }

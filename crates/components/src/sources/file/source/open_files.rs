@@ -1,15 +1,14 @@
-//! The limit of open files, which files wait closed, and how much disk space deleted files may
-//! occupy.
+//! The limit of open files: closes idle files, and reopens them to be read.
 
 use super::*;
 
-/// At the limit, one in this many files is closed at once: closing one by one would look at all of
-/// them each time.
+/// At the limit, one in this many files is closed at once, as each selection scans all files.
 const PARK_SHARE: usize = 8;
 
 impl FileSource {
-    /// Makes room for `more` open files: closes those that have been quiet the longest, then those
-    /// that wait to be read. Files without a path stay open, as they could not be reopened.
+    /// Closes idle files until `more` files can be opened: first those that have been quiet the
+    /// longest, then those that wait to be read. Files without a path stay open, as they could not
+    /// be reopened.
     pub(super) fn close_idle(&mut self, more: usize, keep: &[u64]) {
         if self.open_bound + more <= self.open_max {
             return;
@@ -30,7 +29,7 @@ impl FileSource {
         self.open_bound -= count;
     }
 
-    /// Reopens a file that was closed because of the limit; returns whether it can be read. Those
+    /// Reopens a file that was closed because of the limit; returns whether it can be read. Files
     /// in `beside` stay open.
     pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
         let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else {
@@ -48,7 +47,7 @@ impl FileSource {
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         match found {
             Some(mut content) => {
-                // Its stamp tells its end, so that it need not be decompressed again.
+                // An unchanged compressed file is not decompressed again.
                 _ = tail
                     .descriptor
                     .compressed
@@ -57,7 +56,7 @@ impl FileSource {
                 self.open_bound += 1;
                 true
             }
-            // It exists, but cannot be opened now.
+            // The file exists, but cannot be opened now.
             None if rustix::fs::stat(&path).is_ok_and(|stat| Inode::of(&stat) == inode) => {
                 (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
                 schedule(&mut self.work.polls, tail, cx.now.since_start + UNWATCHED_POLL);

@@ -1,25 +1,25 @@
-//! The round-robin queue of files to read, in which all rotated files share one turn.
+//! Round-robin queue of files to read, in which all rotated files share one turn.
 //!
-//! A busy writer behind a slow sink leaves dozens of unread rotated files. With a turn for each of
-//! them, quiet files beside them would wait for all.
+//! A busy writer with a slow sink leaves dozens of unread rotated files. If each had a turn, the
+//! other files would wait for all of them.
 
 use std::collections::VecDeque;
 
-/// The queue of files to read.
+/// Queue of files to read.
 #[derive(Default)]
 pub(super) struct ReadQueue {
     live: VecDeque<u64>,
     rotated: VecDeque<u64>,
-    /// Live files to read before the next rotated one.
+    /// Number of live files to read before the next rotated one.
     before_rotated: usize,
 }
 
-/// Which files share a turn.
+/// Queue class of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// A live file has a turn of its own.
+    /// A live file: has its own turn.
     Live,
-    /// All rotated files share one.
+    /// A rotated file: shares one turn with all others.
     Rotated,
 }
 
@@ -29,7 +29,7 @@ impl ReadQueue {
         self.live.is_empty() && self.rotated.is_empty()
     }
 
-    /// Adds a file at the end of its class.
+    /// Appends a file to its class.
     pub(super) fn push_back(&mut self, id: u64, share: Share) {
         match share {
             Share::Live => self.live.push_back(id),
@@ -37,7 +37,7 @@ impl ReadQueue {
         }
     }
 
-    /// Puts back the file that was taken last, as the next one.
+    /// Returns the file that was popped last to the front.
     pub(super) fn push_front(&mut self, id: u64, share: Share) {
         match share {
             Share::Live => {
@@ -51,7 +51,7 @@ impl ReadQueue {
         }
     }
 
-    /// Takes the next file.
+    /// Pops the next file.
     pub(super) fn pop_front(&mut self) -> Option<u64> {
         if self.live.is_empty() || self.before_rotated == 0 && !self.rotated.is_empty() {
             self.before_rotated = self.live.len();
@@ -66,7 +66,7 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// Takes `count` files, each of which stays queued.
+    /// Pops `count` files, and queues each again.
     fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(u64) -> Share) -> Vec<u64> {
         let mut taken = Vec::new();
         for _ in 0..count {
@@ -100,7 +100,7 @@ mod tests {
         assert!(!queue.is_empty());
     }
 
-    /// A poll under backpressure takes every file and puts all of them back: the order stays.
+    /// A poll under backpressure pops every file and pushes all of them back.
     #[test]
     fn files_pushed_back_keep_their_order() {
         let mut queue = queue(&[1, 2, 3, 100, 101, 102]);

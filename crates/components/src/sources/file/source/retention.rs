@@ -1,12 +1,12 @@
-//! Owed files that were rotated away: pinned, copied at a stop, bounded, and reported.
+//! Retention of undelivered files that were rotated away: links, copies at a stop, and their limit.
 //!
-//! A rotated file that some sink has not settled is *held* until it has: by a hard link in
-//! `data_dir/held`, which survives its deletion, a stop, `kill -9` and a power loss. If no link can
-//! be made, the open descriptor holds it, and its unsettled rest is copied at a stop.
+//! A rotated file is *held* until every sink has settled it: by a hard link in `data_dir/held`,
+//! which survives deletion of the file, a stop, `kill -9` and a power loss. If no link can be
+//! created, the open descriptor holds the file, and a stop copies its unsettled data.
 //!
-//! Active files are never linked: logrotate skips files with several links. Neither are files that
-//! sinks are about to settle: `gzip` and logrotate's `delaycompress` refuse such files, and a
-//! healthy agent must not get in their way.
+//! Active files are never linked, as logrotate skips files with several links. Nor are files that
+//! sinks are about to settle, as `gzip` and logrotate's `delaycompress` reject files with several
+//! links.
 
 use super::discovery::Identified;
 use super::*;
@@ -16,7 +16,7 @@ use crate::sources::file::config::HeldConfig;
 use millstream_model::{Held, Owed, Remainder};
 
 /// A rotated file is linked once its oldest unsettled range is this old, even if every sink is
-/// ready: longer than the latency of a sink that syncs every second.
+/// ready. Longer than the latency of a sink that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
 /// Shortest time between two warnings about the disk space of deleted files.
@@ -25,20 +25,19 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// Seconds over which the growth of held files is averaged.
 const GROWTH_SECONDS: f64 = 10.0;
 
-/// Bytes in which lines are counted exactly; the lines of a longer range are extrapolated from
-/// them.
+/// Maximum number of bytes in which lines are counted; a larger count is extrapolated.
 const COUNT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Bytes per read when counting lines.
 const COUNT_BYTES: usize = 256 * 1024;
 
-/// Drop reason of what is given up because held files exceed their limit.
+/// Drop reason of data of deleted files beyond the limit `held.max`.
 const HELD_MAX: &str = "held_max";
 
-/// Drop reason of what is lost at a stop because it could not be held.
+/// Drop reason of data of deleted files that could not be held at a stop.
 const NOT_HELD: &str = "deleted_undelivered";
 
-/// The held files, and their limit.
+/// State of the held files of a source.
 pub(super) struct Retention {
     folder: HeldFolder,
     link: bool,
@@ -46,13 +45,12 @@ pub(super) struct Retention {
     bytes_max: u64,
     /// Whether files held before the start were adopted.
     restored: bool,
-    /// Ends of the copies made at this stop.
+    /// End offsets of the copies made at this stop, by file id.
     copied: HashMap<u64, u64>,
-    /// Files found at this stop that were written again since the last poll: nothing of them is
-    /// read.
+    /// Files that were rewritten after the last poll, detected at this stop. All their content is
+    /// unread.
     rewritten: HashSet<u64>,
-    /// Files given up while part of them was in flight: their unsettled bytes at that time, and the
-    /// events in these.
+    /// Unsettled bytes and events of files that were dropped while data of them was in flight.
     given_up: HashMap<u64, Remainder>,
     growth: Growth,
     warned: Option<Duration>,
@@ -76,7 +74,7 @@ impl Growth {
         }
     }
 
-    /// Returns in how many seconds `room` more bytes are used; `None` if held files do not grow.
+    /// Returns the seconds until `space` more bytes are used; `None` if held files do not grow.
     fn seconds_to(&self, space: u64) -> Option<u64> {
         (self.bytes_per_second >= 1.0).then(|| (space as f64 / self.bytes_per_second) as u64)
     }
@@ -100,7 +98,7 @@ impl Retention {
         }
     }
 
-    /// Whether a held file also has a path of its own, so that it is not a separate file.
+    /// Whether a path is in the folder of held files, which a walk ignores.
     pub(super) fn contains(&self, path: &Path) -> bool {
         path.starts_with(self.folder.path())
     }
@@ -110,7 +108,7 @@ impl Retention {
         self.folder.path_of(file)
     }
 
-    /// Makes the next walk adopt held files again: those of the last one could not be saved.
+    /// Makes the next walk adopt held files again, as their ids could not be saved.
     pub(super) fn restore_again(&mut self) {
         self.restored = false;
     }
@@ -131,22 +129,22 @@ impl Retention {
         }
     }
 
-    /// Logs once that links cannot be made at present.
+    /// Logs once that links cannot be created.
     fn log_failed(&mut self, error: &io::Error, source: &str) {
         if !std::mem::replace(&mut self.link_failed, true) {
             log::warn!(
-                "source {source}: {}: {error}; rotated files are held by their descriptors alone, trying again",
+                "source {source}: cannot create hard links in {}: {error}; keeping rotated files open, trying again",
                 self.folder.path().display()
             );
         }
     }
 
-    /// Notes at a stop that nothing of a file's content was read.
+    /// Records at a stop that a file was rewritten, so that its content is unread.
     pub(super) fn note_rewritten(&mut self, id: u64) {
         self.rewritten.insert(id);
     }
 
-    /// Notes a link or copy that somebody else has removed.
+    /// Detects a link or copy that was removed by something other than the agent.
     fn check(&self, tail: &mut Tail) {
         tail.held.take_if(|file| !self.folder.path_of(file).exists());
     }
@@ -162,7 +160,7 @@ impl Retention {
 
 // While the source runs.
 impl FileSource {
-    /// Pins owed files that were just renamed or lost their last name.
+    /// Links undelivered files that were just renamed or lost their last name.
     pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let has_moved = |tail: &&mut Tail| tail.renamed || tail.gone_since == Some(now);
@@ -175,7 +173,7 @@ impl FileSource {
         self.retention.sync(&cx.info.id);
     }
 
-    /// Pins owed rotated files, and releases settled ones.
+    /// Links undelivered rotated files, and releases settled ones.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
         let mut settled = Vec::new();
         for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated())
@@ -192,7 +190,7 @@ impl FileSource {
         }
         self.retention.sync(&cx.info.id);
         for (id, owed) in settled {
-            // A file without another name stays until it is forgotten.
+            // A link that is the only name stays until the file is closed.
             if !owed.moved
                 && self.open.store.is_committed(id)
                 && let Some(tail) = self.tails.get_mut(&id).filter(|tail| !tail.is_deleted())
@@ -202,12 +200,12 @@ impl FileSource {
         }
     }
 
-    /// Whether what is settled of a file stays settled across a crash.
+    /// Whether the checkpoints of a file are durable.
     pub(super) fn is_committed(&self, id: u64) -> bool {
         self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
     }
 
-    /// Gives up deleted files, oldest deletion first, until the rest fits the limit.
+    /// Drops deleted files, oldest deletion first, until the others are within the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<(Duration, u64, u64)> =
             self.tails.values().filter_map(deleted).collect();
@@ -242,12 +240,12 @@ impl FileSource {
         retention.warned = Some(now);
         let space = held.bytes_max.saturating_sub(held.bytes);
         let outlook = match retention.growth.seconds_to(space) {
-            Some(seconds) => format!("at this rate the limit is reached in {seconds} s"),
+            Some(seconds) => format!("at this rate they reach the limit in {seconds} s"),
             None => "they are not growing".to_owned(),
         };
         log::warn!(
-            "source {}: {} deleted files that are not delivered take {} bytes of at most {} (held.max); {outlook}; \
-             beyond it the oldest are given up",
+            "source {}: {} undelivered deleted files use {} bytes of at most {} (held.max); {outlook}; \
+             beyond it the oldest are dropped; raise held.max, or speed up the sinks",
             cx.info.id,
             held.files,
             held.bytes,
@@ -255,7 +253,7 @@ impl FileSource {
         );
     }
 
-    /// Gives up a file; reports and counts what was not read of it.
+    /// Drops a file; counts and logs its unread data.
     pub(super) fn give_up(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
         let Some(mut tail) = self.remove(id) else { return };
         self.by_inode.remove(&tail.inode);
@@ -265,8 +263,8 @@ impl FileSource {
         if let Some(owed) = cx.ledger.owed(id).filter(|owed| owed.in_flight > 0) {
             self.retention.given_up.insert(id, rest_of(&tail, owed.settled));
             log::warn!(
-                "source {}: {} is given up ({reason}); {} bytes of it are in flight and in memory alone: a stop or \
-                 a crash before their delivery loses them",
+                "source {}: dropped {} ({reason}); {} bytes of it are in flight, and are lost if the agent stops \
+                 before their delivery",
                 cx.info.id,
                 tail.origin.name,
                 owed.in_flight
@@ -287,7 +285,7 @@ impl FileSource {
         counters.dropped(reason, lost.events);
         counters.dropped_bytes(reason, lost.bytes);
         log::error!(
-            "source {}: {} bytes ({} lines) of {}, which was deleted, are lost ({reason})",
+            "source {}: lost {} bytes ({} lines) of the deleted file {} ({reason})",
             self.open.info.id,
             lost.bytes,
             lost.events,
@@ -298,14 +296,15 @@ impl FileSource {
 
 // At the start.
 impl FileSource {
-    /// Adopts files that were held when the agent ended, unless they have a path.
+    /// Adopts files that were held when the agent ended. A file that also has a path of its own is
+    /// not adopted twice.
     pub(super) fn restore_held(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
         if std::mem::replace(&mut self.retention.restored, true) {
             return;
         }
         let files = self.retention.folder.list().unwrap_or_else(|error| {
             log::error!(
-                "source {}: {}: {error}",
+                "source {}: cannot list the held files in {}: {error}; check its permissions",
                 cx.info.id,
                 self.retention.folder.path().display()
             );
@@ -325,7 +324,7 @@ impl FileSource {
 
     fn add_held(&self, mut tail: Tail, identified: &mut Identified) {
         if let Some(index) = identified.unknown.iter().position(|other| other.inode == tail.inode) {
-            // It is the copy in which a file continued, and its new inode was not committed.
+            // A file continued in this copy, and its new inode was not committed.
             tail.set_path(&identified.unknown.swap_remove(index).path);
             tail.gone_since = None;
         }
@@ -336,7 +335,7 @@ impl FileSource {
     fn log_unreadable(&self, file: &HeldFile, error: &io::Error, cx: &SourceCx<'_>) {
         let path = self.retention.folder.path_of(file);
         log::error!(
-            "source {}: {}: {error}; trying again at the next start",
+            "source {}: cannot read the held file {}: {error}; trying again at the next start",
             cx.info.id,
             path.display()
         );
@@ -355,7 +354,7 @@ impl FileSource {
         if self.by_inode.contains_key(&inode) {
             return Ok(None);
         }
-        // It has a path as well.
+        // The file also has a path of its own.
         if let Some(tail) = new.iter_mut().find(|tail| tail.inode == inode) {
             tail.held = Some(file.clone());
             return Ok(None);
@@ -366,7 +365,7 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// Adopts a held file without a path, to continue reading it.
+    /// Adopts a held file without a path of its own, to resume reading it.
     fn resume_held(
         &mut self,
         file: &HeldFile,
@@ -383,11 +382,11 @@ impl FileSource {
                 let place = PathBuf::from(&descriptor.path);
                 Ok(self.resume(content, stat, &place, record, descriptor))
             }
-            // It was rewritten before its deletion: other content, another id.
+            // The file was rewritten before its deletion, so it gets a new id.
             HeldRecord::Other => self.adopt(Candidate::of(path, content)?, start),
             HeldRecord::Unknown => {
                 log::warn!(
-                    "source {}: {} is held but unknown to the checkpoint store; it is read from its beginning",
+                    "source {}: the checkpoint store has no record of the held file {}; reading it from its beginning",
                     cx.info.id,
                     path.display()
                 );
@@ -396,7 +395,7 @@ impl FileSource {
         }
     }
 
-    /// Returns the record of the file with this id.
+    /// Removes and returns the record of the file with this id, if the content matches.
     fn take_record_of(&mut self, id: u64, content: &mut Content) -> HeldRecord {
         let Some((record, descriptor)) = self.records.get(id) else { return HeldRecord::Unknown };
         let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
@@ -409,18 +408,18 @@ impl FileSource {
     }
 }
 
-/// What the checkpoint store knows of a held file.
+/// The record of a held file in the checkpoint store.
 enum HeldRecord {
     Same(Box<FileRecord>),
-    /// The file under this id had other content.
+    /// The recorded file had other content.
     Other,
     Unknown,
 }
 
 // At a stop.
 impl FileSource {
-    /// Links or copies owed deleted files that only their descriptors hold, newest first: if disk
-    /// space or time runs out, the oldest are given up.
+    /// Links or copies undelivered deleted files that only their descriptors hold. Newest first, so
+    /// that the oldest are lost if disk space or time runs out.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         for tail in self.tails.values_mut() {
             self.retention.check(tail);
@@ -458,7 +457,8 @@ impl FileSource {
         self.retention.sync(&self.open.info.id);
     }
 
-    /// Returns what stays unsettled, on disk or lost. Removes links and copies of what is settled.
+    /// Returns how much data stays unsettled, waiting on disk or lost. Removes links and copies of
+    /// settled files.
     pub(super) fn leave_behind(&mut self) -> Leftover {
         let mut left = Leftover::default();
         let mut settled = Vec::new();
@@ -491,7 +491,7 @@ impl FileSource {
         left
     }
 
-    /// Counts and reports what of given-up files was in flight and is not delivered.
+    /// Counts data of dropped files that was in flight and is not delivered.
     fn lost_in_flight(&self) -> Remainder {
         let mut lost = Remainder::default();
         for (id, rest) in &self.retention.given_up {
@@ -508,14 +508,14 @@ impl FileSource {
         lost
     }
 
-    /// Returns what is unsettled of a file when no poll follows.
+    /// Returns what is unsettled of a file at a stop.
     fn owed_at_stop(&self, tail: &Tail) -> Option<Owed> {
         let owed = self.open.ledger.owed(tail.origin.id)?;
         let is_rewritten = self.retention.rewritten.contains(&tail.origin.id);
         Some(if is_rewritten { Owed { settled: 0, ..owed } } else { owed })
     }
 
-    /// Returns what the next start cannot read of an owed file.
+    /// Returns the data of an undelivered file that the next start cannot read.
     fn lost_of(&self, tail: &Tail, owed: &Owed) -> Remainder {
         match (&tail.held, self.retention.copied.get(&tail.origin.id)) {
             (Some(_), Some(end)) => rest_of(tail, *end),
@@ -527,7 +527,7 @@ impl FileSource {
 }
 
 impl Retention {
-    /// Copies the rest of a file if it fits into `room`; returns the bytes used.
+    /// Copies the rest of a file if it fits into `space` bytes; returns the bytes used.
     fn copy(
         &mut self,
         tail: &mut Tail,
@@ -542,7 +542,7 @@ impl Retention {
         let needed = if content.is_compressed() { size } else { size.saturating_sub(from) };
         if needed > space {
             log::error!(
-                "source {source}: {name} was deleted and its rest is not copied: held.max is reached"
+                "source {source}: cannot copy the rest of the deleted file {name}: held.max is reached; raise it"
             );
             return 0;
         }
@@ -552,13 +552,13 @@ impl Retention {
                 tail.held = Some(HeldFile { id, copied_from });
                 self.copied.extend((!content.is_compressed()).then_some((id, end)));
                 log::info!(
-                    "source {source}: {needed} bytes of {name}, which was deleted, are copied for the next start"
+                    "source {source}: copied {needed} bytes of the deleted file {name} for the next start"
                 );
                 needed
             }
             Err(error) => {
                 log::error!(
-                    "source {source}: {name} was deleted and its rest cannot be copied: {error}"
+                    "source {source}: cannot copy the rest of the deleted file {name}: {error}"
                 );
                 0
             }
@@ -566,8 +566,8 @@ impl Retention {
     }
 }
 
-/// Whether a rotated file is so far behind that it should be linked: its data in flight is late, or
-/// there is more and some sink is full.
+/// Whether delivery of a rotated file is so late that the file should be linked: data has been in
+/// flight for long, or there is unread data and a sink is not ready.
 fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     let age = |issued| cx.now.since_start.saturating_sub(issued);
     let is_blocked = !cx.sinks.is_subset(cx.ready);
@@ -575,7 +575,8 @@ fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }
 
-/// Returns the bytes of a file that some sink has not settled; of a compressed one its size, or 0.
+/// Returns the bytes of a file that some sink has not settled. For a compressed file, its size or
+/// 0.
 fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     let Some(content) = &tail.content else {
         return tail.origin.state.size.load(Relaxed).saturating_sub(owed.settled);
@@ -589,16 +590,16 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     if is_settled { 0 } else { size }
 }
 
-/// Returns, for a file without a path: since when, its id, and its bytes on disk.
+/// Returns, for a deleted file, the time of its deletion, its id, and its bytes on disk.
 fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
     let stat = fstat(tail.content.as_ref().filter(|_| tail.is_rotated())?.file()).ok()?;
-    // Blocks instead of the size: a copy has a hole in place of its settled bytes.
+    // Blocks instead of the size, as a copy has a hole in place of its settled bytes.
     let (since, bytes) = (tail.gone_since.unwrap_or(tail.grown), stat.st_blocks as u64 * 512);
     tail.is_deleted().then_some((since, tail.origin.id, bytes))
 }
 
-/// Whether the next start finds the file: under a matching name, or in the folder in which it was
-/// first seen.
+/// Whether the next start can find the file: under a matching name, or in the folder in which it
+/// was first seen.
 fn is_reachable(tail: &Tail) -> bool {
     if tail.gone_since.is_none() || tail.is_deleted() {
         return !tail.is_deleted();
@@ -612,7 +613,7 @@ fn is_reachable(tail: &Tail) -> bool {
     is_it(Path::new(&tail.descriptor.path)) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
-/// Returns the bytes of a file from `from` on, and the lines in them.
+/// Returns the bytes of a file after offset `from`, and the lines in them.
 fn rest_of(tail: &Tail, from: u64) -> Remainder {
     let Some(content) = &tail.content else {
         let bytes = tail.origin.state.size.load(Relaxed).saturating_sub(from);
@@ -629,8 +630,8 @@ fn rest_of(tail: &Tail, from: u64) -> Remainder {
     Remainder { files: u64::from(bytes > 0), bytes, events }
 }
 
-/// Returns the lines of a content from `from` on; an estimate beyond [`COUNT_BYTES_MAX`]. A last
-/// line without an end counts.
+/// Returns the number of lines after offset `from`; an estimate beyond [`COUNT_BYTES_MAX`]. A last
+/// line without a line end counts.
 fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
     let mut buffer = vec![0; COUNT_BYTES];
     let (mut at, mut lines, mut last) = (from, 0, b'\n');

@@ -1,11 +1,12 @@
-//! Rotated files that no pattern matches: generations that appeared and were renamed or compressed
-//! between polls.
+//! Rotated files that match no pattern: generations that were created and then renamed or
+//! compressed
+//! between two polls.
 //!
-//! Names say where to look; content decides. At a start, and whenever something may have gone
-//! unseen, all relatives of the included names in their folders are candidates; while the agent
-//! watches, those that appear. A candidate with the content of a recorded generation continues
-//! under its id. One that was written to after everything accounted for under its name is new, and
-//! is read from its beginning. See docs/decisions/0012.
+//! Names select candidates; content decides. At a start, and after inotify events were lost, all
+//! rotation names of included files in their folders are candidates; otherwise those that inotify
+//! reports. A candidate with the content of a recorded generation continues under its id. A
+//! candidate that is newer than everything accounted for under its name is new, and is read from
+//! its beginning. See docs/decisions/0012.
 
 use super::copy_detection::FolderInodes;
 use super::discovery::Identity;
@@ -15,27 +16,29 @@ use crate::files::records::FileRecord;
 use crate::files::rotation_names::{is_compressed_name, originals_of};
 use std::collections::BTreeSet;
 
-/// Most candidates of one name that a walk adopts; the others wait for the next.
+/// Maximum number of candidates of one name per walk; the next walk handles the others.
 const CANDIDATES_MAX: usize = 64;
 
-/// Most files remembered to hold nothing unread; beyond that, all are checked again.
+/// Maximum number of files recorded as read. Beyond it the records are cleared, and all files are
+/// checked again.
 const EXAMINED_MAX: usize = 10_000;
 
-/// What was seen of rotated files.
+/// State of the search for unread rotated files.
 #[derive(Default)]
 pub(super) struct Rotations {
-    /// Latest modification time of what had been read at the last walk, in nanoseconds since 1970;
-    /// 0 if nothing ever was. Older files of a new name were there before.
+    /// Latest modification time of the files read at the last walk, in nanoseconds since 1970; 0 if
+    /// none was. Rotated files of a new name that are older existed before and are not read.
     newest_ns: i64,
     /// Latest modification time of the rotated files that existed when a name was first seen.
     baselines: HashMap<PathBuf, i64>,
     /// Files without unread data, by size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
-    /// Files to check again: incomplete compressed ones.
+    /// Files to check again: incomplete compressed files, and candidates beyond the limit.
     incomplete: BTreeSet<PathBuf>,
-    /// Folders watched since the last walk: what appeared earlier must be searched in them.
+    /// Folders watched since the last walk. They must be listed, as inotify reports no earlier
+    /// changes.
     unlisted: BTreeSet<PathBuf>,
-    /// Closed records of deleted files, which may still have a rotation.
+    /// Ids of closed records of deleted files, which may still have a rotation.
     deleted: Vec<u64>,
 }
 
@@ -43,18 +46,18 @@ pub(super) struct Rotations {
 pub(super) struct UnknownFile {
     pub path: PathBuf,
     pub inode: Inode,
-    /// The included name of which it may be a generation, if no pattern matches its own.
+    /// The included name of which it may be a generation, if its own name matches no pattern.
     pub name: Option<PathBuf>,
 }
 
 impl Rotations {
-    /// Starts with the records from before the restart.
+    /// Creates the state from the records of the last run.
     pub fn new(records: &Records) -> Rotations {
         let newest_ns = records.values().map(|(_, descriptor)| descriptor.modified_ns).max();
         Rotations { newest_ns: newest_ns.unwrap_or(0), ..Rotations::default() }
     }
 
-    /// Takes the files to check again.
+    /// Takes the list of files to check again.
     pub fn take_incomplete(&mut self) -> BTreeSet<PathBuf> {
         std::mem::take(&mut self.incomplete)
     }
@@ -78,7 +81,7 @@ impl Rotations {
         self.examined.get(&Inode::of(stat)) == Some(&(stat.st_size, modified_ns(stat)))
     }
 
-    /// Notes that a file holds nothing unread as long as it is unchanged.
+    /// Records that a file has no unread data as long as it is unchanged.
     pub fn note_examined(&mut self, stat: &Stat) {
         if self.examined.len() >= EXAMINED_MAX {
             self.examined.clear();
@@ -88,8 +91,8 @@ impl Rotations {
 }
 
 impl FileSource {
-    /// Returns the rotated files that may hold unread data, oldest first. Those with a known inode
-    /// continue in `new`.
+    /// Returns the rotated files with an unknown inode that may have unread data, oldest first.
+    /// Recorded files are added to `new`.
     pub(super) fn rotated(
         &mut self,
         found: &BTreeSet<PathBuf>,
@@ -115,7 +118,7 @@ impl FileSource {
         for (name, path) in paths {
             let Ok(stat) = rustix::fs::stat(&path) else { continue };
             if self.may_be_unread(&path, &name, &stat) && !identified.contains(&Inode::of(&stat)) {
-                // A plain file exists before its compressed form.
+                // Plain files sort before their compressed form.
                 candidates.push((is_compressed_name(&path), modified_ns(&stat), name, path));
             }
         }
@@ -162,8 +165,8 @@ impl FileSource {
         recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)
     }
 
-    /// Whether a rotated file may hold unread data: it is newer than what is accounted for, or a
-    /// missing file may continue in it.
+    /// Whether a rotated file may have unread data: it is newer than everything accounted for under
+    /// its name, or a missing file may continue in it.
     fn may_be_unread(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
         let unchanged = |(_, descriptor): &FileRecord| {
             descriptor.device == stat.st_dev && descriptor.is_unchanged(stat)
@@ -177,12 +180,12 @@ impl FileSource {
             || self.records.related(path).any(is_missing)
     }
 
-    /// Whether it was written to after everything accounted for under its name.
+    /// Whether a file is newer than everything accounted for under its name.
     pub(super) fn is_young(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
         modified_ns(stat) > self.since(name) && !self.exclude.matches(path)
     }
 
-    /// Defers candidates of one name beyond the limit to the next walk.
+    /// Defers candidates beyond the limit per name to the next walk.
     fn bound(&mut self, candidates: &mut Vec<(bool, i64, PathBuf, PathBuf)>) {
         let mut counts: HashMap<PathBuf, usize> = HashMap::new();
         let rest = candidates.extract_if(.., |(_, _, name, _)| {
@@ -195,7 +198,7 @@ impl FileSource {
         self.rotations.incomplete.extend(rest);
     }
 
-    /// Identifies a candidate; a known one continues in `new`.
+    /// Identifies a candidate; a recorded file is added to `new`.
     fn identify_candidate(
         &mut self,
         name: PathBuf,
@@ -223,8 +226,8 @@ impl FileSource {
         }
     }
 
-    /// Returns whether a rotated file is all of a closed generation without unsettled data, and
-    /// remembers its inode as such.
+    /// Checks whether a rotated file is a closed generation without unsettled data; if so, records
+    /// its inode. Returns whether it is.
     pub(super) fn match_settled(
         &mut self,
         candidate: &mut Candidate,
@@ -259,15 +262,15 @@ impl FileSource {
         true
     }
 
-    /// Records a file that is not open. If its name has too many closed generations, the oldest is
-    /// forgotten.
+    /// Records a file that is not open. If its name has too many closed generations, removes the
+    /// oldest.
     fn record(&mut self, record: OriginRecord, descriptor: Descriptor) {
         self.open.store.note(record.id, descriptor.to_bytes());
         let pruned = self.records.insert(record, descriptor);
         forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);
     }
 
-    /// Records a file that was read to its end and closed: it may reappear under another name, or
+    /// Records a file that was read to its end and closed, as it may reappear under another name or
     /// compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
         let (id, head) = (tail.origin.id, tail.cursors.head());
@@ -278,7 +281,7 @@ impl FileSource {
         descriptor.closed = (descriptor.fingerprint.end == head || descriptor.in_copy)
             && descriptor.copy_of.is_none();
         if deleted {
-            // Another file may get its inode number.
+            // Another file may reuse the inode number.
             descriptor.inode = 0;
             self.rotations.deleted.push(id);
         }
@@ -286,7 +289,7 @@ impl FileSource {
         self.record(OriginRecord { id, descriptor: Vec::new(), checkpoints }, descriptor);
     }
 
-    /// Forgets deleted files without a rotation.
+    /// Removes records of deleted files without a rotation.
     pub(super) fn forget_deleted(&mut self, cx: &SourceCx<'_>) {
         let deleted = std::mem::take(&mut self.rotations.deleted);
         let mut gone = Vec::new();
@@ -309,7 +312,7 @@ impl FileSource {
         forget(gone, &*self.open.store, &cx.info.id);
     }
 
-    /// Records the modification times of everything that is being read.
+    /// Updates the latest modification time of the files being read.
     pub(super) fn note_newest(&mut self) {
         let newest = self.tails.values().map(|tail| tail.descriptor.modified_ns).max();
         self.rotations.newest_ns = newest.unwrap_or(0).max(self.rotations.newest_ns).max(1);

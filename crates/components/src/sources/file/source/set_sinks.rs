@@ -1,4 +1,4 @@
-//! Changes of a source's sinks, at a reload.
+//! Changes of a source's sinks at a reload.
 
 use super::{FileSource, schedule};
 use millstream_model::{OriginRecord, SinkSet};
@@ -6,17 +6,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 impl FileSource {
-    /// New sinks begin in every file where they would after a restart: at their checkpoint, or
-    /// where reading of the file began. The others keep their position.
+    /// Replaces the sinks. A new sink starts each file where it would after a restart: at its
+    /// checkpoint, or where reading of the file began. The others keep their positions.
     pub(super) fn change_sinks(&mut self, sinks: &[(usize, String)]) {
         let stays = |sink: &&(usize, String)| self.open.sinks.contains(sink);
         let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
         let come: Vec<&(usize, String)> = sinks.iter().filter(|sink| !stays(sink)).collect();
-        // Without new sinks nothing is looked up: there may be many files.
+        // Reading the store is expensive with many files, and only new sinks need it.
         let read = if come.is_empty() { Ok(Default::default()) } else { self.open.store.origins() };
         let (records, _) = read.unwrap_or_else(|error| {
             log::error!(
-                "source {}: added sinks start over, checkpoints are unreadable: {error}",
+                "source {}: cannot read checkpoints: {error}; new sinks start where reading of each file began",
                 self.open.info.id
             );
             Default::default()

@@ -1,7 +1,7 @@
-//! Events that are not single lines: multi-line, encodings, container formats.
+//! Reading of events that are not single lines: multi-line, encodings, container formats.
 //!
-//! A cursor is always at the start of an event. An incomplete event is read again with what was
-//! appended, until it is complete or its file has been silent for long enough.
+//! A cursor is always at the start of an event. An incomplete event is read again from its start
+//! until it is complete, or until its file has not grown for the timeout.
 
 use super::lines::{is_suspect, is_whole_range};
 use super::{Buffers, Fill, Read, Request, Tail};
@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Tail {
-    /// Returns `None` if the first line is too long for a block.
+    /// Reads events at the cursor. `None` if the first line is too long for a block.
     pub(super) fn read_framed(
         &mut self,
         framer: &mut FileFramer,
@@ -60,7 +60,7 @@ impl Tail {
         }))
     }
 
-    /// Passes the beginning of the file to a framer that detects the format by it.
+    /// Passes the head of the file to a framer that detects the container format.
     fn detect_format(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
         if framer.needs_head() {
             let mut head = [0; HEAD_BYTES];
@@ -70,7 +70,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Reads raw bytes: into the block if texts are slices of them, else into a buffer.
+    /// Reads raw bytes: into the block, or into a buffer if they must be decoded.
     fn read_portion(
         &mut self,
         framer: &FileFramer,
@@ -96,7 +96,7 @@ impl Tail {
         Ok(Portion { position: request.position(), bytes, wanted, is_all })
     }
 
-    /// Adds the events to the batch; returns the bytes of the file that they take.
+    /// Adds the events to the batch; returns the number of file bytes they use.
     fn add_events(
         &mut self,
         framer: &FileFramer,
@@ -140,7 +140,7 @@ impl Tail {
         used
     }
 
-    /// Records the observed order and rule errors of the file.
+    /// Records the times of events, and counts lines that do not match the rules.
     fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
         let (tally, state) = (buffers.found.tally, &self.origin.state);
         state.misfits.fetch_add(tally.misfits, Relaxed);
@@ -153,7 +153,7 @@ impl Tail {
         }
     }
 
-    /// No event is complete in what was read.
+    /// Handles a read without a complete event.
     fn incomplete_event(
         &mut self,
         framer: &FileFramer,
@@ -165,7 +165,7 @@ impl Tail {
             return if request.finish { Read::More } else { Read::End };
         }
         if fill.used == 0 {
-            // Container formats add overhead per line: the block grows until it fits.
+            // Container formats add overhead per line, so the block grows until the event fits.
             let bytes = framer.block_bytes(request.limits.line_max);
             self.block_bytes = bytes.max(fill.block.capacity() * 2);
         }

@@ -1,4 +1,4 @@
-//! Each line is an event.
+//! Reading of files in which each line is an event.
 
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
 use crate::files::identity::Fingerprint;
@@ -6,7 +6,7 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Choice, Outcome};
 use std::io;
 
-/// From this attempt on, after it traveled alone, an abandoned range is halved.
+/// From this attempt on an abandoned range is halved, after it was sent in its own batch.
 const HALVED_FROM: u8 = 3;
 
 impl Tail {
@@ -27,7 +27,9 @@ impl Tail {
             self.unfinished(request, fill, (n, wanted))
         } else {
             self.lines(request, fill, newlines);
-            // Only an empty read proves the end, and only `finish` needs the proof.
+            // A short read is enough to stop here; only `finish` needs an empty read as proof of
+            // the
+            // end.
             Ok(if n < wanted && !request.finish { Read::End } else { Read::More })
         };
         if fill.used < begin + n {
@@ -38,7 +40,7 @@ impl Tail {
         read
     }
 
-    /// Adds complete lines that end at `newlines`, which are relative to the end of what is filled.
+    /// Adds the complete lines that end at `newlines`, offsets in the block after `fill.used`.
     fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(request.choice) {
@@ -65,7 +67,7 @@ impl Tail {
         self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
     }
 
-    /// Records the last bytes read: `text`, which ends at `end`.
+    /// Fingerprints the last bytes read: `text`, which ends at offset `end`.
     pub fn record_read(&mut self, text: &[u8], end: u64) {
         if end > self.fingerprints.last().end {
             let content = self.content.as_mut().filter(|content| !content.is_compressed());
@@ -78,7 +80,8 @@ impl Tail {
         }
     }
 
-    /// Closes a segment over `source_bytes` of the file, which took `block_bytes` of the block.
+    /// Adds a segment for `source_bytes` of the file, which use `block_bytes` of the block, and
+    /// advances the cursor.
     pub(super) fn segment(
         &mut self,
         request: Request<'_>,
@@ -102,7 +105,7 @@ impl Tail {
         cx.counters.received(0, source_bytes);
     }
 
-    /// Handles `n` bytes read of `wanted`, without a line end.
+    /// Handles a read of `n` of `wanted` bytes without a line end.
     fn unfinished(
         &mut self,
         request: Request<'_>,
@@ -134,7 +137,7 @@ impl Tail {
         Ok(Read::Full)
     }
 
-    /// Delivers the `n` bytes of a last line without an end.
+    /// Adds the `n` bytes of a last line without a line end.
     fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) {
         if is_suspect(request.choice) {
             return self.reject(request, n as u64);
@@ -151,7 +154,7 @@ impl Tail {
         self.segment(request, fill, n as u64, n);
     }
 
-    /// Rejects and counts a single line that panics wherever it goes.
+    /// Rejects and counts a single line that panics a sink on every attempt.
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
         let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
         let range = (begin, begin + bytes);
@@ -169,19 +172,21 @@ impl Tail {
             .for_each(|hold| hold.settle(Outcome::Rejected));
         ack.finish();
         cx.counters.dropped("panic", 1);
-        log::error!("{}: line at offset {begin} rejected: a sink panics on it", self.origin.name);
+        log::error!(
+            "{}: rejected the line at offset {begin}: a sink panics on it",
+            self.origin.name
+        );
         self.cursors.advance(request.choice.index, range.1);
     }
 }
 
-/// Whether the range at the cursor was abandoned although it traveled alone. A single line is the
-/// cause; of several lines the first half is tried alone, then (further on in the same range) the
-/// second.
+/// Whether the range at the cursor was abandoned although it was sent in its own batch. A single
+/// line is then the cause. Of several lines the first half is sent alone, then the second.
 pub(super) fn is_suspect(choice: Choice) -> bool {
     choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
 }
 
-/// Whether the first `bytes` at the cursor are all of its range.
+/// Whether the first `bytes` at the cursor are its whole range.
 pub(super) fn is_whole_range(choice: Choice, bytes: usize) -> bool {
     choice.cursor.until == Some(choice.cursor.position + bytes as u64)
 }

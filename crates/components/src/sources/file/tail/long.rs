@@ -1,4 +1,4 @@
-//! Lines over the limit that do not fit into a block.
+//! Lines that exceed the limit and do not fit into a block.
 
 use super::lines::{is_suspect, is_whole_range};
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A line longer than `max_line` whose end is being searched.
 pub(super) struct LongScan {
-    /// Where it begins.
+    /// Offset at which the line begins.
     pub start: u64,
-    /// Offset up to which it has no end.
+    /// Offset up to which no line end was found.
     pub scanned: u64,
 }
 
@@ -21,8 +21,9 @@ impl Tail {
         self.origin.state.long_lines.fetch_add(cuts, Relaxed);
     }
 
-    /// Handles a line without an end in `n` bytes: cuts a piece off, or searches its end from now
-    /// on.
+    /// Handles a line without a line end in `n` bytes: emits a piece of it, or starts the search
+    /// for
+    /// its end.
     pub(super) fn start_long(
         &mut self,
         request: Request<'_>,
@@ -43,8 +44,9 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Puts the text of the first `bytes` at the cursor, of `n`, into the block; returns the bytes
-    /// of the file and of the text. Splits no character.
+    /// Copies the text of the first `bytes` of `n` at the cursor into the block, without splitting
+    /// a
+    /// character. Returns the number of bytes in the file and in the block.
     fn piece(
         &mut self,
         request: Request<'_>,
@@ -73,7 +75,7 @@ impl Tail {
         if is_decoding && n > 1 { n & !1 } else { n }
     }
 
-    /// Searches the end of a long line; then emits its beginning, or drops it.
+    /// Searches the end of an overlong line; emits its beginning, or drops it, once found.
     pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
         let at = |long: &LongScan| long.start == request.position();
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
@@ -105,13 +107,13 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Returns how many bytes of a block the beginning of a long line may take.
+    /// Returns the number of block bytes that the beginning of an overlong line may need.
     fn long_block_bytes(&self, line_max: usize) -> usize {
         let expansion = self.framer.as_ref().map_or(1, |framer| framer.expansion());
         self.long_raw_bytes(line_max) * expansion + crate::framing::OUT_MARGIN
     }
 
-    /// Returns how many bytes of the file give `line_max` bytes of text, plus some slack.
+    /// Returns the number of file bytes that decode to `line_max` bytes of text, plus some slack.
     fn long_raw_bytes(&self, line_max: usize) -> usize {
         self.framer.as_ref().map_or(line_max, |framer| framer.raw_bytes(line_max)) + 4
     }

@@ -27,7 +27,7 @@ fn read_to_end(fixture: &mut Fixture) -> Vec<Line> {
     }
 }
 
-/// Like [`assert_eq`] for rows, without printing megabytes.
+/// Like [`assert_eq`] for rows, with a short message.
 fn compare(got: &[(u64, Vec<u8>)], expected: &[(u64, Vec<u8>)], what: &str) {
     let brief = |row: Option<&(u64, Vec<u8>)>| {
         row.map(|(offset, text)| {
@@ -42,7 +42,7 @@ fn compare(got: &[(u64, Vec<u8>)], expected: &[(u64, Vec<u8>)], what: &str) {
     }
 }
 
-/// 40,000 empty lines fill batches up to their row limit, and none is lost.
+/// More empty lines than a batch may have rows are split over batches without loss.
 #[test]
 fn empty_lines_fill_batches_up_to_their_limit() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -54,11 +54,12 @@ fn empty_lines_fill_batches_up_to_their_limit() {
     let mut all: Vec<Line> = batches.iter().flat_map(lines).collect();
     all.sort();
     all.dedup();
-    assert_eq!(all.len(), 40_010, "every line has an id of its own");
+    assert_eq!(all.len(), 40_010, "every line has its own id");
 }
 
-/// Lines of several blocks, with each way to treat them, for limits below and above a block, while
-/// they arrive piece by piece; the lines around them are complete.
+/// Lines longer than a block, with each `on_long_line` and with limits below and above a block, in
+/// a
+/// file that grows in pieces. The other lines are complete.
 #[test]
 fn lines_longer_than_a_block_are_handled_as_configured() {
     let long: String = (0..90_000).map(|n| format!("é{n:06}")).collect();
@@ -91,7 +92,7 @@ fn lines_longer_than_a_block_are_handled_as_configured() {
     }
 }
 
-/// A short file behind filler that puts the end of a block at each of its positions in turn.
+/// Filler before a short text puts the end of a block at each position of the text.
 #[test]
 fn a_block_may_end_anywhere_in_a_file() {
     let short = "ab\r\n\n\r\n\rcd\ne\u{20ac}\n\n\u{e9}\r\r\nlast line\n";
@@ -117,7 +118,7 @@ fn a_block_may_end_anywhere_in_a_file() {
     }
 }
 
-/// A line is complete however slowly it arrives: byte by byte, with a poll after each.
+/// Lines are written byte by byte, with polls after each byte.
 #[test]
 fn an_incomplete_line_waits_for_its_end() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -129,7 +130,7 @@ fn an_incomplete_line_waits_for_its_end() {
     assert_eq!(texts(&got), ["ab", "c", ""]);
 }
 
-/// Line lengths: mostly short, some around every limit.
+/// Line lengths: mostly short, some near every limit.
 fn line_length() -> impl Strategy<Value = usize> {
     let near = |n: usize| (n - 3)..(n + 3);
     prop_oneof![
@@ -146,7 +147,7 @@ fn line_end() -> impl Strategy<Value = &'static [u8]> {
     prop_oneof![4 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]), 1 => Just(&b"\r\r\n"[..])]
 }
 
-/// File content: bytes of every kind, so that cuts split characters and garbage.
+/// File content: ASCII, multi-byte characters, and invalid UTF-8.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line = (line_length(), line_end(), any::<u8>());
     (prop::collection::vec(line, 0..60), 0..5usize).prop_map(|(lines, rest)| {
@@ -177,7 +178,7 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the files hold and however they grow while they are read: every line exactly once,
+    /// Whatever the content of the files and the sizes of writes, every line is read exactly once,
     /// in order, with the right offset.
     #[test]
     fn growing_files_are_split_like_their_whole_content(
@@ -209,7 +210,7 @@ proptest! {
     }
 }
 
-/// The rows of a batch, with the path of their file.
+/// Returns the rows of a batch, with the path of their file.
 fn named(batch: &Batch) -> Vec<(String, (u64, Vec<u8>))> {
     let mut all = Vec::new();
     for segment in batch.segments.iter() {

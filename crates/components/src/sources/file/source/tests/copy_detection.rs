@@ -1,9 +1,9 @@
-//! Files that hold what others held: copies by copytruncate, compressed rotations.
+//! Files with the content of other files: copies by copytruncate, compressed rotations.
 
 use super::*;
 use flate2::write::GzEncoder;
 
-/// Lines numbered from `from` to before `to`, longer than a full head.
+/// Returns lines numbered from `from` up to, but not including, `to`.
 fn numbered(from: usize, to: usize) -> String {
     (from..to).map(|n| format!("{n:08} a line of the log\n")).collect()
 }
@@ -28,7 +28,7 @@ fn copy_truncate(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(name)).unwrap().set_len(0).unwrap();
 }
 
-/// Time for a compressed file to count as complete.
+/// Reads until compressed files count as complete.
 fn settle(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
     for _ in 0..4 {
@@ -38,8 +38,8 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
     all
 }
 
-/// What the copy holds was read of the original; what was not read of it before the truncation is
-/// read from the copy, under the ids of the original.
+/// Data read from the original is not read again from the copy; data not read before the truncation
+/// is read from the copy, with the ids of the original.
 #[test]
 fn copytruncate_neither_repeats_nor_loses_lines() {
     for lines in [3, 200] {
@@ -62,7 +62,7 @@ fn copytruncate_neither_repeats_nor_loses_lines() {
     }
 }
 
-/// The same if the new content is longer than the old at the next poll.
+/// The same if the new content is longer than the old one at the next poll.
 #[test]
 fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -75,7 +75,7 @@ fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     assert_eq!(truncations, Some(1));
 }
 
-/// And if it has the same length, and if there is no copy.
+/// The same if the new content has the same length, and there is no copy.
 #[test]
 fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -86,7 +86,7 @@ fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     assert_eq!(numbers(&fixture.read()), (500..600).collect::<Vec<_>>());
 }
 
-/// A truncation and a copy while the agent was down.
+/// The copy and the truncation happen while the agent is down.
 #[test]
 fn copytruncate_while_the_agent_is_down_neither_repeats_nor_loses_lines() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -105,7 +105,7 @@ fn copytruncate_while_the_agent_is_down_neither_repeats_nor_loses_lines() {
     assert_eq!(second.iter().filter(|line| line.file_id == first[0].file_id).count(), 10);
 }
 
-/// A rotated file that is compressed is the same file; its unread rest is read.
+/// A rotated file that is compressed is the same file; only its unread data is read.
 #[test]
 fn a_compressed_rotation_is_not_read_again() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -119,8 +119,8 @@ fn a_compressed_rotation_is_not_read_again() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// The same while the agent is down: the unread rest is read from the compressed file, under the
-/// same id.
+/// The same while the agent is down: unread data is read from the compressed file, with the same
+/// file id.
 #[test]
 fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -140,7 +140,7 @@ fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() 
     assert_eq!(second.len(), 15);
 }
 
-/// An unknown compressed file is read like any other, with offsets in its content.
+/// A new compressed file is read like any other; offsets count decompressed bytes.
 #[test]
 fn a_new_compressed_file_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -153,7 +153,7 @@ fn a_new_compressed_file_is_read() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Files with the same beginning are different files, even if a rotation could have named them.
+/// Files with the same head are different files, even if their names look like rotations.
 #[test]
 fn files_with_the_same_head_are_all_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -166,7 +166,7 @@ fn files_with_the_same_head_are_all_read() {
     assert_eq!(fixture.read().len(), 200);
 }
 
-/// What is appended to a copy is read.
+/// Data appended to a copy is not in the original, and is read.
 #[test]
 fn data_appended_to_a_copy_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -180,7 +180,7 @@ fn data_appended_to_a_copy_is_read() {
     assert_eq!(numbers(&fixture.read()), (100..110).collect::<Vec<_>>());
 }
 
-/// A copy in progress is not read piece by piece.
+/// A copy that is still being written is not read.
 #[test]
 fn a_growing_copy_is_not_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -195,8 +195,8 @@ fn a_growing_copy_is_not_read() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A copy is made and the original truncated; the agent is killed before what it read of the
-/// original has arrived.
+/// The original is copied and truncated, and the agent is killed before the data it read from the
+/// original is delivered.
 #[test]
 fn undelivered_data_of_a_truncated_file_is_read_from_its_copy() {
     for committed in [0, 100] {
@@ -214,7 +214,7 @@ fn undelivered_data_of_a_truncated_file_is_read_from_its_copy() {
     }
 }
 
-/// What is returned undelivered is read again from the copy, even if more was read since.
+/// Abandoned data is read again from the copy, even if more was read since.
 #[test]
 fn abandoned_data_is_read_again_from_the_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -228,8 +228,8 @@ fn abandoned_data_is_read_again_from_the_copy() {
     assert_eq!(seen, (0..110).collect::<Vec<_>>());
 }
 
-/// A copy and a truncation between a clean stop, right after the file was first seen, and the next
-/// start.
+/// The agent stops right after it first read the file; the copy and the truncation happen before
+/// the next start.
 #[test]
 fn a_file_read_only_once_continues_in_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -240,7 +240,7 @@ fn a_file_read_only_once_continues_in_its_copy() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A file that was never seen under its first name, and begins like all that was read of another.
+/// A new file that begins with everything that was read of another file, under a rotation name.
 #[test]
 fn a_file_with_the_same_beginning_is_not_a_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -251,7 +251,7 @@ fn a_file_with_the_same_beginning_is_not_a_copy() {
     assert_eq!(fixture.read_texts(), ["started", "a line"]);
 }
 
-/// A file is written to, copied, and truncated before the new data is read.
+/// A file is rewritten, copied, and truncated before the new data is read.
 #[test]
 fn the_copy_of_newly_written_data_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -264,7 +264,7 @@ fn the_copy_of_newly_written_data_is_read() {
     assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
 }
 
-/// A compressed file that was just started is not mistaken for a plain one.
+/// A compressed file that is still empty is not mistaken for a plain one.
 #[test]
 fn an_incomplete_compressed_file_is_not_read_yet() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -277,7 +277,7 @@ fn an_incomplete_compressed_file_is_not_read_yet() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A short file was truncated and grew past its old length; its new content is not mistaken for its
+/// A short file is truncated and grows past its old length; its new content is not mistaken for its
 /// head.
 #[test]
 fn the_copy_of_a_short_file_is_found_after_the_file_regrows() {
@@ -295,7 +295,7 @@ fn the_copy_of_a_short_file_is_found_after_the_file_regrows() {
     assert_eq!(seen, [0, 1, 10, 11, 12, 13]);
 }
 
-/// The copy of a truncated file is compressed, long after it was recognized.
+/// The copy of a truncated file is compressed long after it was recognized.
 #[test]
 fn a_copy_that_continues_a_file_stays_open_after_it_is_compressed() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -308,8 +308,8 @@ fn a_copy_that_continues_a_file_stays_open_after_it_is_compressed() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Of two vanished files that begin alike, the one whose end is in the compressed file continues in
-/// it.
+/// Of two vanished files with the same head, the one whose last bytes are in the compressed file
+/// continues in it.
 #[test]
 fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
     let banner = numbered(0, 100);
@@ -327,8 +327,8 @@ fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
     }
 }
 
-/// A former file in the same place that began alike is still recorded: the new file is not mistaken
-/// for it.
+/// An earlier file at the same path with the same head is still recorded; the new file is not
+/// mistaken for it.
 #[test]
 fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
     let banner = numbered(0, 100);
@@ -348,26 +348,25 @@ fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
     }
 }
 
-/// A file was truncated before anything of it was read, and its copy was known: all of it is read
-/// there.
+/// A file is truncated before anything of it was read; all of it is read from its known copy.
 #[test]
 fn an_unread_file_that_was_truncated_is_read_from_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 200));
     fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
-    let room = std::mem::take(&mut fixture.rig.ready);
+    let ready = std::mem::take(&mut fixture.rig.ready);
     assert!(matches!(fixture.poll(), Polled::Backpressure));
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     fixture.append("a.log", numbered(200, 210));
-    fixture.rig.ready = room;
+    fixture.rig.ready = ready;
     fixture.rig.advance(super::super::QUIET_POLL);
     let mut seen = numbers(&settle(&mut fixture));
     seen.sort_unstable();
     assert_eq!(seen, (0..210).collect::<Vec<_>>());
 }
 
-/// The copy in which a file continued is rewritten in place: nothing of its new content is sent
-/// under the ids of the old.
+/// The copy in which a file continued is rewritten in place; its new content is not sent with the
+/// ids of the old one.
 #[test]
 fn an_overwritten_copy_is_not_read_from_the_middle() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -379,12 +378,12 @@ fn an_overwritten_copy_is_not_read_from_the_middle() {
     copy_truncate(&fixture, "a.log", "a.log.1");
     lines.extend(settle(&mut fixture));
     let texts: Vec<String> = texts(&lines);
-    assert!(texts.iter().all(|text| text.len() == 26 || text == "xxxxxxx"), "a torn line");
+    assert!(texts.iter().all(|text| text.len() == 26 || text == "xxxxxxx"), "a partial line");
     assert!(lines.iter().all(|line| line.file_id != first[0].file_id));
 }
 
-/// The agent is killed before the first checkpoint of a file, which is compressed before the next
-/// start: its lines keep their ids.
+/// The agent is killed before the first checkpoint of a file, and the file is compressed before the
+/// next start.
 #[test]
 fn lines_of_a_compressed_file_keep_their_ids_if_only_the_head_was_saved() {
     for count in [3, 200] {
@@ -404,7 +403,7 @@ fn lines_of_a_compressed_file_keep_their_ids_if_only_the_head_was_saved() {
     }
 }
 
-/// An original closed because of the limit is not gone: its copy is still compared with it.
+/// An original that is closed because of the limit of open files is reopened for the comparison.
 #[test]
 fn a_copy_is_compared_with_a_closed_original() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
@@ -422,8 +421,8 @@ fn a_copy_is_compared_with_a_closed_original() {
     assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
 }
 
-/// A copy ends in the middle of a line that was read of its original, which is then truncated:
-/// whether or not the copy was seen before, nothing is read again and nothing is owed, even after a
+/// A copy ends in the middle of a line that was read from the original, which is then truncated.
+/// Whether or not the copy was seen before, nothing is read again and there is no lag, even after a
 /// restart.
 #[test]
 fn a_copy_that_ends_within_a_line_is_not_read_again() {
@@ -447,7 +446,7 @@ fn a_copy_that_ends_within_a_line_is_not_read_again() {
     }
 }
 
-/// A copy is seen, and the original truncated, before anything was read of the original.
+/// A copy is seen, and the original is truncated, before the data in them is read.
 #[test]
 fn data_of_an_unread_file_is_read_from_a_copy_seen_before_the_truncation() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -464,8 +463,8 @@ fn data_of_an_unread_file_is_read_from_a_copy_seen_before_the_truncation() {
     assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
 }
 
-/// A compressed file that was read to its end is recognized by size and time after a restart,
-/// without decompressing it.
+/// After a restart, a compressed file that was read to its end is recognized by size and
+/// modification time.
 #[test]
 fn the_end_of_a_compressed_file_is_saved() {
     use crate::files::identity::Descriptor;

@@ -1,4 +1,4 @@
-//! Who reads from where: sinks with their own checkpoints, blocked sinks, abandoned ranges.
+//! Cursors: sinks with their own checkpoints, blocked sinks, abandoned ranges.
 
 use super::*;
 use millstream_model::SinkSet;
@@ -10,14 +10,14 @@ fn sinks(list: &[usize]) -> SinkSet {
     list.iter().copied().collect()
 }
 
-/// The next batch, delivered.
+/// Delivers the next batch; returns its content.
 fn next(fixture: &mut Fixture) -> (SinkSet, Vec<(u64, String)>) {
     let (batch, _) = fixture.next();
     deliver(&batch);
     seen(&batch)
 }
 
-/// The content of a batch, and its sinks.
+/// Returns the sinks of a batch, and its rows as (offset, text).
 fn seen(batch: &Batch) -> (SinkSet, Vec<(u64, String)>) {
     let of =
         lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
@@ -28,7 +28,7 @@ fn row(offset: u64, text: &str) -> (u64, String) {
     (offset, text.to_owned())
 }
 
-/// Delivers a batch to some of its sinks; what the others get stays in flight until the next start.
+/// Delivers a batch to some of its sinks; for the others it stays in flight until the next start.
 fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     let others = batch.sinks - sinks(to);
     let hold = |segment: &millstream_model::Segment| {
@@ -39,8 +39,8 @@ fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     batch.segments.iter().flat_map(hold).collect()
 }
 
-/// After a restart the sink that lags reads alone, exactly up to the position of the other; from
-/// there one read serves both.
+/// After a restart the sink that lags catches up to exactly the position of the other; from there
+/// one read serves both.
 #[test]
 fn each_sink_resumes_from_its_own_checkpoint() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -65,7 +65,7 @@ fn each_sink_resumes_from_its_own_checkpoint() {
     );
 }
 
-/// A sink that is new in the configuration reads from the beginning; the old one repeats nothing.
+/// A sink added to the configuration reads from the beginning; the other repeats nothing.
 #[test]
 fn a_new_sink_reads_from_the_beginning() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -80,9 +80,9 @@ fn a_new_sink_reads_from_the_beginning() {
     );
 }
 
-/// A sink without capacity delays the others; once it counts as blocked they continue without it;
-/// when it is ready again it first reads alone what it missed, and then the same batches as the
-/// others.
+/// A sink that is not ready delays the others until it counts as blocked; then they continue
+/// without it. Once it is ready again, it first catches up with what it missed, and then shares
+/// batches with the others.
 #[test]
 fn a_blocked_sink_is_left_behind_and_catches_up() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -99,7 +99,7 @@ fn a_blocked_sink_is_left_behind_and_catches_up() {
     assert_eq!(next(&mut fixture), (sinks(&[A, B]), vec![row(4, "3")]));
 }
 
-/// Files whose sinks are at different positions never share a batch: its sinks apply to every row.
+/// Files whose sinks are at different positions never share a batch.
 #[test]
 fn every_row_of_a_batch_has_the_same_sinks() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -110,7 +110,7 @@ fn every_row_of_a_batch_has_the_same_sinks() {
     for n in 0..20 {
         fixture.append(&format!("{n}.log"), "x\n");
     }
-    // Checks that every segment is owed to exactly the sinks of its batch.
+    // The fixture checks that every segment has exactly the sinks of its batch.
     let batches = fixture.batches();
     let rows =
         |set: SinkSet| batches.iter().filter(|b| b.sinks == set).map(Batch::rows).sum::<usize>();
@@ -133,7 +133,7 @@ fn an_abandoned_range_is_read_again_under_the_same_ids() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// A range that was abandoned once may share a block with others; abandoned twice it travels alone.
+/// A range that was abandoned once may share a batch with others.
 #[test]
 fn a_range_abandoned_twice_is_sent_in_its_own_batch() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -147,7 +147,8 @@ fn a_range_abandoned_twice_is_sent_in_its_own_batch() {
     assert!(batches.iter().flat_map(|b| b.segments.iter()).all(|s| s.ack.attempt() == 2));
 }
 
-/// The lines that reach a sink which panics on every batch with a line that begins with `bad`.
+/// Returns the lines delivered to a sink that panics on every batch with a line that begins with
+/// `bad`.
 fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
     let mut delivered = Vec::new();
     for _ in 0..100 {
@@ -161,13 +162,13 @@ fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
             fixture.rig.advance(STEP);
         }
     }
-    assert!(fixture.rig.ledger.is_idle(), "the poisonous line is not found");
+    assert!(fixture.rig.ledger.is_idle(), "the line that panics is not found");
     delivered.sort();
     delivered
 }
 
-/// Wherever in its range a line is on which a sink panics: it is found by halving, rejected and
-/// counted once, and every other line is delivered exactly once.
+/// A line on which a sink panics, at any position in its range, is found by halving the range, and
+/// is rejected and counted once. Every other line is delivered exactly once.
 #[test]
 fn only_the_line_that_panics_a_sink_is_rejected() {
     for bad in 0..7 {
@@ -180,7 +181,7 @@ fn only_the_line_that_panics_a_sink_is_rejected() {
     }
 }
 
-/// The same for such a line without an end, and for one that is so long that it is cut.
+/// The same for a line without a line end, and for one that is truncated.
 #[test]
 fn an_unterminated_or_overlong_line_that_panics_a_sink_is_rejected() {
     let long = "bad ".repeat(200_000) + "\nlast\n";
@@ -196,8 +197,8 @@ fn an_unterminated_or_overlong_line_that_panics_a_sink_is_rejected() {
     }
 }
 
-/// A read that takes only the first line of a suspect range, because recent lines were short, does
-/// not blame that line.
+/// A read that ends after the first line of a suspect range, because recent lines were short, does
+/// not reject that line.
 #[test]
 fn a_line_is_rejected_only_if_it_was_the_whole_range() {
     let mut fixture = Fixture::new(json!({}), &["a"]);

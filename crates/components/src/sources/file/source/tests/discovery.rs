@@ -1,4 +1,4 @@
-//! Which files are read, from where, and under which id.
+//! Discovery: which files are read, from where, and with which id.
 
 use super::*;
 use crate::files::identity::Descriptor;
@@ -6,14 +6,14 @@ use millstream_model::{OriginStore, Progress, Source};
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
-/// Sets the modification time of a file, as seconds before the rig's wall clock.
+/// Sets the modification time of a file to `seconds` before the rig's wall clock.
 fn age(file: &File, fixture: &Fixture, seconds: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
     file.set_modified(now - Duration::from_secs(seconds)).unwrap();
 }
 
-/// `read_from: end`: a file that exists at the very first start begins with the line that is
-/// incomplete then; one that appears later, or between two runs, begins at its first byte.
+/// With `read_from: end`, a file that exists at the very first start is read from its last
+/// incomplete line; a file that appears later, or between two runs, is read from its beginning.
 #[test]
 fn read_from_end_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -30,8 +30,9 @@ fn read_from_end_applies_only_at_the_very_first_start() {
     assert_eq!(fixture.read_texts(), ["between"]);
 }
 
-/// `ignore_older`: at the very first start an older file is read from its end, a newer one from its
-/// beginning; later the age of a file is irrelevant.
+/// With `ignore_older`, at the very first start an older file is read from its end, a newer one
+/// from
+/// its beginning. Later the age of a file does not matter.
 #[test]
 fn ignore_older_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
@@ -46,8 +47,8 @@ fn ignore_older_applies_only_at_the_very_first_start() {
     );
 }
 
-/// A file's id is durable before its first line is sent: while the store fails nothing is, and a
-/// first start that failed is still the first.
+/// No line is sent before its file id is durable. A first start at which the store failed does not
+/// count as the first.
 #[test]
 fn nothing_is_read_before_its_id_is_durable() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -61,8 +62,8 @@ fn nothing_is_read_before_its_id_is_durable() {
     assert_eq!(fixture.rig.store.ids().len(), 1);
 }
 
-/// While the store fails, a start adopts no file; known files are still known when it works again,
-/// including one that was moved out of the patterns meanwhile, and a new one has only one id.
+/// While the store fails, a start adopts no file. Once it works again, known files keep their ids,
+/// including one that no longer matches a pattern, and a new file gets only one id.
 #[test]
 fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -85,10 +86,10 @@ fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     let ids = fixture.rig.store.ids();
     assert!(known.iter().all(|id| ids.contains(id)) && ids.len() == 3, "{known:?} became {ids:?}");
     let again = lines.iter().filter(|line| known.contains(&line.file_id));
-    assert_eq!(again.count(), 2, "a line of a known file has another id: {lines:?}");
+    assert_eq!(again.count(), 2, "a line of a known file has a new id: {lines:?}");
 }
 
-/// If the store has no space for new ids, files that it knows are still read.
+/// While the store cannot save new ids, files whose ids are saved are still read.
 #[test]
 fn known_files_are_read_while_the_store_cannot_save_new_ids() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -106,8 +107,8 @@ fn known_files_are_read_while_the_store_cannot_save_new_ids() {
     assert_eq!(fixture.read_texts(), ["b1"]);
 }
 
-/// A renamed file continues at its position, under its first id and name; a new file in its old
-/// place is another one.
+/// A renamed file keeps its id, its first name and its position; a new file at the old path gets a
+/// new id.
 #[test]
 fn a_renamed_file_keeps_its_id_and_position() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -127,7 +128,7 @@ fn a_renamed_file_keeps_its_id_and_position() {
     assert_eq!(names, [fixture.path("a.log").to_str().unwrap()].into());
 }
 
-/// The same across a restart, with a rename while the agent was down.
+/// The same with a rename while the agent is down.
 #[test]
 fn a_file_renamed_between_two_runs_keeps_its_id_and_position() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -141,7 +142,7 @@ fn a_file_renamed_between_two_runs_keeps_its_id_and_position() {
     assert_eq!((second[0].file_id, second[0].offset), (first[0].file_id, 2));
 }
 
-/// A clean restart repeats nothing, even of a small file that grew a moment before.
+/// A clean restart repeats nothing, even of a small file that has just grown.
 #[test]
 fn a_file_that_grew_just_before_a_restart_is_recognized() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -154,7 +155,7 @@ fn a_file_that_grew_just_before_a_restart_is_recognized() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// A truncated file is a new file: new id, offsets from 0, and the old one is forgotten.
+/// A truncated file gets a new id and offsets from 0; the old id is removed from the store.
 #[test]
 fn a_truncated_file_gets_a_new_id() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -184,8 +185,8 @@ fn a_truncated_file_is_read_once_its_new_id_is_saved() {
     assert_eq!(fixture.read_texts(), ["3"]);
 }
 
-/// What was in flight when a file was truncated, and is then returned undelivered, cannot be read
-/// again: it is counted and settled, so that nobody waits for it forever.
+/// Data that was in flight when a file was truncated, and is then abandoned, cannot be read again.
+/// It is settled, so that checkpoints advance.
 #[test]
 fn abandoned_data_of_a_truncated_file_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -201,36 +202,35 @@ fn abandoned_data_of_a_truncated_file_is_counted_and_settled() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// What no sink had read when a file was truncated is lost, and counted as far as its length was
-/// known.
+/// Unread data of a truncated file is lost, and counted as far as its length was known.
 #[test]
 fn data_truncated_before_it_was_read_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
-    let room = std::mem::take(&mut fixture.rig.ready);
+    let ready = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
     fixture.rig.advance(super::super::QUIET_POLL);
     assert!(fixture.batches().is_empty());
     fixture.rig.advance(super::super::END_INTERVAL);
     assert!(fixture.batches().is_empty());
     file.set_len(0).unwrap();
-    fixture.rig.ready = room;
+    fixture.rig.ready = ready;
     assert!(fixture.batches().is_empty());
-    // Until then a copy may appear.
+    // The data is counted once no copy can appear any more.
     fixture.rig.advance(Duration::from_secs(120));
     assert!(fixture.batches().is_empty());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
 }
 
-/// The same if the agent stops before it has seen the truncation: the new content waits for the
-/// next start.
+/// The same if the agent stops before it has seen the truncation. The next start reads the new
+/// content.
 #[test]
 fn data_truncated_just_before_a_stop_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
-    let room = std::mem::take(&mut fixture.rig.ready);
+    let ready = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
     fixture.rig.advance(super::super::QUIET_POLL);
     assert!(fixture.batches().is_empty());
@@ -242,13 +242,13 @@ fn data_truncated_just_before_a_stop_is_counted() {
     let left = fixture.source.leave().unwrap();
     assert_eq!((left.lost.bytes, left.waiting.bytes), (11, 4));
     assert_eq!(fixture.dropped("truncated_unread"), 1);
-    fixture.rig.ready = room;
+    fixture.rig.ready = ready;
     fixture.restart(true);
     assert_eq!(fixture.read_texts(), ["new"]);
 }
 
-/// A deleted file that a program still has open is read further; after a silence its incomplete
-/// line is delivered, and when that is settled the file is closed and forgotten.
+/// A deleted file is read while its writer has it open. Once it stops growing, its incomplete last
+/// line is delivered; once that is settled and committed, the file is closed and its id removed.
 #[test]
 fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -260,19 +260,19 @@ fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     let (batch, _) = fixture.next();
     assert_eq!(texts_of(&batch), ["2"]);
     deliver(&batch);
-    assert!(fixture.batches().is_empty(), "the silence is not long enough");
+    assert!(fixture.batches().is_empty(), "the quiet period has not passed");
     let (batch, _) = fixture.next();
     assert_eq!(texts_of(&batch), ["unfinished"]);
     fixture.rig.advance(super::super::GONE_SILENCE * 2);
     fixture.batches();
-    assert_eq!(fixture.rig.store.ids().len(), 1, "something is in flight: it is not forgotten yet");
+    assert_eq!(fixture.rig.store.ids().len(), 1, "data is in flight");
     deliver(&batch);
     fixture.rig.advance(super::super::GONE_SILENCE);
     fixture.batches();
     assert_eq!(
         fixture.rig.store.ids().len(),
         1,
-        "a crash before the commit would take the settlement back"
+        "a crash before the commit would revert the checkpoint"
     );
     fixture.rig.commit();
     fixture.rig.advance(super::super::GONE_SILENCE);
@@ -280,8 +280,7 @@ fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     assert_eq!((fixture.rig.store.ids(), fixture.source.tails.len()), (vec![], 0));
 }
 
-/// A file with the inode number of a known one and other content is a new file, read from its
-/// beginning.
+/// A file with the inode number of a known file but other content is a new file.
 #[test]
 fn new_content_in_a_known_inode_is_a_new_file() {
     for content in ["B", "Another beginning\nand a second line\n", "One li"] {
@@ -298,7 +297,7 @@ fn new_content_in_a_known_inode_is_a_new_file() {
     }
 }
 
-/// A hard link, or a path that matches two patterns, is one file, read once.
+/// A file with a second hard link is read once.
 #[test]
 fn one_file_with_two_names_is_read_once() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -307,8 +306,8 @@ fn one_file_with_two_names_is_read_once() {
     assert_eq!(fixture.read_texts(), ["1"]);
 }
 
-/// A file that has not grown for a while is left to inotify: the source polls it rarely, and still
-/// notices the next line at once.
+/// A file that has not grown for a while is watched by inotify and polled rarely; its next line is
+/// still read at once.
 #[test]
 fn a_quiet_file_is_polled_rarely() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -331,7 +330,7 @@ fn a_quiet_file_is_polled_rarely() {
     assert_eq!(texts_of(&batch), ["2"]);
 }
 
-/// Thousands of files with a line each share blocks: one poll, one batch.
+/// Thousands of files with one line each share one batch.
 #[test]
 fn many_small_files_share_a_block() {
     const FILES: usize = 5000;
@@ -359,8 +358,9 @@ fn raise_open_files(wanted: u64) {
     }
 }
 
-/// A short head is durable before what it covers is sent: after a crash other content in the same
-/// file is not sent under the ids of what was delivered.
+/// A short head is durable before its data is sent, so that after a crash new content of the file
+/// is
+/// not sent with the ids of delivered lines.
 #[test]
 fn new_content_after_a_crash_gets_new_ids_without_a_commit() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -379,8 +379,7 @@ fn new_content_after_a_crash_gets_new_ids_without_a_commit() {
     assert_ne!(first[0].file_id, second[0].file_id);
 }
 
-/// While the store fails, data beyond a growing short head is not sent, and is read again
-/// afterwards, as often as needed.
+/// While the store fails, data that extends a short head is not sent; it is read again afterwards.
 #[test]
 fn nothing_is_emitted_before_its_head_is_saved() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -394,7 +393,8 @@ fn nothing_is_emitted_before_its_head_is_saved() {
     assert_eq!(fixture.dropped("panic"), 0);
 }
 
-/// A FIFO that a pattern matches is not read, and the log says so, and what to do.
+/// A FIFO that matches a pattern is reported once as unreadable, with a message that says what to
+/// do.
 #[test]
 fn a_fifo_that_matches_a_pattern_is_reported() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -416,7 +416,7 @@ fn a_fifo_that_matches_a_pattern_is_reported() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// However late the next walk is: inotify reports what appeared, and that is checked alone.
+/// inotify reports names that appear, and they are checked without a walk.
 #[test]
 fn a_new_file_is_read_without_a_walk() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
@@ -436,13 +436,12 @@ fn a_new_file_is_read_without_a_walk() {
     let statuses = |fixture: &Fixture| {
         fixture.source.tails.values().filter(|tail| tail.gone_since.is_some()).count()
     };
-    assert_eq!(statuses(&fixture), 1, "the renamed one");
+    assert_eq!(statuses(&fixture), 1, "the renamed file");
     fs::remove_file(fixture.path("b.log")).unwrap();
     fixture.batches();
     assert_eq!((statuses(&fixture), fixture.source.walked), (2, walked));
 }
 
-/// The first walk over many files does not delay the next.
 #[test]
 fn the_first_walk_does_not_delay_the_next() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -453,7 +452,7 @@ fn the_first_walk_does_not_delay_the_next() {
     assert_eq!(fixture.source.walk_pause, super::super::WALK_PAUSE);
 }
 
-/// A folder that is empty at a start because it is not mounted yet: its files are recognized later.
+/// At a start the folder is empty, as its file system is not mounted yet.
 #[test]
 fn files_are_recognized_after_their_folder_was_empty_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
@@ -474,8 +473,7 @@ fn files_are_recognized_after_their_folder_was_empty_at_a_start() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// The same, and the folder under the mount has other files: it is on another device than the
-/// recorded one.
+/// The same with other files in the folder: it is on another device than the recorded one.
 #[test]
 fn files_are_recognized_after_another_device_was_mounted_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);

@@ -1,4 +1,4 @@
-//! Events that are not single lines, read while their files grow.
+//! Events that are not single lines, in growing files.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ fn timestamps() -> Value {
     json!({ "multiline": { "start": "timestamp", "format": "%Y-%m-%d %H:%M:%S", "timeout": "150ms" } })
 }
 
-/// An event is delivered whole once the next begins, the last one after a silence; its offset and
-/// its checkpoint are those of its first line.
+/// An event is emitted whole once the next begins, the last one after a timeout; its offset is that
+/// of its first line.
 #[test]
 fn a_multiline_event_is_delivered_whole() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -48,7 +48,7 @@ fn an_incomplete_event_survives_a_crash() {
     assert_eq!(texts, [&TRACE[..TRACE.len() - 1], NEXT.trim_end()]);
 }
 
-/// With `--until-eof`, and once it is gone, a file's last event is complete as it is.
+/// With `--until-eof` the last event of a file counts as complete.
 #[test]
 fn the_last_event_of_a_file_is_never_lost() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -57,8 +57,9 @@ fn the_last_event_of_a_file_is_never_lost() {
     assert_eq!(fixture.read_texts(), [TRACE.trim_end()]);
 }
 
-/// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading continues at the right
-/// byte.
+/// Files in GBK and UTF-16: texts are UTF-8, offsets count bytes of the file, and reading resumes
+/// at
+/// the right byte.
 #[test]
 fn offsets_of_encoded_files_count_raw_bytes() {
     let gbk = |text: &str| match text {
@@ -85,7 +86,7 @@ fn offsets_of_encoded_files_count_raw_bytes() {
     }
 }
 
-/// Lines over the limit in an encoding: truncated, split or dropped, and the next line is whole.
+/// Overlong lines in UTF-16 are truncated, split or dropped; the next line is complete.
 #[test]
 fn long_encoded_lines_are_handled_as_configured() {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
@@ -110,7 +111,7 @@ fn long_encoded_lines_are_handled_as_configured() {
     }
 }
 
-/// Containers: partial lines form one event, with the runtime's time; the path names the container.
+/// Partial lines of containers form one event with the time of the runtime.
 #[test]
 fn container_logs_are_unwrapped() {
     let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
@@ -135,7 +136,7 @@ fn container_logs_are_unwrapped() {
     );
 }
 
-/// A row that makes a sink panic is found among multi-line events too, and only it is rejected.
+/// The event that makes a sink panic is found among multi-line events; only it is rejected.
 #[test]
 fn only_the_event_that_panics_a_sink_is_rejected() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -165,7 +166,7 @@ fn only_the_event_that_panics_a_sink_is_rejected() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However a file grows, and whenever the agent ends, its events are those of the whole
+    /// Whatever the sizes of writes and the times of restarts, the events are those of the whole
     /// content.
     #[test]
     fn events_do_not_depend_on_how_a_file_grows(

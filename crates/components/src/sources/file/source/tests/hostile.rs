@@ -1,14 +1,14 @@
-//! Everything at once: files that grow and move, sinks that block and fail, restarts.
+//! Random mix of growing and renamed files, blocked and failing sinks, and restarts.
 
 use super::*;
 use fastrand::Rng;
 use millstream_model::SinkSet;
 use std::collections::BTreeMap;
 
-/// Files at a time; an older generation of each may still exist under another name.
+/// Number of live files; renamed files exist in addition.
 const FILES: u64 = 3;
 
-/// What the test knows: what was written, and what each sink has received.
+/// State of the test: what was written, and what each sink has received.
 struct World {
     fixture: Fixture,
     random: Rng,
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// Appends some lines in pieces that need not end with a line; every line is unique.
+    /// Appends unique lines in two writes, which may split a line.
     fn write(&mut self) {
         let name = format!("{}.log", self.random.u64(..FILES));
         let mut text = String::new();
@@ -73,7 +73,7 @@ impl World {
         ended
     }
 
-    /// Delivers one of the batches in flight, or abandons it once.
+    /// Delivers one of the batches in flight, or abandons it if it was not abandoned before.
     fn settle(&mut self) {
         if self.in_flight.is_empty() {
             return;
@@ -96,11 +96,11 @@ impl World {
         deliver(batch);
     }
 
-    /// Makes sink `b` ready, full, or blocked.
-    fn mood(&mut self) {
+    /// Makes sink `b` ready, not ready, or blocked.
+    fn change_sink_state(&mut self) {
         let (a, both) = (SinkSet::one(0), self.fixture.rig.all());
-        let moods = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
-        (self.fixture.rig.ready, self.fixture.rig.blocked) = moods[self.random.u64(..3) as usize];
+        let states = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
+        (self.fixture.rig.ready, self.fixture.rig.blocked) = states[self.random.u64(..3) as usize];
     }
 
     fn restart(&mut self) {
@@ -114,7 +114,7 @@ impl World {
             0..5 => self.write(),
             5..11 => _ = self.poll(),
             11..15 => self.settle(),
-            15 => self.mood(),
+            15 => self.change_sink_state(),
             16 => self.rename(),
             17 => self.fixture.rig.commit(),
             18 if self.random.u64(..3) == 0 => self.restart(),
@@ -139,7 +139,7 @@ impl World {
             }
             self.fixture.rig.advance(STEP);
             steps += 1;
-            assert!(steps < 10_000, "seed {seed}: it does not end");
+            assert!(steps < 10_000, "seed {seed}: the source does not end");
         }
         for sink in 0..2 {
             let number = |text: &Vec<u8>| -> u64 {
@@ -157,8 +157,7 @@ impl World {
     }
 }
 
-/// Whatever happens to files, sinks and the agent itself: in the end every sink has every line, and
-/// a repeated line has the same id.
+/// In the end every sink has received every line, and a repeated line has the same id.
 #[test]
 fn every_sink_gets_every_line_under_one_id() {
     for seed in 0..80 {

@@ -1,4 +1,4 @@
-//! Source `file` through its trait; the test controls time, sinks and the store.
+//! Tests of source `file` through its trait. They control time, sinks and the store.
 
 mod copy_detection;
 mod cursors;
@@ -41,8 +41,8 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A source with these options, before its first poll; `include` is one pattern in the folder,
-    /// or `*.log*`.
+    /// Creates a source with these options, before its first poll. `include` is one pattern in the
+    /// folder, by default `*.log*`.
     pub fn new(mut options: Value, sinks: &[&str]) -> Fixture {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
@@ -78,7 +78,7 @@ impl Fixture {
         polled
     }
 
-    /// The next batch; advances the time until there is one.
+    /// Returns the next batch; advances the time until there is one.
     pub fn next(&mut self) -> (Batch, Permit) {
         for _ in 0..100 {
             if let Polled::Batch(batch, permit) = self.poll() {
@@ -89,7 +89,7 @@ impl Fixture {
         panic!("no batch in {:?}", STEP * 100);
     }
 
-    /// Every batch, until nothing arrives for two steps.
+    /// Returns all batches until there is none for three polls.
     pub fn batches(&mut self) -> Vec<Batch> {
         let (mut batches, mut silent) = (Vec::new(), 0);
         while silent < 3 {
@@ -107,20 +107,19 @@ impl Fixture {
         batches
     }
 
-    /// Every line, delivered to every sink.
+    /// Returns all lines, and delivers them to every sink.
     pub fn read(&mut self) -> Vec<Line> {
         let batches = self.batches();
         batches.iter().for_each(deliver);
         batches.iter().flat_map(lines).collect()
     }
 
-    /// The same, as text without the file.
+    /// The same as [`Fixture::read`], as texts.
     pub fn read_texts(&mut self) -> Vec<String> {
         texts(&self.read())
     }
 
-    /// Ends the agent as a crash would, optionally after a commit of the checkpoints, and restarts
-    /// it.
+    /// Restarts the agent after a crash, optionally with a commit of the checkpoints before.
     pub fn restart(&mut self, commit: bool) {
         if commit {
             self.rig.commit();
@@ -140,18 +139,18 @@ fn open(options: &Value, rig: &SourceRig) -> FileSource {
     FileSource::open(config, rig.open()).unwrap()
 }
 
-/// Reads to the end and ends there, as `--until-eof` does; quiet files are polled again.
+/// Makes the source end at the end of its files, as `--until-eof` does.
 pub fn end(fixture: &mut Fixture) {
     fixture.rig.until_eof = true;
     fixture.rig.advance(super::QUIET_POLL);
 }
 
-/// Delivers the batch to all sinks.
+/// Delivers a batch to all its sinks.
 pub fn deliver(batch: &Batch) {
     batch.segments.iter().for_each(|segment| segment.ack.finish());
 }
 
-/// The selected lines of a batch.
+/// Returns the selected lines of a batch.
 pub fn lines(batch: &Batch) -> Vec<Line> {
     let mut lines = Vec::new();
     for segment in batch.segments.iter() {
@@ -169,7 +168,7 @@ pub fn texts(lines: &[Line]) -> Vec<String> {
     lines.iter().map(|line| String::from_utf8_lossy(&line.text).into_owned()).collect()
 }
 
-/// The texts of one batch.
+/// Returns the selected lines of a batch as texts.
 pub fn texts_of(batch: &Batch) -> Vec<String> {
     texts(&lines(batch))
 }

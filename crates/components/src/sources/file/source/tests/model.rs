@@ -1,9 +1,9 @@
-//! A model test: anything may happen to the files and the agent, in any order, and what arrives is
-//! compared with what was written.
+//! Model test: random operations on files and the agent, in any order; the output is compared with
+//! what was written.
 //!
 //! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
 //! and the shortest failing list of operations; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
-//! `MODEL_LOG=1` shows the agent's own log.
+//! `MODEL_LOG=1` prints the agent's own log.
 
 mod disk;
 mod oracle;
@@ -19,35 +19,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use world::World;
 
-/// Cases of an ordinary test run.
+/// Number of cases in an ordinary test run.
 const CASES: u64 = 1500;
 
-/// Cases run concurrently: each mostly waits for the kernel to close its watch.
+/// Number of concurrent cases. Each mostly waits for the kernel to close its inotify instance.
 const THREADS: usize = 8;
 
-/// Most operations of a case.
+/// Maximum number of operations in a case.
 const OPERATIONS_MAX: usize = 40;
 
-/// What happens next. A leading `usize` is the number of a log, see [`NAMES`].
+/// An operation on files or the agent. A leading `usize` is the index of a log in [`NAMES`].
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Appends whole lines; by a late writer, to the file that was renamed last.
+    /// Appends complete lines; a late writer appends to the file that was renamed last.
     Append(usize, Late, usize),
     /// Appends the beginning of a line.
     Begin(usize, Late),
-    /// Appends its end.
+    /// Appends the end of a line.
     Complete(usize, Late),
     /// Renames `.1` to `.2` and so on, and the log to `.1`.
     Rotate(usize),
     /// Renames the log to a name with a date.
     Date(usize),
-    /// Copies and truncates, with polls in between or not.
+    /// Copies and truncates, with or without a poll in between.
     CopyTruncate(usize, bool),
-    /// Truncates, and rewrites to the same size, or longer.
+    /// Truncates and rewrites to a size.
     Rewrite(usize, Size),
     Delete(usize),
-    /// Deletes and recreates. On a file system that reuses the inode number this is `Rewrite` for
-    /// an agent that is down; an agent that is up has the file open.
+    /// Deletes and recreates. If the file system reuses the inode number, this looks like `Rewrite`
+    /// to an agent that was down.
     Replace(usize),
     HardLink(usize),
     /// Points the log's symlink at a new file.
@@ -59,31 +59,31 @@ enum Operation {
     Advance(u64),
     /// Delivers batches in flight.
     Deliver(usize),
-    /// Fails one in flight, because of its content or not.
+    /// Abandons a batch in flight; the flag says whether its content is the cause.
     Lose(bool),
     Commit,
-    /// Removes what is held of deleted files.
+    /// Removes the held files.
     RemoveHeld,
     Stop(Ending),
     Start,
-    /// Passes time until nothing happens any more, and delivers everything.
+    /// Polls and advances time until nothing is pending, and delivers everything.
     Settle,
 }
 
 /// How the agent ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// What is in flight is delivered.
+    /// All data in flight is delivered.
     Drained,
-    /// Nothing of it is delivered in time.
+    /// No data in flight is delivered before the deadline.
     TimedOut,
     Killed,
 }
 
-/// Whether a writer still has the renamed file open.
+/// Whether the writer still has the renamed file open.
 type Late = bool;
 
-/// To which size a file is rewritten.
+/// Size to which a file is rewritten, compared with its old size.
 #[derive(Clone, Copy, Debug)]
 enum Size {
     Same,
@@ -138,7 +138,7 @@ fn heads() -> impl Strategy<Value = Heads> {
 enum Holding {
     /// By hard links.
     Links,
-    /// By descriptors, and by copies at a clean stop: no link can be made.
+    /// By open descriptors, and by copies at a clean stop, as no link can be created.
     Copies,
     /// By hard links, with space for one file.
     Little,
@@ -148,8 +148,8 @@ fn holding() -> impl Strategy<Value = Holding> {
     prop_oneof![3 => Just(Holding::Links), 2 => Just(Holding::Copies), 1 => Just(Holding::Little)]
 }
 
-/// What happens to logs of which only the written names are included: they are renamed and
-/// compressed, while the agent is up or down.
+/// An operation on logs of which only the live names are included: they are renamed and compressed
+/// while the agent is up or down.
 fn rotation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let name = || 0..NAMES.len() - 1;
@@ -168,7 +168,7 @@ fn rotation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Runs one case of [`rotation`], after every name was seen.
+/// Runs one case of [`rotation`] operations, after the agent has seen every name.
 fn play_rotations(operations: &[Operation]) -> Result<(), String> {
     let mut world = World::over("*.log", Heads::Differ, Holding::Links);
     let begin = (0..NAMES.len()).map(|name| Operation::Append(name, false, 1));
@@ -191,13 +191,13 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }
 
-/// Runs the case of one seed; if it fails, also reports the shortest one that fails.
+/// Runs the case of one seed. If it fails, the error has the shortest failing case.
 fn try_seed(seed: u64) -> Result<(), String> {
     let cases = (heads(), holding(), vec(operation(), 1..OPERATIONS_MAX));
     try_cases(seed, cases, |(heads, holding, operations)| play(*heads, *holding, operations))
 }
 
-/// The same for rotations.
+/// The same as [`try_seed`] for rotations.
 fn try_rotations(seed: u64) -> Result<(), String> {
     try_cases(seed, vec(rotation(), 1..OPERATIONS_MAX), |operations| play_rotations(operations))
 }
@@ -224,7 +224,7 @@ fn try_cases<S: Strategy>(
     })
 }
 
-/// Shows the agent's own log.
+/// Prints the agent's own log.
 struct AgentLog;
 
 impl log::Log for AgentLog {

@@ -1,4 +1,4 @@
-//! Many files with few open, deleted files that occupy disk space, ranges of time.
+//! The limit of open files, symlinks, patterns without a match, and time ranges.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -8,8 +8,7 @@ fn sorted(mut texts: Vec<String>) -> Vec<String> {
     texts
 }
 
-/// Files beyond the limit wait closed and lose nothing: neither when they grow or are renamed, nor
-/// when others take their turns.
+/// Files that are closed because of the limit lose no data when they grow or are renamed.
 #[test]
 fn more_files_than_the_open_limit_are_read_in_turn() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 4 }), &["out"]);
@@ -32,8 +31,7 @@ fn more_files_than_the_open_limit_are_read_in_turn() {
     }
 }
 
-/// A closed file is recognized under another name; one that was replaced is read from its
-/// beginning.
+/// A closed file is recognized after a rename; a new file at its path is read from the beginning.
 #[test]
 fn a_closed_file_is_distinguished_from_its_replacement() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
@@ -49,8 +47,7 @@ fn a_closed_file_is_distinguished_from_its_replacement() {
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
 
-/// Only events of the range are read, and events without a time follow the one before them; then
-/// the source ends.
+/// Only events in the time range are emitted, with the lines without a time that follow them.
 #[test]
 fn a_time_range_is_read_and_the_source_ends() {
     let backfill = json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
@@ -65,7 +62,7 @@ fn a_time_range_is_read_and_the_source_ends() {
     assert_eq!(fixture.dropped("filtered"), 6);
 }
 
-/// A symlink to a file of another owner is not followed, and the reason is reported.
+/// A symlink that is not followed is reported as unreadable, with the reason.
 #[test]
 fn symlinks_are_followed_by_policy() {
     let mut fixture = Fixture::new(json!({ "symlinks": "never" }), &["out"]);
@@ -76,7 +73,7 @@ fn symlinks_are_followed_by_policy() {
     assert!(unreadable.values().any(|reason| reason.contains("symlinks")), "{unreadable:?}");
 }
 
-/// A pattern without files is reported until there is one.
+/// A pattern without a match is reported until a file matches.
 #[test]
 fn a_pattern_without_a_match_is_reported() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -87,8 +84,7 @@ fn a_pattern_without_a_match_is_reported() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// The limit is never less than the files that are open, and is computed again only when it is
-/// reached.
+/// `open_bound` is an upper bound of the open files, recomputed only when it reaches the limit.
 #[test]
 fn the_open_file_count_is_recomputed_only_at_the_limit() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);

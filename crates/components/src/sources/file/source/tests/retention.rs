@@ -1,4 +1,4 @@
-//! Files that are rotated away while they are owed.
+//! Files that are rotated away before they are delivered.
 
 use super::*;
 use millstream_model::Source;
@@ -7,8 +7,8 @@ use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A source whose one sink is blocked; if `links` is false, the folder for held files is on another
-/// file system.
+/// Creates a source whose only sink is not ready. Without `links` the folder for held files is on
+/// another file system.
 fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     let mut fixture = Fixture::new(options, &["out"]);
     fixture.rig.ready = Default::default();
@@ -21,7 +21,7 @@ fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     (fixture, other)
 }
 
-/// Passes some seconds in which nothing can be delivered.
+/// Polls for some seconds while nothing can be delivered.
 fn pass(fixture: &mut Fixture) {
     for _ in 0..15 {
         fixture.poll();
@@ -37,11 +37,11 @@ fn held(fixture: &Fixture) -> Vec<String> {
     names
 }
 
-/// Unblocks the sinks; returns what is emitted.
+/// Makes the sink ready; returns what is emitted.
 fn free(fixture: &mut Fixture) -> Vec<Line> {
     fixture.rig.ready = fixture.rig.all();
     let mut lines = fixture.read();
-    // An incomplete last line is delivered once its file has been silent.
+    // An incomplete last line is emitted once its file stops growing.
     fixture.rig.advance(super::super::FINISH_SILENCE);
     lines.extend(fixture.read());
     lines
@@ -57,7 +57,7 @@ fn an_undelivered_rotated_file_survives_deletion_and_a_crash_with_its_id() {
     fixture.append("a.log", "1\n2\n3\n");
     pass(&mut fixture);
     let id = fixture.rig.store.ids()[0];
-    assert!(held(&fixture).is_empty(), "a file in its place is not linked");
+    assert!(held(&fixture).is_empty(), "an active file is not linked");
     fixture.rename("a.log", "a.log.1");
     pass(&mut fixture);
     assert_eq!(held(&fixture), [format!("{id:016x}")]);
@@ -71,7 +71,7 @@ fn an_undelivered_rotated_file_survives_deletion_and_a_crash_with_its_id() {
     fixture.batches();
     assert!(
         held(&fixture).is_empty() && fixture.rig.store.ids().is_empty(),
-        "it goes when it is settled"
+        "the link is removed once the file is settled"
     );
 }
 
@@ -86,14 +86,14 @@ fn a_file_that_is_read_but_not_settled_is_linked() {
     assert_eq!(held(&fixture).len(), 1);
     batches.iter().for_each(deliver);
     pass(&mut fixture);
-    assert_eq!(held(&fixture).len(), 1, "a crash before the commit would take the settlement back");
+    assert_eq!(held(&fixture).len(), 1, "a crash before the commit would revert the checkpoint");
     fixture.rig.commit();
     pass(&mut fixture);
     assert!(held(&fixture).is_empty());
     assert_eq!(links_of(&fixture, "a.log.1"), 1);
 }
 
-/// `gzip` and logrotate refuse files with several links.
+/// `gzip` and logrotate reject files with several links.
 #[test]
 fn files_are_not_linked_while_sinks_keep_up() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -131,7 +131,7 @@ fn a_file_that_cannot_be_linked_is_copied_at_a_stop() {
     let lines = free(&mut fixture);
     assert_eq!(texts(&lines), ["3", "4", "unfinished"]);
     assert!(lines.iter().all(|line| line.file_id == before[0].file_id && line.offset >= 4000));
-    // Again, from the copy.
+    // A crash before the commit makes the next start read the copy again.
     fixture.restart(false);
     assert_eq!(texts(&free(&mut fixture)), ["3", "4", "unfinished"]);
     fixture.rig.commit();
@@ -168,7 +168,7 @@ fn a_copy_that_exceeds_the_deadline_is_counted_as_lost() {
     assert_eq!(fixture.source.leave().unwrap().lost.bytes, 600);
 }
 
-/// Beyond the limit the oldest are given up, and what was not read of them is counted in bytes and
+/// Beyond the limit the oldest files are dropped, and their unread data is counted in bytes and
 /// lines.
 #[test]
 fn deleted_files_stay_within_their_limit() {
@@ -203,10 +203,10 @@ fn a_deleted_folder_of_held_files_is_created_again() {
         assert_eq!(held(&fixture).len(), before + 1);
         fs::remove_dir_all(fixture.rig.held_dir.parent().unwrap()).unwrap();
     }
-    assert_eq!(free(&mut fixture).len(), 2, "the descriptors still hold them");
+    assert_eq!(free(&mut fixture).len(), 2, "open descriptors still hold the files");
 }
 
-/// Held files are named by id: they are kept even if the checkpoint store is lost.
+/// Held files are named by their id, so the id survives the loss of the checkpoint store.
 #[test]
 fn held_files_keep_their_ids_when_the_store_is_lost() {
     for links in [true, false] {
@@ -227,7 +227,7 @@ fn held_files_keep_their_ids_when_the_store_is_lost() {
     }
 }
 
-/// A link to a file that is still in its place is not a second file.
+/// A held link to a file that still has its own path is not a second file.
 #[test]
 fn a_held_file_with_its_own_path_is_read_once() {
     let (mut fixture, _) = blocked(json!({}), true);
@@ -243,7 +243,7 @@ fn a_held_file_with_its_own_path_is_read_once() {
     assert!(held(&fixture).is_empty());
 }
 
-/// Data of a given-up file that was read is in flight: if it does not arrive, a stop counts it.
+/// In-flight data of a dropped file is counted as lost if it is not delivered before a stop.
 #[test]
 fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);
@@ -251,7 +251,7 @@ fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     let in_flight = fixture.batches();
     fs::remove_file(fixture.path("a.log")).unwrap();
     pass(&mut fixture);
-    assert_eq!(fixture.dropped("held_max"), 0, "it may arrive yet");
+    assert_eq!(fixture.dropped("held_max"), 0, "it may still be delivered");
     fixture.source.hold(Instant::now() + PATIENCE);
     let left = fixture.source.leave().unwrap();
     assert_eq!((left.lost.files, left.lost.bytes, left.lost.events), (1, 600, 100));
@@ -259,7 +259,7 @@ fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     drop(in_flight);
 }
 
-/// A file that was closed because of the limit is reopened under the name of its held link.
+/// A file that was closed because of the limit of open files is reopened through its held link.
 #[test]
 fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
     let (mut fixture, _) = blocked(json!({ "open_files_max": 2 }), true);

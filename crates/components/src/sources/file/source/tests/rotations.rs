@@ -1,4 +1,4 @@
-//! Rotated files that no pattern matches: generations that appeared and were rotated between polls.
+//! Rotated files that match no pattern: generations that were created and rotated between polls.
 
 use super::*;
 use crate::files::records::GENERATIONS_MAX;
@@ -8,7 +8,7 @@ use millstream_model::OriginStore;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-/// A source over `a.log` alone, which has read `first`.
+/// Creates a source over `*.log` that has read `first` from `a.log`.
 fn begun(first: &str) -> Fixture {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
     fixture.append("a.log", first);
@@ -16,7 +16,8 @@ fn begun(first: &str) -> Fixture {
     fixture
 }
 
-/// Shifts the compressed generations of a log, and compresses it, keeping its modification time as
+/// Shifts the compressed generations of a log, and compresses the log with its modification time,
+/// as
 /// gzip does.
 fn rotate(fixture: &Fixture, name: &str) {
     let generation = |number: usize| fixture.path(&format!("{name}.{number}.gz"));
@@ -36,13 +37,13 @@ fn pack(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
 }
 
-/// Makes files look as if they were written `seconds` later: time passes for the kernel, too.
+/// Appends to a file, and waits so that the next file has a later modification time.
 fn write(fixture: &Fixture, name: &str, text: &str) {
     fixture.append(name, text);
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// Returns what arrives until compressed files count as complete.
+/// Reads until compressed files count as complete.
 fn settle(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..8 {
@@ -94,7 +95,7 @@ fn a_file_created_and_rotated_while_the_agent_was_down_is_read() {
     assert_eq!(settle(&mut fixture), ["1", "2"]);
 }
 
-/// Rotated files that exist when their name is first seen belong to the past.
+/// Rotated files that exist when their name is first seen are not read.
 #[test]
 fn rotated_files_that_exist_at_the_very_first_start_are_not_read() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
@@ -114,7 +115,7 @@ fn rotated_files_that_exist_at_the_very_first_start_are_not_read() {
     assert_eq!(noted(&fixture, "unseen_rotations"), 0);
 }
 
-/// Renamed, recreated, renamed and compressed between two polls.
+/// A file is rotated, created and rotated again between two polls.
 #[test]
 fn generations_rotated_between_two_polls_are_read() {
     let mut fixture = begun("0\n");
@@ -128,7 +129,7 @@ fn generations_rotated_between_two_polls_are_read() {
     }
 }
 
-/// Two generations with the same content: one is recorded and still there, so the other is a
+/// Of two generations with the same content one is recorded and still exists, so the other is a
 /// different file.
 #[test]
 fn generations_with_the_same_content_are_all_read() {
@@ -147,8 +148,7 @@ fn generations_with_the_same_content_are_all_read() {
     }
 }
 
-/// The compressor was killed: its incomplete output beside the original is neither read nor waited
-/// for.
+/// Incomplete output of a killed compressor next to the original is neither read nor waited for.
 #[test]
 fn a_generation_that_exists_twice_is_read_once() {
     for whole in [true, false] {
@@ -165,7 +165,7 @@ fn a_generation_that_exists_twice_is_read_once() {
         }
         write(&fixture, "a.log", "2\n");
         assert_eq!(settle(&mut fixture).len(), 2001);
-        // The compressor continues.
+        // The compressor runs again.
         pack(&fixture, "a.log.1", "a.log.1.gz");
         fs::remove_file(fixture.path("a.log.1")).unwrap();
         assert_eq!(settle(&mut fixture), Vec::<String>::new());
@@ -174,8 +174,7 @@ fn a_generation_that_exists_twice_is_read_once() {
     }
 }
 
-/// The agent is killed while a generation is being compressed: the next start searches for it
-/// again.
+/// The agent is killed while a generation is being compressed; the next start finds and reads it.
 #[test]
 fn an_incomplete_generation_is_read_after_another_crash() {
     let mut fixture = begun("0\n");
@@ -187,7 +186,7 @@ fn an_incomplete_generation_is_read_after_another_crash() {
     let compressed = File::options().write(true).open(fixture.path("a.log.1.gz")).unwrap();
     compressed.set_modified(touched.max(SystemTime::now()) + Duration::from_secs(100)).unwrap();
     write(&fixture, "a.log", "2\n");
-    assert_eq!(fixture.read_texts(), ["2"], "the compressed one is too young");
+    assert_eq!(fixture.read_texts(), ["2"], "the compressed file may be incomplete");
     fixture.restart(true);
     assert_eq!(settle(&mut fixture), ["1"]);
 }

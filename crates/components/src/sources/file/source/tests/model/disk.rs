@@ -1,4 +1,4 @@
-//! The log folder: what programs and rotations do to it, and its content.
+//! The log folder: operations of writers and rotations, and its content.
 
 use super::Size;
 use flate2::read::MultiGzDecoder;
@@ -9,23 +9,23 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The logs. The last may be a symlink.
+/// Names of the logs. The last may be a symlink.
 pub const NAMES: [&str; 3] = ["a.log", "b.log", "c.log"];
 
-/// Most rotated files of each log.
+/// Maximum number of numbered rotations per log.
 const KEPT: usize = 3;
 
 /// First line of every file with [`Heads::Short`].
 pub const STARTED: &str = "started";
 
-/// How files begin.
+/// What the files begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heads {
-    /// With a line that is in no other file.
+    /// Unique lines.
     Differ,
-    /// With the same short line.
+    /// The same short line.
     Short,
-    /// With the same lines, longer than the head that is compared.
+    /// The same lines, longer than a full head.
     Long,
 }
 
@@ -39,24 +39,24 @@ impl Heads {
     }
 }
 
-/// One file, under any names.
+/// Content of a file, which may have several names.
 #[derive(Clone, Default)]
 pub struct Content {
     /// Complete lines.
     pub lines: Vec<String>,
     /// The text after the last line end.
     pub rest: String,
-    /// Whether a pattern of the agent matches it.
+    /// Whether one of its names matches a pattern of the agent.
     pub named: bool,
 }
 
-/// The folder.
+/// The log folder.
 pub struct Disk {
     dir: PathBuf,
     heads: Heads,
-    /// Number of the next line, or of anything else that needs one.
+    /// Last number in use, for unique lines and names.
     next: usize,
-    /// Copies: no writer has one open.
+    /// Inode numbers of copies, which no writer has open.
     copies: HashSet<u64>,
 }
 
@@ -74,7 +74,7 @@ impl Disk {
         self.next
     }
 
-    /// Every file with its inode number.
+    /// Returns the content of every file by inode number.
     pub fn contents(&self) -> HashMap<u64, Content> {
         let mut contents: HashMap<u64, Content> = HashMap::new();
         for entry in fs::read_dir(&self.dir).unwrap().map(Result::unwrap) {
@@ -86,8 +86,8 @@ impl Disk {
         contents
     }
 
-    /// Returns where to write: to the log, or late to the file that it was; a copy has no late
-    /// writer.
+    /// Returns the file to write to: the log, or for a late writer the renamed log. A copy has no
+    /// late writer.
     fn target(&self, name: &str, late: bool) -> Option<PathBuf> {
         if !late {
             return Some(self.path(name));
@@ -131,7 +131,7 @@ impl Disk {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Makes room for a new `.1`.
+    /// Renames `.1` to `.2` and so on, and deletes the oldest.
     fn shift(&self, name: &str) {
         for ending in ["", ".gz"] {
             let _ = fs::remove_file(self.path(&format!("{name}.{KEPT}{ending}")));
@@ -207,8 +207,8 @@ impl Disk {
         fs::rename(link, self.path(NAMES[NAMES.len() - 1])).unwrap();
     }
 
-    /// Returns the file to compress, and its new name.
-    pub fn pack(&self, name: &str) -> Option<(PathBuf, PathBuf, Vec<u8>)> {
+    /// Returns the file to compress, its new name, and the compressed content.
+    pub fn compressed(&self, name: &str) -> Option<(PathBuf, PathBuf, Vec<u8>)> {
         let from = self.path(&format!("{name}.1"));
         if !has_one_name(&from) {
             return None;
@@ -219,13 +219,13 @@ impl Disk {
     }
 }
 
-/// Whether it exists and has no other name. A copy of a file with two names may be found beside
-/// either, and is then read like any file.
+/// Whether the file exists and has no other name. A copy of a file with two names may be compared
+/// with the wrong name, and is then read like any file.
 fn has_one_name(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
 
-/// Returns what the next start can read of held files: of a copy, the lines it has in full.
+/// Returns the content of held files. Lines of a copy that are partly in its hole are left out.
 pub fn held(folder: &Path) -> Vec<Content> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut contents: Vec<Content> = entries.map(|entry| content(&entry.path())).collect();
@@ -238,10 +238,10 @@ pub fn held(folder: &Path) -> Vec<Content> {
 fn content(path: &Path) -> Content {
     let mut bytes = fs::read(path).unwrap();
     if bytes.starts_with(&[0x1F, 0x8B]) {
-        let mut finish_decompressing = Vec::new();
-        // An incomplete one.
-        let _ = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut finish_decompressing);
-        bytes = finish_decompressing;
+        let mut decompressed = Vec::new();
+        // An error means that the file is incomplete.
+        let _ = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut decompressed);
+        bytes = decompressed;
     }
     let text = String::from_utf8(bytes).unwrap();
     let (whole, rest) = text.rsplit_once('\n').unwrap_or(("", &text));

@@ -1,4 +1,4 @@
-//! What was written, what could be read, and what arrived.
+//! Expected behavior: what was written, what could be read, and what was delivered.
 
 use super::Line;
 use super::disk::{Content, STARTED};
@@ -10,33 +10,32 @@ type Id = (u64, u64);
 /// Bytes that make a line unique.
 const NUMBER_BYTES: u64 = 6;
 
-/// The knowledge of the test.
+/// Tracks lines from write to delivery, and checks them.
 #[derive(Default)]
 pub struct Oracle {
     /// Every complete line that was ever in a file.
     written: HashSet<String>,
-    /// Lines that vanished before they arrived: no agent could read them.
+    /// Lines that vanished before they could be read.
     excused: HashSet<String>,
-    /// Incomplete last lines of vanished files: they are delivered as they are.
+    /// Incomplete last lines of vanished files, which are delivered as they are.
     fragments: HashSet<String>,
-    /// What arrived.
+    /// Texts of delivered lines.
     delivered: BTreeMap<Id, String>,
     ids: HashMap<String, Id>,
-    /// What was read and has not arrived.
+    /// Lines that were read and not delivered.
     outstanding: BTreeSet<Id>,
     committed: BTreeSet<Id>,
-    /// What had arrived before the agent ended, but was not committed.
+    /// Lines that were delivered but not committed when the agent ended.
     may_repeat: BTreeSet<Id>,
-    /// What was read since the start of the agent.
+    /// Lines read since the start of the agent.
     seen: BTreeSet<Id>,
-    /// Lines among them beyond the saved head of their file. If the file is truncated and begins
-    /// alike, other lines get their ids: nothing shows that it is another file.
+    /// Lines in `may_repeat` beyond the saved head of their file. If the file is truncated and
+    /// begins with the same bytes, other lines may get their ids.
     loose: BTreeSet<Id>,
-    /// Files without a commit when the agent was killed. If they are truncated or moved then, they
-    /// may get another id: only their beginning was saved.
+    /// Files without a commit when the agent was killed. If they are then truncated or moved, they
+    /// may get another id, as only their head was saved.
     unsure: HashSet<u64>,
-    /// Offset of the last line that was read for the first time, by file id. Abandoned lines are
-    /// read again, and arrive late.
+    /// Largest offset read, by file id. Only abandoned lines are read after it.
     furthest: HashMap<u64, u64>,
 }
 
@@ -104,7 +103,7 @@ impl Oracle {
         }
     }
 
-    /// Commits the checkpoints: in each open file, up to the first line that has not arrived.
+    /// Commits the checkpoints: in each open file, up to the first line that was not delivered.
     pub fn commit(&mut self, is_open: impl Fn(u64) -> bool) {
         for id in self.delivered.keys().filter(|id| is_open(id.0)) {
             if self.outstanding.range((id.0, 0)..*id).next().is_none() {
@@ -113,7 +112,7 @@ impl Oracle {
         }
     }
 
-    /// The agent ended. `known` returns how many bytes of a file it can recognize.
+    /// Records that the agent ended. `known` has the number of hashed bytes by file id.
     pub fn stop(&mut self, known: &HashMap<u64, u64>) {
         let open = self.delivered.keys().filter(|id| !self.committed.contains(id));
         self.may_repeat.extend(open.copied());
@@ -142,7 +141,7 @@ impl Oracle {
         }
     }
 
-    /// Checks that everything that could be read has arrived.
+    /// Checks that every readable line was delivered.
     pub fn is_complete(&self) -> Result<(), String> {
         let missing = self.written.iter().filter(|line| !self.ids.contains_key(*line));
         let mut missing: Vec<&String> =

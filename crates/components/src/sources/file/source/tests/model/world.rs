@@ -1,4 +1,4 @@
-//! Plays operations on real files and a real source.
+//! Runs operations on real files and a real source.
 
 use super::disk::{self, Content, Disk, Heads, NAMES};
 use super::oracle::Oracle;
@@ -8,23 +8,23 @@ use millstream_model::{OriginRecord, OriginStore, Outcome, Source};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Longer than a copy takes.
+/// Time limit of copies at a stop, longer than any copy takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Pauses after which nothing is pending: compressed files count as complete, quiet files were
-/// polled, vanished files were closed.
+/// Pauses after which nothing is pending: compressed files count as complete, quiet files are
+/// polled, and vanished files are closed.
 const PAUSES_MS: [u64; 10] = [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 200, 200];
 
-/// The files, the agent and what is known of them.
+/// The files, the agent, and the expected behavior.
 pub struct World {
     fixture: Fixture,
     disk: Disk,
     oracle: Oracle,
     up: bool,
     in_flight: Vec<Batch>,
-    /// Files at the last poll, by inode number.
+    /// Files after the last operation, by inode number.
     files: HashMap<u64, Content>,
-    /// Files without a name that the agent has open.
+    /// Deleted files that the agent has open, by inode number.
     held: HashMap<u64, Content>,
     holding: Holding,
     /// Folder for held files that cannot be linked, on another file system.
@@ -36,7 +36,7 @@ impl World {
         World::over("*.log*", heads, holding)
     }
 
-    /// Starts an agent that includes these names.
+    /// Starts an agent with this `include` pattern.
     pub fn over(include: &str, heads: Heads, holding: Holding) -> World {
         let mut options = json!({ "include": include });
         if holding == Holding::Little {
@@ -116,7 +116,7 @@ impl World {
     }
 
     fn compress(&mut self, name: &str, slowly: bool) -> Result<(), String> {
-        let Some((from, to, compressed)) = self.disk.pack(name) else { return Ok(()) };
+        let Some((from, to, compressed)) = self.disk.compressed(name) else { return Ok(()) };
         if slowly {
             fs::write(&to, &compressed[..compressed.len() / 2]).unwrap();
             self.observe();
@@ -154,7 +154,7 @@ impl World {
         self.files = files;
     }
 
-    /// Polls once; returns whether something arrived.
+    /// Polls once; returns whether to poll again at once.
     fn poll(&mut self) -> Result<bool, String> {
         if !self.up {
             return Ok(false);
@@ -228,7 +228,7 @@ impl World {
             if self.holding != Holding::Little {
                 self.oracle.are_kept(self.held.values(), &held)?;
                 if self.fixture.dropped("deleted_undelivered") > 0 {
-                    return Err("something was lost at a stop that could keep everything".into());
+                    return Err("data was lost at a stop although it could be held".into());
                 }
             }
         }
@@ -259,7 +259,7 @@ impl World {
                 self.deliver(usize::MAX)?;
                 polls += 1;
                 if polls > 1000 {
-                    return Err("the source does not come to rest".into());
+                    return Err("the source does not become idle".into());
                 }
             }
             self.deliver(usize::MAX)?;
