@@ -240,6 +240,6 @@ fn a_port_that_is_taken_is_said_and_used_once_it_is_free() {
     let said = format!("cannot listen on 127.0.0.1:{port}");
     wait_until("it is said", PATIENCE, || agent.log().contains(&said));
     drop(taken);
-    wait_until("it listens", PATIENCE, || agent.log().contains("metrics can be scraped at"));
+    wait_until("it listens", PATIENCE, || agent.log().contains("serving metrics at"));
     assert!(scrape(port, "GET /metrics").0.contains(" 200 "));
 }
