@@ -5,7 +5,7 @@
 //! are escaped:
 //!
 //! - in a path, a value cannot escape its folder: `/`, NUL, control characters, `%` and invalid
-//! UTF-8 become `%2F`…, an empty value becomes `%`, and `.` and `..` become `%2E`…;
+//!   UTF-8 become `%2F`…, an empty value becomes `%`, and `.` and `..` become `%2E`…;
 //! - in a topic, every byte outside `[a-zA-Z0-9._-]` becomes `_` and two hexadecimal digits;
 //! - in text, values are not escaped.
 //!
