@@ -22,6 +22,9 @@ sinks:
 /// Files there are before the disk is full, and as many after.
 const FILES: usize = 200;
 
+/// More than the bytes of a head, by which a file is recognized.
+const HEAD_BYTES: usize = 1100;
+
 /// A small disk in memory, mounted on a folder; unmounted when dropped.
 struct SmallDisk(PathBuf);
 
@@ -68,12 +71,14 @@ fn log_file(dir: &Path, file: usize) -> PathBuf {
     dir.join(format!("in/{file:03}-{}.log", "a name that is long ".repeat(8)))
 }
 
-/// Appends a line to each of these files; the number of the file and of the line are in it.
+/// Appends a line to each of these files; the number of the file and of the line are in it. Line 0
+/// is longer than a head, so that its file can be read without another write of its identity.
 fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
     for file in files {
         let mut log =
             OpenOptions::new().create(true).append(true).open(log_file(dir, file)).unwrap();
-        writeln!(log, "file {file:03} line {line:03}").unwrap();
+        let padding = if line == 0 { HEAD_BYTES } else { 0 };
+        writeln!(log, "file {file:03} line {line:03}{}", "x".repeat(padding)).unwrap();
     }
 }
 

@@ -489,11 +489,8 @@ impl FileSource {
                 tail.end = Some(position);
                 schedule(&mut self.work.polls, tail, now + UNWATCHED_POLL);
                 cx.counters.error("read");
-                log::warn!(
-                    "source {}: cannot read {}: {error}; trying again",
-                    cx.info.id,
-                    tail.origin.name
-                );
+                let name = &tail.origin.name;
+                log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
             }
         }
         self.work.due.push_back(id, self.share(id));

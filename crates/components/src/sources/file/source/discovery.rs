@@ -7,7 +7,7 @@ use crate::files::identity::Fingerprint;
 use crate::files::records::FileRecord;
 use crate::files::rotation_names::{container, is_compressed_name};
 use crate::files::scan_budget::ScanBudget;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::DirEntryExt;
 
 /// Maximum number of vanished files whose records are kept because their folder is empty or on
@@ -407,11 +407,16 @@ impl FileSource {
         // The next walk searches again for files that were renamed.
         self.searched = false;
         self.retention.restore_again();
-        // Files whose ids are already in the store can be read.
-        let known = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
-        let known: HashSet<u64> = known.iter().map(|record| record.id).collect();
+        let records = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
+        let saved: HashMap<u64, Vec<u8>> =
+            records.into_iter().map(|record| (record.id, record.descriptor)).collect();
+        // Files with the saved identity need no write, and are read even on a full disk.
+        let (unchanged, new): (Vec<Tail>, Vec<Tail>) = new
+            .into_iter()
+            .partition(|tail| saved.get(&tail.origin.id) == Some(&tail.descriptor.to_bytes()));
+        self.read_from_now_on(unchanged, cx);
         let (known, unknown): (Vec<Tail>, Vec<Tail>) =
-            new.into_iter().partition(|tail| known.contains(&tail.origin.id));
+            new.into_iter().partition(|tail| saved.contains_key(&tail.origin.id));
         cx.counters.error("checkpoint");
         log::error!(
             "source {}: cannot save the ids of {} new files: {error}; trying again",
