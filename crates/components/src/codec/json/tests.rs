@@ -161,7 +161,7 @@ proptest! {
     /// For any lines, segments and selection: exactly the selected events, in order, each with its
     /// text (invalid UTF-8 replaced), offset and id.
     #[test]
-   fn encoded_events_read_back(
+    fn encoded_events_read_back(
         parts in prop::collection::vec(prop::collection::vec(line(), 0..12), 1..5),
         keep in prop::option::of(prop::collection::vec(any::<bool>(), 60)),
         line_max in prop_oneof![Just(usize::MAX), 4..60usize],
@@ -189,7 +189,7 @@ proptest! {
                 prop_assert_eq!(meta["truncated"].as_bool(), truncated.then(|| batch.is_truncated(row)));
             }
         }
-       prop_assert!(events.next().is_none(), "an unselected event");
+        prop_assert!(events.next().is_none(), "an unselected event");
     }
 }
 

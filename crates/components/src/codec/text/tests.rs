@@ -77,7 +77,7 @@ proptest! {
 
     /// For any lines and selection, copied or not: the selected lines, byte for byte.
     #[test]
-   fn selected_lines_are_encoded_unchanged(
+    fn selected_lines_are_encoded_unchanged(
         parts in prop::collection::vec(part(), 1..4),
         runs in kept(),
         line_max in prop_oneof![3 => Just(usize::MAX), 1 => 4..2000usize],

@@ -45,8 +45,8 @@ macro_rules! options {
 
         impl ParseConfig {
             /// Returns the format used alone.
-           fn format_config(&self) -> FormatConfig {
-               FormatConfig { $($key: self.$key.clone(),)* }
+            fn format_config(&self) -> FormatConfig {
+                FormatConfig { $($key: self.$key.clone(),)* }
             }
         }
     };

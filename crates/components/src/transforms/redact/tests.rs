@@ -288,7 +288,7 @@ fn json_value() -> impl Strategy<Value = serde_json::Value> {
 proptest! {
     /// Planted secrets disappear; the text around them stays, byte by byte.
     #[test]
-   fn planted_secrets_disappear(
+    fn planted_secrets_disappear(
         before in "[a-zA-Z ,;äö]{0,30}",
         after in "[a-zA-Z ,;äö]{0,30}",
         secret in prop_oneof!["[a-z]{1,9}@[a-z]{1,9}\\.com", Just("4111-1111-1111-1111".to_owned()), "ghp_[a-zA-Z0-9]{36}"],
