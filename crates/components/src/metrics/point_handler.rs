@@ -76,7 +76,7 @@ impl PointHandler {
     fn swap_and_evict(&mut self, most: usize) {
         self.swap_slot.swap(&mut self.shard, &mut self.idle);
         if let Some(mut idle) = self.idle.take() {
-            self.idle = self.shard.forget(&mut idle, most).then_some(idle);
+            self.idle = self.shard.evict(&mut idle, most).then_some(idle);
             if self.idle.is_none() {
                 self.swap_slot.finish_eviction();
             }

@@ -1,11 +1,11 @@
-//! Tables that grow without moving what is in them.
+//! Tables that grow without moving their entries.
 
 use crate::limits::CHUNK_ENTRIES;
 use std::ops::{Index, IndexMut};
 
 /// A list in chunks of [`CHUNK_ENTRIES`]. Unlike a `Vec` it never copies its entries to grow, which
-/// would take milliseconds between two points, and never has half its room unused. It keeps its
-/// room when entries leave.
+/// would delay a point by milliseconds, and never leaves half of its memory unused. It keeps its
+/// memory when entries are removed.
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -36,7 +36,7 @@ impl<T> Chunks<T> {
         self.chunks[self.len / CHUNK_ENTRIES].pop()
     }
 
-    /// Lets go of the room that is not in use.
+    /// Frees unused chunks.
     pub fn trim(&mut self) {
         self.chunks.truncate(self.len.div_ceil(CHUNK_ENTRIES));
     }
@@ -58,28 +58,28 @@ impl<T> IndexMut<u32> for Chunks<T> {
     }
 }
 
-/// A table of which only those chunks exist that were written to.
+/// A table whose chunks are allocated on first write.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse<T> {
-    /// Of [`CHUNK_ENTRIES`] entries, or empty.
+    /// Chunks of [`CHUNK_ENTRIES`] entries; empty if not allocated.
     chunks: Vec<Vec<T>>,
 }
 
 impl<T: Clone + Default> Sparse<T> {
-    /// The entry, if its chunk exists.
+    /// Returns the entry, if its chunk exists.
     #[inline]
     pub fn get(&self, at: u32) -> Option<&T> {
         self.chunks.get(at as usize / CHUNK_ENTRIES)?.get(at as usize % CHUNK_ENTRIES)
     }
 
-    /// The entry, if its chunk exists, after which the default stands there.
+    /// Replaces the entry by the default and returns it, if its chunk exists.
     #[inline]
     pub fn take(&mut self, at: u32) -> Option<T> {
         let chunk = self.chunks.get_mut(at as usize / CHUNK_ENTRIES)?;
         chunk.get_mut(at as usize % CHUNK_ENTRIES).map(std::mem::take)
     }
 
-    /// The entry, with the chunk for it.
+    /// Returns the entry; allocates its chunk if needed.
     #[inline]
     pub fn entry(&mut self, at: u32) -> &mut T {
         let (chunk, at) = (at as usize / CHUNK_ENTRIES, at as usize % CHUNK_ENTRIES);

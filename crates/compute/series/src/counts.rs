@@ -1,37 +1,37 @@
-//! What was taken, and why something was not.
+//! Counts of accepted values, and of exceptions by reason.
 
-/// Why a value was not taken as it came.
+/// Why a value was rejected or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
-    /// Rejected: not a number, or infinite.
+    /// Rejected: NaN or infinite.
     NotFinite = 0,
-    /// Rejected: a sample rate that is not above 0 and at most 1.
+    /// Rejected: the sample rate is not above 0 and at most 1.
     SampleRate = 1,
-    /// Rejected: a value that its kind does not take, or none.
+    /// Rejected: no value, or one that is invalid for the kind.
     Value = 2,
     /// Rejected: no name.
     NoName = 3,
     /// Rejected: name or tags are not UTF-8.
     Utf8 = 4,
-    /// In the overflow series: as many series as there may be.
+    /// Moved to the overflow series: too many series.
     Series = 5,
-    /// In the overflow series: too many tags.
+    /// Moved to the overflow series: too many tags.
     Tags = 6,
-    /// In the overflow series: name too long.
+    /// Moved to the overflow series: the name is too long.
     NameBytes = 7,
-    /// In the overflow series: tags too long.
+    /// Moved to the overflow series: the tags are too long.
     TagsBytes = 8,
-    /// Taken without its timestamp: too many with one.
+    /// Accepted without its timestamp: too many values with one.
     Timed = 9,
-    /// Not in its set, which has all the members it may have.
+    /// Rejected: the set has too many members.
     Members = 10,
-    /// Not values but tags that had no key, of series when they were new.
+    /// Tags without a key that were dropped from new series. Counts tags, not values.
     KeylessTags = 11,
 }
 
 impl Reason {
-    /// All of them, in the order of their numbers.
+    /// All reasons in numeric order.
     pub const ALL: [Reason; 12] = [
         Reason::NotFinite,
         Reason::SampleRate,
@@ -47,7 +47,7 @@ impl Reason {
         Reason::KeylessTags,
     ];
 
-    /// Its name in metrics.
+    /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NotFinite => "not_finite",
@@ -65,22 +65,22 @@ impl Reason {
         }
     }
 
-    /// Whether what it counts was left out, and not only put elsewhere.
+    /// Whether the values were rejected, not only moved or changed.
     pub fn is_rejection(self) -> bool {
         (self as u8) <= Reason::Utf8 as u8 || self == Reason::Members
     }
 }
 
-/// Numbers of values.
+/// Numbers of accepted values, and of exceptions by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Those taken, wherever they went.
+    /// Accepted values, including those in overflow series.
     pub taken: u64,
     reasons: [u64; Reason::ALL.len()],
 }
 
 impl Counts {
-    /// Those for which a reason held.
+    /// Returns the count of a reason.
     pub fn of(&self, reason: Reason) -> u64 {
         self.reasons[reason as usize]
     }

@@ -1,4 +1,4 @@
-//! What a shard has taken in since it was last asked.
+//! The points accumulated by a shard between two swaps.
 
 use crate::chunks::{Chunks, Sparse};
 use crate::counts::{Counts, Reason};
@@ -11,65 +11,65 @@ use crate::pool::{Members, Pool};
 use crate::sketch::{Sketch, saturating};
 use millstream_scan::prefetch;
 
-/// What the points of one series have come to, in 16 bytes.
+/// Aggregate of one series, in 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cell {
     /// The sum, or the last value.
     pub value: f64,
-    /// 0 while there is nothing. [`TIMED`], and below: of a sum the number of points; of a last
-    /// value [`stamp`]; of a distribution or a set its number in the pool.
-    mark: u64,
+    /// 0 while the cell is empty. Bit [`TIMED`], and in the lower bits: for a sum the number of
+    /// points, for a last value its [`stamp`], for a distribution or a set its number in the pool.
+    state: u64,
 }
 
-/// There are values with a timestamp.
+/// Flag: the series has values with a timestamp.
 const TIMED: u64 = 1 << 63;
 
 impl Cell {
     pub fn is_empty(&self) -> bool {
-        self.mark == 0
+        self.state == 0
     }
 
-    /// What the mark says beside [`TIMED`].
+    /// Returns the state without [`TIMED`].
     pub fn payload(&self) -> u64 {
-        self.mark & !TIMED
+        self.state & !TIMED
     }
 
     fn add(&mut self, value: f64) {
         self.value = saturating(self.value + value);
-        self.mark += 1;
+        self.state += 1;
     }
 
     fn set(&mut self, value: f64, arrived: u64) {
-        *self = Cell { value, mark: self.mark & TIMED | stamp(arrived, true) };
+        *self = Cell { value, state: self.state & TIMED | stamp(arrived, true) };
     }
 
     fn change(&mut self, by: f64, arrived: u64) {
         self.value = saturating(self.value + by);
-        self.mark = self.mark & TIMED | stamp(arrived, is_absolute(self.mark));
+        self.state = self.state & TIMED | stamp(arrived, is_absolute(self.state));
     }
 
-    /// The number of its entry in a pool, taken from it if need be.
+    /// Returns the number of its pool entry; calls `take` for a new entry if there is none.
     fn entry(&mut self, take: impl FnOnce() -> u32) -> u32 {
         if self.payload() == 0 {
-            self.mark |= u64::from(take());
+            self.state |= u64::from(take());
         }
         self.payload() as u32
     }
 }
 
-/// When a last value arrived, in the upper bits, and whether it stands alone: else it is a change
-/// of the one before.
+/// Packs the arrival of a last value in the upper bits, and whether it is absolute. Otherwise it is
+/// a change of the value before.
 pub fn stamp(arrived: u64, absolute: bool) -> u64 {
     arrived.clamp(1, ARRIVED_MAX) << 1 | u64::from(absolute)
 }
 
-/// Whether the last value of a [`stamp`] stands alone.
+/// Whether the last value with this [`stamp`] is absolute.
 pub fn is_absolute(stamp: u64) -> bool {
     stamp & 1 == 1
 }
 
-/// Adds a value with a timestamp to the one before it, if there is one; both with the time of
-/// arrival. Sums grow, of last values the latest stands.
+/// Combines two values (value, arrival) with the same timestamp: sums are added, of last values the
+/// latest arrival wins.
 pub fn add_timed(class: Class, to: &mut (f64, u64), (value, arrived): (f64, u64)) {
     match class {
         Class::Sum => *to = (saturating(to.0 + value), to.1.max(arrived)),
@@ -78,12 +78,12 @@ pub fn add_timed(class: Class, to: &mut (f64, u64), (value, arrived): (f64, u64)
     }
 }
 
-/// What the points of a series with one timestamp have come to.
+/// Aggregate of the points of one series and one timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     pub id: u32,
     pub timestamp: i64,
-    /// The sum or the last value, and when the latest arrived.
+    /// The sum or the last value, and the latest arrival.
     pub value: (f64, u64),
 }
 
@@ -95,7 +95,8 @@ pub struct TimedValues {
 }
 
 impl TimedValues {
-    /// The value with this series and timestamp; a new one, 0, if they are fewer than `most`.
+    /// Returns the value of this series and timestamp; inserts 0 if there are fewer than `most`
+    /// values.
     fn entry(
         &mut self,
         (id, timestamp): (u32, i64),
@@ -116,7 +117,7 @@ impl TimedValues {
         Some(&mut self.values[at].value)
     }
 
-    /// Takes one out; none can be added before all are out.
+    /// Removes and returns a value. No value may be added before all are removed.
     pub fn pop(&mut self) -> Option<Timed> {
         let value = self.values.pop();
         if value.is_some() && self.values.len() == 0 {
@@ -126,26 +127,26 @@ impl TimedValues {
     }
 }
 
-/// What a shard accumulated between two swaps. `default()` is empty; the store returns a merged
-/// generation, emptied, for the swap after the next.
+/// What a shard accumulated between two swaps. `default()` is empty. The store returns a merged
+/// generation empty, to be reused for a later swap.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
-    /// Number of swaps of the shard before it.
+    /// Number of earlier swaps of the shard.
     pub(crate) number: u64,
-    /// By the shard's number of a series.
+    /// Cells by the shard's series id.
     pub(crate) cells: Sparse<Cell>,
     pub(crate) sketches: Pool<Sketch>,
     pub(crate) sets: Pool<Members>,
     pub(crate) timed: TimedValues,
-    /// Series that are new since the last turn.
-    pub(crate) born: Chunks<(u32, SeriesKey)>,
-    /// Series that were let go since the last turn, before those were born.
-    pub(crate) gone: Chunks<u32>,
+    /// Series added since the last swap.
+    pub(crate) added: Chunks<(u32, SeriesKey)>,
+    /// Series evicted since the last swap. Applied before `added`, which may reuse their ids.
+    pub(crate) removed: Chunks<u32>,
     pub(crate) counts: Counts,
 }
 
 impl Generation {
-    /// What was counted.
+    /// Returns the counts of accepted and rejected values.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -154,7 +155,7 @@ impl Generation {
         self.cells.get(id).is_none_or(Cell::is_empty)
     }
 
-    /// Asks for the cell of a series.
+    /// Prefetches the cell of a series.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
         if let Some(cell) = self.cells.get(id) {
@@ -162,7 +163,7 @@ impl Generation {
         }
     }
 
-    /// Asks for the distribution of a series, after its cell.
+    /// Prefetches the distribution of a series, whose cell is in the cache.
     #[inline]
     pub(crate) fn prefetch_sketch(&self, id: u32) {
         if let Some(entry) = self.cells.get(id).map(Cell::payload).filter(|entry| *entry != 0) {
@@ -170,14 +171,14 @@ impl Generation {
         }
     }
 
-    /// Adds the value of a point of no set and without a timestamp to the series.
+    /// Adds a value without a timestamp to a series that is not a set.
     #[inline(always)]
-    pub(crate) fn add_usual(&mut self, id: u32, value: f64, point: &Point<'_>) {
+    pub(crate) fn add_plain(&mut self, id: u32, value: f64, point: &Point<'_>) {
         self.counts.taken += 1;
         self.put(id, value, weight(point), point);
     }
 
-    /// Adds a value that stands for `weight` of them.
+    /// Adds a value that represents `weight` values.
     #[inline(always)]
     fn put(&mut self, id: u32, value: f64, weight: f64, point: &Point<'_>) {
         // -0 becomes 0, which is the same number.
@@ -230,7 +231,8 @@ impl Generation {
         }
     }
 
-    /// Adds a value under its timestamp, if it has one that means something and there is room.
+    /// Adds a value under its timestamp; returns false if the kind does not use timestamps, or if
+    /// there are too many.
     fn add_timed(
         &mut self,
         id: u32,
@@ -239,7 +241,7 @@ impl Generation {
         limits: &Limits,
         hashing: &Hashing,
     ) -> bool {
-        let Some(timestamp) = point.timestamp.filter(|_| heeds_timestamps(point.kind)) else {
+        let Some(timestamp) = point.timestamp.filter(|_| uses_timestamps(point.kind)) else {
             return false;
         };
         let hash = hashing.of_place(id, timestamp);
@@ -250,7 +252,7 @@ impl Generation {
         let class = point.kind.class();
         let value = if class == Class::Sum { saturating(value * weight(point)) } else { value };
         add_timed(class, to, (value, point.arrived));
-        self.cells.entry(id).mark |= TIMED;
+        self.cells.entry(id).state |= TIMED;
         true
     }
 
@@ -266,14 +268,14 @@ impl Generation {
     }
 }
 
-/// How many of the client's points it stands for.
+/// Returns the number of the client's points that a point represents.
 #[inline(always)]
 fn weight(point: &Point<'_>) -> f64 {
-    // A division takes longer than all else that is done with the value.
+    // The division would take longer than everything else.
     if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) }
 }
 
-/// Kinds whose clients say when a value was, and mean it.
-fn heeds_timestamps(kind: Kind) -> bool {
+/// Whether the timestamps of this kind's clients are used.
+fn uses_timestamps(kind: Kind) -> bool {
     matches!(kind, Kind::TimedStore | Kind::Count | Kind::Gauge)
 }

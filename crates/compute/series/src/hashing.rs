@@ -1,4 +1,4 @@
-//! Hashes of names, tags and members.
+//! Hash functions for keys and set members.
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
@@ -6,8 +6,7 @@ use millstream_scan::{KeySecrets, Keys, hash_key};
 use std::fmt;
 use std::hash::Hasher;
 
-/// A hash function chosen by a seed: without it, nobody can send names that all fall into one
-/// place.
+/// Seeded hash functions. Without the seed, a client cannot construct names that collide.
 #[derive(Clone)]
 pub struct Hashing {
     seed: u64,
@@ -21,19 +20,19 @@ impl Hashing {
         Hashing { seed, secrets: KeySecrets::new(seed), shared }
     }
 
-    /// Of a key that is in parts. The header has the length of the name.
+    /// Hashes a key in parts. The header contains the length of the name.
     #[inline]
     pub fn of(&self, header: &[u8; 4], name: &[u8], tags: &[u8]) -> u64 {
         hash_key(&self.secrets, u32::from_le_bytes(*header), name, tags)
     }
 
-    /// [`Hashing::of`] by the kernel that does more with keys.
+    /// Like [`Hashing::of`], within a SIMD kernel that the caller runs.
     #[inline(always)]
     pub fn by(&self, keys: impl Keys, header: &[u8; 4], name: &[u8], tags: &[u8]) -> u64 {
         keys.hash(&self.secrets, u32::from_le_bytes(*header), name, tags)
     }
 
-    /// Of a series and a timestamp.
+    /// Hashes a series id and a timestamp.
     #[inline]
     pub fn of_place(&self, id: u32, timestamp: i64) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
@@ -42,7 +41,7 @@ impl Hashing {
         hasher.finish()
     }
 
-    /// Of one text.
+    /// Hashes a text.
     #[inline]
     pub fn of_text(&self, text: &[u8]) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
@@ -51,18 +50,18 @@ impl Hashing {
     }
 }
 
-/// The seed stays unknown.
+/// Does not print the seed.
 impl fmt::Debug for Hashing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hashing")
     }
 }
 
-/// Takes a hash as it is.
+/// Identity hasher, for keys that are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Same(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for Same {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

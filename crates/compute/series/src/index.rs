@@ -1,42 +1,43 @@
-//! From hashes to numbers.
+//! A hash index from 64-bit hashes to 32-bit numbers.
 
 use millstream_scan::places_of;
 
-/// No number.
+/// Marks an empty entry.
 pub const NONE: u32 = u32::MAX;
 
-/// The parts of an index, of which each grows on its own: a part of a million numbers takes some
-/// ten microseconds, all of them at once would hold a receiver up for milliseconds.
+/// Number of parts of an index, each of which grows separately. With a million entries, growing one
+/// part takes some ten microseconds; growing all at once would block a receiver for milliseconds.
 const PARTS: usize = 64;
 
-/// Numbers of a bucket, which is one cache line.
+/// Entries per bucket, which is one cache line.
 const BUCKET_NUMBERS: usize = 8;
 
 /// A hash table from hashes to numbers below [`NONE`].
 ///
-/// A look-up mostly reads one cache line, which can be asked for ahead, where tables with separate
-/// control bytes read two; and it compares all hashes of a bucket at once, as a branch for each
-/// would be foreseen badly.
+/// A look-up mostly reads a single cache line, which can be prefetched; tables with separate
+/// control
+/// bytes read two. It compares all hashes of a bucket at once, as branches on each would be
+/// mispredicted.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// By the upper bits of the hash; none before the first number.
+    /// Parts by the upper bits of the hash; none before the first insertion.
     parts: Vec<Part>,
 }
 
-/// Buckets by rising hash: so a part is read and written in order when it grows. What finds no room
-/// in its bucket is in the first one behind that has: a search ends at the first bucket that is not
-/// full.
+/// Buckets in ascending order of hashes, so that growing reads and writes a part sequentially. An
+/// entry that does not fit into its home bucket is in the next bucket with space: a search ends at
+/// the first bucket that is not full.
 #[derive(Clone, Debug, Default)]
 struct Part {
     buckets: Vec<Bucket>,
     used: usize,
 }
 
-/// Numbers from the first place on, then [`NONE`].
+/// Entries from the front, then [`NONE`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Bucket {
-    /// The lower halves of the hashes: a part grows without a look at what its numbers stand for.
+    /// The lower halves of the hashes, so that a part can grow without access to the keys.
     hashes: [u32; BUCKET_NUMBERS],
     numbers: [u32; BUCKET_NUMBERS],
 }
@@ -44,21 +45,22 @@ pub struct Bucket {
 pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
-    /// A number with this hash, of which only the upper and the lower bits are compared, that
-    /// `is_it`.
+    /// Finds a number with this hash for which `is_it` is true. Only the upper and lower bits of
+    /// the
+    /// hash are compared.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts.get(part_of(hash))?.find(hash as u32, is_it)
     }
 
-    /// The bucket where the search for a hash begins.
+    /// Returns the home bucket of a hash, where a search begins.
     #[inline(always)]
     pub fn bucket(&self, hash: u64) -> &Bucket {
         let buckets = self.parts.get(part_of(hash)).map_or(&[][..], |part| &part.buckets);
         buckets.get(home(hash as u32, buckets.len())).unwrap_or(&EMPTY)
     }
 
-    /// Adds a number; one hash may have several.
+    /// Inserts a number; a hash may have several.
     pub fn insert(&mut self, hash: u64, number: u32) {
         if self.parts.is_empty() {
             self.parts.resize_with(PARTS, Part::default);
@@ -66,14 +68,14 @@ impl Index {
         self.parts[part_of(hash)].insert(hash as u32, number);
     }
 
-    /// Removes a number if it is there under this hash.
+    /// Removes a number under this hash, if present.
     pub fn remove(&mut self, hash: u64, number: u32) {
         if let Some(part) = self.parts.get_mut(part_of(hash)) {
             part.remove(hash as u32, number);
         }
     }
 
-    /// Removes all numbers and keeps the room.
+    /// Removes all numbers; keeps the memory.
     pub fn clear(&mut self) {
         for part in self.parts.iter_mut().filter(|part| part.used > 0) {
             part.buckets.fill(EMPTY);
@@ -86,7 +88,7 @@ impl Part {
     #[inline]
     fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = home(hash, self.buckets.len());
-        // There is always a bucket that is not full, or none at all.
+        // Terminates: unless there are no buckets, one is not full.
         while let Some(bucket) = self.buckets.get(at) {
             let found = bucket.numbers_with(hash).find(|number| is_it(*number));
             if found.is_some() || !bucket.is_full() {
@@ -97,14 +99,14 @@ impl Part {
         None
     }
 
-    /// The next bucket; after the last one comes the first.
+    /// Returns the next bucket, wrapping around.
     #[inline]
     fn after(&self, at: usize) -> usize {
         if at + 1 == self.buckets.len() { 0 } else { at + 1 }
     }
 
     fn insert(&mut self, hash: u32, number: u32) {
-        // Beyond four fifths too many find no room in their bucket.
+        // Above a load of 4/5 too many entries do not fit into their home bucket.
         if self.used * 5 >= self.buckets.len() * BUCKET_NUMBERS * 4 {
             let old = std::mem::take(&mut self.buckets);
             self.buckets = vec![EMPTY; (old.len() * 3).div_ceil(2).max(1)];
@@ -140,8 +142,8 @@ impl Part {
         }
     }
 
-    /// Fills the gap in a bucket that was full with what found no room in it, as a search would end
-    /// there.
+    /// Fills the gap in a bucket that was full with an entry that did not fit into it, as a search
+    /// would otherwise end there.
     fn close(&mut self, mut gap: usize) {
         let (mut at, buckets) = (self.after(gap), self.buckets.len());
         while at != gap {
@@ -163,7 +165,7 @@ impl Part {
 }
 
 impl Bucket {
-    /// A number with this hash, if one found room here. Others may have the same hash.
+    /// Returns the first number with this hash in the bucket. There may be others.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Option<u32> {
         let equal = places_of(&self.hashes, hash as u32);
@@ -176,7 +178,7 @@ impl Bucket {
         self.numbers[BUCKET_NUMBERS - 1] != NONE
     }
 
-    /// The numbers with this hash.
+    /// Returns the numbers with this hash.
     #[inline]
     fn numbers_with(&self, hash: u32) -> impl Iterator<Item = u32> {
         let mut equal = places_of(&self.hashes, hash);
@@ -192,13 +194,14 @@ impl Bucket {
         self.hashes.into_iter().zip(self.numbers).filter(|(_, number)| *number != NONE)
     }
 
-    /// Adds a number to a bucket that is not full.
+    /// Adds an entry to a bucket that is not full.
     fn push(&mut self, hash: u32, number: u32) {
         let at = self.entries().count();
         (self.hashes[at], self.numbers[at]) = (hash, number);
     }
 
-    /// Takes out the first number that `is_it`, with its hash; the last one comes to its place.
+    /// Removes and returns the first entry for which `is_it` is true; moves the last entry into its
+    /// place.
     fn take(&mut self, mut is_it: impl FnMut(u32, u32) -> bool) -> Option<(u32, u32)> {
         let len = self.entries().count();
         let at = self.entries().position(|(hash, number)| is_it(hash, number))?;
@@ -209,13 +212,13 @@ impl Bucket {
     }
 }
 
-/// The upper bits, which say nothing about the place in a part.
+/// Returns the part of a hash, by its upper bits, which the position within a part does not use.
 #[inline]
 fn part_of(hash: u64) -> usize {
     (hash >> (64 - PARTS.ilog2())) as usize
 }
 
-/// Where the search for a hash begins in a part of that many buckets.
+/// Returns the home bucket of a hash in a part with that many buckets.
 #[inline]
 fn home(hash: u32, buckets: usize) -> usize {
     ((u64::from(hash) * buckets as u64) >> 32) as usize
@@ -226,14 +229,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Hashes of which many share a bucket, and some everything.
+    /// Returns hashes that often share a bucket, and sometimes are equal.
     fn hash(number: u32) -> u64 {
         let number = u64::from(number);
         (number % 3) << 62 | (number % 50) << 26 | (number % 2)
     }
 
     #[test]
-    fn what_was_put_in_is_found_until_it_is_removed() {
+    fn an_inserted_number_is_found_until_it_is_removed() {
         let (mut index, mut model) = (Index::default(), BTreeSet::new());
         let mut random = 1_u32;
         for _ in 0..20_000 {
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_goes_on_behind_the_last_bucket() {
+    fn a_search_wraps_around_after_the_last_bucket() {
         let mut index = Index::default();
         (0..30).for_each(|number| index.insert(u64::from(u32::MAX), number));
         assert_eq!(index.find(u64::from(u32::MAX), |number| number == 29), Some(29));

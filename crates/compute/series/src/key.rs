@@ -1,4 +1,4 @@
-//! What a series is called: one contiguous, unambiguous run of bytes.
+//! Keys of series: kind, name and tags in one unambiguous run of bytes.
 
 use crate::point::Kind;
 use crate::tags::Canonical;
@@ -6,18 +6,18 @@ use millstream_scan::{Keys, Tag, TagSyntax, is_joined, prefetch};
 use std::fmt;
 use std::sync::Arc;
 
-/// How clients write tags.
+/// Syntax of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagStyle {
-    /// `key=value|key=value`, or with spaces. A key has one value, the last one; an empty value is
-    /// `-`.
+    /// `key=value|key=value`, or with spaces. Of several values of a key the last one counts; an
+    /// empty value is `-`.
     Pairs = 0,
     /// `key:value,key:value`. A key may have several values, or none.
     DogStatsd = 1,
 }
 
 impl TagStyle {
-    /// The bytes between tags, and between key and value.
+    /// Returns the bytes that separate tags, and key and value.
     pub fn syntax(self) -> TagSyntax {
         match self {
             TagStyle::Pairs => TagSyntax::PAIRS,
@@ -26,25 +26,26 @@ impl TagStyle {
     }
 }
 
-/// Kind, style and the length of the name.
+/// Size of the header: kind, style and length of the name.
 const HEADER_BYTES: usize = 4;
 
-/// Beside the style: the tags are in their canonical form.
+/// Flag in the byte of the style: the tags are in canonical form.
 const CANONICAL: u8 = 1 << 7;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Kind, name and tags in one run of bytes: a header of fixed size that has the length of the name,
-/// the name, and the tags as text, in the syntax of their style and in the order in which they
-/// arrived first. Keys of one series may differ in that text; its canonical form is the same.
+/// Kind, name and tags in one run of bytes: a header of fixed size with the length of the name, the
+/// name, and the tags as text, in the syntax of their style and in the order of arrival. Keys of
+/// one
+/// series may differ in that text, but not in its canonical form.
 ///
-/// No key of a tag has a split byte and no tag an end byte, as they were divided at those: so two
-/// different sets of tags never have the same text, and `a=bc` is not `ab=c`.
+/// Tags are split at end bytes and keys at split bytes, so they contain none. Two different sets of
+/// tags therefore never have the same text: `a=bc` is not `ab=c`.
 #[derive(Clone)]
 pub struct SeriesKey(Arc<[u8]>);
 
 impl SeriesKey {
-    /// `canonical` is the canonical form of the tags.
+    /// Creates a key; `canonical` is the canonical form of `tags`.
     pub(crate) fn new(
         kind: Kind,
         style: TagStyle,
@@ -62,10 +63,10 @@ impl SeriesKey {
     /// Whether it is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
-        self.behind(header).is_some_and(|rest| is_joined(rest, name, tags))
+        self.after_header(header).is_some_and(|rest| is_joined(rest, name, tags))
     }
 
-    /// [`SeriesKey::is`] by the kernel that does more with keys.
+    /// Like [`SeriesKey::is`], within a SIMD kernel that the caller runs.
     #[inline(always)]
     pub(crate) fn is_by(
         &self,
@@ -74,40 +75,40 @@ impl SeriesKey {
         name: &[u8],
         tags: &[u8],
     ) -> bool {
-        match self.behind(header) {
+        match self.after_header(header) {
             Some(rest) => keys.is_joined(rest, name, tags),
             None => false,
         }
     }
 
-    /// Name and tags, if the key begins like this.
+    /// Returns name and tags if the key has this header.
     #[inline(always)]
-    fn behind(&self, header: &[u8; HEADER_BYTES]) -> Option<&[u8]> {
+    fn after_header(&self, header: &[u8; HEADER_BYTES]) -> Option<&[u8]> {
         let (own, rest) = self.0.split_first_chunk()?;
         is_alike(own, header).then_some(rest)
     }
 
-    /// Whether it is a key of this name with tags of this canonical form, in whatever order.
+    /// Whether it is a key of this name, with tags of this canonical form in any order.
     pub(crate) fn means(
         &self,
         header: &[u8; HEADER_BYTES],
         name: &[u8],
         canonical: &[u8],
-        room: &mut Canonical,
+        scratch: &mut Canonical,
     ) -> bool {
         is_alike(&self.header(), header)
             && self.name() == name
-            && self.canonical_text(room) == canonical
+            && self.canonical_text(scratch) == canonical
     }
 
-    /// Asks for the bytes; a long key is read in order, which the processor foresees.
+    /// Prefetches the first two cache lines; the processor prefetches the rest of a long key.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.first().into_iter().for_each(prefetch);
         self.0.get(CACHE_LINE_BYTES).into_iter().for_each(prefetch);
     }
 
-    /// What it begins with, see [`header`].
+    /// Returns the header without [`CANONICAL`], see [`header`].
     pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
         header(self.kind(), self.style(), self.name())
     }
@@ -116,12 +117,12 @@ impl SeriesKey {
         HEADER_BYTES + usize::from(u16::from_le_bytes([self.0[2], self.0[3]]))
     }
 
-    /// What the series is.
+    /// Returns the kind of the series.
     pub fn kind(&self) -> Kind {
         Kind::ALL[usize::from(self.0[0])]
     }
 
-    /// How its tags are written.
+    /// Returns the syntax of the tags.
     pub fn style(&self) -> TagStyle {
         if self.0[1] & !CANONICAL == TagStyle::Pairs as u8 {
             TagStyle::Pairs
@@ -130,12 +131,12 @@ impl SeriesKey {
         }
     }
 
-    /// The name; valid UTF-8.
+    /// Returns the name; valid UTF-8.
     pub fn name(&self) -> &[u8] {
         &self.0[HEADER_BYTES..self.name_end()]
     }
 
-    /// The tags as text, as they arrived first; valid UTF-8.
+    /// Returns the tags as text, as they arrived; valid UTF-8.
     pub fn tags_text(&self) -> &[u8] {
         &self.0[self.name_end()..]
     }
@@ -144,21 +145,21 @@ impl SeriesKey {
         self.0[1] & CANONICAL != 0
     }
 
-    /// The tags as text in their canonical form: sorted, without repeated ones. Keys of the same
-    /// kind, name and canonical text are of the same series.
-    pub fn canonical_text<'a>(&'a self, room: &'a mut Canonical) -> &'a [u8] {
+    /// Returns the tags as text in canonical form: sorted, without duplicates. Keys with the same
+    /// kind, name and canonical text belong to the same series.
+    pub fn canonical_text<'a>(&'a self, scratch: &'a mut Canonical) -> &'a [u8] {
         match self.is_canonical() {
             true => self.tags_text(),
-            false => room.of(self.tags_text(), self.style()).text,
+            false => scratch.of(self.tags_text(), self.style()).text,
         }
     }
 
-    /// Calls `each` with every tag once, in rising order of key and value. `room` saves
+    /// Calls `each` with every tag once, in ascending order of key and value. `scratch` saves
     /// allocations.
-    pub fn tags(&self, room: &mut Canonical, each: impl FnMut(Tag<'_>)) {
+    pub fn tags(&self, scratch: &mut Canonical, each: impl FnMut(Tag<'_>)) {
         match self.is_canonical() {
-            true => room.each_as_is(self.tags_text(), self.style(), each),
-            false => room.each(self.tags_text(), self.style(), each),
+            true => scratch.each_as_is(self.tags_text(), self.style(), each),
+            false => scratch.each(self.tags_text(), self.style(), each),
         }
     }
 }
@@ -170,14 +171,14 @@ impl fmt::Debug for SeriesKey {
     }
 }
 
-/// Whether two headers say the same, but for [`CANONICAL`].
+/// Whether two headers are equal except for [`CANONICAL`].
 #[inline]
 fn is_alike(own: &[u8; HEADER_BYTES], header: &[u8; HEADER_BYTES]) -> bool {
     u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0])
         == u32::from_le_bytes(*header)
 }
 
-/// What a key begins with. A name is at most [`crate::limits::TEXT_BYTES_MAX`] bytes.
+/// Returns the header of a key. The name has at most [`crate::limits::TEXT_BYTES_MAX`] bytes.
 #[inline]
 pub fn header(kind: Kind, style: TagStyle, name: &[u8]) -> [u8; HEADER_BYTES] {
     let [low, high] = (name.len() as u16).to_le_bytes();

@@ -1,18 +1,18 @@
-//! The metric store: points in, one value for each series and period out. No I/O, no clock,
-//! no threads, no randomness of its own; times and seeds are given.
+//! The metric store: aggregates points into one value per series and period. No I/O, no clock, no
+//! threads, no randomness: the caller passes times and seeds.
 //!
 //! A crate of its own because it is pure and fuzzed alone.
 //!
-//! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as
-//! they arrived and changes 16 bytes; that takes no lock, and no allocation for a series that is
-//! known. A series keeps one name and tags, in the order in which they came first; they are sorted
-//! when they are read. [`Shard::swap_generation`] hands over what came since the turn before, whole, and takes
+//! A [`Shard`] belongs to one receiver thread. It looks up a point by its name and tags as they
+//! arrived, and updates 16 bytes; for a known series that takes no lock and no allocation. A series
+//! keeps one name and tags, in the order in which they arrived first; they are sorted when they are
+//! read. [`Shard::swap_generation`] returns everything accumulated since the last swap, and takes
 //! the same short time for any number of series. The [`Store`] belongs to the flusher. It merges
-//! what the shards hand over and keeps what lasts longer than a period; merges and drains go in
-//! steps, so that a thread with other work can do them.
+//! the generations of the shards, and keeps what lasts longer than a period. Merges and drains run
+//! in steps, so that a thread with other work can run them.
 //!
-//! What is no number: NaN and infinite values are rejected and counted, -0 is 0, sums end at the
-//! largest float instead of becoming infinite.
+//! NaN and infinite values are rejected and counted, -0 becomes 0, and sums saturate at the largest
+//! float.
 //!
 //! ```
 //! use millstream_series::{Aggregate, Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
@@ -32,9 +32,9 @@
 //!     });
 //! }
 //! let spare = store.merge(0, shard.swap_generation(Generation::default()));
-//! let mut room = Canonical::default();
+//! let mut scratch = Canonical::default();
 //! store.drain(|reading| {
-//!     assert_eq!(reading.key.canonical_text(&mut room), b"env:prod,host:a");
+//!     assert_eq!(reading.key.canonical_text(&mut scratch), b"env:prod,host:a");
 //!     assert!(matches!(reading.aggregate, Aggregate::Sum { delta: 4.0, points: 2, .. }));
 //! });
 //! # drop(spare);

@@ -1,40 +1,41 @@
-//! Every limit of the crate, with unit and reason.
+//! All limits of the crate, with units and reasons.
 
-/// Most bytes of a name, and of the tags of a point as they arrived. Lengths are kept in two bytes.
+/// Maximum bytes of a name, and of the tags of a point as they arrived. Lengths are stored in two
+/// bytes.
 pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Values that a sketch keeps one by one. Below, quantiles are exact; with the weights they take 1
-/// KiB.
+/// Number of values that a sketch keeps individually, with exact quantiles. With their weights they
+/// take 1 KiB.
 pub const EXACT_VALUES_MAX: usize = 64;
 
-/// Pages of a sketch: one for each power of two that has values, 64 counts of 8 bytes each. Values
-/// of 38 decimal orders of magnitude find room, in at most 66 KiB.
+/// Maximum number of pages of a sketch: one per power of two with values, with 64 counts of 8
+/// bytes.
+/// They cover 38 decimal orders of magnitude in at most 66 KiB.
 pub const PAGES_MAX: usize = 128;
 
-/// Timed values of one reading, so that what becomes of a reading has a bound.
+/// Maximum number of timed values in one reading, to bound its output.
 pub const READING_TIMED_MAX: usize = 1024;
 
-/// Entries of one chunk of a table that grows: no entry ever moves, and at most this many lie
-/// unused.
+/// Entries per chunk of a growing table. Entries never move, and fewer than this many are unused.
 pub const CHUNK_ENTRIES: usize = 1024;
 
-/// What a source takes by default, and what it keeps.
+/// Limits of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Series of one shard.
+    /// Maximum number of series.
     pub series: usize,
-    /// Orders of tags that are known by their bytes, beside the first one of each series, of one
-    /// shard. A point in one more order is parsed each time.
+    /// Maximum number of orders of tags that are indexed in addition to the first one of each
+    /// series. A point with tags in another order is parsed each time.
     pub aliases: usize,
-    /// Tags of a series, without empty and repeated ones.
+    /// Maximum number of tags of a series, without empty ones and duplicates.
     pub tags: usize,
-    /// Bytes of a name.
+    /// Maximum bytes of a name.
     pub name_bytes: usize,
-    /// Bytes of the tags of a point as they arrived.
+    /// Maximum bytes of the tags of a point as they arrived.
     pub tags_bytes: usize,
-    /// Values with a timestamp of one shard in one period. What is more counts as if it had none.
+    /// Maximum number of values with a timestamp per period. More are added without it.
     pub timed: usize,
-    /// Members of one set in one shard and period. What is more is counted, but is in no set.
+    /// Maximum number of members of a set per period. More are rejected and counted.
     pub members: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is sent of a series at the end of a period: names with a suffix, and numbers.
+//! The numbers emitted for a series at the end of a period, with the suffixes of their names.
 
 use crate::point::{Class, Kind};
 use crate::sketch::{Sketch, saturating};
@@ -6,35 +6,35 @@ use crate::store::{Aggregate, Reading};
 use crate::summary::{Suffix, Summaries};
 use Temporality::{Cumulative, Delta, Gauge};
 
-/// What a number means.
+/// What period a number refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
-    /// It is of the period alone: two periods are added.
+    /// The number of the period alone; the numbers of two periods can be added.
     Delta,
-    /// It is the sum since the series was new.
+    /// The sum since the series was created.
     Cumulative,
-    /// It is a state, or was computed of the period: two periods are not added.
+    /// A state, or computed from the period; the numbers of two periods cannot be added.
     Gauge,
 }
 
 /// One number of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
-    /// What follows the name of the series; mostly nothing.
+    /// Suffix of the series name; mostly empty.
     pub suffix: Suffix,
     /// The number; always finite.
     pub value: f64,
-    /// What it means.
+    /// Its temporality.
     pub temporality: Temporality,
-    /// The client's timestamp in Unix seconds; without one it belongs to the period's end.
+    /// The client's timestamp in Unix seconds; without one the end of the period applies.
     pub timestamp: Option<i64>,
 }
 
 const RATE: Suffix = Suffix::new(".rate");
 
 impl Reading<'_> {
-    /// The values of the period, if it is a series of distributions and had any. Then it has
-    /// nothing else.
+    /// Returns the distribution of the period, if this is a distribution with values. It has no
+    /// other outputs then.
     pub fn sketch(&self) -> Option<&Sketch> {
         match self.aggregate {
             Aggregate::Sketch(sketch) if self.is_fresh => Some(sketch),
@@ -42,11 +42,11 @@ impl Reading<'_> {
         }
     }
 
-    /// Calls `each` with every number that clients of this kind expect of a period of `seconds`,
-    /// more than 0, and with those of `summaries` if it is a distribution; without them that has
-    /// none.
+    /// Calls `each` with every number that clients of this kind expect for a period of `seconds`,
+    /// more than 0. A distribution has the numbers in `summaries`, or none without them.
     ///
-    /// Sums since the start and last values come in every period, all others only if it had points.
+    /// Cumulative sums and last values are emitted in every period, all others only if the period
+    /// had points.
     pub fn outputs(
         &self,
         seconds: f64,

@@ -1,13 +1,13 @@
-//! What comes in: points, and what they are.
+//! Points, and the kinds of series.
 
-/// What a series is, as its client said. Series of the same name and tags but of another kind are
-/// others.
+/// Kind of a series, as reported by the client. Points with the same name and tags but different
+/// kinds belong to different series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// `counter` of the metric server: the sum since the agent started.
     Counter = 0,
-    /// `rate_counter`: the sum of a period by its seconds.
+    /// `rate_counter`: the sum of a period divided by its seconds.
     RateCounter = 1,
     /// `meter`: sum since the start, and rate of the period.
     Meter = 2,
@@ -31,25 +31,25 @@ pub enum Kind {
     DogHistogram = 11,
     /// `d` of DogStatsD: a distribution.
     Distribution = 12,
-    /// `s` of DogStatsD: how many different texts there were.
+    /// `s` of DogStatsD: the number of distinct texts.
     Set = 13,
 }
 
-/// How the points of a series become one value.
+/// How the points of a series are aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// They are added.
+    /// Values are added.
     Sum,
-    /// The last one stands.
+    /// The last value is kept.
     Last,
-    /// They go into a sketch.
+    /// Values are added to a sketch.
     Sketch,
-    /// Different ones are counted.
+    /// Distinct members are counted.
     Set,
 }
 
 impl Kind {
-    /// All of them, in the order of their numbers.
+    /// All kinds in numeric order.
     pub const ALL: [Kind; 14] = [
         Kind::Counter,
         Kind::RateCounter,
@@ -67,7 +67,7 @@ impl Kind {
         Kind::Set,
     ];
 
-    /// How its points become one value.
+    /// Returns how its points are aggregated.
     #[inline]
     pub fn class(self) -> Class {
         match self {
@@ -88,36 +88,36 @@ impl Kind {
 /// The values of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values<'a> {
-    /// Of every kind but a set.
+    /// A number, for every kind except a set.
     Number(f64),
-    /// Several that the client packed into one point, of every kind but a set.
+    /// Several numbers that the client packed into one point, for every kind except a set.
     Numbers(&'a [f64]),
-    /// What is added to a gauge that has a value already, 0 if it has none.
+    /// A change of a gauge; a gauge without a value starts from 0.
     Change(f64),
     /// A member of a set.
     Member(&'a [u8]),
 }
 
-/// One point, as a parser found it: views into what was received.
+/// A parsed point, with slices of the received message.
 #[derive(Clone, Copy, Debug)]
 pub struct Point<'a> {
-    /// What kind of series it belongs to.
+    /// The kind of its series.
     pub kind: Kind,
     /// The metric's name.
     pub name: &'a [u8],
     /// Its tags as they arrived, in the syntax of the shard; may be empty.
     pub tags: &'a [u8],
-    /// Its values. Those that do not fit the kind are rejected.
+    /// Its values. Values that are invalid for the kind are rejected.
     pub values: Values<'a>,
-    /// Which part of the client's points arrives, above 0 and at most 1: sums and distributions are
-    /// weighed with its inverse.
+    /// Fraction of the client's points that is sent, above 0 and at most 1. Sums and distributions
+    /// are weighted with its inverse.
     pub sample_rate: f64,
-    /// The client's timestamp in Unix seconds. Only sums and last values heed it.
+    /// The client's timestamp in Unix seconds. Only sums and last values use it.
     pub timestamp: Option<i64>,
-    /// When it arrived, in any unit that grows from point to point of all shards, at most
-    /// [`ARRIVED_MAX`]: of several last values the latest stands.
+    /// Arrival on a clock shared by all shards, in any unit, at most [`ARRIVED_MAX`]. Of several
+    /// last values the latest wins.
     pub arrived: u64,
 }
 
-/// Largest arrival that is told apart: in nanoseconds since 1970 it lasts until the year 2116.
+/// Largest arrival that is distinguished. In nanoseconds since 1970 it is in the year 2116.
 pub const ARRIVED_MAX: u64 = (1 << 62) - 1;

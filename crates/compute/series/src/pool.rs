@@ -1,25 +1,25 @@
-//! Sketches and sets that are used again.
+//! Pools of sketches and sets, for reuse.
 
 use crate::chunks::Chunks;
-use crate::hashing::Same;
+use crate::hashing::IdentityHasher;
 use crate::sketch::Sketch;
 use crate::store::LOOKUP_WORK;
 use hashbrown::HashSet;
 use std::hash::BuildHasherDefault;
 
-/// The hashes of a set's members: 64 bits, by which two different ones of a million are taken for
-/// the same once in 40 million sets.
-pub type Members = HashSet<u64, BuildHasherDefault<Same>>;
+/// The 64-bit hashes of a set's members. In a set of a million members, two have the same hash with
+/// a probability of 1 in 40 million.
+pub type Members = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
-/// What a series has in a pool.
+/// A value that a pool can hold.
 pub trait Pooled: Default {
-    /// How many values, buckets or members it has.
+    /// Returns the number of values, buckets or members.
     fn len(&self) -> usize;
 
-    /// Adds what `other` has.
+    /// Adds the content of `other`.
     fn merge(&mut self, other: &Self);
 
-    /// Forgets everything and keeps its room.
+    /// Removes the content; keeps the memory.
     fn clear(&mut self);
 }
 
@@ -51,8 +51,8 @@ impl Pooled for Members {
     }
 }
 
-/// A list that keeps its entries when they are emptied, so that a period like the one before
-/// allocates nothing.
+/// A list that keeps cleared entries for reuse, so that a period like the one before allocates
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Pool<T> {
     entries: Chunks<T>,
@@ -66,7 +66,7 @@ impl<T> Default for Pool<T> {
 }
 
 impl<T: Pooled> Pool<T> {
-    /// Takes an empty entry; returns its number, from 1 on.
+    /// Takes an empty entry; returns its number, starting at 1.
     pub fn take(&mut self) -> u32 {
         if self.used == self.entries.len() {
             self.entries.push(T::default());
@@ -83,15 +83,15 @@ impl<T: Pooled> Pool<T> {
         &mut self.entries[number - 1]
     }
 
-    /// Takes all entries back, which have been emptied. Those that were not in use are let go, as
-    /// far as the `rest` of the work goes; returns whether that was all, else it is to be called
-    /// again before the next one is taken.
-    pub fn reset(&mut self, rest: &mut usize) -> bool {
+    /// Returns all entries, which must be cleared, to the pool, and frees those that were not in
+    /// use, as far as the budget allows. Returns whether it is done; otherwise it must be called
+    /// again before an entry is taken.
+    pub fn reset(&mut self, budget: &mut usize) -> bool {
         while self.entries.len() > self.used {
-            if *rest == 0 {
+            if *budget == 0 {
                 return false;
             }
-            *rest = rest.saturating_sub(LOOKUP_WORK);
+            *budget = budget.saturating_sub(LOOKUP_WORK);
             self.entries.pop();
         }
         self.used = 0;

@@ -1,4 +1,4 @@
-//! The side of the receiver: points go into the series they belong to.
+//! The receiver's part of the store: adds points to their series.
 
 use crate::chunks::Chunks;
 use crate::counts::Reason;
@@ -12,53 +12,52 @@ use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
 use std::borrow::Cow;
 
-/// The name of the series that take the points of all others beyond a limit, one for each kind,
-/// without tags.
+/// Name of the overflow series, one per kind and without tags, which receive the points beyond a
+/// limit.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 
-/// Points that go through the steps of a look-up together. Measured with 8, 16, 32, 48 and 64: 32
-/// took least.
+/// Number of points that are looked up together. Of 8, 16, 32, 48 and 64, 32 was the fastest.
 const GROUP_POINTS: usize = 32;
 
-/// The keys of so many contexts are in the second level of the cache, or near it: asking for them
-/// ahead would cost more than it saves.
+/// Up to this many contexts, keys are in the second-level cache or near it, and prefetching costs
+/// more than it saves.
 const CACHED_CONTEXTS: usize = 10_000;
 
-/// Series that a shard may forget, from [`crate::Store::take_idle`] for [`Shard::forget`].
+/// Idle series that a shard may evict, from [`crate::Store::take_idle`] for [`Shard::evict`].
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
-    /// Number of the generation during which the shard may remove them.
+    /// Number of the generation during which the shard may evict them.
     pub(crate) generation: u64,
     pub(crate) ids: Vec<u32>,
 }
 
 impl Idle {
-    /// How many there are.
+    /// Returns the number of series.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
-/// A name with tags as they arrive, and the series that it means.
+/// A name with tags as they arrived, and its series.
 #[derive(Debug)]
 struct Context {
-    /// With the tags in the order in which they arrive. `None` while the entry is free.
+    /// The key, with tags in the order of arrival; `None` while the entry is free.
     key: Option<SeriesKey>,
     series: u32,
-    /// The next one of the same series, or [`NONE`].
+    /// The next context of the same series, or [`NONE`].
     next: u32,
 }
 
-/// Where a point without a series looks for it.
+/// Placeholder for points whose hash is not in the index.
 static NOWHERE: Context = Context { key: None, series: NONE, next: NONE };
 
 impl Context {
-    /// Its series if its key is that of the point, else [`NONE`].
+    /// Returns the series if the key is that of the point, else [`NONE`].
     #[inline(always)]
     fn series_of(&self, point: &Point<'_>, style: TagStyle, keys: impl Keys) -> u32 {
         let header = header(point.kind, style, point.name);
@@ -83,8 +82,8 @@ impl KeyWork for AddAll<'_, '_, '_> {
         for points in self.points.chunks(GROUP_POINTS) {
             let ids = self.shard.known(points, keys);
             for (point, id) in points.iter().zip(ids) {
-                match usual(point) {
-                    Some(value) if id != NONE => self.shard.generation.add_usual(id, value, point),
+                match plain_value(point) {
+                    Some(value) if id != NONE => self.shard.generation.add_plain(id, value, point),
                     _ => self.shard.add_found(id, point),
                 }
             }
@@ -92,36 +91,38 @@ impl KeyWork for AddAll<'_, '_, '_> {
     }
 }
 
-/// The points of one receiver. It belongs to one thread and waits for nobody.
+/// Accumulates the points of one receiver. Used by one thread, without locks.
 ///
-/// Name and tags are looked up by their bytes as they arrived. Only those that are new are checked,
-/// sorted and looked up again in their canonical form: either the series is known by it, or it is
-/// new. A series keeps its name and tags once, as they arrived first; where that is not the
-/// canonical form, there is a way from the hash of that form too.
+/// Name and tags are looked up by their bytes as they arrived. Only unknown ones are checked,
+/// sorted
+/// and looked up again in canonical form, which finds a known series or creates a new one. A series
+/// keeps its name and tags as they arrived first; if that is not the canonical form, `sorted`
+/// indexes it by the hash of that form, too.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,
     limits: Limits,
     hashing: Hashing,
-    /// Numbers of contexts by the hash of their key.
+    /// Contexts by the hash of their key.
     index: Index,
-    /// Numbers of the first contexts of series whose tags did not arrive in their canonical form,
-    /// by the hash of that.
+    /// First contexts of series whose tags did not arrive in canonical form, by the hash of that
+    /// form.
     sorted: Index,
     contexts: Chunks<Context>,
     free_contexts: Chunks<u32>,
-    /// By the number of a series its first context, or [`NONE`] while the number is free.
+    /// First context of each series by id, or [`NONE`] while the id is free.
     first: Chunks<u32>,
     free_series: Chunks<u32>,
     aliases: usize,
-    /// Room for the canonical text of a point, and for that of a series to compare it with.
-    room: [Canonical; 2],
+    /// Scratch space for the canonical text of a point, and for that of a series to compare with.
+    scratch: [Canonical; 2],
     generation: Generation,
 }
 
 impl Shard {
-    /// An empty shard. All shards of a store have the same `style` and `seed`; the seed is a
-    /// secret.
+    /// Creates an empty shard. All shards of a store have the same `style` and `seed`; the seed
+    /// must
+    /// be secret.
     pub fn new(style: TagStyle, limits: &Limits, seed: u64) -> Shard {
         let mut limits = limits.clone();
         limits.name_bytes = limits.name_bytes.min(TEXT_BYTES_MAX);
@@ -137,18 +138,18 @@ impl Shard {
             first: Chunks::default(),
             free_series: Chunks::default(),
             aliases: 0,
-            room: [(); 2].map(|()| Canonical::default()),
+            scratch: [(); 2].map(|()| Canonical::default()),
             generation: Generation::default(),
         }
     }
 
-    /// Takes a point, or counts why not.
+    /// Adds a point, or counts why it is rejected.
     #[inline]
     pub fn add(&mut self, point: &Point<'_>) {
         let found =
             check(point).and_then(|()| match self.find(point.kind, point.name, point.tags) {
                 Some(id) => Ok(id),
-                None => self.first_sight(point),
+                None => self.resolve_new(point),
             });
         match found {
             Ok(id) => self.generation.add(id, point, &self.limits, &self.hashing),
@@ -156,7 +157,7 @@ impl Shard {
         }
     }
 
-    /// [`Shard::add`] of a point whose series is known to be this one, unless it is [`NONE`].
+    /// Like [`Shard::add`], for a point whose series is `id`, or unknown if that is [`NONE`].
     #[inline(never)]
     fn add_found(&mut self, id: u32, point: &Point<'_>) {
         match check(point) {
@@ -165,18 +166,18 @@ impl Shard {
         }
     }
 
-    /// Takes points in their order, as [`Shard::add`] does one by one.
+    /// Adds points in order, like [`Shard::add`] for each.
     ///
-    /// A table of many series lies in no cache, and a point has to wait for memory four times, each
-    /// time for an address that the wait before gave. So a group of points goes through each step
-    /// together: the waits of one step do not depend on each other, and the processor waits for all
-    /// of them at once.
+    /// A table of many series is in no cache, and the look-up of a point takes four dependent
+    /// memory
+    /// accesses. A group of points therefore goes through each step together: the accesses of one
+    /// step are independent, so that the processor overlaps them.
     pub fn add_all(&mut self, points: &[Point<'_>]) {
         with_keys(AddAll { shard: self, points });
     }
 
-    /// The series of the points of a group, each [`NONE`] if it is not known by its bytes, or not
-    /// at once.
+    /// Returns the series of a group of points; [`NONE`] if the first context with the hash of the
+    /// point is not its own.
     #[inline(always)]
     fn known(&self, points: &[Point<'_>], keys: impl Keys) -> [u32; GROUP_POINTS] {
         let points = &points[..points.len().min(GROUP_POINTS)];
@@ -191,7 +192,7 @@ impl Shard {
         }
         let mut contexts = [&NOWHERE; GROUP_POINTS];
         for at in 0..points.len() {
-            // Of a hundred one or two find no room in their bucket.
+            // Of 100 entries, one or two do not fit into their own bucket.
             let first =
                 buckets[at].first(hashes[at]).or_else(|| self.index.find(hashes[at], |_| true));
             if let Some(number) = first {
@@ -215,20 +216,20 @@ impl Shard {
         ids
     }
 
-    /// Returns what accumulated since the last swap and continues with `spare`, which must be
+    /// Returns what was accumulated since the last swap, and continues with `spare`, which must be
     /// empty. Takes the same short time for any number of series.
     pub fn swap_generation(&mut self, spare: Generation) -> Generation {
         let number = self.generation.number + 1;
         std::mem::replace(&mut self.generation, Generation { number, ..spare })
     }
 
-    /// Lets up to `most` series go that the store has found idle, some hundred nanoseconds each;
-    /// returns whether any are left.
+    /// Evicts up to `most` idle series, each in a few hundred nanoseconds; returns whether any are
+    /// left.
     ///
-    /// A series for which a point has come in the meantime stays. So do all if the shard has turned
-    /// since: the store does not know what came before the turn, and names those that stay idle
-    /// once more.
-    pub fn forget(&mut self, idle: &mut Idle, most: usize) -> bool {
+    /// A series that has received a point in the meantime stays. All stay if the shard has swapped
+    /// since: the store has not seen the points before the swap, and reports series that stay idle
+    /// again.
+    pub fn evict(&mut self, idle: &mut Idle, most: usize) -> bool {
         if idle.generation != self.generation.number {
             idle.ids.clear();
         }
@@ -241,12 +242,12 @@ impl Shard {
         !idle.ids.is_empty()
     }
 
-    /// Number of series that are known.
+    /// Returns the number of series.
     pub fn series(&self) -> usize {
         self.first.len() - self.free_series.len()
     }
 
-    /// The series of a name with tags, by their bytes.
+    /// Finds the series of a name with tags by their bytes.
     #[inline]
     fn find(&self, kind: Kind, name: &[u8], tags: &[u8]) -> Option<u32> {
         let header = header(kind, self.style, name);
@@ -258,9 +259,10 @@ impl Shard {
         self.index.find(hash, is_it).map(|at| self.contexts[at].series)
     }
 
-    /// The series of a name with tags that are not known by their bytes.
+    /// Returns the series of a point whose name and tags are not known by their bytes: an existing
+    /// one, a new one, or the overflow series.
     #[cold]
-    fn first_sight(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
+    fn resolve_new(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
         let values = finite_of(&point.values);
         let too_long = [
             (point.name.len() > self.limits.name_bytes, Reason::NameBytes),
@@ -272,8 +274,8 @@ impl Shard {
         if [point.name, point.tags].iter().any(|text| simdutf8::basic::from_utf8(text).is_err()) {
             return Err(Reason::Utf8);
         }
-        let mut room = std::mem::take(&mut self.room[0]);
-        let sorted = room.of(point.tags, self.style);
+        let mut scratch = std::mem::take(&mut self.scratch[0]);
+        let sorted = scratch.of(point.tags, self.style);
         let name = one_line(point.name);
         let id = if sorted.count > self.limits.tags {
             self.overflow(point.kind, Reason::Tags, values)
@@ -290,16 +292,16 @@ impl Shard {
             }
             id
         };
-        self.room[0] = room;
+        self.scratch[0] = scratch;
         Ok(id)
     }
 
-    /// The series of a name with tags whose canonical form is known.
+    /// Finds the series of a name with tags by their canonical form.
     fn find_in_any_order(&mut self, kind: Kind, name: &[u8], canonical: &[u8]) -> Option<u32> {
         if let Some(id) = self.find(kind, name, canonical) {
             return Some(id);
         }
-        let (header, other) = (header(kind, self.style, name), &mut self.room[1]);
+        let (header, other) = (header(kind, self.style, name), &mut self.scratch[1]);
         let mut is_it = |key: &SeriesKey| key.means(&header, name, canonical, other);
         let is_it = |at| self.contexts[at].key.as_ref().is_some_and(&mut is_it);
         self.sorted
@@ -313,14 +315,14 @@ impl Shard {
         known.unwrap_or_else(|| self.insert(kind, OVERFLOW_NAME, b"", b""))
     }
 
-    /// A new series, known by its tags as they are and by their canonical form.
+    /// Creates a series, indexed by its tags as they arrived and by their canonical form.
     fn insert(&mut self, kind: Kind, name: &[u8], tags: &[u8], canonical: &[u8]) -> u32 {
         let id = self.free_series.pop().unwrap_or_else(|| {
             self.first.push(NONE);
             self.first.len() as u32 - 1
         });
         let key = SeriesKey::new(kind, self.style, name, tags, canonical);
-        self.generation.born.push((id, key.clone()));
+        self.generation.added.push((id, key.clone()));
         let is_canonical = key.is_canonical();
         let at = self.insert_context(id, key);
         if !is_canonical {
@@ -330,7 +332,7 @@ impl Shard {
         id
     }
 
-    /// Makes the series known by the name and the tags as they arrived too, if there is room.
+    /// Indexes the series by the name and tags as they arrived, unless there are too many aliases.
     fn alias(&mut self, id: u32, point: &Point<'_>, canonical: &[u8]) {
         if self.aliases < self.limits.aliases {
             self.aliases += 1;
@@ -341,7 +343,7 @@ impl Shard {
         }
     }
 
-    /// Adds a context before those that the series has; returns its number.
+    /// Adds a context to the front of the series' list; returns its number.
     fn insert_context(&mut self, series: u32, key: SeriesKey) -> u32 {
         let hash = self.hash_of(&key);
         let context = Context { key: Some(key), series, next: self.first[series] };
@@ -371,9 +373,9 @@ impl Shard {
             let (key, next) = (context.key.take(), context.next);
             if let Some(key) = key {
                 self.index.remove(self.hash_of(&key), at);
-                // The last one is the first that came.
+                // The last in the list is the first that was added.
                 if next == NONE && !key.is_canonical() {
-                    let canonical = key.canonical_text(&mut self.room[0]);
+                    let canonical = key.canonical_text(&mut self.scratch[0]);
                     self.sorted.remove(self.hashing.of(&key.header(), key.name(), canonical), at);
                 }
             }
@@ -381,17 +383,18 @@ impl Shard {
             at = next;
             contexts += 1;
         }
-        // All but the first.
+        // All contexts except the first are aliases.
         self.aliases -= contexts - 1;
         self.free_series.push(id);
-        self.generation.gone.push(id);
+        self.generation.removed.push(id);
     }
 }
 
-/// The value of a point as most are: a number of a sum, a last value or a distribution, without a
-/// timestamp.
+/// Returns the value of the most common type of point: a valid number without a timestamp, not for
+/// a
+/// set.
 #[inline(always)]
-fn usual(point: &Point<'_>) -> Option<f64> {
+fn plain_value(point: &Point<'_>) -> Option<f64> {
     match point.values {
         Values::Number(value) if value.is_finite() && point.kind != Kind::Set => {
             let is_weighed = point.sample_rate > 0.0 && point.sample_rate <= 1.0;
@@ -401,8 +404,8 @@ fn usual(point: &Point<'_>) -> Option<f64> {
     }
 }
 
-/// A name as it is emitted: control characters would end a line of text. Names that are the same
-/// then are of one series.
+/// Replaces control characters in a name, as a line end would split the line of text. Names that
+/// are equal after that belong to one series.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     match name.iter().any(u8::is_ascii_control) {
         true => {
@@ -412,7 +415,7 @@ fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether a point can be taken at all.
+/// Checks whether a point is valid.
 #[inline]
 fn check(point: &Point<'_>) -> Result<(), Reason> {
     if point.name.is_empty() {
@@ -444,7 +447,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
     }
 }
 
-/// How many values a point counts as; one that has none is one fault.
+/// Returns the number of values of a point, in which a point without values counts as one.
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
@@ -452,7 +455,7 @@ fn number_of(values: &Values<'_>) -> u64 {
     }
 }
 
-/// How many values of a point that is taken go into its series.
+/// Returns the number of values of a valid point that are added to its series.
 fn finite_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.iter().filter(|value| value.is_finite()).count() as u64,
@@ -469,7 +472,7 @@ mod tests {
         Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
     }
 
-    /// The series that a point finds in a context.
+    /// Looks up a point in one context.
     struct Asked<'a>(&'a Context, Point<'a>);
 
     impl KeyWork for Asked<'_> {
@@ -481,9 +484,9 @@ mod tests {
         }
     }
 
-    /// Of two keys with the same hash, which no test can make, a group finds one by its hash.
+    /// No test can create two keys with the same hash, so this one calls the comparison directly.
     #[test]
-    fn a_context_that_has_only_the_hash_of_a_point_is_not_its_own() {
+    fn a_context_with_only_the_hash_of_a_point_does_not_match() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         shard.add(&point(b"ab", b"c"));
         let series_of = |point| with_keys(Asked(&shard.contexts[0], point));
@@ -495,9 +498,9 @@ mod tests {
         assert_eq!(with_keys(Asked(&NOWHERE, point(b"ab", b"c"))), NONE);
     }
 
-    /// They would be emitted under one name, with a value each.
+    /// As separate series they would be emitted twice under one name.
     #[test]
-    fn names_that_differ_in_control_characters_are_of_one_series() {
+    fn names_that_differ_in_control_characters_are_one_series() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         for name in [&b"a\tb"[..], b"a_b", b"a\x01b", b"a\tb", b"a_b"] {
             shard.add(&point(name, b"k:v"));
@@ -506,7 +509,7 @@ mod tests {
         assert_eq!(shard.series(), 2);
         let of = |name| shard.find(Kind::Count, name, b"k:v");
         assert!(of(b"a_b").is_some());
-        assert_eq!(of(b"a\tb"), of(b"a_b"), "known by its bytes from then on");
+        assert_eq!(of(b"a\tb"), of(b"a_b"), "both are known by their bytes");
         let ids: Vec<u32> = (0..2).collect();
         ids.into_iter().for_each(|id| shard.remove(id));
         assert_eq!(
@@ -515,7 +518,7 @@ mod tests {
         );
     }
 
-    /// So many that some hundred find no room in their bucket, and are found behind it.
+    /// Enough series that some hundred do not fit into their own bucket.
     #[test]
     fn every_series_is_known_to_a_group() {
         let texts: Vec<String> = (0..20_000).map(|at| format!("k:{at}")).collect();
@@ -536,7 +539,7 @@ mod tests {
                 known
             }
         }
-        assert!(with_keys(Known(&shard, &points)) > 19_990, "but for two of one hash");
+        assert!(with_keys(Known(&shard, &points)) > 19_990, "all except equal hashes");
         let overflowed = points.iter().filter(|point| {
             let header = header(point.kind, shard.style, point.name);
             let hash = shard.hashing.of(&header, point.name, point.tags);

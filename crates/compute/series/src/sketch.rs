@@ -1,37 +1,37 @@
-//! Distributions: exact while they are small, then counts in buckets that grow with the value.
+//! Distributions: exact while they are small, then counts in buckets with a bounded relative error.
 //!
 //! The buckets are those of HdrHistogram (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>)
-//! over the bits of a float, each power of two in 64 equal parts, which Masson, Rim and Lee
-//! describe as the linear mapping of their DDSketch (VLDB 2019,
-//! <https://arxiv.org/abs/1908.10693>). A value is at most 1/128 of itself away from the middle of
-//! its bucket. To find the bucket takes no logarithm: it is the upper bits of the float.
+//! over the bits of a float, with each power of two in 64 equal parts. Masson, Rim and Lee describe
+//! them as the linear mapping of their DDSketch (VLDB 2019, <https://arxiv.org/abs/1908.10693>).
+//! The
+//! middle of a bucket differs from its values by at most 1/128. The bucket is in the upper bits of
+//! the float, so that finding it takes no logarithm.
 
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 
-/// How far a quantile may be from the exact one, relative to it.
+/// Maximum relative error of a quantile.
 pub const RELATIVE_ERROR_MAX: f64 = 1.0 / 128.0;
 
 const PAGE_BUCKETS: usize = 64;
-/// Bits of the mantissa that do not decide about the bucket.
+/// Number of low bits of the mantissa that the bucket ignores.
 const LOWER_BITS: u32 = 52 - 6;
 
 /// The buckets of one power of two.
 #[derive(Clone, Debug)]
 struct Page {
-    /// The exponent of its values as the float has it, negated for negative values.
+    /// The biased exponent of its values, negated for negative values.
     number: i32,
     weights: [f64; PAGE_BUCKETS],
 }
 
-/// A distribution that others can be merged into. Quantiles are exact as long as it has up to
-/// [`EXACT_VALUES_MAX`] values, else within [`RELATIVE_ERROR_MAX`]; weight, sum, smallest and
-/// largest value are exact, as far as floats are.
+/// A mergeable distribution. Quantiles are exact up to [`EXACT_VALUES_MAX`] values, then within
+/// [`RELATIVE_ERROR_MAX`]. Weight, sum, minimum and maximum are exact except for float rounding.
 #[derive(Clone, Debug, Default)]
 pub struct Sketch {
     values: Vec<(f64, f64)>,
-    /// By rising number; empty while it is exact.
+    /// Pages by ascending number; empty while the sketch is exact.
     pages: Vec<Page>,
-    /// The page that was used last: values of a series are mostly alike.
+    /// The page that was used last, as the values of a series are mostly similar.
     recent: usize,
     weight: f64,
     sum: f64,
@@ -52,8 +52,8 @@ impl Sketch {
         misplaced: 0.0,
     };
 
-    /// Adds `value`, which stands for `weight` values like it. Both are finite, the weight is above
-    /// 0.
+    /// Adds `value`, which represents `weight` equal values. Both must be finite, and the weight
+    /// above 0.
     #[inline]
     pub fn add(&mut self, value: f64, weight: f64) {
         self.add_to_totals(weight, saturating(value * weight), [value, value]);
@@ -78,12 +78,12 @@ impl Sketch {
         }
     }
 
-    /// From single values to buckets.
+    /// Moves individual values into buckets.
     #[cold]
     fn spread(&mut self) {
         let mut values = std::mem::take(&mut self.values);
         values.drain(..).for_each(|(value, weight)| self.count(value, weight));
-        // The room is kept for the next period.
+        // The memory is kept for the next period.
         self.values = values;
     }
 
@@ -103,8 +103,8 @@ impl Sketch {
         }
     }
 
-    /// Where the page with this number is; a new one if it is not there, and its neighbour if there
-    /// is no room.
+    /// Returns the index of the page with this number; inserts it if it is missing. At the maximum
+    /// number of pages, returns its neighbor.
     fn page(&mut self, number: i32) -> usize {
         match self.pages.binary_search_by_key(&number, |page| page.number) {
             Ok(at) => at,
@@ -118,7 +118,7 @@ impl Sketch {
         }
     }
 
-    /// Adds what `other` has.
+    /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Sketch) {
         if other.weight == 0.0 {
             return;
@@ -138,19 +138,19 @@ impl Sketch {
         }
     }
 
-    /// Asks for what a value changes in every case.
+    /// Prefetches the fields that every value changes.
     #[inline]
     pub(crate) fn prefetch(&self) {
         millstream_scan::prefetch(&self.values);
         millstream_scan::prefetch(&self.misplaced);
     }
 
-    /// How many single values and buckets it has.
+    /// Returns the number of individual values and buckets.
     pub(crate) fn places(&self) -> usize {
         self.values.len() + self.pages.len() * PAGE_BUCKETS
     }
 
-    /// Forgets all values and keeps the room for single ones.
+    /// Removes all values; keeps the memory for individual values.
     pub fn clear(&mut self) {
         self.values.clear();
         self.pages.clear();
@@ -161,44 +161,44 @@ impl Sketch {
         };
     }
 
-    /// How many values it stands for: a fraction where sample rates are no unit fractions.
+    /// Returns the number of values it represents. May be fractional with sample rates.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Sum of the values; kept at the largest float where it would be infinite.
+    /// Returns the sum of the values; saturates at the largest float.
     pub fn sum(&self) -> f64 {
         self.sum
     }
 
-    /// The smallest value; 0 without any.
+    /// Returns the smallest value; 0 without values.
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// The largest value; 0 without any.
+    /// Returns the largest value; 0 without values.
     pub fn max(&self) -> f64 {
         self.max
     }
 
-    /// The mean; 0 without values.
+    /// Returns the mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.weight > 0.0 { (self.sum / self.weight).clamp(self.min, self.max) } else { 0.0 }
     }
 
-    /// How many values lie in the bucket next to theirs because [`PAGES_MAX`] was reached.
+    /// Returns the weight of values that are in a neighboring page because [`PAGES_MAX`] was
+    /// reached.
     pub fn misplaced(&self) -> f64 {
         self.misplaced
     }
 
-    /// Whether no value was put into a bucket.
+    /// Whether all values are kept individually.
     pub fn is_exact(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Puts values and their weights into `out`, in place of what is there: values rising, weights
-    /// above 0. The values are those that were added, or, if it is not exact, at most
-    /// [`RELATIVE_ERROR_MAX`] of one away from it.
+    /// Replaces the content of `out` by values in ascending order with their weights, above 0. The
+    /// values are exact, or within [`RELATIVE_ERROR_MAX`] if the sketch is not.
     pub fn points(&self, out: &mut Vec<(f64, f64)>) {
         out.clear();
         let sorted = if self.is_exact() { &self.values[..] } else { &[] };
@@ -218,14 +218,14 @@ impl Sketch {
         out.iter_mut().for_each(|(_, weight)| *weight = saturating(*weight));
     }
 
-    /// The smallest values of which at least these parts (0 to 1, rising) of all values are no
-    /// larger. 0 without values.
+    /// Returns the quantiles at these parts (0 to 1, ascending): the smallest value such that at
+    /// least this part of all values is not larger. 0 without values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {
         let mut found = self.rising_quantiles(parts.into_iter());
         parts.map(|_| found.next().unwrap_or(self.max))
     }
 
-    /// As [`Sketch::quantiles`], for any number of parts.
+    /// Like [`Sketch::quantiles`], for any number of parts.
     pub(crate) fn rising_quantiles<'a>(
         &'a self,
         parts: impl Iterator<Item = f64> + 'a,
@@ -252,19 +252,19 @@ impl Sketch {
     }
 }
 
-/// Parts are no whole floats, nor are the weights of a sample rate such as 0.3: their product may
-/// be a rank and a hair more, which would be the next one. This is more than the hair of a billion
-/// values.
+/// Factor that lowers ranks slightly. Parts, and weights of sample rates such as 0.3, are rounded:
+/// their product may be slightly above a whole rank, and would select the next value. Exceeds the
+/// rounding error of a billion values.
 const UNDER_RANK: f64 = 1.0 - 1e-9;
 
-/// A sum that stays finite.
+/// Clamps a sum to finite floats.
 #[inline]
 pub fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// Page and bucket of a value. Both rise with the value, that of negative ones too. What is closer
-/// to 0 than the smallest normal float counts as 0, which has page 0 to itself.
+/// Returns page and bucket of a value, in ascending order of values, negative ones included.
+/// Subnormal floats count as 0, which has page 0 to itself.
 #[inline]
 fn place_of(value: f64) -> (i32, usize) {
     let upper = (value.abs().to_bits() >> LOWER_BITS) as i32;
@@ -276,7 +276,7 @@ fn place_of(value: f64) -> (i32, usize) {
     }
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket.
 fn middle(number: i32, bucket: usize) -> f64 {
     let value = |number: i32, bucket: usize| {
         let upper = (number as u64) << 6 | bucket as u64;

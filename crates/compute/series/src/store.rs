@@ -1,5 +1,5 @@
-//! The side of the flusher: the generations of all shards become one value for each series and
-//! period.
+//! The flusher's part of the store: merges the generations of all shards into one value per series
+//! and period.
 
 mod drain;
 mod merging;
@@ -21,21 +21,21 @@ use crate::tags::Canonical;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Work of what has to be looked up or let go, in series that are known.
+/// Cost of adding, looking up or removing an entry, in units of one known series.
 pub const LOOKUP_WORK: usize = 8;
 
-/// What a shard's number of a series means.
+/// Maps a shard's series id to a series of the store.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     series: u32,
-    /// Generations without a point, one after the other.
+    /// Number of consecutive generations without a point.
     idle: u32,
 }
 
 #[derive(Debug)]
 struct Shard {
     links: Chunks<Link>,
-    /// Series that have been idle for long.
+    /// Series that have been idle for too long.
     idle: Idle,
 }
 
@@ -45,21 +45,22 @@ struct Series {
     /// `None` while the entry is free.
     key: Option<SeriesKey>,
     kind: Kind,
-    /// Shards that know it.
+    /// Number of shards that have the series.
     links: u16,
-    /// Number of the period in which it was new.
+    /// Number of the period in which the series was created.
     since: u32,
-    /// The sum of the period; the last value of all time.
+    /// The sum of the period, or the last value.
     value: f64,
-    /// 0 while the period has no points without timestamp; else, of sums their number, of last
-    /// values the stamp of the one that stands alone, else of the latest change, of distributions
-    /// and sets the number in the pool.
-    mark: u64,
-    /// The sum of all time; of last values more than 0 once a period has ended that had one.
+    /// 0 while the period has no points without a timestamp. Otherwise, for sums the number of
+    /// points; for last values the stamp of the absolute value, or of the latest change if there is
+    /// none; for distributions and sets the number in the pool.
+    state: u64,
+    /// For sums, the total of all periods; for last values, more than 0 once an ended period had a
+    /// value.
     total: f64,
 }
 
-/// Changes of a last value in a period, from generations that had none that stands alone.
+/// Changes of a last value in a period, from generations without an absolute value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
     sum: f64,
@@ -67,79 +68,78 @@ struct Changes {
     stamp: u64,
 }
 
-/// What the points of a series have come to.
+/// Aggregate of the points of a series.
 #[derive(Clone, Copy, Debug)]
 pub enum Aggregate<'a> {
-    /// Points were added; what came with a timestamp is part of `total` only.
+    /// A sum. Points with a timestamp are part of `total` only.
     Sum {
         /// Sum of the period.
         delta: f64,
-        /// Sum since the series was new.
+        /// Sum since the series was created.
         total: f64,
         /// Number of points in the period.
         points: u64,
     },
-    /// The last value, of this period or of one before; `None` while all had timestamps.
+    /// The last value of this or an earlier period; `None` if all values had timestamps.
     Last(Option<f64>),
-    /// A distribution of the period.
+    /// The distribution of the period.
     Sketch(&'a Sketch),
-    /// How many different members there were in the period.
+    /// Number of distinct members in the period.
     Set(u64),
-    /// Nothing new: the reading only has more of the timed values of the one before, which has the
-    /// same key.
+    /// No aggregate: the reading has more timed values of the series in the reading before.
     Rest,
 }
 
 /// A series at the end of a period.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
-    /// What it is called.
+    /// Kind, name and tags.
     pub key: &'a SeriesKey,
-    /// Number of the period in which it was new, from 0 on: where it differs, `total` began anew.
+    /// Number of the period in which the series was created, from 0. If it changes, `total` started
+    /// again from 0.
     pub since: u32,
-    /// Whether points without timestamp came in this period.
+    /// Whether there were points without a timestamp in this period.
     pub is_fresh: bool,
-    /// What they have come to.
+    /// Aggregate of these points.
     pub aggregate: Aggregate<'a>,
-    /// Values with a timestamp (Unix seconds), by rising timestamp: sums, or last values. At most
-    /// [`crate::limits::READING_TIMED_MAX`]; what is more comes in further readings, as
+    /// Sums or last values by timestamp in Unix seconds, ascending. At most
+    /// [`crate::limits::READING_TIMED_MAX`]; more follow in further readings with
     /// [`Aggregate::Rest`].
     pub timed: &'a [(i64, f64)],
 }
 
 /// All series of one source.
 ///
-/// At the end of a period every shard is turned, and what it hands over is merged here; then all
-/// series are drained, each once, and the next period begins. Points that come meanwhile are in the
-/// shards' next generations.
+/// At the end of a period every shard swaps its generation, and the store merges them; then all
+/// series are drained, each once, and the next period begins. Points that arrive meanwhile are in
+/// the shards' next generations.
 ///
-/// With a million series this takes long for a thread that has other work too. So
-/// [`Store::begin_merge`] and [`Store::begin_drain`] go in steps, each of as much as the caller
-/// likes, one after the other.
+/// With a million series this takes too long for a thread that has other work. Therefore
+/// [`Store::begin_merge`] and [`Store::begin_drain`] run in steps, whose size the caller chooses.
 #[derive(Debug)]
 pub struct Store {
     shards: Vec<Shard>,
     hashing: Hashing,
-    /// Numbers of series by the hash of their canonical key.
+    /// Series by the hash of their canonical key.
     index: Index,
-    /// Room for the canonical text of a series, and for that of one to compare it with.
-    room: [Canonical; 2],
+    /// Scratch space for the canonical text of a series, and for that of another to compare with.
+    scratch: [Canonical; 2],
     series: Chunks<Series>,
     free: Chunks<u32>,
     sketches: Pool<Sketch>,
     sets: Pool<Members>,
-    /// By series and timestamp; value and arrival.
+    /// Value and arrival by series and timestamp.
     timed: BTreeMap<(u32, i64), (f64, u64)>,
     changes: BTreeMap<u32, Changes>,
     counts: Counts,
     idle_max: u32,
     period: u32,
-    /// A merge or a drain has begun and not ended.
+    /// Whether a merge or drain is in progress.
     is_busy: bool,
 }
 
 impl Store {
-    /// A store for this many shards. A series is let go after `idle_max` generations without
+    /// Creates a store for this many shards. A series is idle after `idle_max` generations without
     /// points; `seed` is that of the shards.
     ///
     /// # Panics
@@ -151,7 +151,7 @@ impl Store {
             shards: (0..shards).map(|_| shard()).collect(),
             hashing: Hashing::new(seed),
             index: Index::default(),
-            room: [(); 2].map(|()| Canonical::default()),
+            scratch: [(); 2].map(|()| Canonical::default()),
             series: Chunks::default(),
             free: Chunks::default(),
             sketches: Pool::default(),
@@ -165,18 +165,19 @@ impl Store {
         }
     }
 
-    /// Begins to take what a shard has handed over, in the order in which it did. Nothing else is
-    /// done with the store before the last step.
+    /// Begins to merge a generation of a shard. Generations of a shard must be merged in order. The
+    /// store must not be used otherwise before the last step.
     ///
     /// # Panics
-    /// If there is no such shard, or a merge or drain has not ended; a step, if `generation` is
-    /// another shard's.
+    /// If there is no such shard, or a merge or drain is in progress. A step panics if `generation`
+    /// is from another shard.
     pub fn begin_merge(&mut self, shard: usize, generation: Generation) -> Merging {
         Merging::new(self, shard, generation)
     }
 
-    /// Takes all that a shard has handed over, as [`Store::begin_merge`] does in steps; returns it
-    /// emptied, for a later turn.
+    /// Merges a generation of a shard in one step, see [`Store::begin_merge`]; returns it empty,
+    /// for
+    /// a later swap.
     ///
     /// # Panics
     /// As [`Store::begin_merge`].
@@ -186,8 +187,7 @@ impl Store {
         merging.into_spare()
     }
 
-    /// Takes the shard's series that have become idle, for [`crate::Shard::forget`] before its next
-    /// turn.
+    /// Takes the shard's idle series, for [`crate::Shard::evict`] before its next swap.
     ///
     /// # Panics
     /// If there is no such shard.
@@ -195,17 +195,17 @@ impl Store {
         std::mem::take(&mut self.shards[shard].idle)
     }
 
-    /// Begins to give every series, at the end of a period. Nothing else is done with the store
+    /// Begins to drain every series at the end of a period. The store must not be used otherwise
     /// before the last step.
     ///
     /// # Panics
-    /// If a merge or drain has not ended.
+    /// If a merge or drain is in progress.
     pub fn begin_drain(&mut self) -> Drain {
         Drain::new(self)
     }
 
-    /// Gives every series to `each` and begins the next period, as [`Store::begin_drain`] does in
-    /// steps; returns what was counted in this one.
+    /// Passes every series to `each` in one step, see [`Store::begin_drain`], and begins the next
+    /// period; returns the counts of the ended one.
     ///
     /// # Panics
     /// As [`Store::begin_drain`].
@@ -223,16 +223,16 @@ impl Store {
     }
 
     fn begin(&mut self) {
-        assert!(!self.is_busy, "a merge or drain of the store has not ended");
+        assert!(!self.is_busy, "a merge or drain of the store is in progress");
         self.is_busy = true;
     }
 
-    /// Number of series.
+    /// Returns the number of series.
     pub fn len(&self) -> usize {
         self.series.len() - self.free.len()
     }
 
-    /// Whether there is no series.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -242,13 +242,13 @@ impl Series {
     fn add(&mut self, sum: f64, points: u64) {
         self.value = saturating(self.value + sum);
         self.total = saturating(self.total + sum);
-        self.mark += points;
+        self.state += points;
     }
 
     fn entry(&mut self, take: impl FnOnce() -> u32) -> u32 {
-        if self.mark == 0 {
-            self.mark = u64::from(take());
+        if self.state == 0 {
+            self.state = u64::from(take());
         }
-        self.mark as u32
+        self.state as u32
     }
 }

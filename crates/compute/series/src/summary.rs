@@ -1,4 +1,4 @@
-//! Which numbers a distribution becomes, and what they are called.
+//! Numbers emitted for a distribution, and their suffixes.
 
 use crate::outputs::Temporality::{self, Delta, Gauge};
 use crate::point::Kind;
@@ -9,10 +9,10 @@ use std::ops::Deref;
 /// Bytes of the longest suffix.
 const SUFFIX_BYTES_MAX: usize = 23;
 
-/// Digits of a part behind the point at most: with them the longest suffix has room.
+/// Maximum number of decimals of a percentile's part, so that every suffix fits.
 pub const PART_DIGITS_MAX: usize = 6;
 
-/// What follows the name of a series: a short text that is copied with its number.
+/// Suffix of a series name: a short text stored inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Suffix {
     len: u8,
@@ -20,10 +20,10 @@ pub struct Suffix {
 }
 
 impl Suffix {
-    /// Nothing follows.
+    /// The empty suffix.
     pub const NONE: Suffix = Suffix { len: 0, text: [0; SUFFIX_BYTES_MAX] };
 
-    /// The suffix of this text, of ASCII and 23 bytes at most; what is behind them is cut off.
+    /// Creates a suffix of ASCII text, truncated to 23 bytes.
     pub const fn new(text: &str) -> Suffix {
         let (mut suffix, bytes) = (Suffix::NONE, text.as_bytes());
         while (suffix.len as usize) < bytes.len() && (suffix.len as usize) < SUFFIX_BYTES_MAX {
@@ -33,7 +33,7 @@ impl Suffix {
         suffix
     }
 
-    /// Its text, with the dot in front; empty if nothing follows.
+    /// Returns its text, with the leading dot; may be empty.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.len)]
     }
@@ -53,7 +53,7 @@ impl fmt::Debug for Suffix {
     }
 }
 
-/// A number that is computed of all values of a distribution without sorting them.
+/// A number computed from a distribution without sorting its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// The smallest value.
@@ -64,7 +64,7 @@ pub enum Statistic {
     Avg,
     /// The sum.
     Sum,
-    /// How many there were.
+    /// The number of values.
     Count,
 }
 
@@ -72,11 +72,11 @@ pub enum Statistic {
 #[derive(Clone, Debug)]
 struct Summary {
     statistics: Vec<(Suffix, Statistic)>,
-    /// By rising part.
+    /// Percentiles by ascending part.
     percentiles: Vec<(Suffix, f64)>,
 }
 
-/// What is expected of every distribution beside percentiles.
+/// All statistics, with their suffixes.
 const ALL: [(Suffix, Statistic); 5] = [
     (Suffix::new(".min"), Statistic::Min),
     (Suffix::new(".max"), Statistic::Max),
@@ -86,8 +86,7 @@ const ALL: [(Suffix, Statistic); 5] = [
 ];
 
 impl Summary {
-    /// These statistics and the values below which these parts lie, with suffixes that `name` makes
-    /// of the parts.
+    /// Creates a summary of these statistics and percentiles; `name` returns the suffix of a part.
     fn new(statistics: &[(Suffix, Statistic)], parts: &[f64], name: fn(f64) -> String) -> Summary {
         let percentile = |part: &f64| (Suffix::new(&name(*part)), *part);
         let mut percentiles: Vec<_> = parts.iter().map(percentile).collect();
@@ -102,13 +101,13 @@ impl Summary {
     }
 }
 
-/// The numbers that distributions of each kind become. They are those that the clients of a kind
-/// expect, unless others are chosen.
+/// The numbers emitted for distributions of each kind. By default those that clients of the kind
+/// expect.
 #[derive(Clone, Debug)]
 pub struct Summaries {
     timer: Summary,
     histogram: Summary,
-    /// Of `ms` and `h` of DogStatsD.
+    /// For `ms` and `h` of DogStatsD.
     timing: Summary,
     distribution: Summary,
 }
@@ -129,26 +128,27 @@ impl Default for Summaries {
 }
 
 impl Summaries {
-    /// Parts of timers and histograms of the metric server.
+    /// Default percentiles of timers and histograms of the metric server, from 0 to 1.
     pub const PAIRS_PARTS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
-    /// Parts of timings and histograms of DogStatsD, beside the median.
+    /// Default percentiles of timings and histograms of DogStatsD, in addition to the median.
     pub const TIMING_PARTS: [f64; 1] = [0.95];
-    /// Parts of distributions of DogStatsD.
+    /// Default percentiles of distributions of DogStatsD.
     pub const DISTRIBUTION_PARTS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
-    /// Statistics of timings and histograms of DogStatsD, beside the median.
+    /// Default statistics of timings and histograms of DogStatsD, in addition to the median.
     pub const TIMING_STATISTICS: [Statistic; 3] =
         [Statistic::Max, Statistic::Avg, Statistic::Count];
 
-    /// Timers and histograms of the metric server with percentiles of these parts, 0 to 1, each
-    /// with [`PART_DIGITS_MAX`] digits behind the point at most.
+    /// Selects the percentiles of timers and histograms of the metric server: parts from 0 to 1
+    /// with
+    /// at most [`PART_DIGITS_MAX`] decimals.
     pub fn of_pairs(parts: &[f64]) -> Summaries {
         let Summaries { timer, histogram, .. } = Summaries::default();
         let of = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);
         Summaries { timer: of(timer), histogram: of(histogram), ..Summaries::default() }
     }
 
-    /// Timings and histograms of DogStatsD with these statistics and percentiles of these parts,
-    /// and distributions with percentiles of others; parts are as of [`Summaries::of_pairs`].
+    /// Selects the statistics and percentiles of timings and histograms of DogStatsD, and the
+    /// percentiles of its distributions. Parts are as in [`Summaries::of_pairs`].
     pub fn of_dogstatsd(
         statistics: &[Statistic],
         parts: &[f64],
@@ -162,8 +162,7 @@ impl Summaries {
         }
     }
 
-    /// The same with the median of timings and histograms of DogStatsD: a percentile with a name of
-    /// its own.
+    /// Adds the median of timings and histograms of DogStatsD, under its own suffix.
     pub fn with_median(mut self) -> Summaries {
         self.timing = self.timing.with_median();
         self
@@ -187,7 +186,7 @@ impl Summaries {
             put(*suffix, value, temporality);
         }
         if summary.percentiles.is_empty() {
-            return; // the values need not be sorted
+            return; // without percentiles the values need not be sorted
         }
         let values = sketch.rising_quantiles(summary.percentiles.iter().map(|(_, part)| *part));
         summary
@@ -210,19 +209,20 @@ impl Statistic {
     }
 }
 
-/// `.pct50` for 0.5, `.pct999` for 0.999.
+/// Returns `.pct50` for 0.5, `.pct999` for 0.999.
 fn pairs_suffix(part: f64) -> String {
     format!(".pct{}", digits(part))
 }
 
-/// `.50percentile` for 0.5, `.5percentile` for 0.05, `.999percentile` for 0.999.
+/// Returns `.50percentile` for 0.5, `.5percentile` for 0.05, `.999percentile` for 0.999.
 fn dogstatsd_suffix(part: f64) -> String {
     let digits = digits(part);
     let whole = digits.strip_prefix('0').filter(|rest| rest.len() == 1);
     format!(".{}percentile", whole.unwrap_or(&digits))
 }
 
-/// The digits behind the point, two at least: different for different parts. 1 has 100.
+/// Returns the decimals of a part, at least two, and 100 for 1. Different parts have different
+/// digits.
 fn digits(part: f64) -> String {
     if part >= 1.0 {
         return "100".into();
@@ -232,7 +232,7 @@ fn digits(part: f64) -> String {
     format!("{:0<2}", fraction.trim_end_matches('0'))
 }
 
-/// Whether a part has as many digits behind the point as a suffix can say.
+/// Whether a suffix can express all decimals of a part.
 pub fn has_suffix(part: f64) -> bool {
     format!("{part}").split('.').nth(1).is_none_or(|digits| digits.len() <= PART_DIGITS_MAX)
 }
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_has_a_suffix_of_its_own() {
+    fn every_part_has_its_own_suffix() {
         for (part, pairs, dogstatsd) in [
             (0.0, ".pct00", ".0percentile"),
             (0.05, ".pct05", ".5percentile"),

@@ -1,4 +1,4 @@
-//! From the tags as they arrived to their one canonical form.
+//! Canonical form of tags.
 
 use crate::key::TagStyle;
 use millstream_scan::{Tag, TagPlaces, tags};
@@ -7,15 +7,15 @@ use std::cmp::Ordering;
 /// Tags in their canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorted<'a> {
-    /// Sorted, without empty and repeated ones, in the syntax that they arrived in.
+    /// The tags, sorted and without empty ones and duplicates, in the syntax of arrival.
     pub text: &'a [u8],
-    /// Their number.
+    /// Number of tags.
     pub count: usize,
-    /// How many had a value and no key, and were left out.
+    /// Number of tags with a value but no key, which were dropped.
     pub keyless: usize,
 }
 
-/// Room to put tags in order, which is kept between two texts.
+/// Scratch space for sorting tags, reused between calls.
 #[derive(Debug, Default)]
 pub struct Canonical {
     places: TagPlaces,
@@ -23,7 +23,7 @@ pub struct Canonical {
     text: Vec<u8>,
 }
 
-/// Where a tag is in its text: its key, and what ends its value.
+/// Position of a tag in its text: start of the key, end of the key, end of the value.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     start: u32,
@@ -32,7 +32,7 @@ struct Place {
 }
 
 impl Canonical {
-    /// The canonical form of `raw`.
+    /// Returns the canonical form of `raw`.
     pub(crate) fn of(&mut self, raw: &[u8], style: TagStyle) -> Sorted<'_> {
         let keyless = self.sort(raw, style);
         let syntax = style.syntax();
@@ -63,7 +63,7 @@ impl Canonical {
         self.places.tags(text).for_each(each);
     }
 
-    /// Finds the tags of `raw` and puts them in order; returns how many had a value and no key.
+    /// Splits and sorts the tags of `raw`; returns how many had a value but no key.
     fn sort(&mut self, raw: &[u8], style: TagStyle) -> usize {
         tags(raw, &style.syntax(), &mut self.places);
         self.order.clear();
@@ -93,13 +93,13 @@ impl Place {
     fn tag<'a>(&self, raw: &'a [u8], style: TagStyle) -> Tag<'a> {
         let value = &raw[(self.split + 1).min(self.end) as usize..self.end as usize];
         match style {
-            // An empty value of a pair is `-`, as the metric server has it.
+            // As in the metric server, an empty value of a pair is `-`.
             TagStyle::Pairs if value.is_empty() => Tag { key: self.key(raw), value: b"-" },
             _ => Tag { key: self.key(raw), value },
         }
     }
 
-    /// Of pairs the last one of a key comes first: it is the one that stays.
+    /// Compares tags. Of pairs with the same key the last one sorts first, and is the one kept.
     fn compare(&self, other: &Place, raw: &[u8], style: TagStyle) -> Ordering {
         match style {
             TagStyle::DogStatsd => self.tag(raw, style).cmp(&other.tag(raw, style)),

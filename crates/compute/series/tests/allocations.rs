@@ -108,10 +108,10 @@ fn tags_are_read_in_order_without_allocations() {
     add(&mut shard, Kind::Count, &texts()[..1000], None);
     add(&mut shard, Kind::Gauge, &unsorted()[..1000], None);
     store.merge(0, shard.swap_generation(Generation::default()));
-    let (mut room, mut calls, mut tags) = (Canonical::default(), [0; 2], 0);
+    let (mut scratch, mut calls, mut tags) = (Canonical::default(), [0; 2], 0);
     for calls in &mut calls {
         let before = CALLS.get();
-        store.drain(|reading| reading.key.tags(&mut room, |_| tags += 1));
+        store.drain(|reading| reading.key.tags(&mut scratch, |_| tags += 1));
         *calls = CALLS.get() - before;
     }
     assert!(

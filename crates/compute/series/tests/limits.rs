@@ -34,7 +34,7 @@ impl Rig {
         self.spare = self.store.merge(0, generation);
         let mut readings = Readings::new();
         let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-        let mut room = Canonical::default();
+        let mut scratch = Canonical::default();
         let counts = self.store.drain(|reading| {
             let value = match reading.aggregate {
                 Aggregate::Sum { delta, .. } => delta,
@@ -43,7 +43,8 @@ impl Rig {
                 Aggregate::Set(members) => members as f64,
                 Aggregate::Rest => panic!("few timestamps"),
             };
-            let key = (string(reading.key.name()), string(reading.key.canonical_text(&mut room)));
+            let key =
+                (string(reading.key.name()), string(reading.key.canonical_text(&mut scratch)));
             assert!(readings.insert(key, (value, reading.is_fresh)).is_none());
         });
         (readings, counts)
@@ -127,7 +128,7 @@ fn every_kind_has_an_overflow_series_that_is_like_any_other() {
     for _ in 0..2 {
         rig.store.merge(0, rig.shard.swap_generation(Generation::default()));
     }
-    rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX);
+    rig.shard.evict(&mut rig.store.take_idle(0), usize::MAX);
     assert_eq!(rig.shard.series(), 0, "idle ones go too");
 }
 
@@ -158,7 +159,7 @@ fn an_idle_series_goes_and_makes_room() {
         rig.count("kept", "", 1.0);
         rig.period();
         let mut idle = rig.store.take_idle(0);
-        rig.shard.forget(&mut idle, usize::MAX);
+        rig.shard.evict(&mut idle, usize::MAX);
     }
     assert_eq!(
         (rig.shard.series(), rig.store.len()),
@@ -188,7 +189,7 @@ fn a_series_that_was_let_go_comes_again_in_another_order() {
         let key = ("n".to_owned(), "a=2|b=-|c=1".to_owned());
         assert_eq!(rig.period().0, BTreeMap::from([(key, (1.0, true))]), "{period}");
         (0..2).for_each(|_| drop(rig.period()));
-        rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX);
+        rig.shard.evict(&mut rig.store.take_idle(0), usize::MAX);
         assert_eq!(rig.shard.series(), 0);
     }
 }
@@ -252,7 +253,7 @@ fn a_series_that_has_points_again_is_not_let_go() {
     let mut idle = rig.store.take_idle(0);
     assert_eq!(idle.len(), 1);
     rig.count("n", "", 5.0);
-    rig.shard.forget(&mut idle, usize::MAX);
+    rig.shard.evict(&mut idle, usize::MAX);
     assert_eq!(rig.period().0[&("n".to_owned(), String::new())], (5.0, true));
 }
 
@@ -265,14 +266,14 @@ fn what_the_store_found_idle_is_void_after_a_turn_and_comes_again() {
     // The point is in a generation that the store has not seen.
     rig.count("n", "", 5.0);
     let generation = rig.shard.swap_generation(Generation::default());
-    assert!(!rig.shard.forget(&mut idle, usize::MAX));
+    assert!(!rig.shard.evict(&mut idle, usize::MAX));
     assert_eq!(rig.shard.series(), 1);
     rig.spare = rig.store.merge(0, generation);
     (0..2).for_each(|_| drop(rig.period()));
     assert_eq!(rig.store.take_idle(0).len(), 1);
     // It was not forgotten.
     (0..2).for_each(|_| drop(rig.period()));
-    assert!(!rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX));
+    assert!(!rig.shard.evict(&mut rig.store.take_idle(0), usize::MAX));
     assert_eq!(rig.shard.series(), 0);
 }
 

@@ -100,7 +100,7 @@ impl Rig {
                 if self.idle[shard].is_empty() {
                     self.idle[shard] = self.store.take_idle(shard);
                 }
-                self.shards[shard].forget(&mut self.idle[shard], most);
+                self.shards[shard].evict(&mut self.idle[shard], most);
             }
             Step::Drain(size) => self.drain(size),
         }
@@ -493,7 +493,7 @@ fn receive(
             spares.push(spare);
             idle = found;
         }
-        shard.forget(&mut idle, 2);
+        shard.evict(&mut idle, 2);
         if (at + 1) % turn == 0 || at + 1 == count {
             let generation = shard.swap_generation(spares.pop().unwrap_or_default());
             filled

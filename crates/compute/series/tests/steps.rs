@@ -74,7 +74,7 @@ fn steps_of_any_size_give_what_is_given_at_once() {
             fill(shard, round);
             *spare = store.merge(0, shard.swap_generation(std::mem::take(spare)));
             let counts = store.drain(|reading| expected.push(line(reading)));
-            shard.forget(&mut store.take_idle(0), usize::MAX);
+            shard.evict(&mut store.take_idle(0), usize::MAX);
 
             let (shard, store, spare) = &mut parts;
             fill(shard, round);
@@ -88,7 +88,7 @@ fn steps_of_any_size_give_what_is_given_at_once() {
             let (counts_of, steps) = drain_in_steps(store, size, &mut found);
             assert!(steps >= SERIES as usize / size, "{steps} steps");
             let mut idle = store.take_idle(0);
-            while shard.forget(&mut idle, size) {}
+            while shard.evict(&mut idle, size) {}
 
             assert_eq!((&found, counts_of), (&expected, counts));
             assert_eq!((store.len(), shard.series()), (whole.1.len(), whole.0.series()));

@@ -1,4 +1,4 @@
-//! The end of a period, in steps.
+//! Drain of the store at the end of a period, in steps.
 
 use super::{Aggregate, LOOKUP_WORK, Reading, Store};
 use crate::counts::Counts;
@@ -7,25 +7,26 @@ use crate::point::Class;
 use crate::sketch::Sketch;
 use std::ops::ControlFlow;
 
-/// What a period without points has come to.
+/// The distribution of a period without points.
 static EMPTY: Sketch = Sketch::EMPTY;
 
-/// A drain that has begun, see [`Store::begin_drain`].
+/// A drain in progress, see [`Store::begin_drain`].
 #[derive(Debug)]
 pub struct Drain {
-    /// The next series, and whether a part of it was given.
+    /// The next series.
     at: u32,
+    /// Whether a first reading of that series was passed on.
     is_begun: bool,
-    /// Timed values of the reading that is given.
+    /// Timed values of the current reading.
     timed: Vec<(i64, f64)>,
 }
 
-/// How far a drain is.
+/// Progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There may be more series.
     More,
-    /// All series were given and the next period has begun; what was counted in this one.
+    /// All series are drained, and the next period has begun. The counts are of the ended period.
     Done(Counts),
 }
 
@@ -35,38 +36,38 @@ impl Drain {
         Drain { at: 0, is_begun: false, timed: Vec::new() }
     }
 
-    /// Gives up to `most` (1 or more) readings to `each`; fewer if they have many timestamps or
-    /// series are let go, and if `each` breaks: then the reading that it had is not given again,
-    /// and the next step begins with the one after it.
+    /// Passes up to `most` (1 or more) readings to `each`; fewer if they have many timestamps or
+    /// series are removed. If `each` breaks, the next step continues after the reading that `each`
+    /// had.
     pub fn step(
         &mut self,
         store: &mut Store,
         most: usize,
         mut each: impl FnMut(&Reading<'_>) -> ControlFlow<()>,
     ) -> Progress {
-        let mut rest = most.max(1);
+        let mut budget = most.max(1);
         while (self.at as usize) < store.series.len() {
-            if rest == 0 {
+            if budget == 0 {
                 return Progress::More;
             }
             self.take_timed(store);
-            rest = rest.saturating_sub(self.timed.len());
+            budget = budget.saturating_sub(self.timed.len());
             let reading = store.reading(self.at, !self.is_begun, &self.timed);
             let flow = reading.map_or(ControlFlow::Continue(()), |reading| each(&reading));
             self.is_begun =
                 store.timed.first_key_value().is_some_and(|((id, _), _)| *id == self.at);
             if !self.is_begun {
-                rest = rest.saturating_sub(store.end_period(self.at));
+                budget = budget.saturating_sub(store.end_period(self.at));
                 self.at += 1;
             }
             if flow.is_break() {
                 return Progress::More;
             }
         }
-        store.end(&mut rest)
+        store.end(&mut budget)
     }
 
-    /// The next timed values of the series.
+    /// Takes the next timed values of the series.
     fn take_timed(&mut self, store: &mut Store) {
         self.timed.clear();
         while let Some(entry) = store.timed.first_entry().filter(|entry| entry.key().0 == self.at)
@@ -87,11 +88,11 @@ impl Store {
     ) -> Option<Reading<'a>> {
         let series = &self.series[id];
         let key = series.key.as_ref()?;
-        let (entry, is_fresh) = (series.mark as u32, series.mark != 0);
+        let (entry, is_fresh) = (series.state as u32, series.state != 0);
         let aggregate = match series.kind.class() {
             _ if !is_first => Aggregate::Rest,
             Class::Sum => {
-                Aggregate::Sum { delta: series.value, total: series.total, points: series.mark }
+                Aggregate::Sum { delta: series.value, total: series.total, points: series.state }
             }
             Class::Last => {
                 Aggregate::Last((is_fresh || series.total > 0.0).then_some(series.value))
@@ -104,11 +105,10 @@ impl Store {
         Some(Reading { key, since: series.since, is_fresh, aggregate, timed })
     }
 
-    /// Begins the next period of a series, or lets it go if no shard knows it; returns what work
-    /// that was.
+    /// Begins the next period of a series, or removes it if no shard has it; returns the cost.
     fn end_period(&mut self, id: u32) -> usize {
         let series = &mut self.series[id];
-        match (std::mem::take(&mut series.mark), series.kind.class()) {
+        match (std::mem::take(&mut series.state), series.kind.class()) {
             (_, Class::Sum) => series.value = 0.0,
             (stamp, Class::Last) => {
                 series.total += f64::from(stamp != 0);
@@ -121,7 +121,7 @@ impl Store {
         if series.links == 0
             && let Some(key) = series.key.take()
         {
-            let canonical = key.canonical_text(&mut self.room[0]);
+            let canonical = key.canonical_text(&mut self.scratch[0]);
             self.index.remove(self.hashing.of(&key.header(), key.name(), canonical), id);
             self.free.push(id);
             return LOOKUP_WORK;
@@ -129,9 +129,9 @@ impl Store {
         1
     }
 
-    /// Begins the next period when what this one used is tidied up.
-    fn end(&mut self, rest: &mut usize) -> Progress {
-        if !(self.sketches.reset(rest) && self.sets.reset(rest)) {
+    /// Resets the pools; once done, begins the next period.
+    fn end(&mut self, budget: &mut usize) -> Progress {
+        if !(self.sketches.reset(budget) && self.sets.reset(budget)) {
             return Progress::More;
         }
         self.period += 1;

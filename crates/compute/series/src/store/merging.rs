@@ -1,4 +1,4 @@
-//! What a shard has handed over, taken in steps.
+//! Merge of a generation into the store, in steps.
 
 use super::{LOOKUP_WORK, Link, Series, Shard, Store};
 use crate::generation::{Cell, Generation, Timed, add_timed, is_absolute};
@@ -9,19 +9,20 @@ use crate::pool::{Pool, Pooled};
 use crate::shard::Idle;
 use crate::sketch::saturating;
 
-/// Work of a distribution or set; beside it each has as many values or members for one.
+/// Fixed cost of merging a distribution or set; also the number of its values or members that cost
+/// one.
 const ENTRY_WORK: usize = 8;
 
-/// Links that are made for the work of one series: those of many new series are made at once, as
-/// the last of them comes first.
+/// Links created at the cost of one series. The last new series is merged first, so its links and
+/// those of all other new series are created at once.
 const NEW_LINKS: usize = 2;
 
-/// A merge that has begun, see [`Store::begin_merge`].
+/// A merge in progress, see [`Store::begin_merge`].
 #[derive(Debug)]
 pub struct Merging {
     shard: usize,
     generation: Generation,
-    /// The next of the shard's numbers of a series.
+    /// The next series id of the shard.
     at: u32,
 }
 
@@ -33,73 +34,78 @@ impl Merging {
         Merging { shard, generation, at: 0 }
     }
 
-    /// Does as much as `series` (1 or more) counters take, some 20 ns each; a series that is new
-    /// counts as several. Returns whether all is done.
+    /// Continues the merge at the cost of `series` (1 or more) counters, about 20 ns each; a new
+    /// series costs several. Returns whether the merge is done.
     ///
     /// # Panics
-    /// If the generation is not of this shard.
+    /// If the generation is from another shard.
     pub fn step(&mut self, store: &mut Store, series: usize) -> bool {
-        let mut rest = series.max(1);
-        let is_done = self.gone(store, &mut rest)
-            && self.born(store, &mut rest)
-            && self.timed(store, &mut rest)
-            && self.cells(store, &mut rest)
-            && self.generation.sketches.reset(&mut rest)
-            && self.generation.sets.reset(&mut rest);
+        let mut budget = series.max(1);
+        let is_done = self.merge_removed(store, &mut budget)
+            && self.merge_added(store, &mut budget)
+            && self.merge_timed(store, &mut budget)
+            && self.merge_cells(store, &mut budget)
+            && self.generation.sketches.reset(&mut budget)
+            && self.generation.sets.reset(&mut budget);
         if is_done {
             store.is_busy = false;
         }
         is_done
     }
 
-    /// The generation, emptied, for a later turn of its shard. What was not merged is lost.
+    /// Returns the empty generation, for a later swap of its shard. Data that is not merged is
+    /// lost.
     pub fn into_spare(self) -> Generation {
         self.generation
     }
 
-    fn gone(&mut self, store: &mut Store, rest: &mut usize) -> bool {
-        while *rest > 0 {
-            let Some(id) = self.generation.gone.pop() else { return true };
+    fn merge_removed(&mut self, store: &mut Store, budget: &mut usize) -> bool {
+        while *budget > 0 {
+            let Some(id) = self.generation.removed.pop() else { return true };
             let link = &mut store.shards[self.shard].links[id];
             store.series[std::mem::replace(&mut link.series, NONE)].links -= 1;
-            *rest = rest.saturating_sub(LOOKUP_WORK);
+            *budget = budget.saturating_sub(LOOKUP_WORK);
         }
         false
     }
 
-    fn born(&mut self, store: &mut Store, rest: &mut usize) -> bool {
-        while *rest > 0 {
-            let Some(last) = self.generation.born.len().checked_sub(1) else { return true };
-            if !store.make_links(self.shard, self.generation.born[last as u32].0, rest) {
+    fn merge_added(&mut self, store: &mut Store, budget: &mut usize) -> bool {
+        while *budget > 0 {
+            let Some(last) = self.generation.added.len().checked_sub(1) else { return true };
+            if !store.make_links(self.shard, self.generation.added[last as u32].0, budget) {
                 return false;
             }
-            let Some((id, key)) = self.generation.born.pop() else { return true };
-            // Few periods have many of them.
-            self.generation.born.trim();
+            let Some((id, key)) = self.generation.added.pop() else { return true };
+            // Few periods have many new series, so the memory is freed.
+            self.generation.added.trim();
             let series = store.series_of(key);
             store.link(self.shard, id, series);
-            *rest = rest.saturating_sub(LOOKUP_WORK);
+            *budget = budget.saturating_sub(LOOKUP_WORK);
         }
         false
     }
 
-    fn timed(&mut self, store: &mut Store, rest: &mut usize) -> bool {
-        while *rest > 0 {
+    fn merge_timed(&mut self, store: &mut Store, budget: &mut usize) -> bool {
+        while *budget > 0 {
             let Some(timed) = self.generation.timed.pop() else { return true };
             store.add_timed(self.shard, timed);
-            *rest = rest.saturating_sub(LOOKUP_WORK);
+            *budget = budget.saturating_sub(LOOKUP_WORK);
         }
         false
     }
 
-    fn cells(&mut self, store: &mut Store, rest: &mut usize) -> bool {
+    fn merge_cells(&mut self, store: &mut Store, budget: &mut usize) -> bool {
         while (self.at as usize) < store.shards[self.shard].links.len() {
-            if *rest == 0 {
+            if *budget == 0 {
                 return false;
             }
             let cell = self.generation.cells.take(self.at).unwrap_or_default();
-            *rest =
-                rest.saturating_sub(store.absorb(self.shard, self.at, cell, &mut self.generation));
+            *budget = budget.saturating_sub(store.absorb(
+                self.shard,
+                self.at,
+                cell,
+                &mut self.generation,
+            ));
             self.at += 1;
         }
         true
@@ -107,8 +113,9 @@ impl Merging {
 }
 
 impl Link {
-    /// Counts a generation without points; whether the series is to be let go. It is said more than
-    /// once: the shard may not have come to it.
+    /// Counts a generation without points; returns whether to report the series as idle. A series
+    /// is
+    /// reported repeatedly, as the shard may not have evicted it.
     fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
@@ -116,10 +123,10 @@ impl Link {
 }
 
 impl Store {
-    /// The number of a series, which is new if need be.
+    /// Returns the series with this key; creates it if it is new.
     fn series_of(&mut self, key: SeriesKey) -> u32 {
-        let [room, other] = &mut self.room;
-        let (header, canonical) = (key.header(), key.canonical_text(room));
+        let [scratch, other] = &mut self.scratch;
+        let (header, canonical) = (key.header(), key.canonical_text(scratch));
         let hash = self.hashing.of(&header, key.name(), canonical);
         let mut is_it =
             |candidate: &SeriesKey| candidate.means(&header, key.name(), canonical, other);
@@ -128,7 +135,8 @@ impl Store {
             return at;
         }
         let (kind, since) = (key.kind(), self.period);
-        let new = Series { key: Some(key), kind, links: 0, since, value: 0.0, mark: 0, total: 0.0 };
+        let new =
+            Series { key: Some(key), kind, links: 0, since, value: 0.0, state: 0, total: 0.0 };
         let at = match self.free.pop() {
             Some(at) => {
                 self.series[at] = new;
@@ -143,14 +151,14 @@ impl Store {
         at
     }
 
-    /// Makes the links of a shard up to this one, as far as the `rest` of the work goes; whether it
-    /// is there.
-    fn make_links(&mut self, shard: usize, id: u32, rest: &mut usize) -> bool {
+    /// Creates the links of a shard up to `id`, as far as the budget allows; returns whether `id`
+    /// has one.
+    fn make_links(&mut self, shard: usize, id: u32, budget: &mut usize) -> bool {
         let links = &mut self.shards[shard].links;
-        while links.len() <= id as usize && *rest > 0 {
+        while links.len() <= id as usize && *budget > 0 {
             let new = (id as usize + 1 - links.len()).min(NEW_LINKS);
             (0..new).for_each(|_| links.push(Link { series: NONE, idle: 0 }));
-            *rest -= 1;
+            *budget -= 1;
         }
         links.len() > id as usize
     }
@@ -170,7 +178,7 @@ impl Store {
         add_timed(series.kind.class(), to, timed.value);
     }
 
-    /// Adds what the generation had of one series, and empties it; returns what work that was.
+    /// Merges one series of the generation, and clears it there; returns the cost.
     fn absorb(&mut self, shard: usize, id: u32, cell: Cell, generation: &mut Generation) -> usize {
         let Shard { links, idle } = &mut self.shards[shard];
         let link = &mut links[id];
@@ -207,11 +215,11 @@ impl Store {
         }
     }
 
-    /// Of several shards' last values the one that arrived last stands; changes are added, but for
-    /// those that came before it.
+    /// Merges a last value: of several shards the latest absolute value wins, and changes that
+    /// arrived after it are added.
     fn set(&mut self, at: u32, value: f64, stamp: u64) {
         let series = &mut self.series[at];
-        if is_absolute(series.mark) && stamp < series.mark {
+        if is_absolute(series.state) && stamp < series.state {
             return;
         }
         if is_absolute(stamp) {
@@ -220,20 +228,20 @@ impl Store {
                 self.changes.remove(&at);
             }
             series.value = saturating(value + later.unwrap_or_default().sum);
-            series.mark = stamp;
+            series.state = stamp;
             return;
         }
         let changes = self.changes.entry(at).or_default();
         changes.sum = saturating(changes.sum + value);
         changes.stamp = changes.stamp.max(stamp);
         series.value = saturating(series.value + value);
-        if !is_absolute(series.mark) {
-            series.mark = changes.stamp;
+        if !is_absolute(series.state) {
+            series.state = changes.stamp;
         }
     }
 }
 
-/// Adds an entry of a pool to another one and empties it; returns what work that was.
+/// Merges an entry of a pool into another entry, and clears it; returns the cost.
 fn merge_entry<T: Pooled>(pool: &mut Pool<T>, entry: u32, to: &mut T) -> usize {
     let from = pool.get_mut(entry);
     let work = ENTRY_WORK + from.len() / ENTRY_WORK;

@@ -124,12 +124,13 @@ impl FileSource {
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        let mut is_cut = |id: &u64| {
+        let mut is_truncated = |id: &u64| {
             self.tails.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
         };
-        let cut: Vec<u64> = originals.of(candidate).into_iter().filter(|id| is_cut(id)).collect();
-        cut.iter().for_each(|id| _ = self.truncated(*id, cx));
-        !cut.is_empty()
+        let truncated: Vec<u64> =
+            originals.of(candidate).into_iter().filter(|id| is_truncated(id)).collect();
+        truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
+        !truncated.is_empty()
     }
 
     /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
