@@ -1,4 +1,4 @@
-//! What the store allocates: nothing for points of known series, and little for a series.
+//! Allocations of the store: none for points of known series, and little per series.
 
 use millstream_series::{
     Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
@@ -6,7 +6,7 @@ use millstream_series::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts what this thread allocates.
+/// Counts the allocations of this thread.
 struct Counting;
 
 thread_local! {
@@ -40,14 +40,14 @@ static ALLOCATOR: Counting = Counting;
 const SERIES: usize = 50_000;
 const BYTES_MAX: i64 = 200;
 
-/// Tags in their canonical form.
+/// Returns tags in canonical form.
 fn texts() -> Vec<String> {
     (0..SERIES)
         .map(|at| format!("endpoint:/api/{},env:production,host:web-{:06}", at % 97, at))
         .collect()
 }
 
-/// The same tags in another order.
+/// Returns the same tags in another order.
 fn unsorted() -> Vec<String> {
     (0..SERIES)
         .map(|at| format!("host:web-{:06},endpoint:/api/{},env:production", at, at % 97))
@@ -77,10 +77,10 @@ fn points_of_known_series_allocate_nothing() {
         let mut spare = Generation::default();
         for period in 0..6 {
             let before = CALLS.get();
-            // Enough for the distributions to leave single values behind.
+            // Enough values that distributions use buckets.
             (0..30).for_each(|_| add(&mut shard, kind, &texts, timestamp));
             let calls = CALLS.get() - before;
-            // The two generations have the room of the periods before from the third one on.
+            // From the third period on, both generations have the memory of earlier periods.
             assert!(
                 period < 2 || calls == 0,
                 "{kind:?} {timestamp:?}: {calls} allocations in period {period}"
@@ -92,9 +92,9 @@ fn points_of_known_series_allocate_nothing() {
 }
 
 #[test]
-fn a_counter_or_gauge_is_small_beside_its_name_and_tags() {
+fn a_counter_or_gauge_adds_little_to_its_name_and_tags() {
     for all in [texts(), unsorted()] {
-        // Tables have the most room when they have just grown.
+        // Tables have the most unused memory just after they have grown.
         for part in [12, 11, 10, 9, 8, 7] {
             is_small(&all[..SERIES * part / 12]);
         }

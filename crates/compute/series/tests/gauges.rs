@@ -1,4 +1,4 @@
-//! Last values and their changes, over shards, turns and periods.
+//! Last values and their changes, across shards, swaps and periods.
 
 use millstream_series::{
     Aggregate, Generation, Kind, Limits, Point, Shard, Store, Summaries, TagStyle, Values,
@@ -37,7 +37,7 @@ impl Rig {
         self.store.merge(shard, generation);
     }
 
-    /// The value at the end of a period in which the shards are merged in this order.
+    /// Ends a period in which the shards are merged in this order; returns the value.
     fn period(&mut self, order: [usize; SHARDS]) -> f64 {
         order.into_iter().for_each(|shard| self.merge(shard));
         let mut found = Vec::new();
@@ -53,7 +53,7 @@ impl Rig {
 const ORDERS: [[usize; SHARDS]; 2] = [[0, 1], [1, 0]];
 
 #[test]
-fn a_change_adds_to_the_value_of_the_periods_before() {
+fn a_change_adds_to_the_value_of_earlier_periods() {
     for order in ORDERS {
         let mut rig = Rig::new();
         rig.add(0, Values::Number(10.0));
@@ -68,7 +68,7 @@ fn a_change_adds_to_the_value_of_the_periods_before() {
 }
 
 #[test]
-fn a_change_of_another_shard_adds_to_a_value_that_came_before_it_only() {
+fn a_change_of_another_shard_adds_only_to_an_earlier_value() {
     for order in ORDERS {
         let mut rig = Rig::new();
         rig.add(0, Values::Number(10.0));
@@ -78,12 +78,12 @@ fn a_change_of_another_shard_adds_to_a_value_that_came_before_it_only() {
         rig.add(0, Values::Number(20.0));
         assert_eq!(rig.period(order), 20.0, "{order:?}");
         rig.add(0, Values::Change(1.0));
-        assert_eq!(rig.period(order), 21.0, "changes of the period before are done with");
+        assert_eq!(rig.period(order), 21.0, "changes of earlier periods are not added again");
     }
 }
 
 #[test]
-fn of_several_shards_the_value_that_arrived_last_stands() {
+fn the_latest_value_of_several_shards_wins() {
     for order in ORDERS {
         let mut rig = Rig::new();
         for (shard, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
@@ -97,7 +97,7 @@ fn of_several_shards_the_value_that_arrived_last_stands() {
 }
 
 #[test]
-fn several_turns_in_a_period_are_as_one() {
+fn several_swaps_in_a_period_equal_one() {
     let mut rig = Rig::new();
     for values in
         [Values::Number(1.0), Values::Change(2.0), Values::Number(5.0), Values::Change(-1.0)]

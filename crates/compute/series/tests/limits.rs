@@ -1,4 +1,4 @@
-//! Limits, overflow, idle series, tags, and what is no number.
+//! Limits, overflow, idle series, tags, and values that are not finite.
 
 use millstream_series::{
     Aggregate, Canonical, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason,
@@ -15,7 +15,7 @@ struct Rig {
     spare: Generation,
 }
 
-/// What a drain gives: value and freshness by name and tags.
+/// Readings of a drain: value and freshness by name and tags.
 type Readings = BTreeMap<(String, String), (f64, bool)>;
 
 impl Rig {
@@ -68,7 +68,7 @@ fn tags_of(style: TagStyle, tags: &str) -> String {
 }
 
 #[test]
-fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
+fn points_beyond_the_series_limit_go_to_the_overflow_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 10, ..Limits::default() });
     for round in 0..3 {
         for series in 0..25 {
@@ -77,7 +77,7 @@ fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
     }
     let (readings, counts) = rig.period();
     let overflow = readings[&(String::from_utf8_lossy(OVERFLOW_NAME).into_owned(), String::new())];
-    // Series 10 to 24 in three rounds; the overflow series itself takes a place.
+    // Series 10 to 24 in three rounds; the overflow series counts as one.
     assert_eq!(readings.len(), 11);
     assert_eq!(counts.of(Reason::Series), 45);
     assert_eq!(overflow.0, (10..25).map(|series| f64::from(3 * series + 300)).sum::<f64>());
@@ -85,7 +85,7 @@ fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
     assert_eq!(counts.taken, 75);
 }
 
-/// What all points of a series have come to, with or without a timestamp.
+/// Returns the aggregate of all points of a series, with or without a timestamp.
 fn all_of(reading: &Reading<'_>) -> f64 {
     match reading.aggregate {
         Aggregate::Sum { total, .. } => total,
@@ -99,7 +99,7 @@ fn all_of(reading: &Reading<'_>) -> f64 {
 }
 
 #[test]
-fn every_kind_has_an_overflow_series_that_is_like_any_other() {
+fn every_kind_has_an_ordinary_overflow_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 0, ..Limits::default() });
     let numbers = Values::Numbers(&[2.0, f64::NAN, 4.0]);
     for kind in Kind::ALL {
@@ -122,18 +122,18 @@ fn every_kind_has_an_overflow_series_that_is_like_any_other() {
         _ => (kind, 12.0),
     });
     assert_eq!(found, expected);
-    // Two points of each kind, of which all but those of the set have two values that are numbers.
+    // Two points of each kind, with two finite values each, except for the set.
     let values = (Kind::ALL.len() as u64 - 1) * 4 + 2;
     assert_eq!((counts.of(Reason::Series), counts.taken), (values, values));
     for _ in 0..2 {
         rig.store.merge(0, rig.shard.swap_generation(Generation::default()));
     }
     rig.shard.evict(&mut rig.store.take_idle(0), usize::MAX);
-    assert_eq!(rig.shard.series(), 0, "idle ones go too");
+    assert_eq!(rig.shard.series(), 0, "idle overflow series are evicted, too");
 }
 
 #[test]
-fn long_names_and_many_tags_are_in_the_overflow_series_too() {
+fn long_names_and_many_tags_go_to_the_overflow_series() {
     let limits = Limits { name_bytes: 5, tags_bytes: 12, tags: 2, ..Limits::default() };
     let mut rig = Rig::new(TagStyle::Pairs, &limits);
     rig.count("toolong", "", 1.0);
@@ -150,7 +150,7 @@ fn long_names_and_many_tags_are_in_the_overflow_series_too() {
 }
 
 #[test]
-fn an_idle_series_goes_and_makes_room() {
+fn an_evicted_series_frees_its_place() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 2, ..Limits::default() });
     rig.count("old", "b,a", 1.0);
     rig.count("old", "a,b", 1.0);
@@ -171,7 +171,7 @@ fn an_idle_series_goes_and_makes_room() {
     assert_eq!(counts.of(Reason::Series), 0);
     assert_eq!(readings[&("new".to_owned(), String::new())], (7.0, true));
     assert_eq!((rig.store.len(), rig.shard.series()), (2, 2));
-    // The number of the old series is used again: its tags must not lead there, in whatever order.
+    // The id of the old series is reused: the old tags must not find it, in any order.
     for tags in ["b,a", "a,b", "a,b,a"] {
         rig.count("old", tags, 1.0);
     }
@@ -180,9 +180,9 @@ fn an_idle_series_goes_and_makes_room() {
     assert_eq!(readings[&("new".to_owned(), String::new())], (0.0, false));
 }
 
-/// Only its order of tags is known in the shard, not the sorted one.
+/// The shard has indexed only this order of tags, not the sorted one.
 #[test]
-fn a_series_that_was_let_go_comes_again_in_another_order() {
+fn an_evicted_series_can_return_with_another_order_of_tags() {
     let mut rig = Rig::new(TagStyle::Pairs, &Limits::default());
     for (tags, period) in ["c=1|b=|a=2", "b=-|a=1|a=2|c=1", "a=2|b=-|c=1"].into_iter().zip(0..) {
         rig.count("n", tags, 1.0);
@@ -195,7 +195,7 @@ fn a_series_that_was_let_go_comes_again_in_another_order() {
 }
 
 #[test]
-fn shards_that_saw_other_orders_of_tags_have_the_same_series() {
+fn shards_with_other_orders_of_tags_share_their_series() {
     for style in [TagStyle::DogStatsd, TagStyle::Pairs] {
         let orders = [&b"b c a"[..], b"a c b", b"a b c", b"c b a c", b" c  b a "];
         let mut store = Store::new(orders.len(), 2, SEED);
@@ -204,7 +204,7 @@ fn shards_that_saw_other_orders_of_tags_have_the_same_series() {
             let order: Vec<u8> =
                 order.iter().map(|byte| if *byte == b' ' { end } else { *byte }).collect();
             let mut shard = Shard::new(style, &Limits::default(), SEED);
-            // The others differ in one thing each.
+            // Each of the others differs in one part.
             for (kind, name, tags) in [
                 (Kind::Count, &b"n"[..], &order[..]),
                 (Kind::Gauge, b"n", &order),
@@ -232,9 +232,9 @@ fn shards_that_saw_other_orders_of_tags_have_the_same_series() {
     }
 }
 
-/// A client may give a series the name of the overflow series, and tags that come to nothing.
+/// A client sends the name of the overflow series, with tags that are all empty.
 #[test]
-fn the_overflow_series_is_one_whoever_made_it() {
+fn a_client_can_name_the_overflow_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 1, ..Limits::default() });
     let name = String::from_utf8_lossy(OVERFLOW_NAME).into_owned();
     rig.count(&name, ",,", 1.0);
@@ -246,7 +246,7 @@ fn the_overflow_series_is_one_whoever_made_it() {
 }
 
 #[test]
-fn a_series_that_has_points_again_is_not_let_go() {
+fn a_series_with_new_points_is_not_evicted() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
     rig.count("n", "", 1.0);
     (0..3).for_each(|_| drop(rig.period()));
@@ -258,7 +258,7 @@ fn a_series_that_has_points_again_is_not_let_go() {
 }
 
 #[test]
-fn what_the_store_found_idle_is_void_after_a_turn_and_comes_again() {
+fn idle_series_are_not_evicted_after_a_swap_and_are_reported_again() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
     rig.count("n", "", 1.0);
     (0..3).for_each(|_| drop(rig.period()));
@@ -271,7 +271,7 @@ fn what_the_store_found_idle_is_void_after_a_turn_and_comes_again() {
     rig.spare = rig.store.merge(0, generation);
     (0..2).for_each(|_| drop(rig.period()));
     assert_eq!(rig.store.take_idle(0).len(), 1);
-    // It was not forgotten.
+    // The store reports it as idle again.
     (0..2).for_each(|_| drop(rig.period()));
     assert!(!rig.shard.evict(&mut rig.store.take_idle(0), usize::MAX));
     assert_eq!(rig.shard.series(), 0);
@@ -290,7 +290,7 @@ fn orders_of_tags_beyond_the_limit_are_the_same_series() {
 }
 
 #[test]
-fn tags_have_one_form_that_cannot_be_mistaken() {
+fn tags_have_one_unambiguous_canonical_form() {
     assert_eq!(tags_of(TagStyle::Pairs, "ab=c|a=bc"), "a=bc|ab=c");
     assert_ne!(tags_of(TagStyle::Pairs, "ab=c"), tags_of(TagStyle::Pairs, "a=bc"));
     assert_eq!(tags_of(TagStyle::Pairs, "k= a|k2=v=w||"), "a=-|k=-|k2=v=w");
@@ -309,7 +309,7 @@ fn name_and_tags_are_not_confused_with_each_other() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_counted_by_its_reason() {
+fn rejected_values_are_counted_by_reason() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
     let points = [
         (
@@ -346,7 +346,7 @@ fn what_cannot_be_taken_is_counted_by_its_reason() {
 }
 
 #[test]
-fn sums_end_at_the_largest_float_and_weights_are_finite() {
+fn sums_saturate_and_weights_are_finite() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
     for value in [f64::MAX, f64::MAX, 1.0] {
         rig.count("n", "", value);
@@ -363,7 +363,7 @@ fn sums_end_at_the_largest_float_and_weights_are_finite() {
 }
 
 #[test]
-fn values_with_a_timestamp_beyond_the_limit_are_taken_without_it() {
+fn values_with_a_timestamp_beyond_the_limit_lose_the_timestamp() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { timed: 2, ..Limits::default() });
     for timestamp in [5, 6, 7, 5] {
         rig.shard.add(&Point { timestamp: Some(timestamp), ..POINT });
@@ -387,9 +387,9 @@ fn members_beyond_the_limit_are_counted() {
     assert_eq!((counts.of(Reason::Members), counts.taken), (2, 4));
 }
 
-/// As many points as several groups, new and known series in one batch.
+/// A batch of several groups of points, with new and known series.
 #[test]
-fn a_batch_is_the_same_as_its_points_one_by_one() {
+fn a_batch_equals_its_points_one_by_one() {
     let texts: Vec<String> = (0..100).map(|at| format!("k:{},a:{}", at % 37, at % 5)).collect();
     let points: Vec<Point<'_>> =
         texts.iter().map(|tags| Point { tags: tags.as_bytes(), ..POINT }).collect();

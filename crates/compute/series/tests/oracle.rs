@@ -1,6 +1,6 @@
-//! The store against a simple exact model that is fed the same points: several shards, generations
-//! that are merged late, periods, series that are let go, in steps of any size; and with receivers
-//! that are threads.
+//! The store compared with a simple exact model: several shards, late merges, periods and
+//! evictions,
+//! in steps of any size; and with receivers on threads.
 
 use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress,
@@ -16,14 +16,14 @@ const SHARDS: usize = 3;
 const SEED: u64 = 11;
 const IDLE_MAX: u32 = 2;
 
-/// What happens to shards and store.
+/// An operation on shards or store.
 #[derive(Clone, Debug)]
 enum Step {
     Add(usize, OwnPoint),
     Swap(usize),
-    /// In steps of so much.
+    /// Merges in steps of this size.
     Merge(usize, usize),
-    Forget(usize, usize),
+    Evict(usize, usize),
     Drain(usize),
 }
 
@@ -41,7 +41,7 @@ struct OwnPoint {
 
 type Key = (Kind, &'static str, BTreeSet<(String, String)>);
 
-/// What the model knows of a series; the first block is of the period.
+/// Exact state of a series. The fields up to `lasts` are of the period.
 #[derive(Clone, Debug, Default)]
 struct Exact {
     points: u64,
@@ -49,9 +49,9 @@ struct Exact {
     timed: BTreeMap<i64, (f64, u64)>,
     values: Vec<(f64, f64)>,
     members: BTreeSet<u64>,
-    /// When, whether it is a change, what.
+    /// Arrival, whether it is a change, and value.
     lasts: Vec<(u64, bool, f64)>,
-    /// From the period before.
+    /// The last value of earlier periods.
     last: Option<f64>,
     total: f64,
     since: Option<u32>,
@@ -62,8 +62,9 @@ struct Rig {
     shards: Vec<Shard>,
     idle: Vec<Idle>,
     store: Store,
-    /// What was added since the turn, and what was turned and is not merged, with what it has.
+    /// Points since the last swap, by shard.
     open: Vec<Vec<OwnPoint>>,
+    /// Generations that are not merged yet, with their points, by shard.
     waiting: Vec<VecDeque<(Generation, Vec<OwnPoint>)>>,
     spare: Vec<Generation>,
     model: BTreeMap<Key, Exact>,
@@ -74,7 +75,7 @@ struct Rig {
 
 impl Rig {
     fn new(style: TagStyle) -> Rig {
-        // Some orders of tags are known by their bytes, others are not.
+        // Only some orders of tags are indexed.
         let limits = Limits { aliases: 4, ..Limits::default() };
         Rig {
             style,
@@ -96,7 +97,7 @@ impl Rig {
             Step::Add(shard, point) => self.add(shard, point),
             Step::Swap(shard) => self.swap_shard(shard),
             Step::Merge(shard, size) => self.merge(shard, size),
-            Step::Forget(shard, most) => {
+            Step::Evict(shard, most) => {
                 if self.idle[shard].is_empty() {
                     self.idle[shard] = self.store.take_idle(shard);
                 }
@@ -109,7 +110,7 @@ impl Rig {
     fn add(&mut self, shard: usize, mut point: OwnPoint) {
         self.arrived += 1;
         point.arrived = self.arrived;
-        // Which of a change and a value of two shards comes first is not defined.
+        // The order of a change and a value in two shards is not defined.
         let shard = if point.change { 0 } else { shard };
         point.add_to(&mut self.shards[shard]);
         self.open[shard].push(point);
@@ -175,7 +176,7 @@ impl Rig {
         });
     }
 
-    /// Everything to the end, with a last period.
+    /// Swaps and merges everything, and ends a last period.
     fn finish(&mut self) {
         for shard in 0..SHARDS {
             self.swap_shard(shard);
@@ -205,12 +206,12 @@ impl OwnPoint {
             timestamp: self.timestamp,
             arrived: self.arrived,
         };
-        // Both ways in.
+        // Uses both ways to add points.
         if self.arrived.is_multiple_of(2) { shard.add(&point) } else { shard.add_all(&[point]) }
     }
 }
 
-/// Every other reading ends a step.
+/// Drains the store; every other reading ends a step.
 fn drain_in_steps(store: &mut Store, size: usize, mut each: impl FnMut(&Reading<'_>)) -> Counts {
     let (mut drain, mut readings) = (store.begin_drain(), 0);
     loop {
@@ -263,7 +264,7 @@ impl Exact {
 
     fn check(&mut self, reading: &Reading<'_>) {
         if *self.since.get_or_insert(reading.since) != reading.since {
-            // It was let go, and is new again.
+            // The series was evicted, and created again.
             self.total = self.delta;
             if reading.key.kind().class() == Class::Sum {
                 self.total =
@@ -327,7 +328,7 @@ impl Exact {
         assert!(sketch.is_exact() || self.values.len() > 64);
     }
 
-    /// Of distributions that are sorted: the numbers that a user chose.
+    /// Checks configured numbers of a distribution whose values are sorted.
     fn check_chosen(&self, reading: &Reading<'_>, is_exact: bool) {
         let (summaries, wanted) = chosen(reading.key.kind());
         let mut found = Vec::new();
@@ -338,7 +339,7 @@ impl Exact {
         if self.values.is_empty() {
             return;
         }
-        // Behind the sums, which have their own check.
+        // After the statistics, which are checked elsewhere.
         let found = &found[found.len() - wanted.len()..];
         for ((suffix, part), (name, value)) in wanted.iter().copied().zip(found) {
             let expected = quantile(&self.values, part);
@@ -353,7 +354,7 @@ impl Exact {
     }
 }
 
-/// Numbers that a user might choose, and the last of them with the part that they are of.
+/// Returns a selection of numbers, and the suffixes and parts of the last ones.
 fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
     let parts = [0.999, 0.25];
     match kind {
@@ -370,12 +371,12 @@ fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
     }
 }
 
-/// Sums end at the largest float.
+/// Clamps a sum to finite floats.
 fn finite(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// The smallest value of which at least this part of all is no larger.
+/// Returns the smallest value such that at least this part of all values is not larger.
 fn quantile(sorted: &[(f64, f64)], part: f64) -> f64 {
     let weight: f64 = sorted.iter().map(|(_, weight)| weight).sum();
     let mut below = 0.0;
@@ -386,7 +387,7 @@ fn quantile(sorted: &[(f64, f64)], part: f64) -> f64 {
     reached.map_or(0.0, |(value, _)| *value)
 }
 
-/// Tags as a reader of the documentation would take them apart.
+/// Parses tags as documented.
 fn tags(text: &str, style: TagStyle) -> BTreeSet<(String, String)> {
     let pair = |tag: &str, split| {
         let (key, value) = tag.split_once(split).unwrap_or((tag, ""));
@@ -438,7 +439,7 @@ fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
     };
     let tags =
         (prop::collection::vec(tag, 0..4), between).prop_map(|(tags, between)| tags.join(between));
-    // Sums of these are exact in any order.
+    // Sums of these values are exact in any order.
     let value = prop_oneof![
         20 => (-1000..100_000_i64).prop_map(|n| n as f64 / 4.0),
         1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e9, f64::MAX]),
@@ -462,7 +463,7 @@ fn steps(style: TagStyle) -> impl Strategy<Value = Vec<Step>> {
         20 => (0..SHARDS, point(style)).prop_map(|(shard, point)| Step::Add(shard, point)),
         3 => (0..SHARDS).prop_map(Step::Swap),
         3 => (0..SHARDS, 1..30_usize).prop_map(|(shard, size)| Step::Merge(shard, size)),
-        1 => (0..SHARDS, 1..5_usize).prop_map(|(shard, most)| Step::Forget(shard, most)),
+        1 => (0..SHARDS, 1..5_usize).prop_map(|(shard, most)| Step::Evict(shard, most)),
         1 => (1..30_usize).prop_map(Step::Drain),
     ];
     prop::collection::vec(step, 0..400)
@@ -476,11 +477,11 @@ fn run(style: TagStyle, steps: Vec<Step>) {
 
 type Filled = (usize, Generation, Vec<OwnPoint>);
 
-/// A receiver with a thread of its own: it hands over what it has after each `turn` points.
+/// Runs a receiver, which swaps its generation after every `interval` points.
 fn receive(
     (number, mut shard): (usize, Shard),
     points: Vec<OwnPoint>,
-    turn: usize,
+    interval: usize,
     filled: &mpsc::Sender<Filled>,
     answers: &mpsc::Receiver<(Generation, Idle)>,
 ) {
@@ -494,7 +495,7 @@ fn receive(
             idle = found;
         }
         shard.evict(&mut idle, 2);
-        if (at + 1) % turn == 0 || at + 1 == count {
+        if (at + 1) % interval == 0 || at + 1 == count {
             let generation = shard.swap_generation(spares.pop().unwrap_or_default());
             filled
                 .send((number, generation, std::mem::take(&mut open)))
@@ -503,8 +504,8 @@ fn receive(
     }
 }
 
-/// The points of all shards over threads; a period ends after some generations, whosever they are.
-fn run_threads(style: TagStyle, steps: Vec<Step>, turn: usize) {
+/// Runs all receivers on threads; a period ends after a number of generations of any shards.
+fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
     let mut rig = Rig::new(style);
     let mut own = vec![Vec::new(); SHARDS];
     let points = steps.into_iter().filter_map(|step| match step {
@@ -521,12 +522,12 @@ fn run_threads(style: TagStyle, steps: Vec<Step>, turn: usize) {
             let (answer, own_answers) = mpsc::channel();
             answers.push(answer);
             let filled = filled.clone();
-            scope.spawn(move || receive(shard, points, turn + 1, &filled, &own_answers));
+            scope.spawn(move || receive(shard, points, interval + 1, &filled, &own_answers));
         }
         drop(filled);
         for (merged, (shard, generation, points)) in generations.into_iter().enumerate() {
             let spare = rig.take(shard, generation, &points, 5);
-            // The receiver may have ended.
+            // Fails if the receiver has ended.
             let _ = answers[shard].send((spare, rig.store.take_idle(shard)));
             if merged % 4 == 3 {
                 rig.drain(7);
@@ -538,17 +539,17 @@ fn run_threads(style: TagStyle, steps: Vec<Step>, turn: usize) {
 
 proptest! {
     #[test]
-    fn the_store_says_what_the_model_says(steps in steps(TagStyle::Pairs)) {
+    fn the_store_matches_the_model(steps in steps(TagStyle::Pairs)) {
         run(TagStyle::Pairs, steps);
     }
 
     #[test]
-    fn the_store_says_what_the_model_says_of_dogstatsd(steps in steps(TagStyle::DogStatsd)) {
+    fn the_store_matches_the_model_for_dogstatsd(steps in steps(TagStyle::DogStatsd)) {
         run(TagStyle::DogStatsd, steps);
     }
 
     #[test]
-    fn the_store_says_what_the_model_says_over_threads(steps in steps(TagStyle::DogStatsd), turn in 0..20_usize) {
-        run_threads(TagStyle::DogStatsd, steps, turn);
+    fn the_store_matches_the_model_over_threads(steps in steps(TagStyle::DogStatsd), interval in 0..20_usize) {
+        run_threads(TagStyle::DogStatsd, steps, interval);
     }
 }

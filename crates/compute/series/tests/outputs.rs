@@ -1,4 +1,4 @@
-//! What is sent of each kind of series.
+//! Outputs of each kind of series.
 
 use millstream_series::Temporality::{Cumulative, Delta, Gauge};
 use millstream_series::{
@@ -6,7 +6,7 @@ use millstream_series::{
     Values,
 };
 
-/// The outputs of periods of 10 seconds, in each of which these values come.
+/// Returns the outputs of periods of 10 seconds with these values.
 fn outputs(kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Output>> {
     chosen(&Summaries::default(), kind, periods, timestamp)
 }
@@ -59,7 +59,7 @@ fn plain_of(output: &Output) -> Plain {
 }
 
 #[test]
-fn sums_as_their_kind_has_them() {
+fn sums_have_the_outputs_of_their_kind() {
     let periods: [&[f64]; 3] = [&[1.0, 4.0], &[2.0], &[]];
     assert_eq!(
         plain(Kind::Counter, &periods),
@@ -81,7 +81,7 @@ fn sums_as_their_kind_has_them() {
 }
 
 #[test]
-fn last_values_stay_and_sets_do_not() {
+fn last_values_persist_and_sets_do_not() {
     let periods: [&[f64]; 2] = [&[1.0, 4.0, 4.0], &[]];
     for kind in [Kind::Store, Kind::Gauge] {
         assert_eq!(plain(kind, &periods), [[("", 4.0, Gauge)], [("", 4.0, Gauge)]]);
@@ -117,7 +117,7 @@ fn distributions_have_the_suffixes_of_their_clients() {
 }
 
 #[test]
-fn what_is_chosen_comes_out_under_names_of_the_client() {
+fn selected_outputs_have_the_suffixes_of_their_clients() {
     let values: Vec<f64> = (1..=1000).map(|n| f64::from(n) / 20.0).collect();
     let of = |summaries: &Summaries, kind| -> Vec<Plain> {
         chosen(summaries, kind, &[&values[..40]], None)[0].iter().map(plain_of).collect()
@@ -151,7 +151,7 @@ fn what_is_chosen_comes_out_under_names_of_the_client() {
 }
 
 #[test]
-fn a_timestamp_of_the_client_is_kept_where_it_means_something() {
+fn timestamps_are_kept_for_kinds_that_use_them() {
     let output = |value, temporality| Output {
         suffix: Suffix::NONE,
         value,

@@ -1,4 +1,4 @@
-//! Sketches against the sorted values.
+//! Sketches compared with the sorted values.
 
 use millstream_series::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 use millstream_series::{RELATIVE_ERROR_MAX, Sketch};
@@ -12,7 +12,7 @@ fn sketch_of(values: &[f64]) -> Sketch {
     sketch
 }
 
-/// Holds the quantiles against those of the sorted values.
+/// Compares the quantiles with those of the sorted values.
 fn check(sketch: &Sketch, values: &[f64]) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn points_rise_and_stand_for_every_value(
+    fn points_ascend_and_represent_every_value(
         values in prop::collection::vec((value(), 1u32..4), 1..400),
         is_merged in any::<bool>(),
     ) {
@@ -72,7 +72,7 @@ proptest! {
         if sketch.misplaced() > 0.0 {
             return Ok(());
         }
-        // In order, each value has its share of a point that is near it.
+        // In order, each value belongs to a point within the error bound.
         let mut sorted = values;
         sorted.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let (mut at, mut left) = (0, points[0].1);
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_merged_in_any_order_are_the_whole(
+    fn merging_parts_in_any_order_gives_the_whole(
         parts in prop::collection::vec(prop::collection::vec(value(), 0..150), 1..6),
     ) {
         let all = parts.concat();
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cleared_sketch_is_a_new_one(old in prop::collection::vec(value(), 0..200), new in prop::collection::vec(value(), 1..200)) {
+    fn a_cleared_sketch_equals_a_new_one(old in prop::collection::vec(value(), 0..200), new in prop::collection::vec(value(), 1..200)) {
         let mut sketch = sketch_of(&old);
         sketch.clear();
         assert_eq!((sketch.weight(), sketch.sum(), sketch.quantiles(PARTS)), (0.0, 0.0, [0.0; 9]));
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn a_weight_stands_for_as_many_values() {
+fn a_weight_represents_as_many_values() {
     let mut sketch = Sketch::default();
     (1..=100).for_each(|value| sketch.add(f64::from(value), 4.0));
     assert_eq!((sketch.weight(), sketch.sum(), sketch.mean()), (400.0, 20_200.0, 50.5));
@@ -125,7 +125,7 @@ fn a_weight_stands_for_as_many_values() {
 }
 
 #[test]
-fn sums_end_at_the_largest_float() {
+fn sums_saturate_at_the_largest_float() {
     let mut sketch = sketch_of(&[f64::MAX; 100]);
     sketch.add(1.0, 1e300);
     assert_eq!((sketch.sum(), sketch.max(), sketch.weight()), (f64::MAX, f64::MAX, 1e300));
@@ -135,7 +135,7 @@ fn sums_end_at_the_largest_float() {
 }
 
 #[test]
-fn values_of_too_many_sizes_lie_next_to_their_place_and_are_counted() {
+fn values_beyond_the_page_limit_go_to_a_neighboring_page_and_are_counted() {
     let values: Vec<f64> =
         (0..PAGES_MAX as i32 + 10).map(|exponent| 2_f64.powi(exponent)).collect();
     let sketch = sketch_of(&values);
@@ -146,7 +146,7 @@ fn values_of_too_many_sizes_lie_next_to_their_place_and_are_counted() {
 }
 
 #[test]
-fn a_rank_is_whole_where_the_sample_rate_is_no_float() {
+fn rounding_of_sample_rates_does_not_change_a_rank() {
     for rate in [0.3, 0.6, 0.7, 0.9, 0.15, 0.03, 0.33] {
         for count in 2..=64_u32 {
             let mut sketch = Sketch::default();
@@ -162,7 +162,7 @@ fn a_rank_is_whole_where_the_sample_rate_is_no_float() {
 }
 
 #[test]
-fn a_rank_is_whole_where_the_part_is_no_float() {
+fn rounding_of_parts_does_not_change_a_rank() {
     for (part, values, rank) in
         [(0.28, 25, 7), (0.56, 25, 14), (0.14, 50, 7), (0.55, 60, 33), (0.07, 64, 5)]
     {

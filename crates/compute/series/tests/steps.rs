@@ -1,4 +1,4 @@
-//! Merges and drains in steps give what they give at once, and stop where they are told to.
+//! Merges and drains in steps have the same results as at once, and stop where the caller breaks.
 
 use millstream_series::limits::READING_TIMED_MAX;
 use millstream_series::{
@@ -23,7 +23,7 @@ fn shard() -> Shard {
     Shard::new(TagStyle::DogStatsd, &Limits::default(), 1)
 }
 
-/// Points of series of every kind, more of them in later rounds.
+/// Adds points of series of every kind, more in later rounds.
 fn fill(shard: &mut Shard, round: u64) {
     for series in 0..SERIES + round * 500 {
         let kind = Kind::ALL[series as usize % Kind::ALL.len()];
@@ -35,7 +35,7 @@ fn fill(shard: &mut Shard, round: u64) {
     }
 }
 
-/// A reading as text; what it refers to does not last.
+/// Returns a reading as text, as it cannot outlive the drain.
 fn line(reading: &Reading<'_>) -> String {
     let aggregate = match reading.aggregate {
         Aggregate::Sketch(sketch) => format!("{} {:?}", sketch.sum(), sketch.quantiles([0.5])),
@@ -64,7 +64,7 @@ fn drain_in_steps(store: &mut Store, most: usize, lines: &mut Vec<String>) -> (C
 }
 
 #[test]
-fn steps_of_any_size_give_what_is_given_at_once() {
+fn steps_of_any_size_give_the_same_result() {
     for size in [1, 7, 1000, usize::MAX] {
         let [mut whole, mut parts] =
             [(); 2].map(|()| (shard(), Store::new(1, 2, 1), Generation::default()));
@@ -114,7 +114,7 @@ fn a_step_ends_where_the_caller_breaks() {
 }
 
 #[test]
-fn many_timestamps_of_a_series_come_in_several_readings() {
+fn many_timestamps_of_a_series_are_split_into_readings() {
     let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
     let timestamps = 2 * READING_TIMED_MAX as i64 + 5;
     for timestamp in (0..timestamps).rev() {
@@ -136,16 +136,16 @@ fn many_timestamps_of_a_series_come_in_several_readings() {
 }
 
 #[test]
-#[should_panic(expected = "has not ended")]
-fn a_drain_does_not_begin_in_a_merge() {
+#[should_panic(expected = "is in progress")]
+fn a_drain_cannot_begin_during_a_merge() {
     let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
     let _merging = store.begin_merge(0, shard.swap_generation(Generation::default()));
     store.begin_drain();
 }
 
-/// The last of many new series comes first: room for the others would else be made in one step.
+/// The last of many new series is merged first, and needs the links of all others.
 #[test]
-fn room_for_new_series_is_made_in_steps() {
+fn links_of_new_series_are_created_in_steps() {
     const STEP: usize = 100;
     let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
     for series in 0..SERIES {

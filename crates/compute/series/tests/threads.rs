@@ -1,5 +1,4 @@
-//! Points arrive on several threads while periods end: nothing is lost or counted twice at their
-//! edges.
+//! Points arrive on several threads while periods end; nothing is lost or counted twice.
 
 use millstream_series::{
     Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
@@ -9,10 +8,10 @@ use std::thread;
 
 const SHARDS: usize = 3;
 const POINTS: u64 = 60_000;
-/// Points between two turns of a shard; of each shard another number.
-const TURN_POINTS: u64 = 700;
+/// Points between two swaps of the first shard; each further shard has one more.
+const SWAP_POINTS: u64 = 700;
 
-/// One receiver: adds its points, and hands over what it has every now and then.
+/// Runs a receiver, which adds points and swaps its generation regularly.
 fn receive(
     number: usize,
     kind: Kind,
@@ -33,7 +32,7 @@ fn receive(
             timestamp: None,
             arrived: point,
         });
-        if point % (TURN_POINTS + number as u64) == 0 {
+        if point % (SWAP_POINTS + number as u64) == 0 {
             let spare = empty.try_recv().unwrap_or_default();
             filled.send((number, shard.swap_generation(spare))).expect("the store is there");
         }
@@ -43,7 +42,7 @@ fn receive(
         .expect("the store is there");
 }
 
-/// Sum of all deltas, and of all weights, over all periods.
+/// Returns the sum of all values over all periods, and the number of series.
 fn sums(kind: Kind) -> (f64, usize) {
     let (filled, generations) = mpsc::channel();
     let mut store = Store::new(SHARDS, 1000, 5);
@@ -65,7 +64,7 @@ fn sums(kind: Kind) -> (f64, usize) {
             });
         };
         for (shard, generation) in generations {
-            // A receiver may have ended.
+            // Fails if the receiver has ended.
             let _ = empties[shard].send(store.merge(shard, generation));
             merged += 1;
             if merged % 10 == 0 {
@@ -78,7 +77,7 @@ fn sums(kind: Kind) -> (f64, usize) {
 }
 
 #[test]
-fn sums_are_conserved_over_the_edges_of_periods() {
+fn sums_are_conserved_across_periods() {
     for kind in [Kind::Counter, Kind::Timer] {
         assert_eq!(sums(kind), (SHARDS as f64 * POINTS as f64 * 4.0, 7 * 13), "{kind:?}");
     }
