@@ -250,7 +250,7 @@ fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::
     }
 }
 
-/// How far a copy reaches.
+/// Result of a copy, with its end offset.
 enum Copied {
     Whole(u64),
     /// The copy ends here because time or disk space ran out.

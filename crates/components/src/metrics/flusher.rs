@@ -25,7 +25,7 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of checks for swapped generations; receivers also wake the flusher.
 const SWAP_POLL: Duration = Duration::from_millis(10);
 
-/// Time after which a missing generation is given up if a receiver thread has ended.
+/// Time after which a missing generation counts as lost if a receiver thread has ended.
 const SWAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of checks whether the receivers have drained their sockets.

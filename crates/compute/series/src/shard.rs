@@ -518,7 +518,7 @@ mod tests {
         );
     }
 
-    /// Enough series that some hundred do not fit into their own bucket.
+    /// Enough series that some hundreds do not fit into their own bucket.
     #[test]
     fn every_series_is_known_to_a_group() {
         let texts: Vec<String> = (0..20_000).map(|at| format!("k:{at}")).collect();
