@@ -274,8 +274,8 @@ impl Decompressor {
         }
         let mut skipped = vec![0; if offset > self.position { SKIP_BYTES } else { 0 }];
         while self.position < offset {
-            let wanted = (offset - self.position).min(SKIP_BYTES as u64) as usize;
-            if self.read_next(file, &mut skipped[..wanted])? == 0 {
+            let len = (offset - self.position).min(SKIP_BYTES as u64) as usize;
+            if self.read_next(file, &mut skipped[..len])? == 0 {
                 break;
             }
         }

@@ -42,7 +42,7 @@ pub struct HeldFolder {
     /// Whether links were created since the last sync, which a power loss could undo.
     unsynced: bool,
     /// Devices whose files cannot be linked into the folder.
-    refused: HashSet<u64>,
+    unlinkable: HashSet<u64>,
 }
 
 /// A file in the folder.
@@ -71,7 +71,7 @@ impl HeldFile {
 impl HeldFolder {
     /// Creates a handle on the folder at `path`. The folder itself is created on first use.
     pub fn new(path: PathBuf) -> HeldFolder {
-        HeldFolder { path, folder: None, unsynced: false, refused: HashSet::new() }
+        HeldFolder { path, folder: None, unsynced: false, unlinkable: HashSet::new() }
     }
 
     /// Returns the path of the folder.
@@ -99,7 +99,7 @@ impl HeldFolder {
     /// The link cannot be created now; a later attempt may succeed.
     pub fn link(&mut self, id: u64, file: &File) -> io::Result<bool> {
         let stat = fstat(file)?;
-        if stat.st_nlink == 0 || self.refused.contains(&stat.st_dev) {
+        if stat.st_nlink == 0 || self.unlinkable.contains(&stat.st_dev) {
             return Ok(false);
         }
         match self.try_link(id, file) {
@@ -108,7 +108,7 @@ impl HeldFolder {
                 Ok(true)
             }
             Err(error) if is_refusal(&error) => {
-                self.refused.insert(stat.st_dev);
+                self.unlinkable.insert(stat.st_dev);
                 log::info!(
                     "cannot create hard links in {}: {error}; deleted files are kept open until delivered",
                     self.path.display()
@@ -269,8 +269,8 @@ fn copy_range(
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(Copied::Part(at, io::ErrorKind::TimedOut));
         }
-        let wanted = (end - at).min(COPY_BYTES as u64) as usize;
-        let n = source.read_at(&mut buffer[..wanted], at)?;
+        let len = (end - at).min(COPY_BYTES as u64) as usize;
+        let n = source.read_at(&mut buffer[..len], at)?;
         if n == 0 {
             break;
         }

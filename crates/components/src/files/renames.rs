@@ -11,19 +11,19 @@ pub fn follow_renames(
     patterns: &[Pattern],
     exclude: &Exclude,
 ) -> HashSet<PathBuf> {
-    let fits = |path: &Path| {
+    let matches = |path: &Path| {
         patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path)
     };
-    let mut places = HashSet::new();
+    let mut paths = HashSet::new();
     for (from, to) in moved {
-        if places.remove(&from) || fits(&from) {
-            places.insert(to);
+        if paths.remove(&from) || matches(&from) {
+            paths.insert(to);
         } else {
             // The rename replaced the file at this path.
-            places.remove(&to);
+            paths.remove(&to);
         }
     }
-    places
+    paths
 }
 
 #[cfg(test)]
@@ -37,11 +37,11 @@ mod tests {
         let exclude = Exclude::new(&[Glob("no.txt".to_owned())]).unwrap();
         let follow_renames = |moved: &[(&str, &str)]| {
             let moved = moved.iter().map(|(from, to)| (from.into(), to.into())).collect();
-            let places = super::follow_renames(moved, &patterns, &exclude);
-            let mut places: Vec<String> =
-                places.iter().map(|place| place.display().to_string()).collect();
-            places.sort();
-            places
+            let paths = super::follow_renames(moved, &patterns, &exclude);
+            let mut paths: Vec<String> =
+                paths.iter().map(|path| path.display().to_string()).collect();
+            paths.sort();
+            paths
         };
         let rotation = ("/in/app.log", "/in/app.log.1");
         assert_eq!(follow_renames(&[rotation]), ["/in/app.log.1"]);

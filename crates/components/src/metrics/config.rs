@@ -312,13 +312,13 @@ impl PointOptions {
         let receiving = receiver
             .start(&open.info.id, handlers)
             .map_err(|error| BuildError(error.to_string()))?;
-        let given = (period, (!self.has_sketches()).then_some(summaries));
+        let output = (period, (!self.has_sketches()).then_some(summaries));
         Ok(Box::new(Flusher::new(
             open.info.id.clone(),
             receiving,
             swap_slots,
             store,
-            given,
+            output,
             metric_emitter,
         )))
     }

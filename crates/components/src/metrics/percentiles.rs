@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_element_and_says_what_to_write() {
-        for (parts, place, advice) in [
+        for (parts, pointer, advice) in [
             (&[0.5, 99.0][..], "/percentiles/1", "write 0.99 for 99 %"),
             (&[-0.5], "/percentiles/0", "write 0 to 1"),
             (&[f64::NAN], "/percentiles/0", "write 0 to 1"),
@@ -64,7 +64,7 @@ mod tests {
             (&[0.5; 33], "/percentiles", "write 32 at most"),
         ] {
             let errors = check("/percentiles", Some(parts), false);
-            assert!(errors[0].0 == place && errors[0].1.contains(advice), "{errors:?}");
+            assert!(errors[0].0 == pointer && errors[0].1.contains(advice), "{errors:?}");
         }
         let errors = check("/percentiles", Some(&[0.5]), true);
         assert!(

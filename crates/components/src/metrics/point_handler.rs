@@ -183,7 +183,7 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
 
     #[cold]
     fn fault(&mut self, fault: Fault, text: &'a [u8]) {
-        self.round_counts.fault(fault, text);
+        self.round_counts.reject(fault, text);
     }
 
     #[cold]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 /// Shortest time in nanoseconds between two log lines about rejected points with the same reason.
 /// Measured on the wall clock, whose steps in either direction allow the next line.
-const SHOW_EVERY_NS: u64 = 1_000_000_000;
+const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Maximum number of bytes logged of a rejected line.
-const SHOWN_BYTES: usize = 100;
+const LOGGED_BYTES_MAX: usize = 100;
 
 /// The counts of one round of receives.
 pub struct RoundCounts {
@@ -19,14 +19,14 @@ pub struct RoundCounts {
     pub points: u64,
     /// Events and service checks dropped because too many wait.
     pub log_events_lost: u64,
-    faults: [u64; Fault::ALL.len()],
+    rejected: [u64; Fault::ALL.len()],
     notes: [u64; Note::ALL.len()],
-    /// Whether any of `faults` or `notes` is not zero.
+    /// Whether any of `rejected` or `notes` is not zero.
     has_some: bool,
     /// Errors of the round to log.
-    shown: Vec<(Fault, String)>,
+    logged: Vec<(Fault, String)>,
     /// By error, the arrival of the last one that was logged.
-    shown_at: [Option<u64>; Fault::ALL.len()],
+    logged_at: [Option<u64>; Fault::ALL.len()],
     arrived: u64,
 }
 
@@ -38,25 +38,25 @@ impl RoundCounts {
             counters,
             points: 0,
             log_events_lost: 0,
-            faults: [0; Fault::ALL.len()],
+            rejected: [0; Fault::ALL.len()],
             notes: [0; Note::ALL.len()],
             has_some: false,
-            shown: Vec::new(),
-            shown_at: [None; Fault::ALL.len()],
+            logged: Vec::new(),
+            logged_at: [None; Fault::ALL.len()],
             arrived: 0,
         }
     }
 
     /// Counts a rejected point or line.
-    pub fn fault(&mut self, fault: Fault, text: &[u8]) {
+    pub fn reject(&mut self, fault: Fault, text: &[u8]) {
         self.points += 1;
-        self.faults[fault as usize] += 1;
+        self.rejected[fault as usize] += 1;
         self.has_some = true;
-        let shown_at = &mut self.shown_at[fault as usize];
-        if shown_at.is_none_or(|at| self.arrived.abs_diff(at) >= SHOW_EVERY_NS) {
-            *shown_at = Some(self.arrived);
-            let start = &text[..text.len().min(SHOWN_BYTES)];
-            self.shown.push((fault, start.escape_ascii().to_string()));
+        let logged_at = &mut self.logged_at[fault as usize];
+        if logged_at.is_none_or(|at| self.arrived.abs_diff(at) >= LOG_INTERVAL_NS) {
+            *logged_at = Some(self.arrived);
+            let start = &text[..text.len().min(LOGGED_BYTES_MAX)];
+            self.logged.push((fault, start.escape_ascii().to_string()));
         }
     }
 
@@ -75,7 +75,7 @@ impl RoundCounts {
     pub fn end_round(&mut self, bytes: u64) {
         self.counters.received(std::mem::take(&mut self.points), bytes);
         if std::mem::take(&mut self.has_some) {
-            self.end_faults();
+            self.report_exceptions();
         }
         if self.log_events_lost > 0 {
             self.counters.dropped("too_many_events", std::mem::take(&mut self.log_events_lost));
@@ -83,14 +83,14 @@ impl RoundCounts {
     }
 
     #[cold]
-    fn end_faults(&mut self) {
-        for (fault, count) in Fault::ALL.iter().zip(&mut self.faults) {
+    fn report_exceptions(&mut self) {
+        for (fault, count) in Fault::ALL.iter().zip(&mut self.rejected) {
             self.counters.dropped(fault.name(), std::mem::take(count));
         }
         for (note, count) in Note::ALL.iter().zip(&mut self.notes) {
             self.counters.noted(note.name(), std::mem::take(count));
         }
-        for (fault, text) in self.shown.drain(..) {
+        for (fault, text) in self.logged.drain(..) {
             log::warn!("source {}: {}: \"{text}\"; dropped and counted", self.source, fault.name());
         }
     }
@@ -104,29 +104,29 @@ mod tests {
 
     /// Returns how many of the invalid lines that arrive one by one, at these times in seconds, are
     /// logged.
-    fn shown(arrivals: &[u64]) -> usize {
+    fn logged(arrivals: &[u64]) -> usize {
         let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
-        let mut shown = 0;
+        let mut logged = 0;
         for arrived in arrivals {
             round_counts.begin_round(arrived * S);
-            round_counts.fault(Fault::ALL[0], b"x");
-            shown += round_counts.shown.len();
+            round_counts.reject(Fault::ALL[0], b"x");
+            logged += round_counts.logged.len();
             round_counts.end_round(1);
         }
-        shown
+        logged
     }
 
     #[test]
     fn one_invalid_line_per_second_and_reason_is_logged() {
-        assert_eq!(shown(&[5000, 5000, 5000, 5001, 5001, 5002]), 3);
+        assert_eq!(logged(&[5000, 5000, 5000, 5001, 5001, 5002]), 3);
         let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
         round_counts.begin_round(S);
-        Fault::ALL.iter().for_each(|fault| round_counts.fault(*fault, b"x"));
-        assert_eq!(round_counts.shown.len(), Fault::ALL.len());
+        Fault::ALL.iter().for_each(|fault| round_counts.reject(*fault, b"x"));
+        assert_eq!(round_counts.logged.len(), Fault::ALL.len());
     }
 
     #[test]
     fn a_clock_that_is_set_back_does_not_stop_logging() {
-        assert_eq!(shown(&[5000, 1400, 1400, 1401]), 3);
+        assert_eq!(logged(&[5000, 1400, 1400, 1401]), 3);
     }
 }

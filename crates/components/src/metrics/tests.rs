@@ -194,10 +194,11 @@ fn every_configuration_error_names_its_option() {
     let text = r#"{"listen":["unixgram:///a","unixgram:///a","nowhere"],"mode":"0999","period":"1500ms",
                    "max_message":"1B","origin_tags":["pid","pod_uid","pid"],"receivers":2,"gauge_deltas":true}"#;
     let config: DogStatsdConfig = serde_json::from_str(text).unwrap();
-    let mut places: Vec<String> = config.check().into_iter().map(|(place, _)| place).collect();
-    places.sort();
+    let mut pointers: Vec<String> =
+        config.check().into_iter().map(|(pointer, _)| pointer).collect();
+    pointers.sort();
     assert_eq!(
-        places,
+        pointers,
         [
             "/gauge_deltas",
             "/listen/1",

@@ -80,9 +80,9 @@ proptest! {
         let text: String = lines.iter().map(|line| format!("{line}{}\n", if crlf { "\r" } else { "" })).collect();
         let make = |texts: &Option<Vec<String>>| texts.as_ref().map(|t| filter(&t.iter().map(|t| &**t).collect::<Vec<_>>(), &[]));
         let has = |texts: &Option<Vec<String>>, line: &str| texts.as_ref().map(|t| t.iter().any(|t| line.contains(t.as_str())));
-        let cut = lines.iter().map(|line| line[..line.len().min(line_max)].to_owned());
+        let truncated = lines.iter().map(|line| line[..line.len().min(line_max)].to_owned());
         let is_left = |line: &String| has(&keep, line).unwrap_or(true) && !has(&drop, line).unwrap_or(false);
-        let expected: Vec<String> = cut.filter(is_left).collect();
+        let expected: Vec<String> = truncated.filter(is_left).collect();
         prop_assert_eq!(left(text.as_bytes(), line_max, make(&keep).as_ref(), make(&drop).as_ref()), expected);
     }
 }

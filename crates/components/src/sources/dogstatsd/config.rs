@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_option_and_says_what_to_write() {
-        for (options, place, advice) in [
+        for (options, pointer, advice) in [
             (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "is a duplicate"),
             (
                 r#"{"aggregates":[],"percentiles":[]}"#,
@@ -178,7 +178,10 @@ mod tests {
             let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
             let errors = config.check();
             assert_eq!(errors.len(), 1, "{options}: {errors:?}");
-            assert!(errors[0].0 == place && errors[0].1.contains(advice), "{options}: {errors:?}");
+            assert!(
+                errors[0].0 == pointer && errors[0].1.contains(advice),
+                "{options}: {errors:?}"
+            );
         }
         for options in
             [r#"{"aggregates":[]}"#, r#"{"percentiles":[]}"#, r#"{"distributions":"sketch"}"#]

@@ -213,9 +213,9 @@ impl Default for InterfacesConfig {
 /// Compiles patterns into a filter; each list comes with its JSON pointer, for errors.
 fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, (String, String)> {
     let texts = |globs: &[Glob]| globs.iter().map(|glob| glob.0.clone()).collect::<Vec<_>>();
-    for (place, globs) in [include, exclude] {
+    for (pointer, globs) in [include, exclude] {
         for (at, glob) in globs.iter().enumerate() {
-            let invalid = |error| (format!("{place}/{at}"), format!("invalid pattern: {error}"));
+            let invalid = |error| (format!("{pointer}/{at}"), format!("invalid pattern: {error}"));
             Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(invalid)?;
         }
     }

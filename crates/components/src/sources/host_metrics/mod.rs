@@ -21,12 +21,12 @@ struct HostMetrics {
     begun: Option<Period>,
     numbers: Numbers<&'static str>,
     /// Errors of the last collection.
-    faults: HashSet<Fault>,
+    errors: HashSet<Fault>,
 }
 
 impl HostMetrics {
     fn new(host: Host, numbers: Numbers<&'static str>) -> HostMetrics {
-        HostMetrics { host, begun: None, numbers, faults: HashSet::new() }
+        HostMetrics { host, begun: None, numbers, errors: HashSet::new() }
     }
 
     /// Takes the result of the collection, or waits for slow file systems.
@@ -45,19 +45,19 @@ impl HostMetrics {
     /// Counts errors and logs new ones. A statistic that the kernel does not provide is counted
     /// only
     /// once.
-    fn report(&mut self, faults: Vec<Fault>, cx: &SourceCx<'_>) {
+    fn report(&mut self, errors: Vec<Fault>, cx: &SourceCx<'_>) {
         let mut logged = 0;
-        for fault in &faults {
-            let (is_new, reason) = (!self.faults.contains(fault), fault.reason.name());
+        for error in &errors {
+            let (is_new, reason) = (!self.errors.contains(error), error.reason.name());
             if is_new && logged < LOGGED_MAX {
                 logged += 1;
-                log::warn!("source {}: {reason}: {}", cx.info.id, fault.text);
+                log::warn!("source {}: {reason}: {}", cx.info.id, error.text);
             }
-            if is_new || fault.reason != Reason::Missing {
+            if is_new || error.reason != Reason::Missing {
                 cx.counters.error(reason);
             }
         }
-        self.faults = faults.into_iter().collect();
+        self.errors = errors.into_iter().collect();
     }
 }
 

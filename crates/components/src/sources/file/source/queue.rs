@@ -68,13 +68,13 @@ mod tests {
 
     /// Pops `count` files, and queues each again.
     fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(u64) -> Share) -> Vec<u64> {
-        let mut taken = Vec::new();
+        let mut popped = Vec::new();
         for _ in 0..count {
             let id = queue.pop_front().unwrap();
             queue.push_back(id, share(id));
-            taken.push(id);
+            popped.push(id);
         }
-        taken
+        popped
     }
 
     fn share(id: u64) -> Share {

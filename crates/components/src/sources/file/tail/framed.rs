@@ -79,21 +79,21 @@ impl Tail {
         buffers: &mut Buffers,
     ) -> io::Result<Portion> {
         let (begin, decoding) = (fill.used, framer.is_decoding());
-        let room = match decoding {
+        let capacity = match decoding {
             true => fill.space_left().saturating_sub(OUT_MARGIN) / framer.expansion(),
             false => fill.space_left(),
         };
-        let wanted = room.min(request.left());
+        let requested = capacity.min(request.left());
         let into = if decoding {
-            buffers.raw.resize(wanted.max(buffers.raw.len()), 0);
-            &mut buffers.raw[..wanted]
+            buffers.raw.resize(requested.max(buffers.raw.len()), 0);
+            &mut buffers.raw[..requested]
         } else {
-            &mut fill.block.memory()[begin..begin + wanted]
+            &mut fill.block.memory()[begin..begin + requested]
         };
         let bytes = self.content()?.read_at(into, request.position())?;
         let is_all = bytes == request.left()
             || request.finish && self.at_end(request.position() + bytes as u64)?;
-        Ok(Portion { position: request.position(), bytes, wanted, is_all })
+        Ok(Portion { position: request.position(), bytes, wanted: requested, is_all })
     }
 
     /// Adds the events to the batch; returns the number of file bytes they use.

@@ -16,21 +16,21 @@ impl Tail {
         fill: &mut Fill,
         newlines: &mut Vec<u32>,
     ) -> io::Result<Read> {
-        let wanted = fill.space_left().min(request.left()).min(self.read_bytes);
+        let requested = fill.space_left().min(request.left()).min(self.read_bytes);
         let begin = fill.used;
         let n = self
             .content()?
-            .read_at(&mut fill.block.memory()[begin..begin + wanted], request.position())?;
+            .read_at(&mut fill.block.memory()[begin..begin + requested], request.position())?;
         newlines.clear();
         millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], newlines);
         let read = if newlines.is_empty() {
-            self.unfinished(request, fill, (n, wanted))
+            self.unfinished(request, fill, (n, requested))
         } else {
             self.lines(request, fill, newlines);
             // A short read is enough to stop here; only `finish` needs an empty read as proof of
             // the
             // end.
-            Ok(if n < wanted && !request.finish { Read::End } else { Read::More })
+            Ok(if n < requested && !request.finish { Read::End } else { Read::More })
         };
         if fill.used < begin + n {
             self.note_end(request.position() + n as u64, request.cx);
@@ -105,12 +105,12 @@ impl Tail {
         cx.counters.received(0, source_bytes);
     }
 
-    /// Handles a read of `n` of `wanted` bytes without a line end.
+    /// Handles a read of `n` of `requested` bytes without a line end.
     fn unfinished(
         &mut self,
         request: Request<'_>,
         fill: &mut Fill,
-        (n, wanted): (usize, usize),
+        (n, requested): (usize, usize),
     ) -> io::Result<Read> {
         let line_max = request.limits.line_max;
         if n > line_max + 1 {
@@ -123,13 +123,13 @@ impl Tail {
             self.last_line(request, fill, n);
             return Ok(Read::More);
         }
-        if n < wanted {
+        if n < requested {
             return Ok(if request.finish { Read::More } else { Read::End });
         }
         if fill.used > 0 {
             return Ok(Read::Full);
         }
-        if wanted < fill.space_left() {
+        if requested < fill.space_left() {
             self.read_bytes = usize::MAX;
             return Ok(Read::More);
         }

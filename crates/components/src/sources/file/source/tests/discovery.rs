@@ -349,11 +349,11 @@ fn many_small_files_share_a_block() {
     assert_eq!(texts_of(&batches[0]).iter().collect::<BTreeSet<_>>().len(), FILES);
 }
 
-fn raise_open_files(wanted: u64) {
+fn raise_open_files(least: u64) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < wanted) {
-        limit.current = Some(wanted);
+    if limit.current.is_some_and(|current| current < least) {
+        limit.current = Some(least);
         setrlimit(Resource::Nofile, limit).expect("the right to open some thousand files");
     }
 }

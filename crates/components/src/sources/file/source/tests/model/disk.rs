@@ -163,7 +163,7 @@ impl Disk {
         }
     }
 
-    pub fn cut(&self, name: &str) {
+    pub fn truncate(&self, name: &str) {
         if let Ok(file) = File::options().write(true).open(self.path(name)) {
             file.set_len(0).unwrap();
         }
@@ -173,16 +173,16 @@ impl Disk {
         let Ok(stat) = fs::metadata(self.path(name)) else { return };
         let before = stat.len() as usize;
         let mut text = self.heads.text();
-        let wanted = match size {
+        let size_bytes = match size {
             Size::Same => before,
             Size::Longer => before + 500,
             Size::Shorter => before / 2,
         };
-        while text.len() + 60 < wanted {
+        while text.len() + 60 < size_bytes {
             text += &self.lines(1);
         }
         let n = self.next();
-        let padding = wanted.saturating_sub(text.len() + 8);
+        let padding = size_bytes.saturating_sub(text.len() + 8);
         text += &format!("{n:06} {}\n", "y".repeat(padding));
         fs::write(self.path(name), text).unwrap();
     }

@@ -81,7 +81,7 @@ impl World {
             Poll(times) => (0..times).try_for_each(|_| self.poll().map(drop))?,
             Advance(ms) => self.advance(ms)?,
             Deliver(count) => self.deliver(count)?,
-            Lose(own_fault) => self.lose(own_fault),
+            Lose(own_content) => self.lose(own_content),
             Commit => self.commit()?,
             RemoveHeld => _ = fs::remove_dir_all(&self.fixture.rig.held_dir),
             Stop(ending) => self.stop(ending)?,
@@ -105,7 +105,7 @@ impl World {
         if polled {
             self.poll()?;
         }
-        self.disk.cut(name);
+        self.disk.truncate(name);
         Ok(())
     }
 
@@ -179,13 +179,13 @@ impl World {
 
     /// Abandons the oldest batch. Repeated abandonment, which ends in rejection, is not tested
     /// here.
-    fn lose(&mut self, own_fault: bool) {
+    fn lose(&mut self, own_content: bool) {
         if self.in_flight.is_empty() {
             return;
         }
         let batch = self.in_flight.remove(0);
         for segment in batch.segments.iter() {
-            if !own_fault || segment.ack.attempt() > 1 {
+            if !own_content || segment.ack.attempt() > 1 {
                 segment.ack.hold(0).into_iter().for_each(|hold| hold.settle(Outcome::Returned));
                 segment.ack.finish();
             }
