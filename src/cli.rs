@@ -41,7 +41,8 @@ enum Command {
         /// Read what is there, deliver it, exit
         #[arg(long)]
         until_eof: bool,
-        /// Show the rates of all sources and sinks on standard error
+        /// Show rates of sources and sinks on standard error: on a terminal a block below the log,
+        /// redrawn every second; elsewhere a line every 5 s
         #[arg(long)]
         progress: bool,
         /// Exit when the process that started this one ends

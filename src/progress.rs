@@ -1,10 +1,12 @@
 //! Rates while the agent runs: on a terminal a block that is redrawn in place every second,
 //! elsewhere a line every five seconds.
 
+use crate::logging::escaped;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use millstream_engine::{ComponentSnapshot, Snapshot};
 use std::io::{self, IsTerminal, Write};
 use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Redraw interval of the block.
@@ -13,10 +15,16 @@ const TERMINAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of plain lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Longest wait for the block to be removed at the end.
+const STOP_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Most bytes of an error; it stays on one line and cannot move the cursor.
+const ERROR_BYTES_MAX: usize = 200;
+
 /// Most lines of the block; further components share the last one.
 const LINES_MAX: usize = 8;
 
-/// The block on standard error; empty until [`show`] adds lines, and invisible without a terminal.
+/// The block on standard error; empty until [`Progress`] adds lines, and invisible without a terminal.
 static BLOCK: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// Standard error above the block: what is written removes the block and redraws it below.
@@ -36,14 +44,42 @@ impl Write for AboveBlock {
     }
 }
 
-/// Shows rates until it is aborted.
-pub async fn show(observe: impl Fn() -> Snapshot + Send + 'static) {
+/// Rates on standard error. Dropping it removes the block.
+pub struct Progress {
+    stop: Option<Sender<()>>,
+    stopped: Receiver<()>,
+}
+
+impl Progress {
+    /// Starts to show the rates of the snapshots that `observe` returns, on a thread of its own: a
+    /// terminal that is stopped with Ctrl-S blocks only that.
+    pub fn start(observe: impl Fn() -> Snapshot + Send + 'static) -> io::Result<Progress> {
+        let (stop, stops) = channel();
+        let (done, stopped) = channel();
+        std::thread::Builder::new().name("progress".to_owned()).spawn(move || {
+            show(&observe, &stops);
+            // The agent may have exited without waiting.
+            let _ = done.send(());
+        })?;
+        Ok(Progress { stop: Some(stop), stopped })
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A blocked terminal must not delay the exit.
+        let _ = self.stopped.recv_timeout(STOP_TIMEOUT);
+    }
+}
+
+/// Shows rates until the other end of `stops` is dropped.
+fn show(observe: &impl Fn() -> Snapshot, stops: &Receiver<()>) {
     let is_terminal = io::stderr().is_terminal();
     let interval = if is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL };
     let mut block = Block::default();
     let mut before = observe();
-    loop {
-        tokio::time::sleep(interval).await;
+    while stops.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         let now = observe();
         let rates = rates(&before, &now);
         if is_terminal {
@@ -109,7 +145,10 @@ fn rate(before: &ComponentSnapshot, now: &ComponentSnapshot, seconds: f64) -> St
     let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
     let events = rate(now.counters.sent_events, before.counters.sent_events);
     let mb = rate(now.counters.sent_bytes, before.counters.sent_bytes) / 1e6;
-    let error = now.error.as_ref().map_or(String::new(), |error| format!(" [{error}]"));
+    let error = now
+        .error
+        .as_ref()
+        .map_or(String::new(), |error| format!(" [{}]", escaped(error, ERROR_BYTES_MAX)));
     let total = now.counters.sent_events;
     format!("{} {}: {events:.0} events/s, {mb:.2} MB/s, total {total}{error}", now.kind, now.id)
 }

@@ -2,8 +2,9 @@
 
 use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
 use crate::config::{Component, Config, LogLevel, LogTarget};
+use crate::progress::Progress;
 use crate::reload::Reloader;
-use crate::{config, logging, progress, wiring};
+use crate::{config, logging, wiring};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::{InternalMetrics, Interval, Kind};
@@ -141,7 +142,10 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
         .start(&tokio::runtime::Handle::current());
     console.show(&running);
     warn_of_unowned(&config);
-    let progress = options.progress.then(|| tokio::spawn(progress::show(running.observer())));
+    let progress = options.progress.then(|| Progress::start(running.observer()));
+    let progress = progress
+        .transpose()
+        .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))?;
     let mut reloader = Reloader::new(config, files, hangup, settings, console.config.clone());
     work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
@@ -154,9 +158,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
             exit(i32::from(FAILED))
         }
     };
-    if let Some(progress) = progress {
-        progress.abort();
-    }
+    drop(progress);
     console.console.shutdown().await;
     Ok(ending(&stopped, options.until_eof, timeout))
 }

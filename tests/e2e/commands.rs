@@ -224,32 +224,3 @@ fn the_schema_describes_every_component() {
         assert!(text.contains(&format!("\"{}\"", row.name)), "{}", row.name);
     }
 }
-
-/// `script` runs the agent on a pseudo-terminal.
-#[test]
-fn progress_on_a_terminal_is_a_block_that_is_redrawn_in_place() {
-    let dir = folder();
-    let path = dir.path().join("c.yaml");
-    let config = format!(
-        "data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n\
-         sources: {{ in: {{ type: generate, rate: 1000, count: 3500 }} }}\n\
-         sinks: {{ out: {{ type: blackhole, inputs: [in] }} }}\n",
-        dir.path().display()
-    );
-    fs::write(&path, config).unwrap();
-    let command =
-        format!("{} run --until-eof --progress -c {}", millstream().display(), path.display());
-    let output = Command::new("script")
-        .args(["-q", "-e", "-c", &command, "/dev/null"])
-        .env("TERM", "xterm")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}");
-    // The block moves the cursor up instead of adding lines.
-    assert!(text.matches("sink out: ").count() >= 2 && text.contains("\x1b[1A"), "{text:?}");
-    assert!(text.lines().count() <= 4, "{text:?}");
-    let cleared = text.split("\x1b[2K").find(|part| part.contains("stopped; delivered"));
-    assert!(cleared.is_some_and(|part| !part.contains("MB/s")), "{text:?}");
-}

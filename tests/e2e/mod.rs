@@ -12,6 +12,7 @@ mod kill;
 mod late;
 mod metrics;
 mod output;
+mod progress;
 mod prometheus;
 mod promises;
 mod reload;
