@@ -31,14 +31,14 @@ enum Command {
     /// Run the agent
     #[command(after_help = "Example:\n  millstream run -c millstream.yaml\n  \
         printf 'a\\nb\\n' | millstream run -c stdin-console.yaml --until-eof\n\n\
-        Exit status: 0 done; 1 failed while running; 2 configuration or usage;\n\
+        Exit status: 0 done; 1 failed while running; 2 invalid configuration or usage;\n\
         3 with --until-eof: everything settled, but some events were dropped.\n\
-        Signals: SIGTERM and SIGINT deliver what is in flight and exit; a second one exits at once;\n\
+        Signals: SIGTERM and SIGINT drain events in flight and exit; a second one exits immediately;\n\
         SIGHUP reloads the configuration.")]
     Run {
         #[command(flatten)]
         files: ConfigFiles,
-        /// Read what is there, deliver it, exit
+        /// Read the existing input, deliver it and exit
         #[arg(long)]
         until_eof: bool,
         /// Show rates of sources and sinks on standard error: on a terminal a block below the log,
@@ -62,14 +62,14 @@ enum Command {
     Test {
         #[command(flatten)]
         files: ConfigFiles,
-        /// Files with tests beside the configuration; they may hold components too
+        /// Additional files with tests; they may contain components, too
         #[arg(value_name = "FILE")]
         tests: Vec<PathBuf>,
     },
     /// Print the JSON Schema of the configuration, for editors
     #[command(after_help = "Example:\n  millstream schema > millstream.schema.json")]
     Schema,
-    /// Prove on this host that nothing is lost
+    /// Test on this host that no data is lost
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
     /// Generate log lines or metric points for tests and benchmarks
@@ -85,7 +85,7 @@ enum Command {
 
 #[derive(Args)]
 struct ConfigFiles {
-    /// Configuration file or folder; may be given several times
+    /// Configuration file or folder; repeatable
     /// [default: ./millstream.yaml, then /etc/millstream/millstream.yaml]
     #[arg(short, long = "config", value_name = "FILE|DIR")]
     config: Vec<PathBuf>,
@@ -93,7 +93,7 @@ struct ConfigFiles {
 
 #[derive(Subcommand)]
 enum Generate {
-    /// Web server access lines with sequence numbers
+    /// Web server access log lines with sequence numbers
     #[command(
         after_help = "Example:\n  millstream generate logs --rate 500 --size 512B -o app.log"
     )]

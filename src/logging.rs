@@ -305,7 +305,7 @@ impl State {
         let untold = self.dropped - self.dropped_told;
         if untold > 0 && !self.failing && self.lines.len() < QUEUE_LINES_MAX {
             let message = format!(
-                "{untold} log lines were dropped: the log could not be written, or not fast enough"
+                "{untold} log lines were dropped: the destination of the log failed or is too slow"
             );
             self.push(format_line(SystemTime::now(), Level::Warn, module_path!(), &message));
             self.dropped_told += untold;

@@ -21,7 +21,7 @@ const BLOCKING_THREADS_MAX: usize = 32;
 /// Options of `run`, besides the configuration.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// Read what is there, deliver it, exit.
+    /// Read the existing input, deliver it and exit.
     pub until_eof: bool,
     /// Show rates.
     pub progress: bool,
@@ -49,7 +49,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     log.flush();
     if log.dropped_lines() > 0 {
         eprintln!(
-            "{} log lines were dropped: they arrived faster than they could be written",
+            "{} log lines were dropped: the destination of the log is too slow",
             log.dropped_lines()
         );
     }
@@ -72,7 +72,7 @@ fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        log::warn!("the number of open files cannot be raised: {error}");
+        log::warn!("cannot raise the limit of open files: {error}");
     }
 }
 
@@ -91,7 +91,7 @@ fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
         .build();
     let status = match &runtime {
         Ok(runtime) => runtime.block_on(serve(config, files, options)),
-        Err(error) => Err((FAILED, format!("the runtime cannot start: {error}"))),
+        Err(error) => Err((FAILED, format!("cannot start the async runtime: {error}"))),
     };
     if let Ok(runtime) = runtime {
         // Threads stuck in a system call must not delay the exit.
@@ -153,7 +153,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     let stopped = tokio::select! {
         stopped = running.stop(timeout.0) => stopped,
         name = signals.second() => {
-            log::error!("second signal ({name}): exiting at once; what is not delivered is not acknowledged");
+            log::error!("second signal ({name}): exiting immediately; undelivered events are not acknowledged");
             log::logger().flush();
             exit(i32::from(FAILED))
         }
@@ -211,7 +211,7 @@ async fn work(
             name = signals.stop() => break name,
         }
     };
-    log::info!("{name}: delivering what is in flight");
+    log::info!("{name}: draining events in flight");
 }
 
 /// Logs how the run ended; returns the exit status.
@@ -233,8 +233,8 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     if let Some(error) = &stopped.uncommitted {
         let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
         return Some(format!(
-            "the last checkpoints could not be saved in data_dir: {error}; what was delivered in the last \
-             {seconds:.0} s is repeated after the next start, under the same ids"
+            "cannot commit the last checkpoints to data_dir: {error}; events delivered in the \
+             last {seconds:.0} s are delivered again after the next start, with the same ids"
         ));
     }
     if !stopped.drained {
@@ -299,7 +299,7 @@ struct Signals {
 const SECOND_SIGNAL_AFTER: Duration = Duration::from_millis(500);
 
 fn receive(kind: SignalKind) -> Result<Signal, Refusal> {
-    signal(kind).map_err(|error| (FAILED, format!("signals cannot be received: {error}")))
+    signal(kind).map_err(|error| (FAILED, format!("cannot install signal handlers: {error}")))
 }
 
 impl Signals {
@@ -376,7 +376,7 @@ impl Api {
         if options.until_eof
             && console.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         {
-            log::warn!("api.listen {listen} is taken; this run takes a free port");
+            log::warn!("api.listen {listen} is in use; this run uses a free port");
             console = start((listen.ip(), 0).into()).await;
         }
         let console = console.map_err(|error| {

@@ -105,7 +105,7 @@ pub fn verify(args: &VerifyArgs) -> u8 {
     });
     scratch.keep |= !passed;
     if scratch.keep {
-        eprintln!("everything is in {}", scratch.path.display());
+        eprintln!("files are kept in {}", scratch.path.display());
     }
     if passed { DONE } else { FAILED }
 }
@@ -130,7 +130,7 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, Strin
         seed,
     };
     let interrupts = crate::interrupts::count()
-        .map_err(|error| format!("signals cannot be received: {error}"))?;
+        .map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let lines = Arc::new(Lines::new(seed));
     let behind = scratch.path.join("behind.json");
     let start = || Endpoint::start(&behind).map_err(|error| format!("the slow endpoint: {error}"));

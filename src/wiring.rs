@@ -61,7 +61,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
                 faults.push(Fault::new(
                     &component.place,
                     what,
-                    "keep one of them, and name it in several inputs",
+                    "keep one of them, and list it in several `inputs`",
                 ));
             }
             claimed.push((claim, component));
@@ -120,7 +120,7 @@ fn meet(
 ) -> Option<Fault> {
     let pairs = || files.iter().flat_map(|file| others.iter().map(move |other| (file, other)));
     let (what, advice) = if pairs().any(|(file, other)| file == other) {
-        ("both use the same file", "keep one of them, and name it in several inputs")
+        ("both use the same file", "keep one of them, and list it in several `inputs`")
     } else if pairs().any(|(file, other)| may_meet(file, other)) {
         ("may write the same file, for some values of fields", "write into different folders")
     } else {
@@ -161,7 +161,10 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
     let is_folder = Path::new(OsStr::from_bytes(&bytes[..folder_end])) == data_dir;
     let may_be_folder = || file.parent().is_some_and(|folder| may_meet(folder, &data_dir));
     (is_folder || may_be_folder()).then(|| {
-        let what = format!("`{}` writes into `data_dir`, among the files of this agent", sink.id);
+        let what = format!(
+            "`{}` writes to `data_dir`, which is reserved for the files of this agent",
+            sink.id
+        );
         Fault::new(
             &sink.place,
             what,
@@ -214,7 +217,10 @@ fn loops(config: &Config, source: &Component) -> Vec<Fault> {
 fn hidden_attributes(component: &Component) -> Vec<Fault> {
     let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp");
     let fault = |name: &String| {
-        let what = format!("the attribute `{name}` of `{}` is a key of every event", component.id);
+        let what = format!(
+            "the attribute `{name}` of `{}` is reserved: every event has this key",
+            component.id
+        );
         Fault::new(&component.place, what, "give it another name")
     };
     component.attributes.keys().filter(own).map(fault).collect()

@@ -211,8 +211,8 @@ fn default_memory(allowed: Option<u64>) -> Size {
 fn memory_warning(memory: Size, allowed: Option<u64>, node: &Node) -> Option<Fault> {
     let allowed = allowed.filter(|allowed| *allowed < memory.0)?;
     let what = format!(
-        "`memory`: {memory} is more than the {} that the control group of the agent has, and the kernel kills what \
-         takes more",
+        "`memory`: {memory} is more than the {} that the agent's control group allows, and the kernel kills processes \
+         that use more",
         Size(allowed)
     );
     let advice = match default_memory(Some(allowed)) {

@@ -104,7 +104,7 @@ impl Merger<'_> {
             let advice = "use letters, digits, _ and -, beginning with a letter or _";
             self.faults.push(Fault::new(
                 &entry.place,
-                format!("`{}` cannot be an id", entry.key),
+                format!("invalid id `{}`", entry.key),
                 advice,
             ));
         }

@@ -167,7 +167,7 @@ impl Builder {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             return Err(Fault::new(
                 place,
-                "an alias stands inside the value it repeats",
+                "the alias refers to a value that contains it",
                 "remove the alias",
             ));
         };
@@ -220,7 +220,7 @@ impl Builder {
 
     fn tag_fault(&mut self, tag: Option<&Tag>, place: &Place) {
         let name = tag.map(Tag::to_string).unwrap_or_default();
-        self.faults.push(Fault::new(place, format!("the tag `{name}` is not known"), "remove it"));
+        self.faults.push(Fault::new(place, format!("unknown tag `{name}`"), "remove it"));
     }
 
     /// Returns the map's entries, followed by those of `<<`; the map's own keys win.
@@ -269,7 +269,7 @@ impl MapBody {
         let Value::Scalar(scalar) = node.value else {
             return (
                 Key::Bad,
-                Some(Fault::new(&node.place, "a key is a list or a map", "write a text")),
+                Some(Fault::new(&node.place, "a key is a list or a map", "write a string")),
             );
         };
         if scalar.plain && scalar.text == "<<" {
@@ -295,17 +295,13 @@ impl MapBody {
 pub fn twice(key: &str, place: &Place, first: &Place) -> Fault {
     Fault::new(
         place,
-        format!("`{key}` is given twice"),
+        format!("duplicate key `{key}`"),
         format!("keep one of them; the first is at {first}"),
     )
 }
 
 fn bad_merge(place: &Place) -> Fault {
-    Fault::new(
-        place,
-        "`<<` can take in only a map or a list of maps",
-        "write for example <<: *name",
-    )
+    Fault::new(place, "`<<` can merge only a map or a list of maps", "write for example <<: *name")
 }
 
 #[cfg(test)]
@@ -363,22 +359,20 @@ mod tests {
         for (text, faults) in [
             (
                 "a: 1\nb: 2\na: 3\n",
-                vec![
-                    "f.yaml:3:1: `a` is given twice; keep one of them; the first is at f.yaml:1:1",
-                ],
+                vec!["f.yaml:3:1: duplicate key `a`; keep one of them; the first is at f.yaml:1:1"],
             ),
             (
                 "a: !x 1\nb: !y [2]\n",
                 vec![
-                    "f.yaml:1:4: the tag `!x` is not known; remove it",
-                    "f.yaml:2:4: the tag `!y` is not known; remove it",
+                    "f.yaml:1:4: unknown tag `!x`; remove it",
+                    "f.yaml:2:4: unknown tag `!y`; remove it",
                 ],
             ),
-            ("? [a]\n: 1\n", vec!["f.yaml:1:3: a key is a list or a map; write a text"]),
+            ("? [a]\n: 1\n", vec!["f.yaml:1:3: a key is a list or a map; write a string"]),
             (
                 "a: {<<: 1}",
                 vec![
-                    "f.yaml:1:9: `<<` can take in only a map or a list of maps; write for example <<: *name",
+                    "f.yaml:1:9: `<<` can merge only a map or a list of maps; write for example <<: *name",
                 ],
             ),
             (
@@ -390,7 +384,7 @@ mod tests {
             ),
             (
                 "a: &x [*x]",
-                vec!["f.yaml:1:8: an alias stands inside the value it repeats; remove the alias"],
+                vec!["f.yaml:1:8: the alias refers to a value that contains it; remove the alias"],
             ),
         ] {
             assert_eq!(bad(text), faults, "{text}");

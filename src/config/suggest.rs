@@ -4,7 +4,7 @@
 pub fn advice(given: &str, names: &[&str], lead: &str) -> String {
     match (nearest(given, names), names) {
         (Some(name), _) => format!("did you mean `{name}`?"),
-        (None, [only]) => format!("only `{only}` is known here"),
+        (None, [only]) => format!("only `{only}` is valid here"),
         (None, _) => format!("{lead} {}", listed(names, "and")),
     }
 }

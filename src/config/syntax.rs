@@ -16,11 +16,7 @@ pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     let place = Place { file: file.clone(), line: marker.line(), column: marker.col() + 1 };
     if is_variable(text, marker) {
         let advice = "put quotes around it, or for a number write the keys on lines of their own";
-        return Fault::new(
-            &place,
-            "a variable inside { } or [ ] cannot stand without quotes",
-            advice,
-        );
+        return Fault::new(&place, "an unquoted variable inside { } or [ ]", advice);
     }
     let info = error.info();
     Fault::new(&place, format!("not YAML: {info}"), syntax_advice(info))
@@ -49,11 +45,11 @@ fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
 /// Returns advice for a message of the YAML parser.
 fn syntax_advice(info: &str) -> &'static str {
     const ADVICE: &[(&str, &str)] = &[
-        ("unknown anchor", "put quotes around a text that begins with *"),
-        ("unexpected character", "put quotes around a text that begins with this character"),
+        ("unknown anchor", "put quotes around a string that begins with *"),
+        ("unexpected character", "put quotes around a string that begins with this character"),
         (
             "mapping values are not allowed",
-            "put quotes around a text that holds \": \", or check the indentation",
+            "put quotes around a string that contains \": \", or check the indentation",
         ),
         ("unexpected end of stream", "close the quotes"),
         ("recursion limit", "remove some levels of brackets"),
@@ -85,22 +81,22 @@ mod tests {
             ("a: 1\n \tb: 1\n", "f.yaml:2:2: a tab in the indentation; indent with spaces"),
             (
                 "a: [*.tmp]\n",
-                "f.yaml:1:5: not YAML: while parsing node, found unknown anchor; put quotes around a text that \
+                "f.yaml:1:5: not YAML: while parsing node, found unknown anchor; put quotes around a string that \
                  begins with *",
             ),
             (
                 "a: {b: ${B}}\n",
-                "f.yaml:1:9: a variable inside { } or [ ] cannot stand without quotes; put quotes around it, or for a \
+                "f.yaml:1:9: an unquoted variable inside { } or [ ]; put quotes around it, or for a \
                  number write the keys on lines of their own",
             ),
             (
                 "a: [${B}]\n",
-                "f.yaml:1:6: a variable inside { } or [ ] cannot stand without quotes; put quotes around it, or for a \
+                "f.yaml:1:6: an unquoted variable inside { } or [ ]; put quotes around it, or for a \
                  number write the keys on lines of their own",
             ),
             (
                 "a: %d\n",
-                "f.yaml:1:4: not YAML: unexpected character: `%'; put quotes around a text that begins with this \
+                "f.yaml:1:4: not YAML: unexpected character: `%'; put quotes around a string that begins with this \
                  character",
             ),
             (

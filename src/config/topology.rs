@@ -56,7 +56,7 @@ impl<'a> Wiring<'a> {
         let mut known = HashSet::new();
         for input in &draft.inputs {
             if !known.insert(&input.name) {
-                let what = format!("the input `{}` is given twice", input.shown);
+                let what = format!("duplicate input `{}`", input.shown);
                 faults.push(Fault::new(&input.place, what, "remove one of them"));
                 continue;
             }
@@ -187,13 +187,14 @@ impl<'a> Wiring<'a> {
         let mut warnings = Vec::new();
         for draft in self.drafts {
             if draft.kind != Kind::Sink && !self.read.contains(draft.id.as_str()) {
-                let what = format!("nobody reads the {} `{}`", draft.kind, draft.id);
+                let what = format!("no component reads the {} `{}`", draft.kind, draft.id);
                 let advice = "name it in the `inputs` of a transform or sink, or remove it";
                 warnings.push(Fault::new(&draft.place, what, advice));
                 continue;
             }
             for name in output_names(draft).filter(|name| !self.read.contains(name.as_str())) {
-                let what = format!("nobody reads `{name}`, so its events are dropped and counted");
+                let what =
+                    format!("no component reads `{name}`, so its events are dropped and counted");
                 warnings.push(Fault::new(&draft.place, what, "name it in `inputs` to keep them"));
             }
         }

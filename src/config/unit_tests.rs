@@ -175,11 +175,7 @@ fn read_one(
     }
     let Ok(form) = serde_json::from_value::<TestForm>(node.to_json()) else {
         // The message itself could contain a secret.
-        faults.push(Fault::new(
-            &node.place,
-            "this test cannot be read",
-            "compare it with the manual",
-        ));
+        faults.push(Fault::new(&node.place, "this test is invalid", "compare it with the manual"));
         return None;
     };
     let test = UnitTest { form, node };
@@ -204,10 +200,9 @@ fn expectation_fault(test: &UnitTest, at: usize, expected: &Expectation) -> Opti
     let Expectation { events, exact, count, holds, .. } = expected;
     let place = test.place(&format!("/expect/{at}"));
     if events.is_none() && count.is_none() && holds.is_none() {
-        return Some(Fault::new(place, "nothing is expected here", "add `events` or `count`"));
+        return Some(Fault::new(place, "the expectation is empty", "add `events` or `count`"));
     }
     let lonely = *exact && events.is_none();
-    lonely.then(|| {
-        Fault::new(place, "`exact` is about `events`, and there are none", "add them, or remove it")
-    })
+    lonely
+        .then(|| Fault::new(place, "`exact` requires `events`", "add `events`, or remove `exact`"))
 }

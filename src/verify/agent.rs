@@ -83,7 +83,7 @@ impl Agent {
     /// Restarts the agent when due, and enforces the timeout of a stop. An unexpected exit is an
     /// error.
     pub fn look(&mut self) -> Result<(), String> {
-        let failed = |error: io::Error| format!("the agent's process: {error}");
+        let failed = |error: io::Error| format!("cannot query the agent's process: {error}");
         match &mut self.state {
             State::Up(child) => match child.try_wait().map_err(failed)? {
                 None => Ok(()),
@@ -105,8 +105,7 @@ impl Agent {
             State::Down(until) if *until > Instant::now() => Ok(()),
             State::Down(_) => {
                 self.state = State::Up(
-                    self.spawn()
-                        .map_err(|error| format!("the agent cannot be started: {error}"))?,
+                    self.spawn().map_err(|error| format!("cannot start the agent: {error}"))?,
                 );
                 (self.started, self.starts) = (Instant::now(), self.starts + 1);
                 Ok(())

@@ -306,7 +306,7 @@ pub fn drain(
     tally: &mut Tally,
     interrupts: &AtomicUsize,
 ) -> Result<(), String> {
-    let reading = |error| format!("what was delivered cannot be read: {error}");
+    let reading = |error| format!("cannot read the delivered events: {error}");
     let (mut heard, before) = (Instant::now(), interrupts.load(Ordering::Relaxed));
     let mut progress = Progress::new();
     // After a kill the next start truncates a file to what was synced: nothing is read before that.

@@ -22,14 +22,14 @@ impl Scratch {
     /// Creates a folder in `parent` with subfolders for the log files.
     pub fn make(parent: &Path, keep: bool) -> Result<Scratch, String> {
         let failed = |error: io::Error| {
-            format!("{}: {error}; name another folder by --dir", parent.display())
+            format!("{}: {error}; choose another folder with --dir", parent.display())
         };
         let parent = parent.canonicalize().map_err(failed)?;
         // Other characters have a meaning in patterns, templates or YAML.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
         if !parent.to_str().is_some_and(|text| text.chars().all(is_plain)) {
             return Err(format!(
-                "{}: a path of other characters than letters, digits and /._-+@; name another folder by --dir",
+                "{}: the path may contain only letters, digits and /._-+@; choose another folder with --dir",
                 parent.display()
             ));
         }

@@ -105,20 +105,20 @@ impl Report<'_> {
             self.scratch.file_system(),
         );
         text += &format!(
-            "written: {lines} lines ({} in pieces), {bytes:.1} MB, {} files at a time, {} in all\n",
+            "written: {lines} lines ({} in several writes), {bytes:.1} MB, {} files at a time, {} in total\n",
             self.sum(|w| w.in_pieces),
             self.plan.files,
             self.sum(|w| w.marks.last().map_or(0, |mark| mark.file + 1)),
         );
         text += &format!("rotations: {}\n", self.rotations());
         text += &format!(
-            "agent: {kills} kills, {stops} stops, {} starts; writers at rest for {:.0} s\n",
+            "agent: {kills} kills, {stops} stops, {} starts; writers paused for {:.0} s\n",
             self.starts,
             resting.as_secs_f64()
         );
         if *unrest > 0 {
             text +=
-                &format!("not everything was delivered within a minute of rest, {unrest} times\n");
+                &format!("not everything was delivered within a pause of 60 s, {unrest} times\n");
         }
         if self.interrupted {
             text += "interrupted: less was written than planned\n";
@@ -129,9 +129,9 @@ impl Report<'_> {
     fn result(&self) -> String {
         let tally = self.tally;
         format!(
-            "delivered: {} events, {:.1} MB, {} different lines\n\
-             repeated: {} under an id that had come, {} under another\n\
-             out of order: {}; under an id of another line: {}\n",
+            "delivered: {} events, {:.1} MB, {} distinct lines\n\
+             repeated: {} with the same id, {} with another\n\
+             out of order: {}; with the id of another line: {}\n",
             tally.events,
             tally.bytes as f64 / 1e6,
             tally.found,

@@ -78,7 +78,7 @@ fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
     let filter = through("type: filter, where: 'true'");
     for sink in [exporter, remote, blocks] {
         for source in ["stdin", "generate", "file, include: [/x]"] {
-            let said = "`out` takes metrics alone, and `last` gives none";
+            let said = "`out` accepts only metrics, and `last` emits none";
             assert_eq!(of_sink(source, &filter, sink), [said], "{source} {sink}");
             assert_eq!(of_sink(source, &through("type: parse, format: json"), sink), [""; 0]);
         }
@@ -88,7 +88,7 @@ fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
     let both = "type: prometheus_exporter, inputs: [in, a.x, b]";
     let network = "a: { type: route, inputs: [in], routes: { x: 'true' } }, b: { type: fields, inputs: [a], steps: [{ drop: [c] }] }";
     let said =
-        ["in", "a.x"].map(|input| format!("`out` takes metrics alone, and `{input}` gives none"));
+        ["in", "a.x"].map(|input| format!("`out` accepts only metrics, and `{input}` emits none"));
     assert_eq!(of_sink("stdin", network, both), said);
 }
 

@@ -217,7 +217,7 @@ sinks: { out: { type: blackhole, inputs: [app] } }
         agent.single("millstream_checkpoint_age_seconds") > Some(0.5)
     });
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
-    let said = "the last checkpoints could not be saved in data_dir: File too large (os error 27)";
+    let said = "cannot commit the last checkpoints to data_dir: File too large (os error 27)";
     assert!(agent.log().contains(said), "{}", agent.log());
 }
 

@@ -142,7 +142,7 @@ fn a_topic_is_read_back_and_repeats_have_known_ids() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         text.contains(
-            " under an id that had come, 0 under another\nout of order: 0; under an id of another line: 0\n"
+            " with the same id, 0 with another\nout of order: 0; with the id of another line: 0\n"
         ),
         "{text}"
     );

@@ -81,7 +81,7 @@ impl<'a> Checker<'a> {
         let fault = match node.entries() {
             [entry] => unknown_key(entry, keys),
             _ => {
-                let what = format!("{}none of its keys is given", spot.prefix());
+                let what = format!("{}no key is set", spot.prefix());
                 Fault::new(&node.place, what, format!("write {}", suggest::listed(keys, "or")))
             }
         };

@@ -1,4 +1,4 @@
-//! Invalid configurations, and exactly what is reported about them.
+//! Invalid configurations and their exact errors.
 
 use super::{REST, faults_of, load_files};
 
@@ -39,7 +39,7 @@ fn unknown_keys() {
     );
     assert_eq!(
         sink("    encoding: {codec: text, metadata_key: x}\n"),
-        ["m.yaml:6:29: unknown key `metadata_key`; only `codec` is known here"]
+        ["m.yaml:6:29: unknown key `metadata_key`; only `codec` is valid here"]
     );
     assert_eq!(
         faults_of(&format!("{REST}source: {{}}\nlimits: {{thread: 1}}\n")),
@@ -75,7 +75,7 @@ fn types_of_other_agents() {
             "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, the closest match here",
         ]
     );
-    // Types to which nothing here comes close.
+    // Types without a similar one here.
     let beats = &of("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
@@ -210,13 +210,10 @@ fn bad_values() {
             "6:19: `ignore_older`: \"soon\" is not a duration; write for example 10s or 500ms",
         ),
         ("keep_lines: {containz: [a]}", "6:18: unknown key `containz`; did you mean `contains`?"),
-        (
-            "keep_lines: {}",
-            "6:17: `keep_lines`: none of its keys is given; write `contains` or `regex`",
-        ),
+        ("keep_lines: {}", "6:17: `keep_lines`: no key is set; write `contains` or `regex`"),
         (
             "keep_lines: {contains: [a], regex: b}",
-            "6:33: unknown key `regex`; only `contains` is known here",
+            "6:33: unknown key `regex`; only `contains` is valid here",
         ),
     ] {
         assert_eq!(
@@ -274,7 +271,7 @@ fn components() {
             "m.yaml:4:4: `c`: expected the keys of a source, found nothing; write for example type: file",
             "m.yaml:5:13: `type`: expected text, found a number; write `file` or `stdin`",
             "m.yaml:6:3: the source `e` has no `type`; add `type:` with `file` or `stdin`",
-            "m.yaml:7:3: `f.g` cannot be an id; use letters, digits, _ and -, beginning with a letter or _",
+            "m.yaml:7:3: invalid id `f.g`; use letters, digits, _ and -, beginning with a letter or _",
             "m.yaml:8:6: `h`: expected the keys of a source, found a list; write for example type: file",
             "m.yaml:10:3: missing key `inputs`; add for example inputs: [\"app\"]",
             "m.yaml:11:34: `inputs`: expected a list of texts, found text; write [app]",
@@ -326,7 +323,7 @@ fn inputs() {
                 "m.yaml:2:54: the input `ap` does not exist; did you mean `app`?",
                 "m.yaml:3:44: the input `nowhere` does not exist; what can be read is `app`, `p` and `p.rejected`",
                 "m.yaml:3:53: the input `p.rejectd` does not exist; did you mean `p.rejected`?",
-                "m.yaml:3:64: the input `p.x` does not exist; only `p.rejected` is known here",
+                "m.yaml:3:64: the input `p.x` does not exist; only `p.rejected` is valid here",
                 "m.yaml:3:69: the input `app.x` does not exist; write `app`; it has no side outputs",
             ],
         ),
@@ -337,7 +334,7 @@ fn inputs() {
                 "m.yaml:3:36: the input `y` is a sink, which has no output; name a source, a transform or `y.rejected`",
                 "m.yaml:3:39: the input `z` is a sink, which has no output; name a source or a transform",
                 "m.yaml:3:42: the input `x` is a sink, which has no output; name a source or a transform",
-                "m.yaml:3:45: the input `a` is given twice; remove one of them",
+                "m.yaml:3:45: duplicate input `a`; remove one of them",
             ],
         ),
         (
@@ -404,12 +401,12 @@ fn given_twice() {
     let twice = "sources:\n  in: {type: stdin}\n  in: {type: stdin}\nsinks: {out: {type: blackhole, inputs: [in]}}\n";
     assert_eq!(
         faults_of(twice),
-        ["m.yaml:3:3: `in` is given twice; keep one of them; the first is at m.yaml:2:3"]
+        ["m.yaml:3:3: duplicate key `in`; keep one of them; the first is at m.yaml:2:3"]
     );
     let across = "sources: {in: {type: stdin}}\nsinks: {in: {type: blackhole, inputs: [in]}}\n";
     assert_eq!(
         faults_of(across)[0],
-        "m.yaml:2:9: `in` is given twice; keep one of them; the first is at m.yaml:1:11"
+        "m.yaml:2:9: duplicate key `in`; keep one of them; the first is at m.yaml:1:11"
     );
     let files = [
         ("a.yaml", REST),
@@ -419,8 +416,8 @@ fn given_twice() {
     assert_eq!(
         load_files(&files).unwrap_err(),
         [
-            "b.yaml:1:11: `in` is given twice; keep one of them; the first is at a.yaml:1:11",
-            "c.yaml:1:1: `log` is given twice; keep one of them; the first is at b.yaml:2:1",
+            "b.yaml:1:11: duplicate key `in`; keep one of them; the first is at a.yaml:1:11",
+            "c.yaml:1:1: duplicate key `log`; keep one of them; the first is at b.yaml:2:1",
         ]
     );
 }

@@ -155,9 +155,9 @@ fn warnings() {
     assert_eq!(
         warnings,
         [
-            "nobody reads the source `b`; name it in the `inputs` of a transform or sink, or remove it",
-            "nobody reads `p.rejected`, so its events are dropped and counted; name it in `inputs` to keep them",
-            "nobody reads the transform `f`; name it in the `inputs` of a transform or sink, or remove it",
+            "no component reads the source `b`; name it in the `inputs` of a transform or sink, or remove it",
+            "no component reads `p.rejected`, so its events are dropped and counted; name it in `inputs` to keep them",
+            "no component reads the transform `f`; name it in the `inputs` of a transform or sink, or remove it",
         ]
     );
 }

@@ -75,7 +75,7 @@ fn faults() {
         ),
         (
             "    input: {to: a, lines: []}\n    expect: [{from: a}]\n",
-            "6:14: nothing is expected here; add `events` or `count`",
+            "6:14: the expectation is empty; add `events` or `count`",
         ),
         (
             "    input: {to: a, lines: []}\n    expect: []\n",
@@ -83,7 +83,7 @@ fn faults() {
         ),
         (
             "    input: {to: a, lines: []}\n    expect: [{from: a, count: 1, exact: true}]\n",
-            "6:14: `exact` is about `events`, and there are none; add them, or remove it",
+            "6:14: `exact` requires `events`; add `events`, or remove `exact`",
         ),
         (
             "    input: {to: a, lines: []}\n    expect: [{from: a, count: -1}]\n",
