@@ -9,7 +9,7 @@ pub use metrics::{HELP as METRICS_HELP, MetricsArgs, metrics};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// Tick of a rate-limited load: what is made in a tick is one append to the file, or one burst.
+/// Tick of a rate-limited load; each tick is one append to the file, or one burst.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Returns the events due after `elapsed`, including those of the first tick.

@@ -80,14 +80,14 @@ pub fn each(level: Level, target: &str, messages: impl IntoIterator<Item = Strin
     messages.into_iter().for_each(|message| log_as_itself(log::logger(), level, target, &message));
 }
 
-/// The record stands for its text, which has its own window.
+/// The text replaces the call site, so that each text has its own window.
 fn log_as_itself(logger: &dyn Log, level: Level, target: &str, message: &str) {
     let mut record = Record::builder();
     record.level(level).target(target).file(Some(message));
     logger.log(&record.args(format_args!("{message}")).build());
 }
 
-/// Logs panics as errors, with their place and at the limited rate, instead of printing them.
+/// Logs panics as rate-limited errors with their location, instead of printing them.
 /// Without a logger they are printed as before.
 pub fn install_panic_hook() {
     let before = std::panic::take_hook();
@@ -140,7 +140,7 @@ fn log_panic(logger: &dyn Log, panic: &PanicHookInfo) {
     let text = panic.payload_as_str().unwrap_or("(no text)");
     let (file, line) =
         panic.location().map_or(("unknown", 0), |place| (place.file(), place.line()));
-    // The record stands for the place of the panic, so that each place has its own rate.
+    // The panic's location is the call site, so that each location has its own rate limit.
     let mut record = Record::builder();
     record.level(Level::Error).target("panic").file(Some(file)).line(Some(line));
     let name = thread.name().unwrap_or("unnamed");
@@ -184,7 +184,7 @@ struct State {
     written: u64,
     dropped: u64,
     /// Dropped lines that the log has reported.
-    dropped_told: u64,
+    dropped_reported: u64,
     /// The last write failed; reporting it would fail too.
     failing: bool,
     windows: HashMap<u64, Window>,
@@ -248,7 +248,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
-            state.tell(now);
+            state.queue_own_messages(now);
             if !state.lines.is_empty() {
                 let lines = state.lines.len() as u64;
                 buffer.extend(state.lines.drain(..));
@@ -262,7 +262,7 @@ impl Shared {
 
     fn flush(&self) -> bool {
         let mut state = self.lock();
-        state.tell(Instant::now());
+        state.queue_own_messages(Instant::now());
         let until = state.queued;
         self.changed.notify_all();
         self.changed.wait_while_for(&mut state, |state| state.written < until, FLUSH_TIMEOUT);
@@ -300,15 +300,15 @@ impl State {
     }
 
     /// Queues the log's own messages, as far as they are due and fit.
-    fn tell(&mut self, now: Instant) {
+    fn queue_own_messages(&mut self, now: Instant) {
         self.close_windows(now);
-        let untold = self.dropped - self.dropped_told;
-        if untold > 0 && !self.failing && self.lines.len() < QUEUE_LINES_MAX {
+        let unreported = self.dropped - self.dropped_reported;
+        if unreported > 0 && !self.failing && self.lines.len() < QUEUE_LINES_MAX {
             let message = format!(
-                "{untold} log lines were dropped: the destination of the log failed or is too slow"
+                "{unreported} log lines were dropped: the destination of the log failed or is too slow"
             );
             self.push(format_line(SystemTime::now(), Level::Warn, module_path!(), &message));
-            self.dropped_told += untold;
+            self.dropped_reported += unreported;
         }
     }
 

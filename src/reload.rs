@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 
 /// How often the files are checked with `watch: true`.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long they must have been unchanged: whoever writes several files is not done with the first.
+/// How long the files must stay unchanged, as several may be written one after another.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Reloads the configuration of a running agent.
@@ -67,12 +67,12 @@ impl Reloader {
             return log::warn!("{why}: a run with --until-eof does not reload");
         }
         log::info!("{why}: reloading the configuration");
-        self.seen = look(self.files.clone()).await;
+        self.seen = fingerprint_of(self.files.clone()).await;
         let files = self.files.clone();
         let checked = tokio::task::spawn_blocking(move || cli::check(&files)).await;
         let checked =
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
-        if let Err(faults) = self.go_on(running, checked).await {
+        if let Err(faults) = self.apply(running, checked).await {
             logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
             let count = match faults.len() {
                 1 => "1 error".to_owned(),
@@ -85,7 +85,7 @@ impl Reloader {
         }
     }
 
-    async fn go_on(
+    async fn apply(
         &mut self,
         running: &mut Running,
         checked: Result<Config, Vec<Fault>>,
@@ -100,19 +100,22 @@ impl Reloader {
         let changes = Changes::between(&self.config, &next);
         let is_same = changes.is_none(&self.config, &next);
         if !is_same {
-            self.turn(running, &next, &changes).await?;
+            self.replace_components(running, &next, &changes).await?;
         }
         for key in restart {
             log::warn!("`{key}` changed; it takes effect at the next start");
         }
-        log::info!("{}", if is_same { "nothing has changed".to_owned() } else { changes.told() });
+        log::info!(
+            "{}",
+            if is_same { "nothing has changed".to_owned() } else { changes.summary() }
+        );
         run::warn_of_unowned(&next);
         self.state.took(next.hash);
         self.config = next;
         Ok(())
     }
 
-    async fn turn(
+    async fn replace_components(
         &mut self,
         running: &mut Running,
         next: &Config,
@@ -188,7 +191,7 @@ impl Changes {
         is_same && running.globals == next.globals && joined(running) == joined(next)
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let part = |what: &str, ids: &[String]| match ids {
             [] => String::new(),
             ids => format!("{what}: {}; ", ids.join(", ")),
@@ -199,7 +202,7 @@ impl Changes {
     }
 }
 
-async fn look(files: Vec<PathBuf>) -> Fingerprint {
+async fn fingerprint_of(files: Vec<PathBuf>) -> Fingerprint {
     // Disks may block. What cannot be read cannot be compared.
     tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
 }
@@ -208,8 +211,8 @@ async fn look(files: Vec<PathBuf>) -> Fingerprint {
 async fn changed(files: Vec<PathBuf>, seen: Fingerprint) {
     let (mut last, mut since) = (seen.clone(), Instant::now());
     loop {
-        tokio::time::sleep(LOOK_INTERVAL).await;
-        let now = look(files.clone()).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        let now = fingerprint_of(files.clone()).await;
         if now != last {
             (last, since) = (now, Instant::now());
         } else if last != seen && since.elapsed() >= SETTLED_AFTER {

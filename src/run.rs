@@ -127,8 +127,8 @@ pub fn refused(config: &Config) -> Option<String> {
     }
 }
 
-/// Opens everything in an order that reads nothing before it is certain that the agent can run: the
-/// folder, the addresses, then the sources.
+/// Opens the folder, then the addresses, then the sources, so that nothing is read before it is
+/// certain that the agent can run.
 async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8, Refusal> {
     let (mut signals, hangup) = (Signals::receive()?, receive(SignalKind::hangup())?);
     let store =
@@ -267,7 +267,7 @@ fn summary(stopped: &Stopped) -> String {
     )
 }
 
-/// Formats what is lost, as far as it was counted.
+/// Formats the counted losses.
 fn lost(stopped: &Stopped) -> String {
     let (events, bytes) = (stopped.snapshot.dropped_events(), stopped.snapshot.dropped_bytes());
     let mut parts = Vec::new();
@@ -341,7 +341,7 @@ impl Observer {
 
     /// The same for the engine's own threads: they may run slightly before it is set, and wait for
     /// that.
-    fn shown(&self) -> Snapshot {
+    fn wait_now(&self) -> Snapshot {
         self.0.wait()()
     }
 }
@@ -361,7 +361,7 @@ impl Api {
         let (listen, ready) = (config.globals.api.listen, Arc::new(AtomicBool::new(false)));
         let state = Arc::new(ConfigState::new(config.hash));
         let observer = Observer::default();
-        let (now, shown) = (observer.clone(), observer.clone());
+        let (now, wait) = (observer.clone(), observer.clone());
         let snapshot: Arc<TakeSnapshot> = Arc::new(move || now.now());
         let start = |listen| {
             let data_dir = config.globals.data_dir.clone();
@@ -390,9 +390,9 @@ impl Api {
             console.socket_path.display(),
             console.token_path.display()
         );
-        let shown = Arc::new(move || shown.shown());
+        let waiting = Arc::new(move || wait.wait_now());
         let internal_metrics =
-            millstream_console::internal_metrics(shown, env!("CARGO_PKG_VERSION"), state.clone());
+            millstream_console::internal_metrics(waiting, env!("CARGO_PKG_VERSION"), state.clone());
         Ok(Api { console, ready, config: state, internal_metrics, observer })
     }
 

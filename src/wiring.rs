@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The registry, as the configuration loader sees it.
+/// The component registry as the catalog of the configuration loader.
 pub struct Registry;
 
 impl Catalog for Registry {
@@ -48,7 +48,7 @@ impl Catalog for Registry {
     }
 }
 
-/// What is wrong between components, or with what a source adds to its events, sorted by place.
+/// Returns conflicts between components and invalid attributes of sources, sorted by position.
 pub fn faults(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut claimed: Vec<(String, &Component)> = Vec::new();
@@ -69,7 +69,9 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         faults.extend(address_of_api(config, component));
         let writes = writes(component);
         faults.extend(
-            written.iter().filter_map(|(first, files)| meet(first, files, component, &writes)),
+            written
+                .iter()
+                .filter_map(|(first, files)| shared_file(first, files, component, &writes)),
         );
         faults.extend(writes.first().and_then(|file| in_data_dir(config, component, file)));
         written.push((component, writes));
@@ -81,13 +83,13 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     faults
 }
 
-/// What only one component may have.
+/// Returns resources of which each can have only one owner, such as an address.
 fn claims(component: &Component) -> Vec<String> {
     find(component.kind, &component.type_name)
         .map_or_else(Vec::new, |row| (row.claims)(component.options.clone()))
 }
 
-/// The agent listens for itself, too.
+/// Checks that a component does not use the address of the agent's API.
 fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
     let own = tcp_claim(config.globals.api.listen)?;
     claims(component).iter().any(|claim| is_same_claim(claim, &own)).then(|| {
@@ -96,8 +98,7 @@ fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
     })
 }
 
-/// Whether only one of two claims can be had. An address of all interfaces takes the port of each
-/// of them.
+/// Whether two claims conflict. A wildcard address claims the port on every interface.
 fn is_same_claim(one: &str, other: &str) -> bool {
     let address = |claim: &str| {
         let (_, address) = claim.rsplit_once(' ')?;
@@ -110,9 +111,9 @@ fn is_same_claim(one: &str, other: &str) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || takes(a, b) || takes(b, a))
 }
 
-/// Two components that may write one file: after a crash each would cut off what the other wrote.
-/// Paths are not shown, which may come from a variable that is a secret.
-fn meet(
+/// Checks that two components do not write the same file: after a crash each would truncate the
+/// other's data. Messages omit paths: they may come from a variable with a secret.
+fn shared_file(
     first: &Component,
     files: &[PathBuf],
     second: &Component,
@@ -121,7 +122,7 @@ fn meet(
     let pairs = || files.iter().flat_map(|file| others.iter().map(move |other| (file, other)));
     let (what, advice) = if pairs().any(|(file, other)| file == other) {
         ("both use the same file", "keep one of them, and list it in several `inputs`")
-    } else if pairs().any(|(file, other)| may_meet(file, other)) {
+    } else if pairs().any(|(file, other)| paths_may_match(file, other)) {
         ("may write the same file, for some values of fields", "write into different folders")
     } else {
         return None;
@@ -129,13 +130,13 @@ fn meet(
     Some(Fault::new(&second.place, format!("`{}` and `{}` {what}", first.id, second.id), advice))
 }
 
-/// Whether two paths with `*` in place of fields can be the same. No value is empty or has a `/`.
-fn may_meet(one: &Path, other: &Path) -> bool {
+/// Whether two paths with `*` for fields can match the same file. No value is empty or has a `/`.
+fn paths_may_match(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.as_os_str().as_bytes(), other.as_os_str().as_bytes());
-    // For each end in the other path: whether all up to there can be the same as `one` so far.
+    // For each prefix of `other`: whether it can match the prefix of `one` so far.
     let mut fits = vec![false; other.len() + 1];
     fits[0] = true;
-    // A star stands for one byte and, as long as one likes, for the next.
+    // A star matches one or more bytes.
     for &byte in one {
         let mut next = vec![false; other.len() + 1];
         for (at, &against) in other.iter().enumerate() {
@@ -151,7 +152,8 @@ fn may_meet(one: &Path, other: &Path) -> bool {
     fits[other.len()]
 }
 
-/// The agent's own files, which a value could name or a rotation could move, are in `data_dir`.
+/// Checks that a sink does not write to `data_dir`: a field's value could name one of the agent's
+/// own files, or a rotation could move it.
 fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> {
     let data_dir = &config.globals.data_dir;
     let data_dir = canonical(&std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));
@@ -159,7 +161,7 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
     let before_field = bytes.split(|byte| *byte == b'*').next().unwrap_or_default();
     let folder_end = before_field.iter().rposition(|byte| *byte == b'/').unwrap_or_default();
     let is_folder = Path::new(OsStr::from_bytes(&bytes[..folder_end])) == data_dir;
-    let may_be_folder = || file.parent().is_some_and(|folder| may_meet(folder, &data_dir));
+    let may_be_folder = || file.parent().is_some_and(|folder| paths_may_match(folder, &data_dir));
     (is_folder || may_be_folder()).then(|| {
         let what = format!(
             "`{}` writes to `data_dir`, which is reserved for the files of this agent",
@@ -173,14 +175,14 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
     })
 }
 
-/// Files a component writes, as the file system knows them.
+/// Returns canonical paths of the files that a component writes.
 fn writes(component: &Component) -> Vec<PathBuf> {
     let row = find(component.kind, &component.type_name);
     let paths = row.map_or_else(Vec::new, |row| (row.writes)(component.options.clone()));
     paths.iter().map(|path| canonical(path)).collect()
 }
 
-/// The path without links and `..`, as far as it exists.
+/// Resolves symbolic links and `..` in the existing part of a path.
 fn canonical(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(canonical), _, _) => canonical,
@@ -189,7 +191,7 @@ fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// A file that the agent writes and reads would grow for ever.
+/// Checks that a source does not read a file that the agent writes: it would grow forever.
 fn loops(config: &Config, source: &Component) -> Vec<Fault> {
     let Some(reader) = find(source.kind, &source.type_name) else { return Vec::new() };
     let log = match &config.globals.log.to {
@@ -203,7 +205,7 @@ fn loops(config: &Config, source: &Component) -> Vec<Fault> {
         .iter()
         .flat_map(|c| writes(c).into_iter().map(|path| (format!("what `{}` writes", c.id), path)));
     let read = written.chain(log).filter(|(_, path)| (reader.reads)(source.options.clone(), path));
-    // The path is not shown: it may come from a variable that is a secret.
+    // The message omits the path: it may come from a variable with a secret.
     let fault = |(what, _): (String, PathBuf)| {
         Fault::new(
             &source.place,
@@ -275,7 +277,7 @@ fn add(
     Ok(())
 }
 
-/// What every event of a source shares.
+/// Returns the metadata shared by all events of a source.
 pub fn source_info(component: &Component) -> SourceInfo {
     SourceInfo {
         id: component.id.clone(),
@@ -288,7 +290,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What a component reads: `id` is the main output of a component, `id.name` its side output.
+/// Resolves the inputs of a component: `id` is the main output, `id.name` a side output.
 pub fn inputs(config: &Config, component: &Component) -> Vec<Input> {
     let resolve = |input: &String| {
         let (id, name) = input.split_once('.').unwrap_or((input, ""));

@@ -38,7 +38,7 @@ pub fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
     } else {
         list(paths, &mut faults)
     };
-    let told = |path: &Path| {
+    let attributes = |path: &Path| {
         let stat = fs::metadata(path).ok()?;
         let written = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
         Some([
@@ -53,8 +53,8 @@ pub fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
     files
         .into_iter()
         .map(|path| {
-            let told = told(&path);
-            (path, told)
+            let attributes = attributes(&path);
+            (path, attributes)
         })
         .collect()
 }

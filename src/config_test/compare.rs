@@ -1,4 +1,4 @@
-//! Compares the output of a test with what was expected.
+//! Compares the output of a test with its expectation.
 
 use crate::config::{Event, Expectation};
 use millstream_components::formats::parse_rfc3339;
@@ -13,7 +13,7 @@ const PAIRS_MAX: usize = 1 << 20;
 /// A difference.
 #[derive(Debug, PartialEq)]
 pub struct Block {
-    /// What it is, in a few words.
+    /// A short description.
     pub what: String,
     /// Expected lines begin with `-`, found lines with `+`.
     pub lines: Vec<String>,

@@ -267,7 +267,7 @@ tests: [{ name: t, input: { to: in, lines: ['1 x', y] }, expect: [{ from: out, c
     }
 
     #[test]
-    fn refusals_and_panics_are_told() {
+    fn rejected_events_and_panics_are_reported() {
         let error = || ComponentError::new("broken", "no luck");
         let (made, notes, panicked) = play(|play, config| {
             play.ops[index(config, "b")] = Op::Map(Box::new(Fails(Some(error()))));

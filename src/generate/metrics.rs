@@ -178,7 +178,7 @@ fn open(args: &MetricsArgs, interrupts: Arc<AtomicUsize>) -> io::Result<Target> 
     }
 }
 
-/// What was sent.
+/// Totals of the packets sent.
 #[derive(Debug, Default)]
 struct Sent {
     points: u64,
@@ -243,7 +243,7 @@ impl Sent {
     }
 }
 
-/// Makes packets until enough points are due; the last one may exceed that, so that the content of
+/// Generates packets until enough points are due; the last one may exceed that, so that the content of
 /// packets does not depend on timing.
 fn fill(load: &mut Load, due: u64, count: u64, batch: &mut Batch, contents: &mut Vec<Content>) {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

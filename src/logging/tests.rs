@@ -104,7 +104,7 @@ fn a_list_is_written_whole_and_its_repeats_are_counted() {
 }
 
 #[test]
-fn repeats_are_told_of_without_another_message() {
+fn repeats_are_reported_without_another_message() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     let almost_over = Instant::now() - WINDOW + Duration::from_millis(500);
     (0..5).for_each(|_| log_at(&handle.shared, almost_over, 1, "again"));
@@ -136,7 +136,7 @@ fn a_full_queue_drops_and_says_so() {
     let begun = Instant::now();
     (0..sites).for_each(|window| log_at(&handle.shared, begun + window * WINDOW, 1, "x"));
     let dropped = handle.dropped_lines();
-    // The writer may have taken a queue's worth before it blocked at the gate.
+    // The writer may have dequeued a full queue before it blocked at the gate.
     assert!(
         (u64::from(sites) - 2 * QUEUE_LINES_MAX as u64..u64::from(sites)).contains(&dropped),
         "{dropped}"
@@ -186,7 +186,7 @@ fn less_severe_messages_are_left_out() {
 }
 
 #[test]
-fn a_panic_is_one_line_with_its_place() {
+fn a_panic_is_one_line_with_its_location() {
     let (memory, handle, logger) = Memory::started(LevelFilter::Info);
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| log_panic(&logger, panic)));

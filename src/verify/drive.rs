@@ -315,7 +315,7 @@ pub fn drain(
         agent.look()?;
         has_started = has_started || agent.is_up() && agent.lag().is_some();
         for sink in sinks.iter_mut().filter(|_| has_started) {
-            if sink.read(|event| tally.take(event)).map_err(reading)? > 0 {
+            if sink.read(|event| tally.count(event)).map_err(reading)? > 0 {
                 heard = Instant::now();
             }
         }
@@ -328,7 +328,7 @@ pub fn drain(
     }
     agent.stop()?;
     for sink in sinks {
-        sink.read(|event| tally.take(event)).map_err(reading)?;
+        sink.read(|event| tally.count(event)).map_err(reading)?;
     }
     Ok(())
 }

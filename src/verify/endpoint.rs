@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(answer, ANSWER);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), taken);
         }
-        // A truncated request leaves nothing.
+        // A truncated request appends nothing.
         stream.write_all(b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nthr").unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0, "it is not answered");

@@ -42,7 +42,7 @@ pub enum Keep {
     Link,
     /// By open descriptors, and copies at a stop, as on another file system than `data_dir`.
     Copy,
-    /// By open descriptors alone; a stop counts what is lost.
+    /// Only by open descriptors; a stop counts the loss.
     Count,
 }
 
@@ -116,7 +116,7 @@ impl Deleted {
     }
 }
 
-/// What was written and deleted, and what the agent reported.
+/// Files written and deleted, and losses that the agent reported.
 #[derive(Debug, Default)]
 pub struct Expired {
     /// Content of each log, in the order of [`Keep::ALL`]; empty if nothing expires.
@@ -200,7 +200,7 @@ impl<'a> Expiry<'a> {
         }
     }
 
-    /// Ends the writing; `agent_log` is the agent's log so far.
+    /// Stops writing; `agent_log` is the agent's log so far.
     pub fn end(self, agent_log: &str) -> Expired {
         let counted = Keep::ALL.map(|keep| (keep, counted_at_stops(agent_log, keep.source())));
         Expired {

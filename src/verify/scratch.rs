@@ -85,7 +85,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.keep {
-            // Names what cannot be removed: nothing may be left unnoticed.
+            // Report leftovers instead of ignoring them.
             if let Err(error) = fs::remove_dir_all(&self.path) {
                 eprintln!("{} could not be removed: {error}", self.path.display());
             }

@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows nothing at first.
+    /// Creates progress that is first shown after an interval.
     pub fn new() -> Progress {
         Progress {
             is_terminal: std::io::stderr().is_terminal(),
@@ -59,11 +59,11 @@ pub struct Report<'a> {
     pub plan: &'a Plan,
     /// Its folder.
     pub scratch: &'a Scratch,
-    /// What was written and done.
+    /// Writes and other actions.
     pub done: &'a Done,
     /// Starts of the agent.
     pub starts: u64,
-    /// What was delivered.
+    /// Delivered events.
     pub tally: &'a Tally,
     /// All lines.
     pub lines: &'a Lines,
@@ -89,7 +89,7 @@ impl Report<'_> {
         )
     }
 
-    /// Describes the host, and what was done on it.
+    /// Describes the host and the load.
     fn load(&self) -> String {
         let system = rustix::system::uname();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -50,7 +50,7 @@ impl FromStr for Target {
     }
 }
 
-/// An open destination: what is read from it was added since.
+/// An open destination, read from the position at which it was opened.
 pub struct Sink {
     target: Target,
     delivered: Delivered,

@@ -1,4 +1,4 @@
-//! Compares what was delivered with what was written, line by line.
+//! Compares delivered events with written lines.
 
 use super::lines::{Lines, Random};
 use crate::logging::escaped;
@@ -138,30 +138,30 @@ impl Tally {
         self.lost() == self.hidden.len() as u64
     }
 
-    /// Lines that have not come, though they could have been kept.
+    /// Returns the number of undelivered lines that the agent could have kept.
     pub fn lost(&self) -> u64 {
         (self.written() - self.at_risk()) - (self.found - self.found_at_risk)
     }
 
-    /// Lines that have not come, and could not be kept.
+    /// Returns the number of undelivered lines that the agent could not keep.
     pub fn not_kept(&self) -> u64 {
         self.at_risk() - self.found_at_risk
     }
 
-    /// Lines of a range that have not come.
+    /// Returns the number of undelivered lines in a range.
     pub fn missing_of(&self, writer: usize, lines: &Range<u64>) -> u64 {
         let ids = &self.ids[writer][lines.start as usize..lines.end as usize];
         ids.iter().filter(|id| **id == 0).count() as u64
     }
 
-    /// Lines under an id that stands for another line too: whoever drops repeated ids loses them.
+    /// Returns the number of lines that share an id with another line: deduplication loses them.
     pub fn shadowed(&self) -> u64 {
         let suspects = || self.ids.iter().flatten().filter(|id| self.suspects.contains(id));
         let different: HashSet<&u64> = suspects().collect();
         (suspects().count() - different.len()) as u64
     }
 
-    /// Writer and number of lines that are lost.
+    /// Returns writer and number of each lost line.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let of_writer = |(writer, ids): (usize, &'_ Vec<u64>)| {
             let missing = ids.iter().enumerate().filter(|(_, id)| **id == 0);
@@ -170,8 +170,8 @@ impl Tally {
         self.ids.iter().enumerate().flat_map(of_writer).filter(|line| !self.is_at_risk(*line))
     }
 
-    /// Takes one delivered event.
-    pub fn take(&mut self, event: &[u8]) {
+    /// Counts one delivered event.
+    pub fn count(&mut self, event: &[u8]) {
         let Ok(parsed) = serde_json::from_slice::<Event>(event) else {
             return self.tear(&String::from_utf8_lossy(event), "no JSON event");
         };
@@ -195,7 +195,7 @@ impl Tally {
     }
 
     fn arrive(&mut self, (writer, number): (usize, u64), meta: &Meta<'_>) {
-        // Not 0, which stands for none.
+        // 0 means not delivered.
         let hash = xxh3_64(meta.id.as_bytes()) | 1;
         let known = self.ids[writer][number as usize];
         if known == 0 {
@@ -214,7 +214,7 @@ impl Tally {
         });
     }
 
-    /// First arrivals of a file come in the order of their offsets.
+    /// Checks that first arrivals of a file are in the order of their offsets.
     fn order(&mut self, meta: &Meta<'_>, hash: u64) {
         let Some(last) = self.last.get_mut(&*meta.file_id) else {
             self.last.insert(meta.file_id.clone().into_owned(), meta.offset);
@@ -224,7 +224,7 @@ impl Tally {
         *last = before.max(meta.offset);
         if meta.offset <= before {
             self.out_of_order += 1;
-            // An id that was used before can only come behind the end of its file.
+            // A reused id can occur only at a lower offset of its file.
             self.suspects.insert(hash);
             self.sample(self.out_of_order, || {
                 format!("out of order: {} arrived after offset {before}", place(meta))
@@ -232,7 +232,7 @@ impl Tally {
         }
     }
 
-    /// Keeps the first few of a fault.
+    /// Keeps the first few samples of an anomaly.
     fn sample(&mut self, count: u64, text: impl FnOnce() -> String) {
         if count <= SAMPLES_MAX {
             self.samples.push(text());
@@ -258,11 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn every_fate_of_a_line_is_told_apart() {
+    fn lost_repeated_torn_and_reordered_lines_are_distinguished() {
         let lines = Arc::new(Lines::new(1));
         let mut tally = Tally::new(lines.clone(), vec![4, 2]);
         let send = |tally: &mut Tally, number, id: &str, offset| {
-            tally.take(&event(&lines, 0, number, id, offset))
+            tally.count(&event(&lines, 0, number, id, offset))
         };
         send(&mut tally, 0, "F-0", 0);
         send(&mut tally, 1, "F-50", 50);
@@ -271,28 +271,28 @@ mod tests {
         send(&mut tally, 1, "G-50", 50);
         send(&mut tally, 3, "F-200", 200);
         send(&mut tally, 2, "F-100", 100);
-        tally.take(b"{\"message\":\"w00 00000\",\"meta\":{}}");
+        tally.count(b"{\"message\":\"w00 00000\",\"meta\":{}}");
         send(&mut tally, 4, "F-300", 300);
         assert_eq!((tally.found, tally.lost(), tally.torn), (4, 2, 2));
         assert_eq!((tally.repeated, tally.repeated_anew, tally.out_of_order), (2, 1, 1));
         assert_eq!(tally.missing().collect::<Vec<_>>(), [(1, 0), (1, 1)]);
         assert_eq!(tally.shadowed(), 0);
-        tally.take(&event(&lines, 1, 0, "F-50", 50));
+        tally.count(&event(&lines, 1, 0, "F-50", 50));
         assert_eq!((tally.lost(), tally.shadowed(), tally.out_of_order), (1, 1, 2));
     }
 
     #[test]
-    fn lines_that_are_left_out_are_missing() {
+    fn hidden_lines_are_missing() {
         let lines = Arc::new(Lines::new(1));
         let mut tally = Tally::new(lines.clone(), vec![50]);
         tally.hide(3, &mut Random::new(1));
         (0..50)
-            .for_each(|number| tally.take(&event(&lines, 0, number, &number.to_string(), number)));
+            .for_each(|number| tally.count(&event(&lines, 0, number, &number.to_string(), number)));
         assert!(tally.is_complete() && tally.lost() == 3);
     }
 
     #[test]
-    fn excused_lines_are_not_lost_and_never_left_out() {
+    fn excused_lines_are_not_lost_and_never_hidden() {
         let lines = Arc::new(Lines::new(1));
         let mut tally = Tally::new(lines.clone(), vec![50, 50]);
         tally.excuse(1, 0..20);
@@ -300,12 +300,12 @@ mod tests {
         tally.hide(60, &mut Random::new(1));
         assert!(
             tally.is_complete() && tally.lost() == 60,
-            "every line that is not excused is left out"
+            "every line that is not excused is hidden"
         );
         let mut tally = Tally::new(lines.clone(), vec![50, 50]);
         tally.excuse(1, 0..20);
         let send = |tally: &mut Tally, writer: usize, number: u64| {
-            tally.take(&event(&lines, writer, number, &format!("{writer}-{number}"), number));
+            tally.count(&event(&lines, writer, number, &format!("{writer}-{number}"), number));
         };
         (0..50).for_each(|number| send(&mut tally, 0, number));
         (15..49).for_each(|number| send(&mut tally, 1, number));

@@ -1,4 +1,4 @@
-//! The threads that write, and the orders they take.
+//! Threads that write log files, controlled by commands.
 
 use super::lines::Lines;
 use super::logfile::{Log, Written};
@@ -11,22 +11,22 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a writer writes: what is due by then is one append.
+/// Interval of writes; all lines due by then are one append.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Lines that are written just before a file is deleted, so that some are not read yet.
+/// Lines written just before a file is deleted, so that some are still unread.
 const LAST_LINES: u64 = 100;
 
-/// What a writer is told to do.
-enum Order {
+/// A command to a writer.
+enum Command {
     Pause,
     Resume,
     Rotate(Rotation),
 }
 
-/// A thread that writes one log. It ends when it is dropped or asked for what it has written.
+/// A thread that writes one log until it is dropped or [`Writer::end`] is called.
 pub struct Writer {
-    orders: Sender<Order>,
+    commands: Sender<Command>,
     done: Receiver<io::Result<()>>,
     lines: Arc<AtomicU64>,
     thread: JoinHandle<io::Result<Written>>,
@@ -42,43 +42,43 @@ impl Writer {
         seed: u64,
     ) -> io::Result<Writer> {
         let log = Log::create(folder, index, lines, seed)?;
-        let ((orders, taken), (answers, done)) = (channel(), channel());
+        let ((commands, received), (replies, done)) = (channel(), channel());
         let count = Arc::new(AtomicU64::new(0));
-        let shown = count.clone();
+        let written = count.clone();
         let builder = std::thread::Builder::new().name(format!("writer-{index}"));
-        let thread = builder.spawn(move || work(log, rate, &taken, &answers, &shown))?;
-        Ok(Writer { orders, done, lines: count, thread })
+        let thread = builder.spawn(move || work(log, rate, &received, &replies, &written))?;
+        Ok(Writer { commands, done, lines: count, thread })
     }
 
-    /// Lines written so far.
+    /// Returns the number of lines written so far.
     pub fn lines(&self) -> u64 {
         self.lines.load(Ordering::Relaxed)
     }
 
     /// Stops between two lines until [`Writer::resume`].
     pub fn pause(&self) -> io::Result<()> {
-        self.order(Order::Pause)
+        self.send(Command::Pause)
     }
 
-    /// Goes on.
+    /// Continues after [`Writer::pause`].
     pub fn resume(&self) -> io::Result<()> {
-        self.order(Order::Resume)
+        self.send(Command::Resume)
     }
 
     /// Rotates the log between two lines.
     pub fn rotate(&self, rotation: Rotation) -> io::Result<()> {
-        self.order(Order::Rotate(rotation))
+        self.send(Command::Rotate(rotation))
     }
 
-    fn order(&self, order: Order) -> io::Result<()> {
+    fn send(&self, command: Command) -> io::Result<()> {
         let ended = || io::Error::other("the writer has ended");
-        self.orders.send(order).map_err(|_| ended())?;
+        self.commands.send(command).map_err(|_| ended())?;
         self.done.recv().map_err(|_| ended())?
     }
 
-    /// Ends after a whole line; what was written.
+    /// Stops after a complete line; returns a summary of the writes.
     pub fn end(self) -> io::Result<Written> {
-        drop(self.orders);
+        drop(self.commands);
         self.thread.join().map_err(|_| io::Error::other("the writer has panicked"))?
     }
 }
@@ -86,22 +86,22 @@ impl Writer {
 fn work(
     mut log: Log,
     rate: f64,
-    orders: &Receiver<Order>,
-    answers: &Sender<io::Result<()>>,
-    shown: &AtomicU64,
+    commands: &Receiver<Command>,
+    replies: &Sender<io::Result<()>>,
+    written: &AtomicU64,
 ) -> io::Result<Written> {
     let (mut due, mut last) = (0.0, Instant::now());
     loop {
-        match orders.try_recv() {
+        match commands.try_recv() {
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {}
-            Ok(order) => {
-                let is_pause = matches!(order, Order::Pause);
-                // Whoever asked may be gone; the end is noticed above.
-                let _ = answers.send(obey(&mut log, order));
+            Ok(command) => {
+                let is_pause = matches!(command, Command::Pause);
+                // The caller may have gone; the next `try_recv` reports that.
+                let _ = replies.send(execute(&mut log, command));
                 if is_pause {
-                    rest(&mut log, orders, answers);
-                    // Time that was not used for writing is not made up for.
+                    wait_for_resume(&mut log, commands, replies);
+                    // Lines due during the pause are skipped.
                     last = Instant::now();
                 }
             }
@@ -110,31 +110,31 @@ fn work(
         last = Instant::now();
         log.write(due as u64)?;
         due = due.max(log.written.lines as f64);
-        shown.store(log.written.lines, Ordering::Relaxed);
+        written.store(log.written.lines, Ordering::Relaxed);
         std::thread::sleep(TICK);
     }
     Ok(log.written)
 }
 
-/// Takes orders, but writes nothing of its own accord until it is told to go on.
-fn rest(log: &mut Log, orders: &Receiver<Order>, answers: &Sender<io::Result<()>>) {
-    while let Ok(order) = orders.recv() {
-        let is_over = matches!(order, Order::Resume);
-        let _ = answers.send(obey(log, order));
-        if is_over {
+/// Executes commands, but writes no due lines until [`Command::Resume`].
+fn wait_for_resume(log: &mut Log, commands: &Receiver<Command>, replies: &Sender<io::Result<()>>) {
+    while let Ok(command) = commands.recv() {
+        let is_resume = matches!(command, Command::Resume);
+        let _ = replies.send(execute(log, command));
+        if is_resume {
             return;
         }
     }
 }
 
-fn obey(log: &mut Log, order: Order) -> io::Result<()> {
-    match order {
-        Order::Pause => log.settle_down(),
-        Order::Resume => Ok(()),
-        Order::Rotate(Rotation::Delete) => {
+fn execute(log: &mut Log, command: Command) -> io::Result<()> {
+    match command {
+        Command::Pause => log.settle_down(),
+        Command::Resume => Ok(()),
+        Command::Rotate(Rotation::Delete) => {
             log.write(log.written.lines + LAST_LINES)?;
             log.rotate(Rotation::Delete)
         }
-        Order::Rotate(rotation) => log.rotate(rotation),
+        Command::Rotate(rotation) => log.rotate(rotation),
     }
 }

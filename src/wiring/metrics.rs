@@ -1,13 +1,14 @@
-//! Sinks that take metrics alone, and what they are given.
+//! Checks that sinks which accept only metrics have inputs that emit metrics.
 
 use crate::config::{Component, Config, Fault};
 use millstream_components::registry::find;
 use std::collections::HashSet;
 
-/// Inputs of such sinks in which no event can ever be a metric: each would be dropped.
+/// Returns an error for each input of such a sink that cannot emit a metric: the sink would drop
+/// every event.
 pub fn missing(config: &Config) -> Vec<Fault> {
     let (with_metrics, mut faults) = (with_metrics(config), Vec::new());
-    for sink in config.components.iter().filter(|sink| wants(sink)) {
+    for sink in config.components.iter().filter(|sink| accepts_only_metrics(sink)) {
         for input in sink.inputs.iter().filter(|input| !with_metrics.contains(id(input))) {
             let what = format!("`{}` accepts only metrics, and `{input}` emits none", sink.id);
             let advice = "read a source of metrics, or create metrics with `parse` or `fields`";
@@ -17,13 +18,15 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     faults
 }
 
-/// Ids of components that may emit metrics.
+/// Returns ids of components that may emit metrics.
 fn with_metrics(config: &Config) -> HashSet<&str> {
     let mut found = HashSet::new();
     loop {
         let before = found.len();
         for component in &config.components {
-            if makes(component) || component.inputs.iter().any(|input| found.contains(id(input))) {
+            if emits_metrics(component)
+                || component.inputs.iter().any(|input| found.contains(id(input)))
+            {
                 found.insert(component.id.as_str());
             }
         }
@@ -33,17 +36,17 @@ fn with_metrics(config: &Config) -> HashSet<&str> {
     }
 }
 
-/// The component that an input names: `id`, or `id.output`.
+/// Returns the component's id of an input: `id`, or `id.output`.
 fn id(input: &str) -> &str {
     input.split('.').next().unwrap_or(input)
 }
 
-fn makes(component: &Component) -> bool {
+fn emits_metrics(component: &Component) -> bool {
     let row = find(component.kind, &component.type_name);
     row.is_some_and(|row| (row.makes_metrics)(component.options.clone()))
 }
 
-fn wants(component: &Component) -> bool {
+fn accepts_only_metrics(component: &Component) -> bool {
     let row = find(component.kind, &component.type_name);
     row.is_some_and(|row| (row.wants_metrics)(component.options.clone()))
 }

@@ -1,4 +1,4 @@
-//! What is refused between components.
+//! Tests of the checks between components.
 
 use super::*;
 use std::io::Write;
@@ -60,7 +60,7 @@ fn nothing_is_written_among_the_files_of_the_agent() {
     }
 }
 
-/// What is said of a sink with these options that reads a chain: a source, and `more`.
+/// Returns the errors for a sink with these options that reads a chain: a source, and `more`.
 fn of_sink(source: &str, more: &str, sink: &str) -> Vec<String> {
     let text = format!(
         "sources: {{ in: {{ type: {source} }} }}\ntransforms: {{ {more} }}\nsinks: {{ out: {{ {sink} }} }}\n"
@@ -215,7 +215,7 @@ fn an_address_of_all_interfaces_takes_the_port_of_each() {
     }
 }
 
-/// What is wrong in several ways is told in one round.
+/// All errors are reported at once.
 #[test]
 fn time_formats_lookups_inputs_and_types_are_told_together() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
