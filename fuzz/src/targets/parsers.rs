@@ -61,7 +61,8 @@ pub fn cri(input: &[u8]) {
     let mut parser = Cri::new().expect("nothing to configure");
     for (line, row) in lines.iter().zip(take(&mut parser, &lines)) {
         let Ok(fields) = row else { continue };
-        let parts = ["timestamp", "log.iostream", "flags", "message"].map(|name| &fields[name].1[..]);
+        let parts =
+            ["timestamp", "log.iostream", "flags", "message"].map(|name| &fields[name].1[..]);
         let whole = parts.join(&b' ');
         let is_same = whole == *line || whole.strip_suffix(b" ") == Some(line);
         assert!(is_same, "{} became {}", lossy(line), lossy(&whole));

@@ -87,7 +87,7 @@ impl Parser for Cri {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::taken::{self, mutate, show, take_one};
+    use crate::harness::{cases, mutate, parse_line, show};
     use fastrand::Rng;
 
     #[test]
@@ -116,20 +116,20 @@ mod tests {
             ("2026-11-21T20:29:46Z", "!not_cri@0"),
             ("", "!not_cri@0"),
         ] {
-            assert_eq!(show(&take_one(&mut cri, line.as_bytes())), expected, "{line}");
+            assert_eq!(show(&parse_line(&mut cri, line.as_bytes())), expected, "{line}");
         }
         assert_eq!(&*cri.time_field().unwrap().name, "timestamp");
-        let again = show(&take_one(&mut *cri.again(), b"2026-11-21T20:29:46Z stdout F x"));
+        let again = show(&parse_line(&mut *cri.again(), b"2026-11-21T20:29:46Z stdout F x"));
         assert!(again.ends_with("message='x'"));
     }
 
     #[test]
     fn changed_lines_are_whole_or_refused() {
         let (mut cri, mut random) = (Cri::new().unwrap(), Rng::with_seed(2));
-        for _ in 0..taken::cases(20_000) {
+        for _ in 0..cases(20_000) {
             let mut line = b"2026-11-21T20:29:46.123Z stdout F some text".to_vec();
             mutate(&mut line, &[b" ", b"P", b":", b"\xFF", b"stderr"], &mut random);
-            let Ok(fields) = take_one(&mut cri, &line) else { continue };
+            let Ok(fields) = parse_line(&mut cri, &line) else { continue };
             let joined: Vec<&[u8]> = fields.iter().map(|field| &field.2[..]).collect();
             let joined = joined.join(&b' ');
             assert!(joined == line || joined == [&line[..], b" "].concat(), "{line:?}");

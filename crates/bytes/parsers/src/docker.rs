@@ -102,7 +102,7 @@ impl Parser for Docker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::taken::{self, json, mutate, show, take_one};
+    use crate::harness::{cases, json, mutate, parse_line, show};
     use fastrand::Rng;
     use serde_json::Value;
 
@@ -130,9 +130,9 @@ mod tests {
             (r#"["log"]"#, "!not_json@0"),
             ("", "!not_json@0"),
         ] {
-            assert_eq!(show(&take_one(&mut docker, line.as_bytes())), expected, "{line}");
+            assert_eq!(show(&parse_line(&mut docker, line.as_bytes())), expected, "{line}");
         }
-        assert_eq!(take_one(&mut docker, b"{\"log\":\"\xFF\"}"), Err(("not_utf8", 8)));
+        assert_eq!(parse_line(&mut docker, b"{\"log\":\"\xFF\"}"), Err(("not_utf8", 8)));
         assert_eq!(&*docker.again().time_field().unwrap().name, "time");
     }
 
@@ -141,10 +141,10 @@ mod tests {
         let (mut docker, mut random) = (Docker::new().unwrap(), Rng::with_seed(4));
         let seed =
             br#"{"log":"a \"b\" \\n\n","attrs":{"a":1},"stream":"stdout","time":"2026-11-21T20:29:46Z"}"#;
-        for _ in 0..taken::cases(20_000) {
+        for _ in 0..cases(20_000) {
             let mut line = seed.to_vec();
             mutate(&mut line, &[b"\"", b"\\", b"n", b"}", b",", b"\xFF"], &mut random);
-            let Ok(fields) = take_one(&mut docker, &line) else { continue };
+            let Ok(fields) = parse_line(&mut docker, &line) else { continue };
             assert!(serde_json::from_slice::<Value>(&json(&fields)).is_ok(), "{line:?}");
         }
     }

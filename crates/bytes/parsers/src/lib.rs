@@ -14,16 +14,14 @@ mod delimited;
 mod docker;
 mod fields;
 mod grok;
+#[cfg(test)]
+mod harness;
 mod input;
 mod json;
 mod key_value;
 mod regex;
 mod region;
-#[cfg(test)]
-mod samples;
 mod syslog;
-#[cfg(test)]
-mod taken;
 mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::samples::{mutate, one, parse};
+use crate::harness::{check_mutated, parse, parse_short};
 
 fn csv(change: impl FnOnce(&mut DelimitedConfig)) -> Delimited {
     let fields = vec![("a".into(), None), ("b".into(), Some(Type::Int)), ("c".into(), None)];
@@ -21,11 +21,11 @@ fn lines_of_rfc_4180_are_read() {
         ("\"x,y\",\"1\",\"\"", "a=x,y b=#1 c="),
         ("\"say \"\"hi\"\"\",2,\"\"\"\"", "a=say \"hi\" b=#2 c=\""),
         ("a\"b,3,c\"", "a=a\"b b=#3 c=c\""),
-        ("\"open,1,2", "! bad_quotes 0"),
-        ("x,\"1\"2,y", "! bad_quotes 5"),
+        ("\"open,1,2", "!bad_quotes@0"),
+        ("x,\"1\"2,y", "!bad_quotes@5"),
         ("x, 1,y", "a=x c=y"),
     ] {
-        assert_eq!(one(&mut parser, line), fields, "{line}");
+        assert_eq!(parse_short(&mut parser, line), fields, "{line}");
     }
     assert_eq!(parse(&mut parser, &[b"x,y,z", b"1,2,3", b"1,2.5,3"]).bad_types, 2);
 }
@@ -34,19 +34,19 @@ fn lines_of_rfc_4180_are_read() {
 fn options_say_what_fits() {
     let mut strict =
         csv(|config| (config.on_extra, config.on_missing) = (Unequal::Fail, Unequal::Fail));
-    assert_eq!(one(&mut strict, "x,1"), "! too_few_fields 3");
-    assert_eq!(one(&mut strict, "x,1,y,"), "! too_many_fields 5");
-    assert_eq!(one(&mut strict, "x,1,"), "a=x b=#1");
+    assert_eq!(parse_short(&mut strict, "x,1"), "!too_few_fields@3");
+    assert_eq!(parse_short(&mut strict, "x,1,y,"), "!too_many_fields@5");
+    assert_eq!(parse_short(&mut strict, "x,1,"), "a=x b=#1");
     let mut trimmed = csv(|config| config.trim = true);
-    assert_eq!(one(&mut trimmed, " x ,\t1 , \" y \" "), "a=x b=#1 c= y ");
-    assert_eq!(one(&mut trimmed, "  ,  ,"), "");
+    assert_eq!(parse_short(&mut trimmed, " x ,\t1 , \" y \" "), "a=x b=#1 c= y ");
+    assert_eq!(parse_short(&mut trimmed, "  ,  ,"), "");
     let mut wide = csv(|config| config.delimiter = "||".into());
-    assert_eq!(one(&mut wide, "x|y||1||\"||\""), "a=x|y b=#1 c=||");
-    assert_eq!(one(&mut wide, "x|||1"), "a=x");
+    assert_eq!(parse_short(&mut wide, "x|y||1||\"||\""), "a=x|y b=#1 c=||");
+    assert_eq!(parse_short(&mut wide, "x|||1"), "a=x");
     let mut tsv = csv(|config| (config.delimiter, config.quote) = ("\t".into(), None));
-    assert_eq!(one(&mut tsv, "\"x\t1\ty"), "a=\"x b=#1 c=y");
+    assert_eq!(parse_short(&mut tsv, "\"x\t1\ty"), "a=\"x b=#1 c=y");
     let mut skipping = csv(|config| config.fields[0].0 = "".into());
-    assert_eq!(one(&mut skipping, "\"x\"\"\",1,y"), "b=#1 c=y");
+    assert_eq!(parse_short(&mut skipping, "\"x\"\"\",1,y"), "b=#1 c=y");
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn hostile_lines_never_leave_their_bounds() {
     let lines =
         ["x,1,y", "\"a,b\",2,\"c\"\"d\"", "", "long,123456789,and a text with spaces", "||,||"];
     let pieces = [",", "\"", "\"\"", "||", "\",", ",\"", " "];
-    mutate(&mut csv(|_| ()), &lines, &pieces);
-    mutate(&mut csv(|config| config.delimiter = "||".into()), &lines, &pieces);
-    mutate(&mut csv(|config| config.trim = true), &lines, &pieces);
-    mutate(&mut csv(|config| config.quote = None), &lines, &pieces);
+    check_mutated(&mut csv(|_| ()), &lines, &pieces);
+    check_mutated(&mut csv(|config| config.delimiter = "||".into()), &lines, &pieces);
+    check_mutated(&mut csv(|config| config.trim = true), &lines, &pieces);
+    check_mutated(&mut csv(|config| config.quote = None), &lines, &pieces);
 }
 
 /// A reader of RFC 4180, character by character.
@@ -116,9 +116,9 @@ fn it_reads_what_a_reader_by_characters_reads() {
         let mut random = fastrand::Rng::with_seed(seed);
         let line: String =
             (0..random.u64(..14)).map(|_| ['x', 'y', ',', '"'][random.u64(..4) as usize]).collect();
-        let found = one(&mut parser, &line);
+        let found = parse_short(&mut parser, &line);
         let Some(values) = reference(&line).filter(|values| values.len() <= 3) else {
-            assert!(found.starts_with("! "), "{line}: {found}");
+            assert!(found.starts_with('!'), "{line}: {found}");
             continue;
         };
         // What is empty with and without quotes is told apart in other tests.
@@ -138,8 +138,8 @@ fn a_line_unlike_the_others_changes_none_of_them() {
         lines[at] = (*odd).to_owned();
         let bytes: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
         let parsed = parse(&mut parser, &bytes);
-        for (line, found) in lines.iter().zip(parsed.lines) {
-            assert_eq!(found, one(&mut parser, line), "{line} with {odd:?}");
+        for (line, found) in lines.iter().zip(parsed.shown_short()) {
+            assert_eq!(found, parse_short(&mut parser, line), "{line} with {odd:?}");
         }
     }
 }

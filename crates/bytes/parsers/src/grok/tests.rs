@@ -2,7 +2,7 @@
 
 use super::patterns::{PATTERNS, find};
 use super::*;
-use crate::taken::{self, mutate, show, take_one};
+use crate::harness::{cases, mutate, parse_line, show};
 use fastrand::Rng;
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ fn parser(pattern: &str, own: &[(&str, &str)]) -> Result<Grok, String> {
 }
 
 fn shown(pattern: &str, line: &str) -> String {
-    show(&take_one(&mut parser(pattern, &[]).unwrap(), line.as_bytes()))
+    show(&parse_line(&mut parser(pattern, &[]).unwrap(), line.as_bytes()))
 }
 
 /// Whether a pattern matches a whole text.
@@ -35,9 +35,9 @@ fn fields_have_names_and_types() {
     );
     let mut own =
         parser("%{ORDER:order}", &[("ORDER", "o-%{DIGITS:number:long}"), ("DIGITS", "[0-9]{4}")]);
-    assert_eq!(show(&take_one(own.as_mut().unwrap(), b"an o-0042")), "order='o-0042' number=42");
+    assert_eq!(show(&parse_line(own.as_mut().unwrap(), b"an o-0042")), "order='o-0042' number=42");
     let mut own = parser("%{INT:a}", &[("INT", "x+")]).unwrap();
-    assert_eq!(show(&take_one(&mut own, b"12 xx")), "a='xx'");
+    assert_eq!(show(&parse_line(&mut own, b"12 xx")), "a='xx'");
     assert_eq!(shown("(?:%{INT:v:int}|%{WORD:v})", "abc"), "v='abc'");
     assert_eq!(shown("é %{WORD:v}", "é a"), "v='a'");
     let config = GrokConfig {
@@ -45,7 +45,7 @@ fn fields_have_names_and_types() {
         types: vec![("a".into(), Type::Float), ("b".into(), Type::Text)],
         ..GrokConfig::default()
     };
-    assert_eq!(show(&take_one(&mut Grok::new(&config).unwrap(), b"1 2")), "a=1 b='2'");
+    assert_eq!(show(&parse_line(&mut Grok::new(&config).unwrap(), b"1 2")), "a=1 b='2'");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn patterns_match_what_they_are_called() {
 fn addresses_are_those_that_are_ones() {
     let mut parser = parser("^%{IP:ip}$", &[]).unwrap();
     let mut check = |text: &str| {
-        let found = take_one(&mut parser, text.as_bytes()).is_ok();
+        let found = parse_line(&mut parser, text.as_bytes()).is_ok();
         assert_eq!(found, text.parse::<IpAddr>().is_ok(), "{text}");
     };
     let texts = [
@@ -157,7 +157,7 @@ fn addresses_are_those_that_are_ones() {
     ];
     texts.iter().for_each(|text| check(text));
     let mut random = Rng::with_seed(3);
-    for _ in 0..taken::cases(20_000) {
+    for _ in 0..cases(20_000) {
         let groups: Vec<String> = (0..1 + random.u64(..9))
             .map(|_| {
                 if random.u64(..4) == 0 {
@@ -207,10 +207,10 @@ fn changed_lines_do_no_harm() {
     let seed = br#"::1 - - [21/Nov/2026:20:29:46 +0000] "GET / HTTP/1.1" 200 9 "a \" b" "c""#;
     let mut random = Rng::with_seed(9);
     let mut found = 0;
-    for _ in 0..taken::cases(5_000) {
+    for _ in 0..cases(5_000) {
         let mut line = seed.to_vec();
         mutate(&mut line, &[b"\"", b"\\", b"[", b" ", b"\xFF", b"9", b":"], &mut random);
-        found += u64::from(take_one(&mut parser, &line).is_ok());
+        found += u64::from(parse_line(&mut parser, &line).is_ok());
     }
     assert!(found > 0);
 }

@@ -2,7 +2,7 @@
 
 use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
-use crate::taken::{self, Taken, mutate, take, take_one};
+use crate::harness::{self, Line, ParsedField, cases, json, mutate, parse, parse_line};
 use fastrand::Rng;
 use millstream_columns::COLUMNS_MAX;
 use millstream_timestamps::Format;
@@ -19,7 +19,7 @@ fn flat() -> Json {
 }
 
 fn show(parser: &mut Json, line: &str) -> String {
-    taken::show(&take_one(parser, line.as_bytes()))
+    harness::show(&parse_line(parser, line))
 }
 
 fn shown(config: JsonConfig, line: &str) -> String {
@@ -99,8 +99,8 @@ fn values_are_cast_to_their_types() {
     let types = types.map(|(name, of)| (name.to_owned(), of)).to_vec();
     let mut parser = Json::new(&JsonConfig { types, ..JsonConfig::default() }).unwrap();
     let mut shown = |line: &str| {
-        let all = take(&mut parser, &[line.as_bytes()]);
-        (taken::show(&all.lines[0]), all.bad_types)
+        let all = parse(&mut parser, &[line.as_bytes()]);
+        (harness::show(&all.lines[0]), all.bad_types)
     };
     let time = "2000-02-29 12:34:56";
     let line = format!(r#"{{"i":"007","f":"1.5","s":12,"b":"yes","t":"{time}"}}"#);
@@ -121,11 +121,11 @@ fn values_are_cast_to_their_types() {
 
 #[test]
 fn of_a_name_that_comes_twice_the_last_value_counts() {
-    let all = take(
+    let all = parse(
         &mut plain(),
         &[br#"{"a":1,"b":2,"a":3}"#, br#"{"a":1,"\u0061":"x"}"#, br#"{"a":1,"a":2"#],
     );
-    let shown: Vec<String> = all.lines.iter().map(taken::show).collect();
+    let shown: Vec<String> = all.lines.iter().map(harness::show).collect();
     assert_eq!(shown, ["a=3 b=2", "a='x'", "!not_json@12"]);
     assert_eq!(all.duplicates, 2);
 }
@@ -136,11 +136,11 @@ fn members_without_a_column_stay_together() {
         (0..COLUMNS_MAX + 40).map(|n| format!(r#""k{n}":{{"v":"{n}\n"}}"#)).collect();
     let line = format!("{{{}}}", members.join(","));
     for (mut parser, columns) in [(plain(), COLUMNS_MAX), (flat(), COLUMNS_MAX)] {
-        let fields = take_one(&mut parser, line.as_bytes()).unwrap();
+        let fields = parse_line(&mut parser, line.as_bytes()).unwrap();
         let (rest, kept): (Vec<_>, Vec<_>) =
             fields.iter().partition(|field| field.1 == Kind::Members);
         assert_eq!((rest.len(), kept.len(), &*rest[0].0), (1, columns, ""));
-        let written: Value = serde_json::from_slice(&taken::json(&fields)).unwrap();
+        let written: Value = serde_json::from_slice(&json(&fields)).unwrap();
         assert_eq!(written.as_object().unwrap().len(), members.len());
     }
     assert_eq!(show(&mut plain(), r#"{"":1,"a":2,"" : [3]}"#), r#"a=2 =Members'"":1,"":[3]'"#);
@@ -163,8 +163,8 @@ fn lines_with_ever_new_names_are_read_like_others() {
     let line = format!(r#"{{{},"wanted":1}}"#, noise.join(","));
     assert_eq!(show(&mut parser, &line), "wanted=1");
     let mut parser = plain();
-    let fields = take_one(&mut parser, line.as_bytes()).unwrap();
-    let written: Value = serde_json::from_slice(&taken::json(&fields)).unwrap();
+    let fields = parse_line(&mut parser, line.as_bytes()).unwrap();
+    let written: Value = serde_json::from_slice(&json(&fields)).unwrap();
     assert_eq!(written, serde_json::from_str::<Value>(&line).unwrap());
 }
 
@@ -178,7 +178,7 @@ fn levels_are_counted_and_limited() {
             let lines = [nested("[", "]", levels), nested(" [\n", " ] ", levels)];
             lines
                 .iter()
-                .for_each(|line| assert!(take_one(parser, line.as_bytes()).is_ok(), "{line}"));
+                .for_each(|line| assert!(parse_line(parser, line.as_bytes()).is_ok(), "{line}"));
         }
         let line = nested("[", "]", 65);
         assert_eq!(show(parser, &line), format!("!too_deep@{}", 5 + 63));
@@ -190,7 +190,9 @@ fn levels_are_counted_and_limited() {
     let of = |depth_max| JsonConfig { depth_max, ..JsonConfig::default() };
     assert_eq!(shown(of(1), r#"{"a":1}"#), "a=1");
     assert_eq!(shown(of(1), r#"{"a":[]}"#), "!too_deep@5");
-    assert!(take_one(&mut Json::new(&of(128)).unwrap(), nested("[", "]", 128).as_bytes()).is_ok());
+    assert!(
+        parse_line(&mut Json::new(&of(128)).unwrap(), nested("[", "]", 128).as_bytes()).is_ok()
+    );
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn what_json_is_and_is_not() {
     for value in GOOD_VALUES {
         let line = format!(r#"{{"k":{value},"l":[{value}]}}"#);
         assert!(is_json(line.as_bytes()), "{value}");
-        let fields = take_one(&mut plain(), line.as_bytes()).unwrap();
+        let fields = parse_line(&mut plain(), line.as_bytes()).unwrap();
         let inside = if value.starts_with('"') { &value[1..value.len() - 1] } else { value };
         let inside = if ["null", "true", "false"].contains(value) { "" } else { inside };
         assert_eq!(fields[0].2, inside.as_bytes(), "{value}");
@@ -208,7 +210,7 @@ fn what_json_is_and_is_not() {
         for line in [format!(r#"{{"k":{value}}}"#), format!(r#"{{"k":[{value}]}}"#)] {
             let is_one = is_json(line.as_bytes());
             for parser in [&mut plain(), &mut flat()] {
-                assert_eq!(take_one(parser, line.as_bytes()).is_ok(), is_one, "{line}");
+                assert_eq!(parse_line(parser, line.as_bytes()).is_ok(), is_one, "{line}");
             }
         }
         let line = format!(r#"{{"k":{value}}}"#);
@@ -216,16 +218,16 @@ fn what_json_is_and_is_not() {
     }
     GOOD_LINES
         .iter()
-        .for_each(|line| assert!(take_one(&mut plain(), line.as_bytes()).is_ok(), "{line}"));
+        .for_each(|line| assert!(parse_line(&mut plain(), line.as_bytes()).is_ok(), "{line}"));
     for (line, reason) in BAD_LINES {
-        let found = take_one(&mut plain(), line).map_err(|(reason, _)| reason);
+        let found = parse_line(&mut plain(), line).map_err(|(reason, _)| reason);
         assert_eq!(found, Err(*reason), "{}", String::from_utf8_lossy(line));
     }
 }
 
 /// A line through both parsers, held against serde_json: whether it fits, and what the fields say.
 fn compare(line: &[u8], parser: &mut Json, flatten: &mut Json) {
-    let (taken, flat) = (take_one(parser, line), take_one(flatten, line));
+    let (taken, flat) = (parse_line(parser, line), parse_line(flatten, line));
     let shown = || String::from_utf8_lossy(line).into_owned();
     assert_eq!(taken.as_ref().err(), flat.as_ref().err(), "{}", shown());
     let is_object = line.trim_ascii_start().starts_with(b"{");
@@ -241,17 +243,17 @@ fn compare(line: &[u8], parser: &mut Json, flatten: &mut Json) {
     written_is_json(&flat);
 }
 
-fn written_is_json(taken: &Taken) {
+fn written_is_json(taken: &Line) {
     if let Ok(fields) = taken {
-        let written = taken::json(fields);
+        let written = json(fields);
         assert!(is_json(&written), "{}", String::from_utf8_lossy(&written));
     }
 }
 
 /// serde_json does not take numbers beyond range and half surrogates; else both mean the same.
-fn same_values(line: &[u8], fields: &[(String, Kind, Vec<u8>)]) {
+fn same_values(line: &[u8], fields: &[ParsedField]) {
     if let Ok(Value::Object(expected)) = serde_json::from_slice(line) {
-        let written: Value = serde_json::from_slice(&taken::json(fields)).unwrap();
+        let written: Value = serde_json::from_slice(&json(fields)).unwrap();
         assert_eq!(written, Value::Object(expected), "{}", String::from_utf8_lossy(line));
     }
 }
@@ -291,7 +293,7 @@ fn changed_lines_are_judged_as_serde_json_does() {
         r#" { "a" : [ 1 , 2 ] , "a" : { "x" : { "y" : 1 } } , "b" : false } "#,
     ];
     let (mut random, mut parser, mut flatten) = (Rng::with_seed(11), plain(), flat());
-    for case in 0..taken::cases(30_000) {
+    for case in 0..cases(30_000) {
         let mut line = seeds[case as usize % seeds.len()].as_bytes().to_vec();
         mutate(&mut line, WORDS, &mut random);
         compare(&line, &mut parser, &mut flatten);

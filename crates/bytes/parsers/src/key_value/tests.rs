@@ -1,5 +1,5 @@
 use super::*;
-use crate::samples::{mutate, one, parse};
+use crate::harness::{check_mutated, parse, parse_short};
 
 fn parser(config: KeyValueConfig) -> KeyValue {
     KeyValue::new(config).unwrap()
@@ -18,12 +18,12 @@ fn logfmt_is_read_as_its_library_reads_it() {
         (" lead=1 ", "lead=1"),
         ("=x a=1", "a=1"),
         ("a=x\"y z", "a=x\"y z=?true"),
-        ("a=\"open b=1", "! bad_quotes 2"),
-        ("a=\"open\\\"", "! bad_quotes 2"),
-        ("only words", "! no_pairs 0"),
-        ("", "! no_pairs 0"),
+        ("a=\"open b=1", "!bad_quotes@2"),
+        ("a=\"open\\\"", "!bad_quotes@2"),
+        ("only words", "!no_pairs@0"),
+        ("", "!no_pairs@0"),
     ] {
-        assert_eq!(one(&mut logfmt, line), fields, "{line}");
+        assert_eq!(parse_short(&mut logfmt, line), fields, "{line}");
     }
 }
 
@@ -34,13 +34,16 @@ fn delimiters_are_chosen() {
         key_value_delimiter: pair.into(),
         ..KeyValueConfig::default()
     };
-    assert_eq!(one(&mut parser(config("|", ":")), "a:b|c:d e|word|x:\"|\""), "a=b c=d e x=|");
     assert_eq!(
-        one(&mut parser(config(", ", " = ")), "a = b, c,d = \"e, f\", g = 1"),
+        parse_short(&mut parser(config("|", ":")), "a:b|c:d e|word|x:\"|\""),
+        "a=b c=d e x=|"
+    );
+    assert_eq!(
+        parse_short(&mut parser(config(", ", " = ")), "a = b, c,d = \"e, f\", g = 1"),
         "a=b c,d=e, f g=1"
     );
     assert_eq!(
-        one(&mut parser(KeyValueConfig::ltsv()), "host:::1\tua:\"x\" y\tempty:\tlast:-"),
+        parse_short(&mut parser(KeyValueConfig::ltsv()), "host:::1\tua:\"x\" y\tempty:\tlast:-"),
         "host=::1 ua=\"x\" y last=-"
     );
 }
@@ -50,7 +53,7 @@ fn the_last_of_two_counts_and_types_are_given() {
     let types = vec![("n".into(), Type::Int), ("never".into(), Type::Int)];
     let mut typed = parser(KeyValueConfig { types, ..KeyValueConfig::default() });
     let parsed = parse(&mut typed, &[b"n=1 n=\"2\\u0030\" x=1", b"x=2 n=3", b"n=four"]);
-    assert_eq!(parsed.lines, ["n=#20 x=1", "n=#3 x=2", ""]);
+    assert_eq!(parsed.shown_short(), ["n=#20 x=1", "n=#3 x=2", ""]);
     assert_eq!((parsed.duplicates, parsed.bad_types), (1, 1));
 }
 
@@ -70,15 +73,17 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn an_empty_key_is_none_of_those_of_the_line_before() {
     let mut parser = parser(KeyValueConfig::default());
-    let lines =
-        parse(&mut parser, &[b"a_key_of_more_than_sixteen_bytes=1 b=2", b"=3 b=4", b"=5"]).lines;
-    assert_eq!(lines, ["a_key_of_more_than_sixteen_bytes=1 b=2", "b=4", "! no_pairs 0"]);
+    let lines = parse(&mut parser, &[b"a_key_of_more_than_sixteen_bytes=1 b=2", b"=3 b=4", b"=5"]);
+    assert_eq!(
+        lines.shown_short(),
+        ["a_key_of_more_than_sixteen_bytes=1 b=2", "b=4", "!no_pairs@0"]
+    );
 }
 
 #[test]
 fn many_names_do_not_fill_the_memory() {
     let line: String = (0..1000).map(|n| format!("k{n}=v ")).collect();
-    let shown = one(&mut parser(KeyValueConfig::default()), &line);
+    let shown = parse_short(&mut parser(KeyValueConfig::default()), &line);
     // The others are together in one more.
     assert_eq!(shown.split(' ').count(), millstream_columns::COLUMNS_MAX + 1);
 }
@@ -93,11 +98,11 @@ fn hostile_lines_never_leave_their_bounds() {
         "a=1 a=2 a=\"\\n\" a=3",
     ];
     let pieces = ["=", "\"", "\\\"", " ", "\\", "a=", "|", ":"];
-    mutate(&mut parser(KeyValueConfig::logfmt()), &lines, &pieces);
-    mutate(&mut parser(KeyValueConfig::ltsv()), &lines, &pieces);
+    check_mutated(&mut parser(KeyValueConfig::logfmt()), &lines, &pieces);
+    check_mutated(&mut parser(KeyValueConfig::ltsv()), &lines, &pieces);
     let (field_delimiter, key_value_delimiter) = ("||".into(), "=\"".into());
     let wide = KeyValueConfig { field_delimiter, key_value_delimiter, ..KeyValueConfig::default() };
-    mutate(&mut parser(wide), &lines, &pieces);
+    check_mutated(&mut parser(wide), &lines, &pieces);
 }
 
 #[test]
@@ -130,8 +135,8 @@ fn keys_are_known_again_only_if_all_their_bytes_are_the_same() {
         words.sort();
         words
     };
-    for (line, found) in lines.iter().zip(parsed.lines) {
-        let alone = one(&mut parser(KeyValueConfig::default()), line);
+    for (line, found) in lines.iter().zip(parsed.shown_short()) {
+        let alone = parse_short(&mut parser(KeyValueConfig::default()), line);
         assert_eq!(sorted(&found), sorted(&alone), "{line}");
         assert!(found.contains("a="), "{line}: {found}");
     }

@@ -1,7 +1,7 @@
 //! Groups become fields.
 
 use super::*;
-use crate::taken::{self, mutate, show, take, take_one};
+use crate::harness::{cases, mutate, parse, parse_line, show};
 use fastrand::Rng;
 use proptest::prelude::*;
 
@@ -15,15 +15,15 @@ fn named_groups_become_fields() {
     let types = [("status", Type::Int), ("took", Type::Float)];
     let mut access =
         parser(r"^(?P<method>[A-Z]+) (\S+) (?<status>\d+)(?: (?<took>[\d.]+))?(?<end>$)", &types);
-    let shown = |parser: &mut Regex, line: &[u8]| show(&take_one(parser, line));
+    let shown = |parser: &mut Regex, line: &[u8]| show(&parse_line(parser, line));
     assert_eq!(shown(&mut access, b"GET / 200 0.5"), "method='GET' status=200 took=0.5 end=''");
     assert_eq!(shown(&mut access, b"GET / 007"), "method='GET' status=7 end=''");
     assert_eq!(shown(&mut access, b"get / 200"), "!no_match@0");
     assert_eq!(shown(&mut access, b""), "!no_match@0");
     assert_eq!(shown(&mut parser("(?<a>b+)", &[]), b"a\xFFbb\0b"), "a='bb'");
     let mut bytes = parser("x(?<a>(?s-u:.*))y", &[]);
-    assert_eq!(take_one(&mut bytes, b"x\xFF\ny").unwrap()[0].2, b"\xFF\n");
-    let all = take(&mut parser(r"(?<status>\S*) (?<b>.)", &types[..1]), &[b"x y", b"12 z"]);
+    assert_eq!(parse_line(&mut bytes, b"x\xFF\ny").unwrap()[0].2, b"\xFF\n");
+    let all = parse(&mut parser(r"(?<status>\S*) (?<b>.)", &types[..1]), &[b"x y", b"12 z"]);
     let lines: Vec<String> = all.lines.iter().map(show).collect();
     assert_eq!(
         (lines, all.bad_types),
@@ -48,7 +48,7 @@ fn faults_say_what_to_write() {
 fn another_thread_finds_the_same() {
     let mut first = parser("(?<a>[0-9]+)", &[("a", Type::Int)]);
     let mut second = first.again();
-    assert_eq!(take_one(&mut first, b"x 12"), take_one(&mut *second, b"x 12"));
+    assert_eq!(parse_line(&mut first, b"x 12"), parse_line(&mut *second, b"x 12"));
 }
 
 /// The parser, and the crate alone.
@@ -58,7 +58,7 @@ fn both(pattern: &str) -> (Regex, ::regex::bytes::Regex) {
 
 /// Every group is where the crate finds it alone.
 fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8]) {
-    let found = take_one(parser, line);
+    let found = parse_line(parser, line);
     let Some(captures) = expression.captures(line) else {
         return assert_eq!(found, Err((NO_MATCH, 0)));
     };
@@ -73,7 +73,7 @@ fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8
 fn changed_lines_give_what_the_crate_gives() {
     let mut both = both(r#"(?<a>\S+) \[(?<b>[^\]]*)\] "(?<c>(?:[^"\\]|\\.)*)"(?: (?<d>\d+))?"#);
     let mut random = Rng::with_seed(5);
-    for _ in 0..taken::cases(20_000) {
+    for _ in 0..cases(20_000) {
         let mut line = br#"10.0.0.1 [21/Nov/2026] "GET \"x\" HTTP/1.1" 200 tail"#.to_vec();
         mutate(&mut line, &[b"\"", b"\\", b"[", b"]", b" ", b"\xFF", b"9"], &mut random);
         compare(&mut both, &line);

@@ -1,0 +1,261 @@
+//! Test harness of the parsers: parses lines, checks every cell and shows the fields as text.
+
+use crate::{Fields, Input, Parser, Reason, is_number};
+use fastrand::Rng;
+use millstream_columns::{Cell, Column, Kind, push_json_string};
+use std::fmt::Write;
+
+/// Read time of the lines: 2026-03-01T00:00:00Z.
+const READ_NS: i64 = 1_772_323_200_000_000_000;
+
+/// Name, kind and bytes of a field.
+pub type ParsedField = (String, Kind, Vec<u8>);
+
+/// The fields of a line in column order, or why it does not match and at which byte.
+pub type Line = Result<Vec<ParsedField>, (Reason, usize)>;
+
+/// The result of a batch of lines.
+#[derive(Debug)]
+pub struct Parsed {
+    pub lines: Vec<Line>,
+    pub bad_types: usize,
+    pub duplicates: u64,
+}
+
+impl Parsed {
+    /// Each line as [`show_short`] formats it.
+    pub fn shown_short(&self) -> Vec<String> {
+        self.lines.iter().map(show_short).collect()
+    }
+}
+
+/// Where the bytes of the lines are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// In the block, one after the other, as a file has them.
+    Block,
+    /// In the own buffer of a column, each between bytes that a parser must not read.
+    Own,
+}
+
+/// Parses lines in both layouts, which must not make a difference.
+///
+/// # Panics
+/// If the results differ, a cell is outside its line and the buffer, a number is none, or a line
+/// that does not match has a field.
+pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
+    let parsed = parse_in(parser, lines, Layout::Block);
+    let own = parse_in(&mut *parser.again(), lines, Layout::Own);
+    for ((in_block, in_own), line) in parsed.lines.iter().zip(&own.lines).zip(lines) {
+        assert_eq!(sorted(in_block), sorted(in_own), "{}", String::from_utf8_lossy(line));
+    }
+    assert_eq!((parsed.bad_types, parsed.duplicates), (own.bad_types, own.duplicates));
+    parsed
+}
+
+/// Parses one line.
+pub fn parse_line(parser: &mut dyn Parser, line: impl AsRef<[u8]>) -> Line {
+    parse(parser, &[line.as_ref()]).lines.remove(0)
+}
+
+/// Parses one line and formats it as [`show_short`] does.
+pub fn parse_short(parser: &mut dyn Parser, line: impl AsRef<[u8]>) -> String {
+    show_short(&parse_line(parser, line))
+}
+
+/// The fields of a line by name: their order depends on the lines before it.
+pub fn sorted(line: &Line) -> Line {
+    let mut fields = line.clone()?;
+    fields.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(fields)
+}
+
+fn parse_in(parser: &mut dyn Parser, lines: &[&[u8]], layout: Layout) -> Parsed {
+    let (bytes, cells) = lay_out(lines, layout);
+    let (block, own) = match layout {
+        Layout::Block => (&bytes[..], &b""[..]),
+        Layout::Own => (&b""[..], &bytes[..]),
+    };
+    let runs = [(0, lines.len())];
+    let input = Input { block, own, cells: &cells, runs: &runs, read_ns: READ_NS };
+    let mut fields = Fields::new(lines.len(), own);
+    parser.parse(&input, &mut fields);
+    let failures = fields.take_failures();
+    let (bad_types, duplicates) = (fields.bad_types().len(), fields.duplicates);
+    let buffer = own.len()..fields.own().len();
+    let columns = fields.finish();
+    let mut parsed: Vec<Line> = (0..lines.len())
+        .map(|row| Ok(fields_of(&columns, row, cells[row], &buffer, block)))
+        .collect();
+    for failure in failures {
+        assert!(failure.at <= lines[failure.row].len(), "{failure:?} is beyond its line");
+        assert_eq!(parsed[failure.row], Ok(Vec::new()), "{failure:?}, but the line has fields");
+        parsed[failure.row] = Err((failure.reason, failure.at));
+    }
+    Parsed { lines: parsed, bad_types, duplicates }
+}
+
+fn lay_out(lines: &[&[u8]], layout: Layout) -> (Vec<u8>, Vec<Cell>) {
+    let (cell, before, after): (fn(Kind, usize, usize) -> Cell, &[u8], &[u8]) = match layout {
+        Layout::Block => (Cell::new, b"", b"\n"),
+        Layout::Own => (Cell::own, b"\"},", b"\"}\n"),
+    };
+    let (mut bytes, mut cells) = (Vec::new(), Vec::new());
+    for line in lines {
+        bytes.extend_from_slice(before);
+        cells.push(cell(Kind::Text, bytes.len(), line.len()));
+        bytes.extend_from_slice(line);
+        bytes.extend_from_slice(after);
+    }
+    (bytes, cells)
+}
+
+/// The present fields of a row. `buffer` is the part of the own buffer that the parser wrote.
+fn fields_of(
+    columns: &[Column],
+    row: usize,
+    line: Cell,
+    buffer: &std::ops::Range<usize>,
+    block: &[u8],
+) -> Vec<ParsedField> {
+    let mut fields = Vec::new();
+    for column in columns {
+        let cell = column.cells()[row];
+        if !cell.is_present() {
+            continue;
+        }
+        let end = cell.start() + cell.len();
+        let is_written = cell.is_own() && cell.start() >= buffer.start && end <= buffer.end;
+        assert!(is_written || is_in_line(cell, line), "{}: {cell:?} not in {line:?}", column.name);
+        let bytes = column.bytes(block, cell).to_vec();
+        if matches!(cell.kind(), Kind::Int | Kind::Float) {
+            assert_eq!(is_number(&bytes), Some(cell.kind()), "{bytes:?}");
+        }
+        fields.push((column.name.to_string(), cell.kind(), bytes));
+    }
+    fields
+}
+
+/// Whether a cell is in its line; constants and empty values are anywhere.
+fn is_in_line(cell: Cell, line: Cell) -> bool {
+    let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
+    let is_within =
+        cell.start() >= line.start() && cell.start() + cell.len() <= line.start() + line.len();
+    is_constant || cell.is_own() == line.is_own() && is_within
+}
+
+/// A line as `name=value name=value`, or `!reason@offset`. Strings are quoted; kinds that the value
+/// does not show precede it.
+pub fn show(line: &Line) -> String {
+    show_as(line, |kind, value| match kind {
+        Kind::Text => Some(format!("'{value}'")),
+        Kind::Null | Kind::True | Kind::False => Some(format!("{kind:?}")),
+        Kind::Int | Kind::Float | Kind::Object | Kind::Array => Some(value),
+        _ => Some(format!("{kind:?}'{value}'")),
+    })
+}
+
+/// A line as [`show`] formats it, but with bare strings, `#` before numbers, `@` before times, `?`
+/// before booleans, and without nulls.
+pub fn show_short(line: &Line) -> String {
+    show_as(line, |kind, value| match kind {
+        Kind::Null => None,
+        Kind::Int | Kind::Float => Some(format!("#{value}")),
+        Kind::Time => Some(format!("@{value}")),
+        Kind::True => Some("?true".to_owned()),
+        Kind::False => Some("?false".to_owned()),
+        _ => Some(value),
+    })
+}
+
+fn show_as(line: &Line, show_value: fn(Kind, String) -> Option<String>) -> String {
+    let fields = match line {
+        Ok(fields) => fields,
+        Err((reason, at)) => return format!("!{reason}@{at}"),
+    };
+    let mut shown = String::new();
+    for (name, kind, bytes) in fields {
+        let value = String::from_utf8_lossy(bytes).into_owned();
+        let Some(value) = show_value(*kind, value) else { continue };
+        let space = if shown.is_empty() { "" } else { " " };
+        let _ = write!(shown, "{space}{name}={value}");
+    }
+    shown
+}
+
+/// The fields as a JSON object, each copied as an encoder copies it.
+pub fn json(fields: &[ParsedField]) -> Vec<u8> {
+    let mut out = b"{".to_vec();
+    for (name, kind, bytes) in fields {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        if *kind == Kind::Members {
+            out.extend_from_slice(bytes);
+            continue;
+        }
+        push_json_string(name.as_bytes(), &mut out);
+        out.push(b':');
+        match kind {
+            Kind::Text | Kind::Time => push_json_string(bytes, &mut out),
+            Kind::Escaped => out.extend([b"\"", &bytes[..], b"\""].concat()),
+            Kind::Null => out.extend_from_slice(b"null"),
+            Kind::True => out.extend_from_slice(b"true"),
+            Kind::False => out.extend_from_slice(b"false"),
+            _ => out.extend_from_slice(bytes),
+        }
+    }
+    out.push(b'}');
+    out
+}
+
+/// Number of random cases that a test runs: `PARSER_CASES`, or `count`.
+pub fn cases(count: u64) -> u64 {
+    std::env::var("PARSER_CASES").map_or(count, |text| text.parse().expect("a count of cases"))
+}
+
+/// Mutates a line at up to four offsets: replaces, deletes, duplicates or inserts bytes, or
+/// truncates it. `tokens` are what the format gives a meaning.
+pub fn mutate(line: &mut Vec<u8>, tokens: &[&[u8]], random: &mut Rng) {
+    for _ in 0..random.usize(..5) {
+        let at = random.usize(..=line.len());
+        let end = (at + 1 + random.usize(..12)).min(line.len());
+        match random.usize(..6) {
+            0 => drop(line.drain(at..end)),
+            1 => line.extend_from_within(at..end),
+            2 => line.insert(at, random.u8(..)),
+            3 => line.truncate(at),
+            4 => drop(line.splice(at..end, token(tokens, random))),
+            _ => drop(line.splice(at..at, token(tokens, random))),
+        }
+    }
+}
+
+fn token(tokens: &[&[u8]], random: &mut Rng) -> Vec<u8> {
+    tokens[random.usize(..tokens.len())].to_vec()
+}
+
+/// One of `lines`, mutated; it has no newline.
+pub fn mutated(lines: &[&str], tokens: &[&str], random: &mut Rng) -> Vec<u8> {
+    let mut line = lines[random.usize(..lines.len())].as_bytes().to_vec();
+    let tokens: Vec<&[u8]> = tokens.iter().map(|token| token.as_bytes()).collect();
+    mutate(&mut line, &tokens, random);
+    line.retain(|byte| *byte != b'\n');
+    line
+}
+
+/// Parses batches of mutated lines; the result of a line must not depend on the lines around it.
+pub fn check_mutated(parser: &mut dyn Parser, lines: &[&str], tokens: &[&str]) {
+    for seed in 0..cases(300) {
+        let mut random = Rng::with_seed(seed);
+        let batch: Vec<Vec<u8>> =
+            (0..1 + random.usize(..100)).map(|_| mutated(lines, tokens, &mut random)).collect();
+        let batch: Vec<&[u8]> = batch.iter().map(|line| &line[..]).collect();
+        let parsed = parse(parser, &batch);
+        let row = random.usize(..batch.len());
+        let alone = parse_line(parser, batch[row]);
+        let in_batch = &parsed.lines[row];
+        assert_eq!(sorted(&alone), sorted(in_batch), "seed {seed}, row {row}: {:?}", batch[row]);
+        parse(parser, &[&batch[0].repeat(20)]);
+    }
+}
