@@ -58,7 +58,7 @@ pub fn head_and_lines(input: &[u8]) -> (&[u8], Vec<&[u8]>) {
 /// line, or cannot be written as JSON.
 pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> Vec<Row> {
     let all = take_from(parser, lines, Place::Block);
-    let own = take_from(&mut *parser.again(), lines, Place::Own);
+    let own = take_from(&mut *parser.clone_boxed(), lines, Place::Own);
     assert_eq!(all.rows, own.rows, "in the block, and in an own buffer");
     assert_eq!(all.counts, own.counts, "in the block, and in an own buffer");
     // With as many fields as there may be, what finds room depends on what came before.

@@ -1,4 +1,4 @@
-//! Access logs of web servers, from the format string that they are configured with.
+//! Parses access logs of web servers by the server's format string.
 
 mod format;
 mod literal;
@@ -16,10 +16,10 @@ use millstream_columns::Kind;
 use program::{Program, Slot};
 use run::{Classes, Run};
 
-/// Why a line does not fit.
+/// The line does not match the format.
 const MISMATCH: Reason = "not_log_format";
 
-/// Whose format it is.
+/// The server whose syntax a format uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Server {
     /// `log_format` of nginx.
@@ -29,44 +29,43 @@ pub enum Server {
     Apache,
 }
 
-/// How values are escaped.
+/// How the server escapes values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
-    /// As nginx does it where nothing is said: `\xHH`.
+    /// nginx's default: `\xHH`.
     Default,
-    /// `escape=json` of nginx: as in JSON strings.
+    /// nginx's `escape=json`: as in JSON strings.
     Json,
-    /// `escape=none` of nginx: not at all.
+    /// nginx's `escape=none`: no escapes.
     None,
-    /// As Apache does it: `\"`, `\\`, `\n`, `\xHH`.
+    /// Apache's: `\"`, `\\`, `\n`, `\xHH`.
     Backslash,
 }
 
-/// What lines look like.
+/// The format of the lines.
 #[derive(Clone, Debug, Default)]
 pub struct AccessConfig {
-    /// Whose format it is.
+    /// The server whose syntax `format` uses.
     pub server: Server,
-    /// The format as the server's configuration has it, without quotes around it; `combined`, and
-    /// for Apache `common`. If empty it is `combined`.
+    /// The format string of the server's configuration without the surrounding quotes, or a
+    /// predefined name: `combined` (also if empty) and, for Apache, `common`.
     pub format: String,
-    /// How values are escaped; [`Escape::Default`] for nginx and [`Escape::Backslash`] for Apache
-    /// where nothing is said.
+    /// How values are escaped; by default [`Escape::Default`] for nginx and [`Escape::Backslash`]
+    /// for Apache.
     pub escape: Option<Escape>,
 }
 
-/// Takes access lines apart.
+/// Parser of access logs.
 ///
-/// Each variable of the format gives a field, which ends where the text between it and the next
-/// variable comes up first. A value `-`, or none, gives no field. Of a variable that is there twice
-/// the first counts. The request line gives `request`, and where it has that form, `method`, `path`
-/// (with the query) and `protocol` besides. Escaped bytes are given as what they stand for.
+/// Each variable of the format becomes a field, which ends at the first occurrence of the text
+/// before the next variable. An empty value or `-` is absent. Of duplicate variables, the first
+/// wins. The request line becomes `request` and, if it is well-formed, also `method`, `path` (with
+/// the query) and `protocol`. Escapes are decoded.
 ///
-/// With nginx the fields have the names of the variables. Sizes, counts and `status` are whole
-/// numbers, durations are numbers. Variables of upstream servers may have several values; these
-/// stay text.
+/// For nginx, the fields have the names of the variables. Sizes, counts and `status` are integers,
+/// durations are numbers. Variables of upstream servers with several values stay strings.
 ///
-/// With Apache they are:
+/// For Apache, the fields are:
 ///
 /// | directive | field |
 /// |---|---|
@@ -91,16 +90,16 @@ pub struct Access {
     ends: Vec<Bits>,
     classes: Classes,
     lines: Vec<Line>,
-    later: Vec<Later>,
+    later: Vec<Deferred>,
     failures: Vec<Failure>,
 }
 
-/// A value that is not as it stands in the line.
+/// A value that must be rewritten after all lines are matched.
 #[derive(Clone, Copy, Debug)]
-struct Later {
+struct Deferred {
     row: usize,
     slot: usize,
-    rework: Rework,
+    rewrite: Rework,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +113,8 @@ impl Access {
     /// Compiles a format.
     ///
     /// # Errors
-    /// What is wrong; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: &AccessConfig) -> Result<Access, String> {
         let (pieces, escape) = match config.server {
             Server::Nginx => (format::of_nginx(&config.format)?, Escape::Default),
@@ -134,8 +134,8 @@ impl Access {
         let mut table = table(fields, &indices, &mut unseen);
         let mut regions = Regions::new(input);
         while let Some(region) = regions.next(&mut self.lines) {
-            self.classes.see(region.text());
-            self.ends.iter_mut().for_each(|bits| bits.see(region.text()));
+            self.classes.build(region.text());
+            self.ends.iter_mut().for_each(|bits| bits.build(region.text()));
             let (classes, ends) = (&self.classes, &self.ends[..]);
             let mut run =
                 Run { region, classes, ends, failures: &mut self.failures, later: &mut self.later };
@@ -146,8 +146,8 @@ impl Access {
         }
     }
 
-    /// Writes a value as it should be.
-    fn rework(&self, later: Later, input: &Input<'_>, fields: &mut Fields) {
+    /// Rewrites a value: casts or unescapes it.
+    fn rewrite(&self, later: Deferred, input: &Input<'_>, fields: &mut Fields) {
         let slot = &self.program.slots[later.slot];
         let Some(index) = slot.name.as_ref().and_then(|name| fields.find(name.as_bytes())) else {
             return;
@@ -157,7 +157,7 @@ impl Access {
             return;
         }
         let text = input.text(cell);
-        let new = match later.rework {
+        let new = match later.rewrite {
             Rework::Unescape => {
                 let plain = unescape::unescape(text, self.program.escape);
                 Some(fields.push(Kind::Text, &plain))
@@ -178,7 +178,7 @@ impl Parser for Access {
             fields.fail(failure.row, failure.reason, failure.at);
         }
         for later in std::mem::take(&mut self.later) {
-            self.rework(later, input, fields);
+            self.rewrite(later, input, fields);
         }
     }
 
@@ -186,7 +186,7 @@ impl Parser for Access {
         self.program.time.clone()
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(self.clone())
     }
 }

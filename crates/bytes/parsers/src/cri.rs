@@ -1,8 +1,9 @@
-//! Lines of the Container Runtime Interface: `2026-11-21T20:29:46.123456789Z stdout F GET /`.
+//! Parses lines of the Container Runtime Interface:
+//! `2026-11-21T20:29:46.123456789Z stdout F GET /`.
 //!
-//! Fields are `timestamp`, `log.iostream` (`stdout` or `stderr`), `flags` (`F` for a whole line, `P` for
-//! a part of one, and what follows them behind a colon) and `message`. Parts are not joined here:
-//! the file source does that before. Other lines, and those whose time is none, are `not_cri`.
+//! The fields are `timestamp`, `log.iostream` (`stdout` or `stderr`), `flags` (`F` for a full line,
+//! `P` for a partial one, and any tags after a colon) and `message`. The file source joins partial
+//! lines before they are parsed. Other lines, and those with an invalid time, are `not_cri`.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -12,27 +13,28 @@ use millstream_framing::cri_fields;
 use millstream_timestamps::{Format, Parser as TimeParser};
 use std::sync::Arc;
 
-/// It does not have the form.
+/// The line does not have the form.
 const NOT_CRI: Reason = "not_cri";
 
 const TIMESTAMP: &str = "timestamp";
 const NAMES: [&str; 4] = [TIMESTAMP, "log.iostream", "flags", "message"];
 const TIME_FORMAT: &str = "rfc3339";
 
-/// Bytes of `stdout` and `stderr`.
+/// Length of `stdout` and `stderr`.
 const STREAM_BYTES: usize = 6;
 
-/// Takes lines of container runtimes apart.
+/// Parser of lines of container runtimes.
 pub struct Cri {
     format: Arc<Format>,
     time: TimeParser,
 }
 
 impl Cri {
-    /// A parser; there is nothing to configure.
+    /// Creates a parser; it has no options.
     ///
     /// # Errors
-    /// None occurs: the format of the times is known. The form is that of the other parsers.
+    ///
+    /// Never fails; the signature is that of the other parsers.
     pub fn new() -> Result<Cri, String> {
         Format::new(TIME_FORMAT, None).map(|format| Cri::of(Arc::new(format)))
     }
@@ -41,14 +43,14 @@ impl Cri {
         Cri { time: TimeParser::new(format.clone()), format }
     }
 
-    /// Timestamp, stream, flags and message of a line.
+    /// Splits a line into timestamp, stream, flags and message.
     #[inline(always)]
     fn cells(&mut self, line: Cell, text: &[u8], read_ns: i64) -> Option<[Cell; 4]> {
         let found = cri_fields(text)?;
         let time_bytes = found.time.len();
         self.time.parse(found.time, read_ns).ok().filter(|stamp| stamp.len == time_bytes)?;
         let flags = time_bytes + 1 + STREAM_BYTES + 1;
-        // An empty text may come without the blank before it.
+        // The space before an empty message may be missing.
         let behind = &text[flags..found.start];
         let flags_bytes = behind.strip_suffix(b" ").unwrap_or(behind).len();
         let part = |start, len| line.part(Kind::Text, start, len);
@@ -79,7 +81,7 @@ impl Parser for Cri {
         Some(TimeField { name: TIMESTAMP.into(), format: TIME_FORMAT.into() })
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(Cri::of(self.format.clone()))
     }
 }
@@ -119,12 +121,12 @@ mod tests {
             assert_eq!(show(&parse_line(&mut cri, line.as_bytes())), expected, "{line}");
         }
         assert_eq!(&*cri.time_field().unwrap().name, "timestamp");
-        let again = show(&parse_line(&mut *cri.again(), b"2026-11-21T20:29:46Z stdout F x"));
+        let again = show(&parse_line(&mut *cri.clone_boxed(), b"2026-11-21T20:29:46Z stdout F x"));
         assert!(again.ends_with("message='x'"));
     }
 
     #[test]
-    fn changed_lines_are_whole_or_refused() {
+    fn mutated_lines_are_parsed_whole_or_rejected() {
         let (mut cri, mut random) = (Cri::new().unwrap(), Rng::with_seed(2));
         for _ in 0..cases(20_000) {
             let mut line = b"2026-11-21T20:29:46.123Z stdout F some text".to_vec();

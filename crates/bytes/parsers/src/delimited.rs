@@ -1,4 +1,4 @@
-//! Fields between delimiters: CSV, TSV and the like.
+//! Parses fields between delimiters: CSV, TSV and the like.
 
 use crate::fields::{table, unseen};
 use crate::region::{Bits, Line, Region, Regions};
@@ -14,30 +14,30 @@ const TOO_FEW: Reason = "too_few_fields";
 const TOO_MANY: Reason = "too_many_fields";
 const BAD_QUOTES: Reason = "bad_quotes";
 
-/// What to do with a line that has more or fewer fields than it should.
+/// How to handle a line with too many or too few fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unequal {
-    /// It does not fit.
+    /// The line does not match.
     Fail,
-    /// Fields that are missing have no value, those too many are left out.
+    /// Missing fields have no value; extra ones are ignored.
     #[default]
     Ignore,
 }
 
-/// What lines look like.
+/// The format of the lines.
 #[derive(Clone, Debug)]
 pub struct DelimitedConfig {
-    /// What stands between two fields: ASCII, such as `,`, a tab or `||`.
+    /// The delimiter between two fields: ASCII, such as `,`, a tab or `||`.
     pub delimiter: String,
-    /// Stands around fields that may hold delimiters, and twice for itself within (RFC 4180).
+    /// Quote around fields that may contain delimiters, doubled within the field (RFC 4180).
     pub quote: Option<u8>,
-    /// The fields in order. One without a name is skipped; one without a type is text.
+    /// The fields in order. A field without a name is skipped; one without a type is a string.
     pub fields: Vec<(Arc<str>, Option<Type>)>,
-    /// What to do with a line that has more fields.
+    /// How to handle a line with too many fields.
     pub on_extra: Unequal,
-    /// What to do with a line that has fewer fields.
+    /// How to handle a line with too few fields.
     pub on_missing: Unequal,
-    /// Whether spaces and tabs around values are left out.
+    /// Whether to remove spaces and tabs around values.
     pub trim: bool,
 }
 
@@ -56,11 +56,10 @@ impl Default for DelimitedConfig {
     }
 }
 
-/// Takes lines apart that have delimiters between their fields.
+/// Parser of lines with delimiters between their fields.
 ///
-/// A value that is empty and has no quotes is no value. A value in quotes is text as it stands
-/// between them; quotes that are no longer open must be followed by a delimiter or the end of the
-/// line.
+/// An empty value without quotes is absent. A quoted value is a string, taken literally; the
+/// closing quote must be followed by a delimiter or the end of the line.
 #[derive(Clone, Debug)]
 pub struct Delimited {
     config: DelimitedConfig,
@@ -74,36 +73,32 @@ pub struct Delimited {
 }
 
 impl Delimited {
-    /// A parser of such lines.
+    /// Creates a parser.
     ///
     /// # Errors
-    /// What is wrong; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: DelimitedConfig) -> Result<Delimited, String> {
         let first = match config.delimiter.as_bytes() {
             [] => return Err("delimiter is empty; write for example ','".into()),
             [first, ..] if !first.is_ascii() => {
-                return Err(
-                    "delimiter begins with a byte that is no ASCII; write for example ','".into()
-                );
+                return Err("delimiter begins with a non-ASCII byte; write for example ','".into());
             }
             [first, ..] => *first,
         };
         if config.fields.is_empty() {
-            return Err("fields is empty; name the fields in the order they stand in a line".into());
+            return Err("fields is empty; name the fields in the order of the line".into());
         }
         let mut names: Vec<&str> =
             config.fields.iter().map(|(name, _)| &**name).filter(|name| !name.is_empty()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!(
-                "the field {:?} is there twice; give each a name of its own",
-                pair[0]
-            ));
+            return Err(format!("duplicate field {:?}; give each field a unique name", pair[0]));
         }
         let set = match config.quote {
             Some(quote) if quote == first || !quote.is_ascii() => {
                 return Err(
-                    "quote must be an ASCII character that the delimiter does not begin with; write '\"'"
+                    "quote must be an ASCII character other than the first of the delimiter; write '\"'"
                         .into(),
                 );
             }
@@ -117,24 +112,24 @@ impl Delimited {
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
         let mut regions = Regions::new(input);
-        // Lines that follow each other look alike: behind one that is not plain there is no use in
-        // trying.
+        // Neighboring lines are alike: after a region that is not plain, the next ones are unlikely
+        // to be.
         let mut plain = self.config.delimiter.len() == 1 && !self.config.trim && table.len() > 1;
         while let Some(region) = regions.next(&mut self.lines) {
-            plain = plain && self.plain(&region, table);
+            plain = plain && self.parse_plain(&region, table);
             if !plain {
-                self.mixed(&region, table);
+                self.parse_mixed(&region, table);
             }
         }
     }
 
-    /// Takes a region apart in which every line has all its delimiters and no quotes. Nothing is
-    /// done, and the answer is false, if it is another one.
-    fn plain(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) -> bool {
+    /// Parses a region in which every line has all its delimiters and no quotes. Returns false,
+    /// without any effect, for other regions.
+    fn parse_plain(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) -> bool {
         self.marks.clear();
         find(region.text(), &self.delimiter, &mut self.marks);
         if self.config.quote.is_some() {
-            self.quotes.see(region.text());
+            self.quotes.build(region.text());
         }
         let (last, count) = (table.len() - 1, self.lines.len());
         let (row, marks) = (self.lines[0].row as usize, self.marks.chunks_exact(last));
@@ -158,20 +153,20 @@ impl Delimited {
         true
     }
 
-    /// Takes a region of any lines apart.
-    fn mixed(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+    /// Parses a region of any lines.
+    fn parse_mixed(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         self.marks.clear();
         find(region.text(), &self.set, &mut self.marks);
-        // So that a whole line of marks can be looked at behind the last one.
+        // Room to read the structurals of a whole line after the last one.
         self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
-        self.quotes.see(region.text());
-        self.sort(region, table);
+        self.quotes.build(region.text());
+        self.parse_irregular(region, table);
         self.columns(region, table);
     }
 
-    /// Takes the lines apart that have quotes or not as many fields as they should, and leaves the
-    /// others in `lines`, with the index of their first mark where they begin.
-    fn sort(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+    /// Parses the lines that have quotes or an unexpected number of fields, and leaves the others
+    /// in `lines`, with the index of their first structural as their start.
+    fn parse_irregular(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
         let has_quotes = self.config.quote.is_some() && !self.quotes.is_empty();
         let mut lines = std::mem::take(&mut self.lines);
@@ -191,15 +186,14 @@ impl Delimited {
                 kept += 1;
                 first = last;
             } else {
-                first = self.other_line(region, line, first, table);
+                first = self.slow_line(region, line, first, table);
             }
         }
         lines.truncate(kept);
         self.lines = lines;
     }
 
-    /// Each field of all lines before the next one: so the processor works on several lines at
-    /// once.
+    /// Parses column by column, so that the CPU overlaps the work on several lines.
     fn columns(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let Some(last) = table.len().checked_sub(1) else { return };
         for (field, cells) in table.iter_mut().enumerate() {
@@ -212,7 +206,7 @@ impl Delimited {
     }
 
     #[inline(never)]
-    fn other_line(
+    fn slow_line(
         &mut self,
         region: &Region<'_>,
         line: Line,
@@ -226,7 +220,8 @@ impl Delimited {
         index
     }
 
-    /// Takes the values of a line one after the other; the error is why it does not fit, and where.
+    /// Parses the values of a line one by one. The error is the reason and the offset of the
+    /// mismatch.
     fn values(
         &mut self,
         region: &Region<'_>,
@@ -261,7 +256,7 @@ impl Delimited {
         Ok(())
     }
 
-    /// Casts values, and takes the second of two quotes out.
+    /// Casts values, and unescapes doubled quotes.
     fn finish(&mut self, input: &Input<'_>, fields: &mut Fields, indices: &[Option<usize>]) {
         let quote = self.config.quote.unwrap_or_default();
         for (field, row) in std::mem::take(&mut self.unquoted) {
@@ -280,7 +275,7 @@ impl Delimited {
     }
 }
 
-/// The value from where a line is read to `end`; it is read on behind that.
+/// Returns the value between the line's read position and `end`, and moves the position past it.
 #[inline(always)]
 fn value_to(region: &Region<'_>, line: &mut Line, end: u32) -> Cell {
     let start = std::mem::replace(&mut line.at, end + 1);
@@ -288,7 +283,7 @@ fn value_to(region: &Region<'_>, line: &mut Line, end: u32) -> Cell {
     if start == end { Cell::ABSENT } else { cell }
 }
 
-/// Gives the values of a field their type.
+/// Casts the values of a field to its type.
 pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &mut Fields) {
     if matches!(of, Type::Text) {
         return;
@@ -301,7 +296,7 @@ pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &m
     }
 }
 
-/// Gives a value its type.
+/// Casts a value to its type.
 fn cast(
     of: &Type,
     cell: Cell,
@@ -323,7 +318,7 @@ fn cast(
     fields.set(index, row, new);
 }
 
-/// The bytes between quotes, with one quote where there are two.
+/// Copies the bytes between quotes, with doubled quotes as one.
 fn undouble(text: &[u8], quote: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.iter();
@@ -336,24 +331,24 @@ fn undouble(text: &[u8], quote: u8) -> Vec<u8> {
     out
 }
 
-/// Where a value is.
-struct Place {
+/// Bounds of a value.
+struct Bounds {
     begin: usize,
     end: usize,
     quoted: bool,
-    /// Whether it has quotes within.
+    /// Whether it contains doubled quotes.
     doubled: bool,
 }
 
-/// The value at `at`, and where it ends with what is around it. `index` is the next mark, and moves
-/// on. The error is where quotes are wrong.
+/// Returns the value at `at` and its end including quotes and spaces. `index` is the next
+/// structural, and advances. The error is the offset of an invalid quote.
 fn value(
     config: &DelimitedConfig,
     marks: &[u32],
     index: &mut usize,
     text: &[u8],
     at: usize,
-) -> Result<(Place, usize), usize> {
+) -> Result<(Bounds, usize), usize> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
     let mut begin = at;
     if config.trim {
@@ -367,20 +362,20 @@ fn value(
         if config.trim {
             last -= text[begin..end].iter().rev().take_while(|byte| is_space(byte)).count();
         }
-        return Ok((Place { begin, end: last, quoted, doubled: false }, end));
+        return Ok((Bounds { begin, end: last, quoted, doubled: false }, end));
     }
-    let (last, doubled) = closing(marks, index, text, begin).ok_or(begin)?;
+    let (last, doubled) = closing_quote(marks, index, text, begin).ok_or(begin)?;
     let end = next_delimiter(config, marks, index, text, last + 1);
     let between = &text[last + 1..end];
     let is_clean = between.is_empty() || (config.trim && between.iter().all(is_space));
     if is_clean {
-        Ok((Place { begin: begin + 1, end: last, quoted, doubled }, end))
+        Ok((Bounds { begin: begin + 1, end: last, quoted, doubled }, end))
     } else {
         Err(last + 1)
     }
 }
 
-/// Where the first delimiter from `at` on is, or the end of the text.
+/// Finds the first delimiter from `at` on, or the end of the text.
 fn next_delimiter(
     config: &DelimitedConfig,
     marks: &[u32],
@@ -399,8 +394,14 @@ fn next_delimiter(
     text.len()
 }
 
-/// Where the quotes end that begin at `begin`, and whether there are quotes within.
-fn closing(marks: &[u32], index: &mut usize, text: &[u8], begin: usize) -> Option<(usize, bool)> {
+/// Finds the closing quote for the quote at `begin`; returns also whether there are doubled quotes
+/// within.
+fn closing_quote(
+    marks: &[u32],
+    index: &mut usize,
+    text: &[u8],
+    begin: usize,
+) -> Option<(usize, bool)> {
     let (quote, mut doubled, mut from) = (text[begin], false, begin + 1);
     while let Some(mark) =
         marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len())
@@ -431,7 +432,7 @@ impl Parser for Delimited {
         self.finish(input, fields, &indices);
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(self.clone())
     }
 }

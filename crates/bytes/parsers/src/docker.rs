@@ -1,39 +1,40 @@
-//! Lines of Docker's driver `json-file`:
+//! Parses lines of Docker's `json-file` driver:
 //! `{"log":"GET /\n","stream":"stdout","time":"2026-11-21T20:29:46.123456789Z"}`.
 //!
-//! Fields are `time`, `log.iostream`, `message` (the `log` without its last line end) and `attrs`, an
-//! object that is there if the driver was told to add labels. Other members are checked and left
-//! out. Parts of long lines are not joined here: the file source does that before. What is JSON but
-//! has no `log` is `not_docker`; what is none is refused as by the parser of JSON.
+//! The fields are `time`, `log.iostream`, `message` (`log` without its trailing newline) and
+//! `attrs`, an object that is present if the driver is configured to add labels. Other members are
+//! validated and ignored. The file source joins partial lines before they are parsed. A JSON object
+//! without `log` is `not_docker`; other invalid lines have the reasons of the JSON parser.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
-use crate::json::{Cursor, JSON_DEPTH_MAX, check_utf8, end};
+use crate::json::{Cursor, JSON_DEPTH_MAX, check_end, check_utf8};
 use crate::{Parser, TimeField};
 use millstream_columns::{Cell, Kind};
 use millstream_scan::string_end;
 
-/// It has no text.
+/// The object has no message.
 const NOT_DOCKER: Reason = "not_docker";
 
 const TIME: &str = "time";
 const NAMES: [&str; 4] = [TIME, "log.iostream", "message", "attrs"];
 const MESSAGE: usize = 2;
 
-/// Takes lines of Docker apart.
+/// Parser of Docker's log lines.
 pub struct Docker(());
 
 impl Docker {
-    /// A parser; there is nothing to configure.
+    /// Creates a parser; it has no options.
     ///
     /// # Errors
-    /// None occurs. The form is that of the other parsers.
+    ///
+    /// Never fails; the signature is that of the other parsers.
     pub fn new() -> Result<Docker, String> {
         Ok(Docker(()))
     }
 }
 
-/// The values of a line, by index of [`NAMES`].
+/// Returns the values of a line, indexed as [`NAMES`].
 fn cells(cursor: &mut Cursor<'_>) -> Result<[Cell; 4], Reason> {
     let mut cells = [Cell::ABSENT; 4];
     check_utf8(cursor)?;
@@ -58,11 +59,12 @@ fn cells(cursor: &mut Cursor<'_>) -> Result<[Cell; 4], Reason> {
         }
     }
     cursor.expect(b'}')?;
-    end(cursor)?;
+    check_end(cursor)?;
     if cells[MESSAGE].is_present() { Ok(cells) } else { Err(NOT_DOCKER) }
 }
 
-/// The text without its line end: an `n` behind a backslash that is not escaped itself.
+/// Returns the string without its trailing newline: an `n` after a backslash that is not escaped
+/// itself.
 fn message(cell: Cell, cursor: &Cursor<'_>) -> Cell {
     let start = cell.start() - cursor.line.start();
     let text = &cursor.text[start..start + cell.len()];
@@ -94,7 +96,7 @@ impl Parser for Docker {
         Some(TimeField { name: TIME.into(), format: "rfc3339".into() })
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(Docker(()))
     }
 }
@@ -133,11 +135,11 @@ mod tests {
             assert_eq!(show(&parse_line(&mut docker, line.as_bytes())), expected, "{line}");
         }
         assert_eq!(parse_line(&mut docker, b"{\"log\":\"\xFF\"}"), Err(("not_utf8", 8)));
-        assert_eq!(&*docker.again().time_field().unwrap().name, "time");
+        assert_eq!(&*docker.clone_boxed().time_field().unwrap().name, "time");
     }
 
     #[test]
-    fn changed_lines_are_valid_json_when_written() {
+    fn mutated_lines_become_valid_json() {
         let (mut docker, mut random) = (Docker::new().unwrap(), Rng::with_seed(4));
         let seed =
             br#"{"log":"a \"b\" \\n\n","attrs":{"a":1},"stream":"stdout","time":"2026-11-21T20:29:46Z"}"#;

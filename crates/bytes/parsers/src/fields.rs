@@ -1,35 +1,36 @@
-//! What was found in lines.
+//! The fields parsed from lines.
 
 use millstream_columns::{BLOCK_BYTES_MAX, COLUMNS_MAX, Cell, Column, Kind, VALUE_BYTES_MAX};
 use std::sync::Arc;
 
-/// Bytes that the cells of one batch may take: short rows with many names must not fill the memory.
+/// Largest number of bytes of the cells of a batch; without it, short rows with many names would
+/// exhaust memory.
 const CELL_BYTES_MAX: usize = 4 << 20;
 
-/// Why a line does not fit, as it is counted: a word such as `not_json`.
+/// Why a line does not match, as a metric label: `not_json`, for example.
 pub type Reason = &'static str;
 
-/// A row that does not fit.
+/// A row that does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// The row.
     pub row: usize,
-    /// Why.
+    /// Why it does not match.
     pub reason: Reason,
-    /// From which byte of its text on.
+    /// Offset of the mismatch in the row's text.
     pub at: usize,
 }
 
-/// A field that was found.
+/// A parsed field.
 #[derive(Debug)]
 pub struct Field {
-    /// What it is called.
+    /// Its name.
     pub name: Arc<str>,
-    /// A cell per row.
+    /// One cell per row.
     pub cells: Vec<Cell>,
 }
 
-/// The fields of all rows. All share one buffer for what does not lie in the block.
+/// The fields of all rows. They share one buffer for bytes that are not in the block.
 #[derive(Debug, Default)]
 pub struct Fields {
     rows: usize,
@@ -37,13 +38,13 @@ pub struct Fields {
     own: Vec<u8>,
     failures: Vec<Failure>,
     bad_types: Vec<usize>,
-    /// Names that came twice in a row; the last value counts.
+    /// Number of duplicate names in rows; the last value wins.
     pub duplicates: u64,
 }
 
 impl Fields {
-    /// No fields of `rows` rows. `own` is the buffer of the column that is parsed: cells that
-    /// lie in it stay valid.
+    /// Creates an empty set for `rows` rows. `own` is the buffer of the parsed column; cells that
+    /// point into it stay valid.
     pub fn new(rows: usize, own: &[u8]) -> Fields {
         Fields { rows, own: own.to_vec(), ..Fields::default() }
     }
@@ -63,29 +64,30 @@ impl Fields {
         self.list.is_empty()
     }
 
-    /// Index of the field of this name.
+    /// Returns the index of a field.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.list.iter().position(|field| field.name.as_bytes() == name)
     }
 
-    /// Index of a field that a configuration names: it is there however many there are.
+    /// Returns the index of a field that the configuration names; it is added regardless of the
+    /// limit.
     pub fn named(&mut self, name: &Arc<str>) -> usize {
         self.find(name.as_bytes()).unwrap_or_else(|| self.add(name.clone()))
     }
 
-    /// Index of a field that a line names; `None` if there is no room for one more, or it is no
-    /// UTF-8. `hint` is where it is looked for first: lines that follow each other mostly look
-    /// alike.
+    /// Returns the index of a field that a line names; `None` if the limit is reached or the name
+    /// is not UTF-8. `hint` is the index to try first: neighboring lines mostly have the same
+    /// fields.
     #[inline]
     pub fn seen(&mut self, name: &[u8], hint: usize) -> Option<usize> {
         match self.list.get(hint) {
             Some(field) if field.name.as_bytes() == name => Some(hint),
-            _ => self.find(name).or_else(|| self.admit(name)),
+            _ => self.find(name).or_else(|| self.add_seen(name)),
         }
     }
 
     #[cold]
-    fn admit(&mut self, name: &[u8]) -> Option<usize> {
+    fn add_seen(&mut self, name: &[u8]) -> Option<usize> {
         let more = self.list.len() + 1;
         let fits = more <= COLUMNS_MAX && more * self.rows * size_of::<Cell>() <= CELL_BYTES_MAX;
         let name = std::str::from_utf8(name).ok().filter(|_| fits || self.list.is_empty())?;
@@ -102,28 +104,30 @@ impl Fields {
         &mut self.list
     }
 
-    /// The cells of several fields at once.
+    /// Returns the cells of several fields at once.
     ///
     /// # Panics
-    /// If an index is out of range or there twice.
+    ///
+    /// If an index is out of range or occurs twice.
     pub fn cells<const N: usize>(&mut self, indices: [usize; N]) -> [&mut [Cell]; N] {
         let fields = self.list.get_disjoint_mut(indices).expect("different fields");
         fields.map(|field| &mut field.cells[..])
     }
 
-    /// Puts a value into a row.
+    /// Sets the value of a row.
     #[inline(always)]
     pub fn set(&mut self, field: usize, row: usize, cell: Cell) {
         self.list[field].cells[row] = cell;
     }
 
-    /// The value of a row.
+    /// Returns the value of a row.
     #[inline(always)]
     pub fn get(&self, field: usize, row: usize) -> Cell {
         self.list[field].cells[row]
     }
 
-    /// Keeps bytes that do not lie in the line; a cell for them, or none if there is no room.
+    /// Appends bytes that are not in the line to the buffer; returns their cell, or an absent one
+    /// if the buffer is full.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         let start = self.own.len();
         let len = bytes.len().min(VALUE_BYTES_MAX);
@@ -134,20 +138,19 @@ impl Fields {
         Cell::own(kind, start, len)
     }
 
-    /// The buffer for what does not lie in the line.
+    /// The buffer for bytes that are not in the line.
     pub fn own(&mut self) -> &mut Vec<u8> {
         &mut self.own
     }
 
-    /// The bytes of a cell of these fields.
+    /// Returns the bytes of a cell of these fields.
     #[inline(always)]
     pub fn bytes<'a>(&'a self, block: &'a [u8], cell: Cell) -> &'a [u8] {
         let within = if cell.is_own() { &self.own[..] } else { block };
         &within[cell.start()..cell.start() + cell.len()]
     }
 
-    /// Notes that a row does not fit from byte `at` of its text on, and takes back what was found
-    /// in it.
+    /// Records that a row does not match from byte `at` of its text on, and removes its fields.
     #[cold]
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
         self.list.iter_mut().for_each(|field| field.cells[row] = Cell::ABSENT);
@@ -155,34 +158,34 @@ impl Fields {
         self.failures.push(Failure { row, reason, at });
     }
 
-    /// Notes that a value of a row is not of the type it should be; a cell to take its place.
+    /// Records that a value of a row is not of its type; returns the cell to use instead.
     #[cold]
     pub fn bad_type(&mut self, row: usize) -> Cell {
         self.bad_types.push(row);
         Cell::constant(Kind::Null)
     }
 
-    /// The rows with such values.
+    /// Rows with values that are not of their type.
     pub fn bad_types(&self) -> &[usize] {
         &self.bad_types
     }
 
-    /// Takes them.
+    /// Takes these rows.
     pub fn take_bad_types(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.bad_types)
     }
 
-    /// The rows that do not fit, in the order they were noted.
+    /// The rows that do not match, in the order in which they were recorded.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// Takes the rows that do not fit, for another parser to try.
+    /// Takes the rows that do not match, for another parser to try.
     pub fn take_failures(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.failures)
     }
 
-    /// The columns of fields that have a value in some row.
+    /// Returns the columns of the fields that have a value in some row.
     pub fn finish(self) -> Vec<Column> {
         let own = bytes::Bytes::from(self.own);
         let used = |field: &Field| field.cells.iter().any(|cell| cell.is_present());
@@ -194,8 +197,8 @@ impl Fields {
 /// The cells of some fields.
 pub(crate) type Table<'t> = Vec<&'t mut [Cell]>;
 
-/// The cells of fields, each of which is there once. Where there is no index they are some of
-/// `unseen`.
+/// Borrows the cells of fields, whose indices must be distinct. A field without an index gets a
+/// column of `unseen`.
 pub(crate) fn table<'t>(
     fields: &'t mut Fields,
     indices: &[Option<usize>],
@@ -211,7 +214,7 @@ pub(crate) fn table<'t>(
     indices.iter().map(&mut take).collect()
 }
 
-/// Cells for each index that is not there, see [`table`].
+/// Creates a column for each missing index, see [`table`].
 pub(crate) fn unseen(rows: usize, indices: &[Option<usize>]) -> Vec<Vec<Cell>> {
     vec![vec![Cell::ABSENT; rows]; indices.iter().filter(|index| index.is_none()).count()]
 }

@@ -1,16 +1,16 @@
-//! Lines by a pattern of named patterns: `%{IP:client} %{WORD:method} %{NUMBER:seconds:float}`.
+//! Parses lines by a pattern made of named patterns: `%{IP:client} %{WORD:method} %{NUMBER:seconds:float}`.
 //!
-//! | in the pattern | means |
+//! | syntax | meaning |
 //! |---|---|
-//! | `%{NAME}` | what the pattern of this name matches |
-//! | `%{NAME:field}` | the same, and it becomes a field |
-//! | `%{NAME:field:type}` | and is of this type: `int`, `float`, `bool`, `string` (also `long`, `double`, `boolean`) |
-//! | `%{NAME:[outer][inner]}` | the field is called `outer.inner` |
-//! | `(?<field>...)` | a part of the pattern's own becomes a field |
+//! | `%{NAME}` | matches the pattern of this name |
+//! | `%{NAME:field}` | the same, and stores the match in a field |
+//! | `%{NAME:field:type}` | the same, with a type: `int`, `float`, `bool`, `string` (also `long`, `double`, `boolean`) |
+//! | `%{NAME:[outer][inner]}` | the field is `outer.inner` |
+//! | `(?<field>...)` | a plain regex group becomes a field |
 //!
-//! Everything else is a regular expression, matched in linear time, over bytes: letters, digits and
-//! blanks are those of ASCII unless the pattern has other characters. Where two parts have the same
-//! field, that which took part in the match counts, and the later one if both did.
+//! Everything else is a regular expression over bytes, matched in linear time. Character classes
+//! are ASCII unless the pattern contains other characters. If two groups have the same field, the
+//! one that participated in the match wins, or the later one if both did.
 
 mod patterns;
 #[cfg(test)]
@@ -22,32 +22,32 @@ use crate::input::Input;
 use crate::regex::{Groups, compile, names};
 use crate::types::Type;
 
-/// Bytes of an expression whose names are all resolved: patterns that name each other twice grow
-/// fast.
+/// Largest expansion of a pattern in bytes; patterns that name each other twice grow exponentially.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
-/// Begins the names of groups that stand for fields of any name.
+/// Prefix of the names of generated groups, as a field may have any name.
 const GROUP: &str = "__";
 
-/// How lines are parsed by named patterns.
+/// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct GrokConfig {
     /// The pattern.
     pub pattern: String,
-    /// Patterns of one's own, by name; they go before the standard ones.
+    /// Custom patterns by name; they override the standard ones.
     pub patterns: Vec<(String, String)>,
-    /// Types of fields; they go before those in the pattern.
+    /// Types of fields; they override those in the pattern.
     pub types: Vec<(String, Type)>,
 }
 
-/// Takes lines apart by named patterns.
+/// Parser of lines by named patterns.
 pub struct Grok(Groups);
 
 impl Grok {
-    /// A parser of this configuration.
+    /// Creates a parser.
     ///
     /// # Errors
-    /// What is wrong with the configuration; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: &GrokConfig) -> Result<Grok, String> {
         let mut resolved = Resolved {
             own: &config.patterns,
@@ -63,19 +63,19 @@ impl Grok {
         });
         let groups: Vec<_> = groups.collect();
         if groups.is_empty() {
-            return Err("the pattern names no field; name one, as in `%{IP:client}`".into());
+            return Err("no field in the pattern; name one, as in `%{IP:client}`".into());
         }
         Groups::new(expression, groups, &config.types).map(Grok)
     }
 }
 
-/// A pattern as a regular expression.
+/// A pattern expanded to a regular expression.
 struct Resolved<'a> {
     own: &'a [(String, String)],
     text: String,
-    /// Names and types of the fields, by number of their group.
+    /// Names and types of the fields, indexed by group.
     fields: Vec<(String, Option<Type>)>,
-    /// The patterns that are being resolved, each within the one before.
+    /// The patterns being expanded, outermost first.
     within: Vec<&'a str>,
 }
 
@@ -99,14 +99,14 @@ impl<'a> Resolved<'a> {
         if self.text.len() + text.len() > EXPRESSION_BYTES_MAX {
             let within = self.within.first().unwrap_or(&"it");
             return Err(format!(
-                "the pattern becomes longer than {EXPRESSION_BYTES_MAX} bytes in `{within}`; use fewer patterns"
+                "the expanded pattern exceeds {EXPRESSION_BYTES_MAX} bytes in `{within}`; use fewer patterns"
             ));
         }
         self.text.push_str(text);
         Ok(())
     }
 
-    /// Appends what `NAME`, `NAME:field` or `NAME:field:type` stands for.
+    /// Appends the expansion of `NAME`, `NAME:field` or `NAME:field:type`.
     fn reference(&mut self, reference: &'a str) -> Result<(), String> {
         let mut parts = reference.splitn(3, ':');
         let name = parts.next().unwrap_or_default();
@@ -129,7 +129,7 @@ impl<'a> Resolved<'a> {
         if self.within.contains(&name) {
             let way = self.within.join("` in `");
             return Err(format!(
-                "the pattern `{name}` contains itself (`{way}`); take it out there"
+                "the pattern `{name}` contains itself (`{way}`); remove the recursion"
             ));
         }
         self.within.push(name);
@@ -145,11 +145,11 @@ impl<'a> Resolved<'a> {
                 patterns::find(&name.to_ascii_uppercase()).map(|_| name.to_ascii_uppercase());
             let advice = other
                 .map_or("define it under `patterns`".into(), |other| format!("write `{other}`"));
-            format!("there is no pattern `{name}`; {advice}")
+            format!("unknown pattern `{name}`; {advice}")
         })
     }
 
-    /// The field of a group: one of ours, or one that the pattern names itself.
+    /// Returns the field of a group: a generated group, or one that the pattern names itself.
     fn field(&self, group: &str) -> (String, Option<Type>) {
         let number = group.strip_prefix(GROUP).and_then(|number| number.parse::<usize>().ok());
         let ours = number.and_then(|number| self.fields.get(number)).cloned();
@@ -164,12 +164,12 @@ fn type_of(name: &str, reference: &str) -> Result<Type, String> {
         "bool" | "boolean" => Ok(Type::Bool),
         "string" => Ok(Type::Text),
         _ => Err(format!(
-            "`%{{{reference}}}`: there is no type `{name}`; write int, float, bool or string"
+            "`%{{{reference}}}`: unknown type `{name}`; write int, float, bool or string"
         )),
     }
 }
 
-/// `[a][b]` is `a.b`.
+/// Converts `[a][b]` to `a.b`.
 fn field_name(text: &str) -> String {
     match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         Some(inside) => inside.replace("][", "."),
@@ -182,7 +182,7 @@ impl Parser for Grok {
         self.0.parse(input, fields);
     }
 
-    fn again(&self) -> Box<dyn Parser> {
-        Box::new(Grok(self.0.again()))
+    fn clone_boxed(&self) -> Box<dyn Parser> {
+        Box::new(Grok(self.0.clone_boxed()))
     }
 }

@@ -45,7 +45,7 @@ enum Layout {
 /// that does not match has a field.
 pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
     let parsed = parse_in(parser, lines, Layout::Block);
-    let own = parse_in(&mut *parser.again(), lines, Layout::Own);
+    let own = parse_in(&mut *parser.clone_boxed(), lines, Layout::Own);
     for ((in_block, in_own), line) in parsed.lines.iter().zip(&own.lines).zip(lines) {
         assert_eq!(sorted(in_block), sorted(in_own), "{}", String::from_utf8_lossy(line));
     }

@@ -1,31 +1,31 @@
-//! What is to be parsed.
+//! The input of a parser.
 
 use millstream_columns::Cell;
 
-/// Texts to be parsed: one per row, of which some are chosen.
+/// Texts to parse: one per row, of which some are selected.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The block most texts lie in.
+    /// The block that contains most texts.
     pub block: &'a [u8],
-    /// The buffer the others lie in.
+    /// The buffer that contains the others.
     pub own: &'a [u8],
-    /// Where each row's text lies.
+    /// The text of each row.
     pub cells: &'a [Cell],
-    /// The rows to parse, as runs `(first, after last)`, ascending.
+    /// The rows to parse as ascending ranges `(first, after last)`.
     pub runs: &'a [(usize, usize)],
-    /// When the texts were read, in nanoseconds since 1970: for times without a year.
+    /// When the texts were read, in nanoseconds since 1970; completes times without a year.
     pub read_ns: i64,
 }
 
 impl<'a> Input<'a> {
-    /// The text of a cell.
+    /// Returns the text of a cell.
     #[inline(always)]
     pub fn text(&self, cell: Cell) -> &'a [u8] {
         let within = if cell.is_own() { self.own } else { self.block };
         &within[cell.start()..cell.start() + cell.len()]
     }
 
-    /// The chosen rows in order: index, cell, text.
+    /// The selected rows in order: index, cell, text.
     #[inline(always)]
     pub fn rows(&self) -> impl Iterator<Item = (usize, Cell, &'a [u8])> + '_ {
         let rows = self.runs.iter().flat_map(|(begin, end)| *begin..*end);

@@ -1,22 +1,21 @@
-//! Lines that are JSON objects.
+//! Parses lines that are JSON objects.
 //!
-//! Each member of the object becomes a field; its value is the slice of the line it stands in,
-//! checked to its end (RFC 8259) but not converted: strings without quotes, numbers, objects and
-//! arrays as they are written.
+//! Each member of the object becomes a field. Its value is a slice of the line, validated (RFC 8259)
+//! but not converted: strings without quotes; numbers, objects and arrays as they are written.
 //!
-//! | in the line | what becomes of it |
+//! | input | result |
 //! |---|---|
-//! | white space around the object or between its parts | is allowed |
-//! | an empty line, or nothing but white space | `not_json` |
-//! | an array, a string, a number, a word | `not_object` |
-//! | bytes behind the object, a comma too many, a byte below 0x20 in a string, an unknown escape, a byte order mark | `not_json` |
-//! | what is no UTF-8, anywhere in the line | `not_utf8` |
+//! | white space around the object or between its tokens | is allowed |
+//! | an empty line, or only white space | `not_json` |
+//! | an array, string, number or literal | `not_object` |
+//! | bytes after the object, a trailing comma, a byte below 0x20 in a string, an unknown escape, a byte order mark | `not_json` |
+//! | invalid UTF-8 anywhere in the line | `not_utf8` |
 //! | more levels than [`JsonConfig::depth_max`] | `too_deep` |
 //! | a number of any size or precision | is kept as it is written |
-//! | `\ud800` without its other half | is kept in a value; in a name it becomes U+FFFD |
-//! | a name twice | the last value counts, and [`Fields::duplicates`] |
-//! | an empty name, one of more than 1024 bytes, or one for which there is no column left | the member goes into the one field of the empty name, [`Kind::Members`], as it is written |
-//! | an object within it | is one field, or with [`JsonConfig::flatten`] a field for each of its members; one without members stays one |
+//! | a lone surrogate such as `\ud800` | is kept in a value; in a name it becomes U+FFFD |
+//! | a duplicate name | the last value wins, and [`Fields::duplicates`] is incremented |
+//! | a name that is empty, exceeds 1024 bytes or finds no free column | the member is kept as it is written in the field of the empty name, [`Kind::Members`] |
+//! | a nested object | is one field, or with [`JsonConfig::flatten`] a field per member; an empty one stays one field |
 
 #[cfg(test)]
 #[rustfmt::skip] // Tables.
@@ -37,27 +36,27 @@ use millstream_columns::{Cell, Kind, push_json_string, unescape};
 use names::{MEMBERS, Names, ROOT, UNKNOWN, UNWANTED, Wanted};
 use std::sync::Arc;
 
-/// It is JSON, but no object.
+/// Valid JSON, but not an object.
 const NOT_OBJECT: Reason = "not_object";
-/// It is no UTF-8.
+/// Not UTF-8.
 const NOT_UTF8: Reason = "not_utf8";
 
-/// Levels of objects and arrays where nothing else is said.
+/// Default nesting limit of objects and arrays.
 pub const JSON_DEPTH_MAX: u32 = 64;
 
-/// How lines of JSON are parsed.
+/// Options of the parser.
 #[derive(Clone, Debug)]
 pub struct JsonConfig {
-    /// Whether the members of objects within the object become fields, called `outer.inner`.
+    /// Whether members of nested objects become fields, called `outer.inner`.
     pub flatten: bool,
-    /// What stands between the names then.
+    /// Separator between the names of flattened fields.
     pub separator: String,
-    /// The fields to keep, called as they are after flattening; a name keeps what is below it too.
-    /// All if there is none.
+    /// The fields to keep, by their names after flattening; a name also keeps everything nested in
+    /// it. Empty keeps all.
     pub fields: Vec<String>,
     /// Types of fields.
     pub types: Vec<(String, Type)>,
-    /// Levels of objects and arrays, that of the line included: 1 to 128.
+    /// Nesting limit of objects and arrays, including the line's own: 1 to 128.
     pub depth_max: u32,
 }
 
@@ -73,18 +72,18 @@ impl Default for JsonConfig {
     }
 }
 
-/// Takes lines apart that are JSON objects.
+/// Parser of lines that are JSON objects.
 pub struct Json {
     wanted: Arc<Wanted>,
     depth_max: u32,
     names: Names,
-    /// The objects around the one that is being parsed, as the names they have.
+    /// Names of the objects that contain the one being parsed.
     around: Vec<usize>,
     /// The members of this line that have no column.
     members: Vec<u8>,
 }
 
-/// Where values go.
+/// Where values are stored.
 struct Target<'a> {
     row: usize,
     read_ns: i64,
@@ -92,25 +91,23 @@ struct Target<'a> {
 }
 
 impl Json {
-    /// A parser of this configuration.
+    /// Creates a parser.
     ///
     /// # Errors
-    /// What is wrong with the configuration; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: &JsonConfig) -> Result<Json, String> {
         if !(1..=DEPTH_MAX).contains(&config.depth_max) {
             let given = config.depth_max;
-            return Err(format!(
-                "a depth of {given} is not possible; write a number from 1 to {DEPTH_MAX}"
-            ));
+            return Err(format!("invalid depth {given}; write a number from 1 to {DEPTH_MAX}"));
         }
         if config.flatten && config.separator.is_empty() {
             return Err(
-                "the separator is empty, and names could be mistaken for each other; write for example `.`"
-                    .into(),
+                "the separator is empty, which makes names ambiguous; write for example `.`".into(),
             );
         }
         if config.fields.iter().any(String::is_empty) {
-            return Err("a field of the empty name cannot be kept alone; leave it out".into());
+            return Err("cannot select the field with the empty name; remove it".into());
         }
         let wanted = Wanted {
             separator: config.flatten.then(|| config.separator.clone()),
@@ -129,7 +126,7 @@ impl Json {
     fn line(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
         check_utf8(cursor)?;
         if cursor.token() != b'{' {
-            return self.no_object(cursor);
+            return self.not_object(cursor);
         }
         cursor.at += 1;
         if cursor.token() == b'}' {
@@ -137,20 +134,21 @@ impl Json {
         } else {
             self.object(cursor, target)?;
         }
-        end(cursor)
+        check_end(cursor)
     }
 
-    /// Why a line that does not begin with a brace does not fit.
+    /// Returns why a line that does not begin with a brace does not match.
     #[cold]
-    fn no_object(&self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    fn not_object(&self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
         let (first, start) = (cursor.token(), cursor.at);
         cursor.value(first, 0, self.depth_max)?;
-        end(cursor)?;
+        check_end(cursor)?;
         cursor.at = start;
         Err(NOT_OBJECT)
     }
 
-    /// Takes the line's object apart, behind its brace, and those in it that are opened.
+    /// Parses the members of the line's object, after its brace, and those of nested objects that
+    /// are flattened.
     #[inline]
     fn object(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
         let (mut parent, mut last) = (ROOT, ROOT);
@@ -159,7 +157,7 @@ impl Json {
         loop {
             last = self.names.read(cursor, (parent, last))?;
             let first = cursor.token();
-            if first == b'{' && self.names.is_opened(last) && self.opens(cursor)? {
+            if first == b'{' && self.names.is_opened(last) && self.enter(cursor)? {
                 self.around.push(parent);
                 parent = last;
                 continue;
@@ -185,8 +183,8 @@ impl Json {
         }
     }
 
-    /// Goes past a brace, unless nothing is in the object.
-    fn opens(&self, cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
+    /// Skips an opening brace; returns false if the object is empty.
+    fn enter(&self, cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
         if self.depth() >= self.depth_max {
             return Err(TOO_DEEP);
         }
@@ -199,7 +197,7 @@ impl Json {
         Ok(!is_empty)
     }
 
-    /// Levels around a value.
+    /// Nesting level of a value.
     #[inline(always)]
     fn depth(&self) -> u32 {
         self.around.len() as u32 + 1
@@ -253,7 +251,7 @@ impl Json {
         self.members.extend_from_slice(value);
     }
 
-    /// Puts the members without a column into that of the empty name.
+    /// Stores the members without a column in the column of the empty name.
     #[inline(always)]
     fn keep_members(&self, target: &mut Target<'_>) {
         if !self.members.is_empty() {
@@ -264,7 +262,7 @@ impl Json {
     }
 }
 
-/// The line must be UTF-8.
+/// Checks that the line is UTF-8.
 #[inline(always)]
 pub fn check_utf8(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     if simdutf8::basic::from_utf8(cursor.text).is_err() {
@@ -275,14 +273,14 @@ pub fn check_utf8(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// There must be nothing more.
+/// Checks that only white space follows.
 #[inline(always)]
-pub fn end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+pub fn check_end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     cursor.token();
     if cursor.at == cursor.text.len() { Ok(()) } else { Err(NOT_JSON) }
 }
 
-/// The value as what it is to be; none, and counted, if it is not that.
+/// Casts a value to its type; a value that cannot be cast is null, and is counted.
 #[inline(never)]
 fn cast(of: &Type, cursor: &Cursor<'_>, cell: Cell, target: &mut Target<'_>) -> Cell {
     let line = &cursor.text[cell.start().saturating_sub(cursor.line.start())..];
@@ -322,7 +320,7 @@ impl Parser for Json {
         }
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(Json::of(self.wanted.clone(), self.depth_max))
     }
 }

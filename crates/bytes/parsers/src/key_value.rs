@@ -1,4 +1,4 @@
-//! Pairs of a key and a value: `a=b c="d e"`, logfmt, LTSV.
+//! Parses pairs of a key and a value: `a=b c="d e"`, logfmt, LTSV.
 
 use crate::delimited::cast_column;
 use crate::region::{Line, Region, Regions};
@@ -13,28 +13,29 @@ mod tests;
 const NO_PAIRS: Reason = "no_pairs";
 const BAD_QUOTES: Reason = "bad_quotes";
 
-/// What a key without a value is.
+/// How to handle a key without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bare {
-    /// Text between pairs, which is left out.
+    /// Ignored, as text between pairs.
     #[default]
     Ignore,
     /// `true`, as in logfmt.
     True,
 }
 
-/// What lines look like.
+/// The format of the lines.
 #[derive(Clone, Debug)]
 pub struct KeyValueConfig {
-    /// What stands between two pairs: ASCII, such as a space or `|`. It may be there several times.
+    /// Delimiter between two pairs: ASCII, such as a space or `|`. It may be repeated.
     pub field_delimiter: String,
-    /// What stands between a key and its value: ASCII, such as `=` or `:`.
+    /// Delimiter between a key and its value: ASCII, such as `=` or `:`.
     pub key_value_delimiter: String,
-    /// Stands around values that may hold delimiters. Within, a backslash escapes as in JSON.
+    /// Quote around values that may contain delimiters. Within quotes, a backslash escapes as in
+    /// JSON.
     pub quote: Option<u8>,
-    /// What a key without a value is.
+    /// How to handle a key without a value.
     pub bare: Bare,
-    /// Types of fields; all others are text.
+    /// Types of fields; all others are strings.
     pub types: Vec<(Arc<str>, Type)>,
 }
 
@@ -53,7 +54,7 @@ impl Default for KeyValueConfig {
 }
 
 impl KeyValueConfig {
-    /// `level=info msg="a text" done`, as the Go library logfmt reads it.
+    /// `level=info msg="a text" done`, as the Go library logfmt parses it.
     pub fn logfmt() -> KeyValueConfig {
         KeyValueConfig { bare: Bare::True, ..KeyValueConfig::default() }
     }
@@ -70,41 +71,41 @@ impl KeyValueConfig {
     }
 }
 
-/// Takes lines of pairs apart.
+/// Parser of lines of pairs.
 ///
-/// A pair without a key is left out, one whose value is empty and has no quotes gives no field. Of
-/// a key that is there twice in a line the last value counts. A line without any pair does not fit.
+/// A pair without a key is ignored, and so is one with an empty value without quotes. Of duplicate
+/// keys in a line, the last value wins. A line without any pair does not match.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     config: KeyValueConfig,
-    /// The two delimiters, that of fields first, if each is one byte.
+    /// The two delimiters, field delimiter first, if each is one byte.
     single: Option<(u8, u8)>,
     set: ByteSet,
     marks: Vec<u32>,
     lines: Vec<Line>,
-    /// The key of each pair of the line before.
+    /// The key of each pair of the previous line.
     order: Vec<Key>,
     failures: Vec<Failure>,
     escaped: Vec<(usize, usize)>,
-    /// By row, the pairs for which there is no column, as members of an object.
+    /// By row, the pairs that have no column, as members of an object.
     members: Vec<(usize, Vec<u8>)>,
 }
 
 /// A key and its field.
 #[derive(Clone, Copy, Debug)]
 struct Key {
-    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and which of them count.
+    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and the mask of those that exist.
     word: u128,
     mask: u128,
     len: usize,
     field: usize,
 }
 
-/// Bytes of a key that is known again by its bytes at most.
+/// Longest key in bytes that is recognized by comparing one word.
 const KEY_BYTES_MAX: usize = 16;
 
 impl Key {
-    /// One that no key is, not even an empty one.
+    /// Equals no key, not even an empty one.
     const NONE: Key = Key { word: 0, mask: 0, len: usize::MAX, field: 0 };
 
     fn new(key: &[u8], field: usize) -> Key {
@@ -117,7 +118,7 @@ impl Key {
         Key { word: u128::from_le_bytes(word), mask, len: key.len(), field }
     }
 
-    /// Whether it is the key that lies at `at` with this length; false is no answer.
+    /// Returns whether it is the key at `at` with this length; `false` means unknown.
     #[inline(always)]
     fn is(&self, text: &[u8], at: usize, len: usize) -> bool {
         let chunk = text.get(at..).and_then(|text| text.first_chunk());
@@ -126,10 +127,10 @@ impl Key {
     }
 }
 
-/// A pair that was found.
+/// A parsed pair.
 struct Pair {
     key_end: usize,
-    /// No value for a key without one.
+    /// `None` for a key without a value.
     value: Option<(usize, usize)>,
     quoted: bool,
     /// Where the next pair may begin.
@@ -137,10 +138,11 @@ struct Pair {
 }
 
 impl KeyValue {
-    /// A parser of such lines.
+    /// Creates a parser.
     ///
     /// # Errors
-    /// What is wrong; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: KeyValueConfig) -> Result<KeyValue, String> {
         let first = |name: &str, text: &str| match text.as_bytes() {
             [first, ..] if first.is_ascii() => Ok(*first),
@@ -152,14 +154,13 @@ impl KeyValue {
         let pair = first("key_value_delimiter", &config.key_value_delimiter)?;
         if field == pair {
             return Err(
-                "field_delimiter and key_value_delimiter begin alike; write different ones".into(),
+                "field_delimiter and key_value_delimiter begin with the same byte; write different ones".into(),
             );
         }
         let set = match config.quote {
             Some(quote) if !quote.is_ascii() || [field, pair, b'\\'].contains(&quote) => {
                 return Err(
-                    "quote must be ASCII, and neither a delimiter nor a backslash; write '\"'"
-                        .into(),
+                    "quote must be ASCII, but not a delimiter or backslash; write '\"'".into()
                 );
             }
             Some(quote) => ByteSet::new(&[field, pair, quote, b'\\']),
@@ -185,7 +186,7 @@ impl KeyValue {
         }
     }
 
-    /// Takes a line apart. `index` is the next mark, and moves on.
+    /// Parses a line. `index` is the next structural, and advances.
     fn line(&mut self, region: &Region<'_>, line: Line, index: &mut usize, fields: &mut Fields) {
         let text = &region.bytes[..line.end as usize];
         let (mut at, mut pairs, mut found) = (line.begin as usize, 0, false);
@@ -194,7 +195,7 @@ impl KeyValue {
                 *index += 1;
             }
             let before = pairs;
-            at = self.known(region, Line { at: at as u32, ..line }, index, &mut pairs, fields);
+            at = self.predicted(region, Line { at: at as u32, ..line }, index, &mut pairs, fields);
             found |= pairs > before;
             if at >= text.len() {
                 break;
@@ -218,10 +219,10 @@ impl KeyValue {
         }
     }
 
-    /// Takes the next pairs as long as they are plain and their keys are those of the line before;
-    /// the answer is where the next one may begin.
+    /// Parses pairs as long as they are plain and their keys are those of the previous line;
+    /// returns where the next one may begin.
     #[inline(always)]
-    fn known(
+    fn predicted(
         &self,
         region: &Region<'_>,
         line: Line,
@@ -254,7 +255,7 @@ impl KeyValue {
         at
     }
 
-    /// The pair at `at`.
+    /// Parses the pair at `at`.
     #[inline(always)]
     fn pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
         let (key_end, value_end) = (self.marks[*index] as usize, self.marks[*index + 1] as usize);
@@ -267,11 +268,11 @@ impl KeyValue {
             let value = Some((key_end + 1, value_end));
             return Ok(Pair { key_end, value, quoted: false, end: value_end + 1 });
         }
-        self.other_pair(text, at, index)
+        self.slow_pair(text, at, index)
     }
 
     #[inline(never)]
-    fn other_pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
+    fn slow_pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
         let (field, key_value) =
             (self.config.field_delimiter.as_bytes(), self.config.key_value_delimiter.as_bytes());
         let is_end = |rest: &[u8]| rest.starts_with(field) || rest.starts_with(key_value);
@@ -309,7 +310,8 @@ impl KeyValue {
         Ok(Pair { key_end, value: Some((begin + 1, end)), quoted: true, end: next })
     }
 
-    /// The first mark from `at` on for which `is` holds of what follows, or the end of the text.
+    /// Finds the first structural from `at` on for which `is` holds of the following bytes, or the
+    /// end of the text.
     fn next(&self, text: &[u8], at: usize, index: &mut usize, is: impl Fn(&[u8]) -> bool) -> usize {
         while (self.marks[*index] as usize) < text.len() {
             let mark = self.marks[*index] as usize;
@@ -321,7 +323,7 @@ impl KeyValue {
         text.len()
     }
 
-    /// Puts a pair into its field.
+    /// Stores a pair in its field.
     #[inline(always)]
     fn keep(
         &mut self,
@@ -358,7 +360,7 @@ impl KeyValue {
         }
     }
 
-    /// Keeps a pair for which there is no column.
+    /// Keeps a pair that has no column.
     #[cold]
     fn keep_member(&mut self, region: &Region<'_>, row: usize, key: &[u8], pair: &Pair) {
         if self.members.last().is_none_or(|(last, _)| *last != row) {
@@ -376,7 +378,7 @@ impl KeyValue {
         push_member(&name[1..name.len() - 1], &value, members);
     }
 
-    /// Puts these pairs into the column of members.
+    /// Stores these pairs in the column of members.
     fn put_members(&mut self, fields: &mut Fields) {
         let failed: Vec<usize> = fields.failures().iter().map(|failure| failure.row).collect();
         for (row, members) in std::mem::take(&mut self.members) {
@@ -388,11 +390,11 @@ impl KeyValue {
         }
     }
 
-    /// Writes the values that have escapes as they are meant.
+    /// Unescapes the values that contain escapes.
     fn unescape(&mut self, input: &Input<'_>, fields: &mut Fields) {
         for (field, row) in std::mem::take(&mut self.escaped) {
             let cell = fields.get(field, row);
-            // A pair that came later may have taken its place.
+            // A later pair of the same key may have replaced it.
             if cell.kind() == Kind::Text && (!cell.is_own() || cell.start() < input.own.len()) {
                 let cell = fields.push(Kind::Text, &unescape(input.text(cell)));
                 fields.set(field, row, cell);
@@ -407,7 +409,7 @@ fn cell_range(pair: &Pair) -> std::ops::Range<usize> {
 
 impl Parser for KeyValue {
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
-        // What it says holds for these fields only.
+        // The field indices are only valid for these fields.
         self.order.clear();
         self.find(input, fields);
         for failure in std::mem::take(&mut self.failures) {
@@ -422,7 +424,7 @@ impl Parser for KeyValue {
         }
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(self.clone())
     }
 }

@@ -1,10 +1,10 @@
-//! Parsers of log lines. No I/O, no clock.
+//! Parsers of log lines. They do no I/O and read no clock.
 //!
 //! A crate of its own because it is pure and fuzzed alone.
 //!
-//! A [`Parser`] parses lines into [`Fields`]: per field a column of cells that point into the
-//! line. Nothing is copied but what must be written differently, such as a number with leading
-//! zeros. A line that does not fit leaves no field behind, and the reason why.
+//! A [`Parser`] parses lines into [`Fields`]: per field, a column of cells that point into the
+//! line. Only values that must be rewritten, such as a number with leading zeros, are copied. A
+//! line that does not match has no fields, only a reason.
 
 #![forbid(unsafe_code)]
 
@@ -39,26 +39,26 @@ pub use types::{Type, is_number};
 
 use std::sync::Arc;
 
-/// Where lines of a form say their own time.
+/// The field that contains a line's own time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeField {
     /// Name of the field.
     pub name: Arc<str>,
-    /// What it looks like, see [`millstream_timestamps::Format`].
+    /// Its format, see [`millstream_timestamps::Format`].
     pub format: Arc<str>,
 }
 
-/// Takes lines apart.
+/// A parser of lines.
 pub trait Parser: Send {
-    /// Takes the chosen rows of `input` apart. What is found is put into `fields`; of a row that
-    /// does not fit there are no fields, and it is noted with [`Fields::fail`].
+    /// Parses the selected rows of `input` into `fields`. A row that does not match has no fields,
+    /// and is recorded with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
 
-    /// Where a line of this form says its own time, if it does.
+    /// Returns the field that contains a line's own time, if the format has one.
     fn time_field(&self) -> Option<TimeField> {
         None
     }
 
-    /// The same parser for another thread.
-    fn again(&self) -> Box<dyn Parser>;
+    /// Creates the same parser for another thread.
+    fn clone_boxed(&self) -> Box<dyn Parser>;
 }

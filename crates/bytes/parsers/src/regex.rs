@@ -1,8 +1,8 @@
-//! Lines by a regular expression with named groups, in linear time.
+//! Parses lines by a regular expression with named groups, in linear time.
 //!
-//! The expression may match anywhere in a line: `^` and `$` tie it to the ends. Each named group
-//! becomes a field; one that took no part in the match is absent. A line without a match is
-//! `no_match`.
+//! The expression may match anywhere in a line unless `^` and `$` anchor it. Each named group
+//! becomes a field; a group that did not participate in the match is absent. A line without a match
+//! is `no_match`.
 
 #[cfg(test)]
 mod tests;
@@ -21,23 +21,24 @@ use std::sync::Arc;
 /// The expression does not match.
 const NO_MATCH: Reason = "no_match";
 
-/// How lines are parsed by a regular expression.
+/// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct RegexConfig {
-    /// The expression, in the syntax of the crate `regex`, with groups like `(?<status>\d+)`.
+    /// The expression in the syntax of the `regex` crate, with groups such as `(?<status>\d+)`.
     pub pattern: String,
     /// Types of groups, by name.
     pub types: Vec<(String, Type)>,
 }
 
-/// Takes lines apart by a regular expression.
+/// Parser of lines by a regular expression.
 pub struct Regex(Groups);
 
 impl Regex {
-    /// A parser of this configuration.
+    /// Creates a parser.
     ///
     /// # Errors
-    /// What is wrong with the configuration; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: &RegexConfig) -> Result<Regex, String> {
         let expression = compile(&config.pattern, true)?;
         let named = names(&expression).map(|(index, name)| (index, name.to_owned(), None));
@@ -53,9 +54,8 @@ impl Regex {
     }
 }
 
-/// Compiles an expression over bytes, with the options of the crate `regex`. It is used below that
-/// crate, to have the memory of a search at hand: to fetch it from a pool takes a good part of a
-/// short search.
+/// Compiles an expression over bytes with the options of the `regex` crate. The layer below that
+/// crate is used to own the search's cache: fetching it from a pool dominates short searches.
 pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
     let syntax = syntax::Config::new().utf8(false).unicode(is_unicode);
     let config = Config::new().utf8_empty(false);
@@ -72,31 +72,31 @@ pub fn names(expression: &Expression) -> impl Iterator<Item = (usize, &str)> {
     names.filter_map(|(index, name)| Some((index, name?)))
 }
 
-/// What is wrong with an expression, and what could stand there.
+/// Describes what is wrong with an expression, and what to write instead.
 fn fault(error: &BuildError) -> String {
     match (error.syntax_error(), error.size_limit()) {
         (Some(error), _) => format!(
-            "{error}; look-around, backreferences and atomic groups do not exist here: write the groups without them"
+            "{error}; look-around, backreferences and atomic groups are not supported: write the groups without them"
         ),
         (None, Some(limit)) => format!(
-            "the expression needs more than {limit} bytes when it is compiled; use fewer or smaller counted repetitions"
+            "the compiled expression exceeds {limit} bytes; use fewer or smaller counted repetitions"
         ),
         (None, None) => format!("{error}; write a simpler expression"),
     }
 }
 
-/// The groups of an expression that are fields.
+/// The groups of an expression that become fields.
 pub struct Groups {
     expression: Expression,
     cache: Cache,
-    /// Where the groups of the last match begin and end.
+    /// Bounds of the groups in the last match.
     slots: Vec<Option<NonMaxUsize>>,
     list: Arc<[Group]>,
-    /// Of each group the index of its field.
+    /// Index of the field of each group.
     fields: Vec<usize>,
 }
 
-/// A group that is a field.
+/// A group that becomes a field.
 struct Group {
     index: usize,
     name: Arc<str>,
@@ -104,8 +104,8 @@ struct Group {
 }
 
 impl Groups {
-    /// The groups `(index, name of the field, type)` of an expression. What `types` says of a name
-    /// goes before.
+    /// Creates the groups `(index, name of the field, type)` of an expression. A type in `types`
+    /// overrides that of the group.
     pub fn new(
         expression: Expression,
         groups: Vec<(usize, String, Option<Type>)>,
@@ -116,7 +116,7 @@ impl Groups {
         {
             let names: Vec<&str> = groups.iter().map(|(_, name, _)| &**name).collect();
             return Err(format!(
-                "there is no group `{missing}` to have a type; there are {}",
+                "`types` names `{missing}`, which is not a group; the groups are {}",
                 names.join(", ")
             ));
         }
@@ -135,12 +135,12 @@ impl Groups {
         Groups { expression, cache, slots, list, fields: Vec::new() }
     }
 
-    /// The same for another thread.
-    pub fn again(&self) -> Groups {
+    /// Creates the same for another thread.
+    pub fn clone_boxed(&self) -> Groups {
         Groups::of(self.expression.clone(), self.list.clone())
     }
 
-    /// Takes lines apart.
+    /// Parses lines.
     pub fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
         self.fields.clear();
         self.fields.extend(self.list.iter().map(|group| fields.named(&group.name)));
@@ -177,7 +177,7 @@ impl Parser for Regex {
         self.0.parse(input, fields);
     }
 
-    fn again(&self) -> Box<dyn Parser> {
-        Box::new(Regex(self.0.again()))
+    fn clone_boxed(&self) -> Box<dyn Parser> {
+        Box::new(Regex(self.0.clone_boxed()))
     }
 }

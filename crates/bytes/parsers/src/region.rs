@@ -1,56 +1,56 @@
-//! Lines that are worked on together.
+//! Groups of lines that are parsed together.
 
 use crate::Input;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, bitmap};
 
-/// Lines of a region at most: enough that the processor works on several at once, few enough that
-/// what is known of them stays in its nearest cache.
+/// Most lines of a region: enough for the CPU to overlap work on several, few enough for their
+/// state to stay in the L1 cache.
 const LINES_MAX: usize = 64;
 
-/// Bytes of a region at most, unless it is a single line.
+/// Most bytes of a region, unless it is a single line.
 const REGION_BYTES_MAX: usize = 32 << 10;
 
-/// A place that no line reaches.
+/// An offset beyond every line.
 pub(crate) const NOWHERE: usize = u32::MAX as usize;
 
-/// A line of a region, in bytes from the beginning of the region.
+/// A line of a region; offsets are from the start of the region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     /// Its row.
     pub row: u32,
-    /// Where it begins.
+    /// Its start.
     pub begin: u32,
-    /// How far it is read.
+    /// How far it is parsed.
     pub at: u32,
-    /// Where it ends.
+    /// Its end.
     pub end: u32,
 }
 
-/// Texts of rows that follow each other in one buffer.
+/// Texts of consecutive rows in one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region<'a> {
-    /// From the beginning of the first text on, to the end of the buffer: so that a word can be
-    /// read where a text ends.
+    /// From the start of the first text to the end of the buffer, so that a word can be loaded at
+    /// the end of a text.
     pub bytes: &'a [u8],
-    /// All texts and what lies between them.
+    /// Bounds of all texts and the bytes between them.
     pub cell: Cell,
 }
 
 impl<'a> Region<'a> {
-    /// All texts and what lies between them.
+    /// Returns all texts and the bytes between them.
     pub fn text(&self) -> &'a [u8] {
         &self.bytes[..self.cell.len()]
     }
 
-    /// The bytes from `start` to `end`.
+    /// Returns the bytes from `start` to `end`.
     #[inline(always)]
     pub fn part(&self, kind: Kind, start: usize, end: usize) -> Cell {
         self.cell.part(kind, start, end - start)
     }
 }
 
-/// Cuts an input into regions.
+/// Splits an input into regions.
 pub(crate) struct Regions<'a> {
     input: Input<'a>,
     run: usize,
@@ -62,7 +62,7 @@ impl<'a> Regions<'a> {
         Regions { input: *input, run: 0, row: input.runs.first().map_or(0, |run| run.0) }
     }
 
-    /// The next region; its lines are put in the place of those in `lines`.
+    /// Returns the next region, and replaces `lines` by its lines.
     pub fn next(&mut self, lines: &mut Vec<Line>) -> Option<Region<'a>> {
         lines.clear();
         let (own, low) = self.peek().map(|cell| (cell.is_own(), cell.start()))?;
@@ -84,7 +84,7 @@ impl<'a> Regions<'a> {
         Some(Region { bytes: &buffer[low..], cell: new(Kind::Text, low, high - low) })
     }
 
-    /// The cell of the next row.
+    /// Returns the cell of the next row.
     #[inline]
     fn peek(&mut self) -> Option<Cell> {
         let mut run = self.input.runs.get(self.run)?;
@@ -97,7 +97,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// Which bytes of a region are in a set, a bit each.
+/// Bitmap of the bytes of a region that are in a set.
 #[derive(Clone, Debug)]
 pub(crate) struct Bits {
     set: ByteSet,
@@ -109,21 +109,21 @@ impl Bits {
         Bits { set: ByteSet::new(set), bytes: Vec::new() }
     }
 
-    /// Looks at the bytes of a region.
-    pub fn see(&mut self, text: &[u8]) {
+    /// Builds the bitmap of a region.
+    pub fn build(&mut self, text: &[u8]) {
         self.bytes.clear();
         bitmap(text, &self.set, &mut self.bytes);
-        // For windows at the end.
+        // Padding for windows at the end.
         self.bytes.extend_from_slice(&[0; 16]);
     }
 
-    /// Whether no byte is in the set.
+    /// Returns whether no byte is in the set.
     pub fn is_empty(&self) -> bool {
         let (words, _) = self.bytes.as_chunks();
         words.iter().fold(0, |all, word| all | u64::from_le_bytes(*word)) == 0
     }
 
-    /// The first byte from `at` on that is in the set, or [`NOWHERE`].
+    /// Finds the first byte from `at` on that is in the set, or [`NOWHERE`].
     #[inline(always)]
     pub fn find(&self, at: usize) -> usize {
         match self.window(at) {
@@ -132,16 +132,16 @@ impl Bits {
         }
     }
 
-    /// The first byte from `at` on that is not in the set.
+    /// Finds the first byte from `at` on that is not in the set.
     #[inline(always)]
     pub fn skip(&self, at: usize) -> usize {
-        // Shifted in are zeros, which end a run: one that is as long as the window goes on behind
-        // it.
+        // The shift brings in zeros, which end a run: a run as long as the window may continue
+        // after it.
         let ones = (!self.window(at)).trailing_zeros() as usize;
         if ones < WINDOW { at + ones } else { self.skip_far(at) }
     }
 
-    /// At least [`WINDOW`] bits from `at` on.
+    /// Loads at least [`WINDOW`] bits from `at` on.
     #[inline(always)]
     fn window(&self, at: usize) -> u64 {
         let bytes = self.bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk());
@@ -173,7 +173,7 @@ impl Bits {
     }
 }
 
-/// Bits that a window has wherever it begins.
+/// Bits that a window has at any offset.
 const WINDOW: usize = 57;
 
 #[cfg(test)]
@@ -181,22 +181,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_find_and_skip_over_every_distance() {
+    fn bitmaps_find_and_skip_any_distance() {
         let mut bits = Bits::new(b"x");
         for (len, from) in (0..200).flat_map(|len| (0..20).map(move |from| (len, from))) {
             let mut text = vec![b'.'; from + len];
             text.extend_from_slice(b"x.");
-            bits.see(&text);
+            bits.build(&text);
             assert_eq!((bits.find(from), bits.find(from + len + 1)), (from + len, NOWHERE));
             assert_eq!(bits.skip(from), if len == 0 { from + 1 } else { from });
             let mut text = vec![b'x'; from + len];
             text.push(b'.');
-            bits.see(&text);
+            bits.build(&text);
             assert_eq!(bits.skip(from), from + len);
-            bits.see(&text[..from + len]);
+            bits.build(&text[..from + len]);
             assert_eq!(bits.skip(from), from + len, "it ends where the text ends");
         }
-        bits.see(b"");
+        bits.build(b"");
         assert!(
             bits.is_empty()
                 && bits.find(0) == NOWHERE
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_hold_every_chosen_row_once() {
+    fn regions_contain_every_selected_row_once() {
         let block = vec![b'a'; 200_000];
         let cell = |row: usize| match row % 7 {
             3 => Cell::own(Kind::Text, row, 5),

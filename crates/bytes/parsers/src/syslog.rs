@@ -1,4 +1,4 @@
-//! Syslog: RFC 5424, RFC 3164, and what daemons make of the latter.
+//! Parses syslog: RFC 5424, RFC 3164, and the variants of the latter that daemons write.
 
 mod data;
 #[cfg(test)]
@@ -40,37 +40,37 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
-/// Times of RFC 3164, and those with a year that some devices write.
+/// The times of RFC 3164, and those with a year that some devices write.
 const LOCAL_TIMES: [&str; 2] = ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f"];
 
-/// How lines are read.
+/// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct SyslogConfig {
-    /// The zone of times that do not say theirs. UTC where nothing is said.
+    /// Time zone of times without an offset; UTC by default.
     pub zone: Option<Zone>,
 }
 
-/// Takes syslog lines apart; which RFC a line follows is found line by line.
+/// Parser of syslog lines; it detects the RFC of each line.
 ///
 /// | field | RFC 5424 | RFC 3164 |
 /// |---|---|---|
 /// | `facility`, `severity` | names, such as `daemon` and `warning` | the same if there is `<PRI>` |
-/// | `version` | a whole number | |
-/// | `timestamp` | a time in UTC | the same; its year is found from when the line was read |
-/// | `hostname` | text | text; none where the tag follows the time |
-/// | `app_name`, `proc_id` | text | those of `tag[pid]:` |
-/// | `msg_id` | text | |
+/// | `version` | an integer | |
+/// | `timestamp` | a time in UTC | the same; the year is derived from the read time |
+/// | `hostname` | string | string; absent if the tag follows the time |
+/// | `app_name`, `proc_id` | string | from `tag[pid]:` |
+/// | `msg_id` | string | |
 /// | `structured_data` | an object with an object per element | |
 /// | `message` | the rest | the rest |
 ///
-/// A line without `<PRI>` must begin with a time. `-` in RFC 5424 is no value.
+/// A line without `<PRI>` must begin with a time. In RFC 5424, `-` means no value.
 #[derive(Clone, Debug)]
 pub struct Syslog {
     iso: Times,
     local: [Times; 2],
 }
 
-/// Where the values are.
+/// Column names; a value has the index of its name.
 const NAMES: [&str; 10] = [
     "facility",
     "severity",
@@ -94,8 +94,8 @@ const MSG_ID: usize = 7;
 const STRUCTURED_DATA: usize = 8;
 const MESSAGE: usize = 9;
 
-/// A line that is read: what is found is kept aside until it is sure that it fits.
-struct Reader<'a> {
+/// A line being parsed; the values are stored once it is certain that the line matches.
+struct LineReader<'a> {
     text: &'a [u8],
     at: usize,
     cell: Cell,
@@ -106,10 +106,11 @@ struct Reader<'a> {
 }
 
 impl Syslog {
-    /// A parser of syslog lines.
+    /// Creates a parser.
     ///
     /// # Errors
-    /// What is wrong; what to write instead.
+    ///
+    /// Returns what is wrong and what to write instead.
     pub fn new(config: &SyslogConfig) -> Result<Syslog, String> {
         let times = |format: &str, offset| {
             Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)))
@@ -119,28 +120,28 @@ impl Syslog {
         Ok(Syslog { iso: times("iso8601", config.zone.clone())?, local: [first?, second?] })
     }
 
-    /// Reads a line.
-    fn read(&mut self, reader: &mut Reader<'_>, read_ns: i64) -> Result<(), usize> {
+    /// Parses a line.
+    fn read(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> Result<(), usize> {
         reader.priority();
         if reader.priority.is_some() {
             let begin = reader.at;
             if self.rfc5424(reader, read_ns).is_some() {
                 return Ok(());
             }
-            reader.back(begin);
+            reader.reset(begin);
         }
         let is_timed = self.local_time(reader, read_ns);
         if !is_timed && reader.priority.is_none() {
             return Err(reader.at);
         }
         reader.skip_spaces();
-        reader.origin(is_timed);
+        reader.host_and_tag(is_timed);
         reader.message();
         Ok(())
     }
 
-    /// What follows the priority, if it has the form of RFC 5424.
-    fn rfc5424(&mut self, reader: &mut Reader<'_>, read_ns: i64) -> Option<()> {
+    /// Parses what follows the priority, if it has the form of RFC 5424.
+    fn rfc5424(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> Option<()> {
         let version = reader.word()?;
         let digits = &reader.text[version.0..version.1];
         let is_version = matches!(digits, [b'1'..=b'9', rest @ ..] if rest.len() < 3 && rest.iter().all(u8::is_ascii_digit));
@@ -166,10 +167,10 @@ impl Syslog {
         Some(())
     }
 
-    /// Reads a time at the beginning of RFC 3164, as it stands there or as ISO 8601; false if there
-    /// is none.
-    fn local_time(&mut self, reader: &mut Reader<'_>, read_ns: i64) -> bool {
-        // Cisco marks clocks that are not synchronised.
+    /// Parses the time at the start of an RFC 3164 line, in its own form or ISO 8601; returns false
+    /// if there is none.
+    fn local_time(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
+        // Cisco marks clocks that are not synchronized.
         let mark = reader.rest().iter().take_while(|byte| b"*. ".contains(byte)).count();
         let text = &reader.rest()[mark..];
         let all = self.local.iter_mut().chain([&mut self.iso]);
@@ -187,10 +188,10 @@ impl Syslog {
     }
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a [u8], cell: Cell) -> Reader<'a> {
+impl<'a> LineReader<'a> {
+    fn new(text: &'a [u8], cell: Cell) -> LineReader<'a> {
         let (found, data) = Default::default();
-        Reader { text, at: 0, cell, found, time_ns: None, data, priority: None }
+        LineReader { text, at: 0, cell, found, time_ns: None, data, priority: None }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -201,8 +202,8 @@ impl<'a> Reader<'a> {
         self.cell.part(kind, start, end - start)
     }
 
-    /// Forgets what was found behind the priority.
-    fn back(&mut self, at: usize) {
+    /// Forgets the values after the priority.
+    fn reset(&mut self, at: usize) {
         (self.at, self.found, self.time_ns) = (at, Default::default(), None);
         self.data.clear();
     }
@@ -211,14 +212,14 @@ impl<'a> Reader<'a> {
         self.at += self.rest().iter().take_while(|byte| **byte == b' ').count();
     }
 
-    /// The bytes up to the next space, which there must be; it is passed.
+    /// Returns the bytes up to the next space, which is required, and skips it.
     fn word(&mut self) -> Option<(usize, usize)> {
         let len = self.rest().iter().position(|byte| *byte == b' ').filter(|len| *len > 0)?;
         self.at += len + 1;
         Some((self.at - len - 1, self.at - 1))
     }
 
-    /// Reads `<PRI>`, if it is there.
+    /// Parses `<PRI>`, if present.
     fn priority(&mut self) {
         let [b'<', rest @ ..] = self.text else { return };
         let len = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
@@ -229,8 +230,8 @@ impl<'a> Reader<'a> {
         (self.priority, self.at) = (Some(value as u8), len + 2);
     }
 
-    /// Host name and tag of RFC 3164. Where there is no time, there is no host name.
-    fn origin(&mut self, is_timed: bool) {
+    /// Parses the host name and tag of RFC 3164. A line without a time has no host name.
+    fn host_and_tag(&mut self, is_timed: bool) {
         if is_timed && self.tag().is_none() {
             let begin = self.at;
             let len =
@@ -252,7 +253,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A tag as `tag[pid]:` or `tag:`: where its name ends, its process, where it ends.
+    /// Parses a tag `tag[pid]:` or `tag:`; returns the end of its name, its process id, and its own
+    /// end.
     #[allow(clippy::type_complexity)]
     fn tag(&self) -> Option<(usize, Option<(usize, usize)>, usize)> {
         let rest = self.rest();
@@ -262,7 +264,7 @@ impl<'a> Reader<'a> {
             .filter(|len| *len > 0)?;
         let app_end = self.at + len;
         if rest[len] != b'[' {
-            // An IPv6 address has colons too, and is no tag.
+            // An IPv6 address has colons too, but is not a tag.
             let is_tag = rest[len] == b':' && matches!(rest.get(len + 1), None | Some(b' '));
             return is_tag.then_some((app_end, None, app_end + 1));
         }
@@ -281,7 +283,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The names that were needed so far: each is kept once for all rows.
+/// Names used so far, each stored once for all rows.
 #[derive(Default)]
 struct Names {
     facilities: [Cell; 24],
@@ -302,9 +304,9 @@ impl Names {
     }
 }
 
-/// Puts what was found in a line into its fields.
+/// Stores the values of a line in its fields.
 fn keep(
-    reader: &mut Reader<'_>,
+    reader: &mut LineReader<'_>,
     names: &mut Names,
     row: usize,
     indices: &[usize],
@@ -332,7 +334,7 @@ impl Parser for Syslog {
         let indices = NAMES.map(|name| fields.named(&name.into()));
         let mut names = Names::default();
         for (row, cell, text) in input.rows() {
-            let mut reader = Reader::new(text, cell);
+            let mut reader = LineReader::new(text, cell);
             match self.read(&mut reader, input.read_ns) {
                 Ok(()) => keep(&mut reader, &mut names, row, &indices, fields),
                 Err(at) => fields.fail(row, MISMATCH, at),
@@ -344,7 +346,7 @@ impl Parser for Syslog {
         Some(TimeField { name: NAMES[TIMESTAMP].into(), format: "rfc3339".into() })
     }
 
-    fn again(&self) -> Box<dyn Parser> {
+    fn clone_boxed(&self) -> Box<dyn Parser> {
         Box::new(self.clone())
     }
 }

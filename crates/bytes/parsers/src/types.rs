@@ -1,4 +1,4 @@
-//! Types that a configuration gives to fields.
+//! Types that the configuration assigns to fields.
 
 use crate::fields::Fields;
 use millstream_columns::{Cell, Kind, parse_float};
@@ -6,26 +6,26 @@ use millstream_timestamps::{Format, push_rfc3339};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What a field is to be.
+/// Type of a field.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// As it stands in the line.
+    /// A string, as it is in the line.
     Text,
-    /// A whole number.
+    /// An integer.
     Int,
     /// A number.
     Float,
-    /// `true` or `false`; also `yes`, `no`, `on`, `off`, `1`, `0`, however they are written.
+    /// `true` or `false`; also `yes`, `no`, `on`, `off`, `1` and `0`, in any case.
     Bool,
-    /// A time of this format; it is written as RFC 3339.
+    /// A time of this format; it is written in RFC 3339.
     Timestamp(Arc<Format>),
     /// An IPv4 or IPv6 address.
     Ip,
 }
 
 impl Type {
-    /// The value `cell` with the bytes `text` as this type; `None` if it is none of it. `read_ns`
-    /// is when the line was read, for times that do not say their year.
+    /// Casts the value `cell` with the bytes `text` to this type; `None` if it is not of this type.
+    /// `read_ns` is when the line was read, and completes times without a year.
     #[inline]
     pub fn cast(&self, text: &[u8], cell: Cell, read_ns: i64, fields: &mut Fields) -> Option<Cell> {
         match self {
@@ -36,7 +36,7 @@ impl Type {
                 {
                     Some(cell.with_kind(Kind::Int))
                 }
-                _ => other_int(text, cell, fields),
+                _ => slow_int(text, cell, fields),
             },
             Type::Float => float(text, cell, fields),
             Type::Bool => bool(text).map(Cell::bool),
@@ -55,9 +55,9 @@ impl Type {
     }
 }
 
-/// Whole numbers that JSON would not write like this: a plus, leading zeros.
+/// Rewrites integers that JSON writes differently: a plus, leading zeros.
 #[cold]
-fn other_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
+fn slow_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     let value: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let written = value.to_string();
     Some(if written.as_bytes() == text {
@@ -67,7 +67,7 @@ fn other_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     })
 }
 
-/// Numbers as JSON writes them stay as they are; others are written anew.
+/// Casts a number; one that is not valid JSON is rewritten.
 fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     if text.len() < 300
         && let Some(kind) = is_number(text)
@@ -78,7 +78,7 @@ fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     Some(fields.push(Kind::Float, format!("{value:?}").as_bytes()))
 }
 
-/// Whether `text` is a number as JSON writes it (RFC 8259, section 6), and which kind:
+/// Returns whether `text` is a number in JSON syntax (RFC 8259, section 6), and which kind:
 /// [`Kind::Int`] or [`Kind::Float`].
 pub fn is_number(text: &[u8]) -> Option<Kind> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_cast_and_written_as_json_has_them() {
+    fn values_are_cast_to_json_syntax() {
         let is = |of: &Type, text, kind, written: &str| {
             assert_eq!(cast(of, text), Some((kind, written.to_owned())))
         };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_json() {
+    fn is_number_accepts_exactly_json_numbers() {
         for text in ["0", "-0", "10", "18446744073709551616"] {
             assert_eq!(is_number(text.as_bytes()), Some(Kind::Int), "{text}");
         }

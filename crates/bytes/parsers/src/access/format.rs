@@ -1,4 +1,4 @@
-//! From the text of a format to its pieces.
+//! Parses a format string into pieces.
 
 use super::variables::{Of, Piece, apache, nginx};
 
@@ -7,7 +7,7 @@ pub(super) const NGINX_COMBINED: &str = "$remote_addr - $remote_user [$time_loca
 const APACHE_COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
 const APACHE_COMBINED: &str = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
 
-/// Collects pieces; literals that follow each other become one.
+/// Collects pieces and joins adjacent literals.
 #[derive(Default)]
 struct Pieces(Vec<Piece>);
 
@@ -20,7 +20,7 @@ impl Pieces {
     }
 }
 
-/// The pieces of a `log_format` of nginx.
+/// Parses nginx's `log_format`.
 pub(super) fn of_nginx(format: &str) -> Result<Vec<Piece>, String> {
     let format = if format.is_empty() || format == "combined" { NGINX_COMBINED } else { format };
     let mut pieces = Pieces::default();
@@ -35,19 +35,21 @@ pub(super) fn of_nginx(format: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces.0)
 }
 
-/// The name of a variable, and what follows it.
+/// Splits the text after a `$` into the variable's name and the rest.
 fn nginx_name(text: &str) -> Result<(&str, &str), String> {
     if let Some(text) = text.strip_prefix('{') {
-        return text.split_once('}').ok_or_else(|| "${ has no end; write ${name}".into());
+        return text
+            .split_once('}')
+            .ok_or_else(|| "${ without a closing brace; write ${name}".into());
     }
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     match text.bytes().take_while(|byte| is_name(byte)).count() {
-        0 => Err("$ without a name; write $name, such as $status".into()),
+        0 => Err("$ without a variable name; write $name, such as $status".into()),
         len => Ok(text.split_at(len)),
     }
 }
 
-/// The pieces of a `LogFormat` of Apache.
+/// Parses Apache's `LogFormat`.
 pub(super) fn of_apache(format: &str) -> Result<Vec<Piece>, String> {
     let format = match format {
         "" | "combined" => APACHE_COMBINED,
@@ -78,28 +80,25 @@ pub(super) fn of_apache(format: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces.0)
 }
 
-/// Reads what follows a `%`; returns what follows that.
+/// Parses the directive after a `%`; returns the rest of the text.
 fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> {
     if let Some(rest) = text.strip_prefix('%') {
         pieces.literal(b"%");
         return Ok(rest);
     }
-    // Which request of a redirect is meant, and for which statuses it is logged.
+    // Skips the request of a redirect that is meant, and the statuses for which it is logged.
     let is_condition = |c: char| c.is_ascii_digit() || "<>!,".contains(c);
     let text = text.trim_start_matches(is_condition);
     let (argument, text) = match text.strip_prefix('{') {
         Some(text) => match text.split_once('}') {
             Some((argument, rest)) => (Some(argument), rest),
-            None => return Err("%{ has no end; write %{name}i".into()),
+            None => return Err("%{ without a closing brace; write %{name}i".into()),
         },
         None => (None, text),
     };
     let (letter, len) = letter_of(text)?;
-    let unknown = || {
-        format!(
-            "%{letter} is no directive of LogFormat that is known; write %% for a per cent sign"
-        )
-    };
+    let unknown =
+        || format!("unknown directive %{letter} of LogFormat; write %% for a percent sign");
     let variable = apache(letter, argument).ok_or_else(unknown)?;
     let is_bracketed = matches!(variable.of, Of::Time { .. }) && argument.is_none();
     if is_bracketed {
@@ -112,12 +111,12 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
     Ok(&text[len..])
 }
 
-/// The letter of a directive, and its length. `%^ti` and `%^to` have three.
+/// Returns the letter of a directive and its length: 1, but 3 for `%^ti` and `%^to`.
 fn letter_of(text: &str) -> Result<(char, usize), String> {
     match text.chars().next() {
         Some('^') if text.starts_with("^ti") => Ok(('i', 3)),
         Some('^') if text.starts_with("^to") => Ok(('o', 3)),
         Some(letter) => Ok((letter, letter.len_utf8())),
-        None => Err("% without a letter; write %% for a per cent sign".into()),
+        None => Err("% without a letter; write %% for a percent sign".into()),
     }
 }

@@ -1,6 +1,6 @@
-//! From the pieces of a format to steps.
+//! Compiles the pieces of a format into steps.
 
-use super::literal::{Goes, Literal, Until};
+use super::literal::{EndCondition, Literal, Until};
 use super::variables::{Of, Piece, Variable};
 use super::{Escape, TimeField};
 use crate::region::Bits;
@@ -12,32 +12,32 @@ pub(super) enum Take {
     Text(usize),
     Int(usize),
     Float(usize),
-    /// The whole; method, path, protocol have the slots behind it.
+    /// Stores the whole request; method, path and protocol have the slots after it.
     Request(usize),
 }
 
-/// Takes one variable.
+/// Matches one variable.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub take: Take,
     pub until: Until,
 }
 
-/// A field, or nothing for a variable that is there twice.
+/// A field, or nothing if the variable occurs a second time.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub name: Option<Arc<str>>,
-    /// What it becomes if it is not of its type.
+    /// Whether a value that cannot be cast stays a string instead of becoming null.
     pub or_text: bool,
 }
 
-/// A format, compiled.
+/// A compiled format.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub prefix: Literal,
     pub steps: Vec<Step>,
     pub slots: Vec<Slot>,
-    /// For the first byte of each literal, see [`Until::bits`].
+    /// First byte of each literal, see [`Until::bits`].
     pub ends: Vec<Bits>,
     end_bytes: Vec<u8>,
     pub escape: Escape,
@@ -75,10 +75,10 @@ impl Program {
             program.step(variable, until, pieces.peek().is_none())?;
         }
         match program.steps.is_empty() {
-            true => {
-                Err("names no variable; write for example $remote_addr (nginx) or %h (Apache)"
-                    .into())
-            }
+            true => Err(
+                "no variable in the format; write for example $remote_addr (nginx) or %h (Apache)"
+                    .into(),
+            ),
             false => Ok(program),
         }
     }
@@ -86,13 +86,13 @@ impl Program {
     fn step(&mut self, variable: &Variable, literal: &[u8], last: bool) -> Result<(), String> {
         if let Some(first) = literal.first().filter(|first| !first.is_ascii()) {
             return Err(format!(
-                "what follows {} begins with the byte 0x{first:02X}; only ASCII can end a variable",
+                "the text after {} begins with the byte 0x{first:02X}; only ASCII can end a variable",
                 variable.name
             ));
         }
-        let goes = self.goes(variable, literal);
+        let condition = self.end_condition(variable, literal);
         let bits = literal.first().map(|first| self.end(*first));
-        let until = Until { literal: Literal::new(literal, last), goes, bits };
+        let until = Until { literal: Literal::new(literal, last), condition, bits };
         let slot = self.slot(&variable.name, variable.list);
         if let (Some(format), None) = (&variable.time, &self.time) {
             self.time =
@@ -113,18 +113,18 @@ impl Program {
         Ok(())
     }
 
-    fn goes(&self, variable: &Variable, literal: &[u8]) -> Goes {
+    fn end_condition(&self, variable: &Variable, literal: &[u8]) -> EndCondition {
         let escapes = matches!(self.escape, Escape::Backslash | Escape::Json);
         match (literal.first(), variable.of) {
-            (Some(b' '), Of::Time { spaced: true }) => Goes::OverOneSpace,
-            (Some(b' '), Of::Request) => Goes::ToProtocol,
-            (Some(b' '), _) if variable.list => Goes::OverLists,
-            (Some(b'"'), _) if escapes => Goes::OverEscapes,
-            _ => Goes::Anywhere,
+            (Some(b' '), Of::Time { spaced: true }) => EndCondition::OverOneSpace,
+            (Some(b' '), Of::Request) => EndCondition::ToProtocol,
+            (Some(b' '), _) if variable.list => EndCondition::OverLists,
+            (Some(b'"'), _) if escapes => EndCondition::OverEscapes,
+            _ => EndCondition::Anywhere,
         }
     }
 
-    /// Index of the bits of a byte.
+    /// Returns the index of the bitmap of a byte.
     fn end(&mut self, byte: u8) -> usize {
         self.end_bytes.iter().position(|there| *there == byte).unwrap_or_else(|| {
             self.end_bytes.push(byte);
@@ -133,7 +133,7 @@ impl Program {
         })
     }
 
-    /// A slot for the field; the first variable of a name has it.
+    /// Returns the slot of a field; the first variable of a name gets it.
     fn slot(&mut self, name: &str, or_text: bool) -> usize {
         let is_free = self.slots.iter().all(|slot| slot.name.as_deref() != Some(name));
         self.slots.push(Slot { name: is_free.then(|| name.into()), or_text });
@@ -143,7 +143,5 @@ impl Program {
 
 fn adjacent(variable: &Variable, next: &Variable) -> String {
     let (one, two) = (&variable.name, &next.name);
-    format!(
-        "{one} and {two} follow each other, and nothing says where the first ends; write a character between them"
-    )
+    format!("no delimiter between {one} and {two}; write a character between them")
 }

@@ -1,19 +1,19 @@
-//! The steps of a format over the lines of a region: each step for all lines before the next one,
-//! so that the processor works on several lines at once.
+//! Runs the steps of a format over the lines of a region: each step runs for all lines before the
+//! next one, so that the CPU overlaps the work on several lines.
 
 use super::literal::Until;
 use super::program::{Program, Take};
-use super::{Later, MISMATCH, Rework};
+use super::{Deferred, MISMATCH, Rework};
 use crate::Failure;
 use crate::fields::Table;
 use crate::region::{Bits, Line, Region};
 use millstream_columns::{Cell, Kind};
 
-/// What is known of the bytes of a region beside where variables may end.
+/// Bitmaps of a region besides those for the ends of variables.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     pub digits: Bits,
-    /// What methods are made of.
+    /// Bytes that methods consist of.
     pub tokens: Bits,
     pub backslashes: Bits,
 }
@@ -27,19 +27,19 @@ impl Classes {
         }
     }
 
-    pub fn see(&mut self, text: &[u8]) {
+    pub fn build(&mut self, text: &[u8]) {
         let Classes { digits, tokens, backslashes } = self;
-        [digits, tokens, backslashes].into_iter().for_each(|bits| bits.see(text));
+        [digits, tokens, backslashes].into_iter().for_each(|bits| bits.build(text));
     }
 }
 
-/// A region that is worked on.
+/// A region while its lines are matched.
 pub(super) struct Run<'a> {
     pub region: Region<'a>,
     pub classes: &'a Classes,
     pub ends: &'a [Bits],
     pub failures: &'a mut Vec<Failure>,
-    pub later: &'a mut Vec<Later>,
+    pub later: &'a mut Vec<Deferred>,
 }
 
 impl Run<'_> {
@@ -59,7 +59,7 @@ impl Run<'_> {
                 }
             };
             if !all {
-                self.drop_misfits(lines);
+                self.remove_mismatches(lines);
             }
         }
     }
@@ -69,22 +69,22 @@ impl Run<'_> {
             return;
         }
         for line in lines.iter_mut() {
-            match program.prefix.fits(self.region.bytes, line.at as usize, line.end as usize) {
+            match program.prefix.matches(self.region.bytes, line.at as usize, line.end as usize) {
                 true => line.at += program.prefix.len() as u32,
-                false => line.misfit(),
+                false => line.set_mismatch(),
             }
         }
-        self.drop_misfits(lines);
+        self.remove_mismatches(lines);
     }
 
-    /// Takes a text from each line; false if some do not fit.
+    /// Matches a string in each line; returns false if some lines do not match.
     #[inline(always)]
     fn text(&self, until: &Until, lines: &mut [Line], cells: &mut [Cell]) -> bool {
         let (text, quick, mut all) = (self.region.bytes, until.quick(), true);
         for line in lines {
             let start = line.at as usize;
             let Some(end) = until.find(quick, self.ends, text, start, line.end as usize) else {
-                line.misfit();
+                line.set_mismatch();
                 all = false;
                 continue;
             };
@@ -94,16 +94,16 @@ impl Run<'_> {
         all
     }
 
-    /// A text, unless it stands for none: `-`, or nothing.
+    /// Returns a string, unless it means that there is no value: `-` or empty.
     #[inline(always)]
     fn value(&self, start: usize, end: usize) -> Cell {
         let first = self.region.bytes.get(start).copied().unwrap_or_default();
-        // Without a branch: whether there is a value is hard to predict.
+        // Branch-free: whether there is a value is hard to predict.
         let is_none = (end == start) | ((end == start + 1) & (first == b'-'));
         if is_none { Cell::ABSENT } else { self.region.part(Kind::Text, start, end) }
     }
 
-    /// Takes a number from each line; false if some do not fit.
+    /// Matches a number in each line; returns false if some lines do not match.
     #[inline(always)]
     fn numbers<const FLOAT: bool>(
         &mut self,
@@ -116,17 +116,17 @@ impl Run<'_> {
         for line in lines {
             let (start, limit) = (line.at as usize, line.end as usize);
             let (kind, end) = self.number::<FLOAT>(start);
-            if kind != Kind::Absent && quick.fits(text, end, limit) {
+            if kind != Kind::Absent && quick.matches(text, end, limit) {
                 cells[line.row as usize] = self.region.part(kind, start, end);
                 line.at = (end + quick.len) as u32;
             } else {
-                all &= self.other_number::<FLOAT>(until, line, cells, slot);
+                all &= self.slow_number::<FLOAT>(until, line, cells, slot);
             }
         }
         all
     }
 
-    /// The number at `start` as it is mostly written, and where it ends.
+    /// Parses a number of the common forms at `start`; returns its end.
     #[inline(always)]
     fn number<const FLOAT: bool>(&self, start: usize) -> (Kind, usize) {
         let (text, digits) = (self.region.bytes, &self.classes.digits);
@@ -148,9 +148,9 @@ impl Run<'_> {
         )
     }
 
-    /// The same for everything else that can stand where a number should.
+    /// Handles any other value in place of a number.
     #[cold]
-    fn other_number<const FLOAT: bool>(
+    fn slow_number<const FLOAT: bool>(
         &mut self,
         until: &Until,
         line: &mut Line,
@@ -158,42 +158,42 @@ impl Run<'_> {
         slot: usize,
     ) -> bool {
         let start = line.at as usize;
-        let Some(end) = until.find_on(self.ends, self.region.bytes, start, line.end as usize)
+        let Some(end) = until.find_slow(self.ends, self.region.bytes, start, line.end as usize)
         else {
-            line.misfit();
+            line.set_mismatch();
             return false;
         };
         let row = line.row as usize;
         cells[row] = self.value(start, end);
         if cells[row].is_present() {
-            self.later.push(Later {
+            self.later.push(Deferred {
                 row,
                 slot,
-                rework: if FLOAT { Rework::Float } else { Rework::Int },
+                rewrite: if FLOAT { Rework::Float } else { Rework::Int },
             });
         }
         line.at = (end + until.literal.len()) as u32;
         true
     }
 
-    /// Notes the lines that do not fit, and goes on without them.
+    /// Records the lines that do not match, and removes them.
     #[cold]
-    fn drop_misfits(&mut self, lines: &mut Vec<Line>) {
+    fn remove_mismatches(&mut self, lines: &mut Vec<Line>) {
         lines.retain(|line| {
-            if line.is_misfit() {
-                let at = ((line.at & !MISFIT) - line.begin) as usize;
+            if line.is_mismatch() {
+                let at = ((line.at & !MISMATCH_BIT) - line.begin) as usize;
                 self.failures.push(Failure { row: line.row as usize, reason: MISMATCH, at });
             }
-            !line.is_misfit()
+            !line.is_mismatch()
         });
     }
 
-    /// Takes requests apart.
+    /// Splits requests into method, path and protocol.
     #[inline(always)]
     fn request(&self, lines: &[Line], request: &[Cell], parts: [&mut [Cell]; 3]) {
         let [methods, paths, protocols] = parts;
         let base = self.region.cell.start();
-        for line in lines.iter().filter(|line| !line.is_misfit()) {
+        for line in lines.iter().filter(|line| !line.is_mismatch()) {
             let row = line.row as usize;
             let (start, len) = (request[row].start().wrapping_sub(base), request[row].len());
             let Some([method, path, protocol]) =
@@ -209,7 +209,7 @@ impl Run<'_> {
         }
     }
 
-    /// Where method, path and protocol of a request end.
+    /// Finds the ends of the method, path and protocol of a request.
     #[inline(always)]
     fn parts(&self, start: usize, end: usize) -> Option<[usize; 3]> {
         let method = self.classes.tokens.skip(start);
@@ -219,13 +219,13 @@ impl Run<'_> {
         }
         let path = match protocol_at(&text[method..end]) {
             Some(at) => method + at,
-            // HTTP/0.9 has no protocol, and no spaces.
+            // HTTP/0.9 has no protocol and no spaces.
             None => Some(end).filter(|end| !text[method + 1..*end].contains(&b' '))?,
         };
         (path > method + 1).then_some([method, path, end])
     }
 
-    /// Notes the values that have escapes.
+    /// Records the values that contain escapes.
     pub fn escapes(&mut self, lines: &[Line], table: &Table<'_>) {
         let (base, backslashes) = (self.region.cell.start(), &self.classes.backslashes);
         for line in
@@ -237,14 +237,14 @@ impl Run<'_> {
                 let is_text = cell.is_present() && cell.kind() == Kind::Text;
                 let start = cell.start().wrapping_sub(base);
                 if is_text && backslashes.find(start) < start + cell.len() {
-                    self.later.push(Later { row, slot, rework: Rework::Unescape });
+                    self.later.push(Deferred { row, slot, rewrite: Rework::Unescape });
                 }
             }
         }
     }
 }
 
-/// Where the space before the protocol is in ` /path HTTP/1.1`.
+/// Finds the space before the protocol in ` /path HTTP/1.1`.
 #[inline(always)]
 fn protocol_at(text: &[u8]) -> Option<usize> {
     if let Some((rest, protocol)) = text.split_last_chunk::<9>()
@@ -259,15 +259,15 @@ fn protocol_at(text: &[u8]) -> Option<usize> {
     (protocol.starts_with(b" HTTP/") && protocol[6].is_ascii_digit()).then_some(rest.len())
 }
 
-/// The bit of [`Line::at`] that says that a line does not fit: no position has it.
-const MISFIT: u32 = 1 << 31;
+/// Bit of [`Line::at`] that marks a line without a match; no position has it.
+const MISMATCH_BIT: u32 = 1 << 31;
 
 impl Line {
-    fn misfit(&mut self) {
-        self.at |= MISFIT;
+    fn set_mismatch(&mut self) {
+        self.at |= MISMATCH_BIT;
     }
 
-    fn is_misfit(&self) -> bool {
-        self.at & MISFIT != 0
+    fn is_mismatch(&self) -> bool {
+        self.at & MISMATCH_BIT != 0
     }
 }

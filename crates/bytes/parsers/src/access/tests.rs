@@ -22,7 +22,7 @@ fn of(format: &str, line: &str) -> String {
 }
 
 #[test]
-fn combined_lines_of_nginx_give_its_variables() {
+fn combined_lines_of_nginx_become_its_variables() {
     let line = r#"203.0.113.9 - - [22/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 612 "-" "curl/8.5.0""#;
     let fields = "remote_addr=203.0.113.9 time_local=22/Nov/2026:10:00:00 +0000 request=GET /a?b=1 HTTP/1.1 \
          method=GET path=/a?b=1 protocol=HTTP/1.1 status=#200 body_bytes_sent=#612 http_user_agent=curl/8.5.0";
@@ -37,7 +37,7 @@ fn combined_lines_of_nginx_give_its_variables() {
 }
 
 #[test]
-fn requests_are_kept_whatever_they_are() {
+fn malformed_requests_are_kept_whole() {
     let is = |request: &str, fields: &str| {
         let line = format!("\"{request}\" 400");
         assert_eq!(
@@ -64,7 +64,7 @@ fn requests_are_kept_whatever_they_are() {
 }
 
 #[test]
-fn numbers_are_numbers_and_lists_stay_text() {
+fn numbers_are_cast_and_lists_stay_strings() {
     let format = "$status $request_time $upstream_response_time $upstream_status $bytes_sent";
     assert_eq!(
         of(format, "200 0.004 0.003 200 17"),
@@ -83,7 +83,7 @@ fn numbers_are_numbers_and_lists_stay_text() {
 }
 
 #[test]
-fn values_end_where_they_should() {
+fn values_end_at_the_next_literal() {
     assert_eq!(
         of("$time_local $status", "22/Nov/2026:10:00:00 +0000 200"),
         "time_local=22/Nov/2026:10:00:00 +0000 status=#200"
@@ -112,7 +112,7 @@ fn values_end_where_they_should() {
 }
 
 #[test]
-fn lines_that_do_not_fit_leave_nothing_behind() {
+fn mismatched_lines_have_no_fields() {
     let lines: [&[u8]; 6] = [b"", b"200", b"200 x", b"200 5 ", b"200 5", b"\xFF\xFE"];
     let parsed = parse(&mut nginx("$status $bytes_sent"), &lines);
     let reasons = [
@@ -128,7 +128,7 @@ fn lines_that_do_not_fit_leave_nothing_behind() {
 }
 
 #[test]
-fn lines_of_apache_give_documented_names() {
+fn lines_of_apache_have_the_documented_names() {
     let line =
         r#"192.0.2.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
     let common = "host=192.0.2.1 user=frank time=10/Oct/2000:13:55:36 -0700 request=GET /apache_pb.gif HTTP/1.0 \
@@ -168,19 +168,19 @@ fn the_time_field_is_known() {
 }
 
 #[test]
-fn formats_that_cannot_be_read_are_refused() {
+fn invalid_formats_are_rejected() {
     let refused = |server, format: &str| {
         let config = AccessConfig { server, format: format.into(), escape: None };
         Access::new(&config).expect_err(format)
     };
     for (server, format, says) in [
         (Server::Nginx, "$a$b", "write a character between"),
-        (Server::Nginx, "text", "names no variable"),
-        (Server::Nginx, "$ x", "without a name"),
-        (Server::Nginx, "${a", "has no end"),
+        (Server::Nginx, "text", "no variable in the format"),
+        (Server::Nginx, "$ x", "without a variable name"),
+        (Server::Nginx, "${a", "without a closing brace"),
         (Server::Nginx, "$a¦$b", "only ASCII"),
-        (Server::Apache, "%{a", "has no end"),
-        (Server::Apache, "%j", "no directive"),
+        (Server::Apache, "%{a", "without a closing brace"),
+        (Server::Apache, "%j", "unknown directive"),
         (Server::Apache, "100%", "without a letter"),
     ] {
         let message = refused(server, format);
@@ -198,7 +198,7 @@ const PIECES: &[&str] =
     &[" ", "\"", "\" ", "[", "] \"", "-", " - ", "\\x22", "\\", "0", "HTTP/1.1", ", ", " : ", "."];
 
 #[test]
-fn hostile_lines_never_leave_their_bounds() {
+fn mutated_lines_stay_in_bounds() {
     check_mutated(&mut nginx(TIMED), LINES, PIECES);
     check_mutated(&mut apache(""), LINES, PIECES);
     check_mutated(
@@ -208,7 +208,7 @@ fn hostile_lines_never_leave_their_bounds() {
     );
 }
 
-/// What a value becomes, as text; none for `-` and nothing.
+/// The expected field for a value; none for `-` and empty values.
 fn expected(name: &str, value: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(value).into_owned();
     let cast = |kind: Type| {
@@ -225,9 +225,9 @@ fn expected(name: &str, value: &[u8]) -> Option<String> {
     }
 }
 
-/// An equivalent regex, in which each value is as short as it can be.
+/// The equivalent regex, in which each value is as short as possible.
 #[test]
-fn it_finds_what_an_equivalent_regex_finds() {
+fn fields_match_those_of_an_equivalent_regex() {
     let config =
         AccessConfig { format: TIMED.into(), escape: Some(Escape::None), ..Default::default() };
     let mut parser = Access::new(&config).unwrap();
@@ -255,7 +255,7 @@ fn it_finds_what_an_equivalent_regex_finds() {
         for name in whole.capture_names().flatten() {
             let value = &captures[name];
             fields.extend(expected(name, value));
-            // A protocol without a path before it is no path.
+            // A protocol without a path before it is not a path.
             let parts = request.captures(value).filter(|parts| {
                 parts.name("bare").is_none_or(|bare| !protocol.is_match(bare.as_bytes()))
             });

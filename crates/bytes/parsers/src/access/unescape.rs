@@ -2,7 +2,7 @@
 
 use super::Escape;
 
-/// The bytes that an escaped value stands for. What is no escape stays as it is.
+/// Decodes the escapes of a value; invalid ones stay as they are.
 pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
     if escape == Escape::Json {
         return millstream_columns::unescape(text).into_owned();
@@ -17,8 +17,8 @@ pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
     out
 }
 
-/// The byte that a backslash and the `behind` of it stand for, and how many bytes of `behind` it
-/// takes.
+/// Decodes the escape after a backslash; returns the byte, and the number of bytes of `behind` that
+/// it takes.
 fn escaped(behind: &[u8], escape: Escape) -> (u8, usize) {
     if let [b'x', high, low, ..] = behind
         && let (Some(high), Some(low)) = (hex(*high), hex(*low))
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_read_as_their_server_writes_them() {
+    fn escapes_are_decoded_per_server() {
         let nginx = |text: &str| unescape(text.as_bytes(), Escape::Default);
         assert_eq!(nginx(r"a\x22b\x5Cc\x0a"), b"a\"b\\c\n");
         assert_eq!(nginx(r"\n\x\x1\xZZ\"), br"\n\x\x1\xZZ\");

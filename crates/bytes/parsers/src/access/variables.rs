@@ -1,6 +1,6 @@
-//! What the variables of a format are called, and what they are.
+//! Names and types of the variables of a format.
 
-/// What a variable is.
+/// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Text,
@@ -8,7 +8,7 @@ pub(super) enum Of {
     Float,
     /// `GET /index.html HTTP/1.1`
     Request,
-    /// A time, which has a space in it or not.
+    /// A time, with or without a space.
     Time {
         spaced: bool,
     },
@@ -19,9 +19,10 @@ pub(super) enum Of {
 pub(super) struct Variable {
     pub name: String,
     pub of: Of,
-    /// One value per upstream server, as `0.1, 0.2 : 0.3`; what is no number stays text.
+    /// Whether it may have a value per upstream server, as in `0.1, 0.2 : 0.3`; such a list stays a
+    /// string.
     pub list: bool,
-    /// The format of the time it is.
+    /// The format, if it is a time.
     pub time: Option<String>,
 }
 
@@ -86,7 +87,7 @@ const FLOATS: &[&str] = &[
     "upstream_session_time",
 ];
 
-/// A variable of nginx.
+/// Returns the variable that nginx calls `name`.
 pub(super) fn nginx(name: &str) -> Variable {
     let of = match name {
         "request" => Of::Request,
@@ -103,8 +104,8 @@ pub(super) fn nginx(name: &str) -> Variable {
     Variable { list, ..Variable::new(name, of) }
 }
 
-/// A directive of Apache: the letter behind `%`, and what stands in braces before it. None if there
-/// is no such letter.
+/// Returns the variable of an Apache directive: the letter after `%`, and the argument in braces
+/// before it. `None` if there is no such letter.
 pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     if let Some(argument) = argument {
         return with_argument(letter, argument);
@@ -144,7 +145,7 @@ pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     Some(Variable::new(name, of))
 }
 
-/// `%{Referer}i` and the like.
+/// Returns the variable of `%{Referer}i` and similar directives.
 fn with_argument(letter: char, argument: &str) -> Option<Variable> {
     let snake = argument.to_ascii_lowercase().replace(['-', '.'], "_");
     let text = |name: String| Variable::new(name, Of::Text);
@@ -171,7 +172,7 @@ fn with_argument(letter: char, argument: &str) -> Option<Variable> {
     })
 }
 
-/// `%{FORMAT}t`: pieces of strftime, or an epoch.
+/// Returns the variable of `%{FORMAT}t`: strftime specifiers, or an epoch.
 fn time_of(argument: &str) -> Option<Variable> {
     let format =
         argument.strip_prefix("begin:").or(argument.strip_prefix("end:")).unwrap_or(argument);

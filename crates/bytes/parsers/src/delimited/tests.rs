@@ -9,7 +9,7 @@ fn csv(change: impl FnOnce(&mut DelimitedConfig)) -> Delimited {
 }
 
 #[test]
-fn lines_of_rfc_4180_are_read() {
+fn lines_of_rfc_4180_are_parsed() {
     let mut parser = csv(|_| ());
     for (line, fields) in [
         ("x,1,y", "a=x b=#1 c=y"),
@@ -31,7 +31,7 @@ fn lines_of_rfc_4180_are_read() {
 }
 
 #[test]
-fn options_say_what_fits() {
+fn options_control_what_matches() {
     let mut strict =
         csv(|config| (config.on_extra, config.on_missing) = (Unequal::Fail, Unequal::Fail));
     assert_eq!(parse_short(&mut strict, "x,1"), "!too_few_fields@3");
@@ -50,7 +50,7 @@ fn options_say_what_fits() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_options_are_rejected() {
     let refused = |change: fn(&mut DelimitedConfig)| {
         let mut config =
             DelimitedConfig { fields: vec![("a".into(), None)], ..DelimitedConfig::default() };
@@ -58,14 +58,14 @@ fn what_cannot_be_is_refused() {
         Delimited::new(config).unwrap_err()
     };
     assert!(refused(|config| config.delimiter = String::new()).contains("delimiter is empty"));
-    assert!(refused(|config| config.delimiter = "¦".into()).contains("no ASCII"));
+    assert!(refused(|config| config.delimiter = "¦".into()).contains("non-ASCII"));
     assert!(refused(|config| config.quote = Some(b',')).contains("quote must be"));
     assert!(refused(|config| config.fields.clear()).contains("fields is empty"));
-    assert!(refused(|config| config.fields.push(("a".into(), None))).contains("there twice"));
+    assert!(refused(|config| config.fields.push(("a".into(), None))).contains("duplicate field"));
 }
 
 #[test]
-fn hostile_lines_never_leave_their_bounds() {
+fn mutated_lines_stay_in_bounds() {
     let lines =
         ["x,1,y", "\"a,b\",2,\"c\"\"d\"", "", "long,123456789,and a text with spaces", "||,||"];
     let pieces = [",", "\"", "\"\"", "||", "\",", ",\"", " "];
@@ -75,7 +75,7 @@ fn hostile_lines_never_leave_their_bounds() {
     check_mutated(&mut csv(|config| config.quote = None), &lines, &pieces);
 }
 
-/// A reader of RFC 4180, character by character.
+/// Reads RFC 4180 character by character.
 fn reference(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut chars) = (Vec::new(), line.chars().peekable());
     loop {
@@ -103,7 +103,7 @@ fn reference(line: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn it_reads_what_a_reader_by_characters_reads() {
+fn values_match_those_of_a_character_reader() {
     let names = ["a", "b", "c"];
     let fields = names.map(|name| (name.into(), None)).to_vec();
     let mut parser = Delimited::new(DelimitedConfig {
@@ -121,7 +121,7 @@ fn it_reads_what_a_reader_by_characters_reads() {
             assert!(found.starts_with('!'), "{line}: {found}");
             continue;
         };
-        // What is empty with and without quotes is told apart in other tests.
+        // Other tests distinguish empty values with and without quotes.
         let shown = names.iter().zip(&values).filter(|(_, value)| !value.is_empty());
         let shown: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
         let found: Vec<&str> = found.split(' ').filter(|field| !field.ends_with('=')).collect();
@@ -130,10 +130,10 @@ fn it_reads_what_a_reader_by_characters_reads() {
 }
 
 #[test]
-fn a_line_unlike_the_others_changes_none_of_them() {
+fn an_irregular_line_does_not_affect_its_neighbors() {
     let mut parser = csv(|_| ());
     for (odd, at) in ["", "x", "x,1,y,z", "\"x\",1,y", ",,"].iter().zip([0, 1, 63, 64, 199]) {
-        // More lines than a region has.
+        // More lines than fit in a region.
         let mut lines: Vec<String> = (0..200).map(|n| format!("a{n},{n},c{n}")).collect();
         lines[at] = (*odd).to_owned();
         let bytes: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();

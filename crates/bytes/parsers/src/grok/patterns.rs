@@ -1,7 +1,7 @@
-//! The patterns that everybody knows by name. They need neither look-around nor backreferences;
-//! alternatives stand in the order in which the longer one is tried first.
+//! The standard grok patterns. They need neither look-around nor backreferences; of alternatives,
+//! the longer one comes first.
 
-/// The definition of a pattern.
+/// Returns the definition of a pattern.
 pub fn find(name: &str) -> Option<&'static str> {
     PATTERNS.iter().find(|(of, _)| *of == name).map(|(_, pattern)| *pattern)
 }
@@ -28,7 +28,7 @@ pub const PATTERNS: &[(&str, &str)] = &[
     ("BOOL", r"(?i:true|false)"),
     ("UUID", r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"),
     ("URN", r"urn:[0-9A-Za-z][0-9A-Za-z-]{0,31}:(?:%[0-9A-Fa-f]{2}|[0-9A-Za-z()+,.:=@;$_!*'/?#-])+"),
-    // Persons
+    // Users
     ("USERNAME", r"[a-zA-Z0-9._-]+"),
     ("USER", "%{USERNAME}"),
     ("EMAILLOCALPART", r"[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*"),

@@ -1,4 +1,4 @@
-//! What patterns match, and what is wrong with others.
+//! Tests which lines patterns match, and the errors for invalid patterns.
 
 use super::patterns::{PATTERNS, find};
 use super::*;
@@ -17,7 +17,7 @@ fn shown(pattern: &str, line: &str) -> String {
     show(&parse_line(&mut parser(pattern, &[]).unwrap(), line.as_bytes()))
 }
 
-/// Whether a pattern matches a whole text.
+/// Returns whether a pattern matches a whole text.
 fn is_match(name: &str, text: &str) -> bool {
     shown(&format!("^(?<all>%{{{name}}})$"), text) != "!no_match@0"
 }
@@ -49,18 +49,18 @@ fn fields_have_names_and_types() {
 }
 
 #[test]
-fn faults_name_the_pattern() {
+fn errors_name_the_pattern() {
     let fault = |pattern: &str, own: &[(&str, &str)]| parser(pattern, own).err().unwrap();
-    assert_eq!(fault("%{NOPE:a}", &[]), "there is no pattern `NOPE`; define it under `patterns`");
-    assert_eq!(fault("%{ip:a}", &[]), "there is no pattern `ip`; write `IP`");
+    assert_eq!(fault("%{NOPE:a}", &[]), "unknown pattern `NOPE`; define it under `patterns`");
+    assert_eq!(fault("%{ip:a}", &[]), "unknown pattern `ip`; write `IP`");
     let own = [("A", "a%{B}"), ("B", "b%{A}")];
     assert_eq!(
         fault("%{A:a}", &own),
-        "the pattern `A` contains itself (`A` in `B`); take it out there"
+        "the pattern `A` contains itself (`A` in `B`); remove the recursion"
     );
     assert!(fault("%{A:a}", &[("A", "%{A}")]).contains("`A` contains itself"));
-    assert!(fault("%{INT}", &[]).contains("names no field"));
-    assert!(fault("%{INT:a:date}", &[]).contains("no type `date`; write int"));
+    assert!(fault("%{INT}", &[]).contains("no field in the pattern"));
+    assert!(fault("%{INT:a:date}", &[]).contains("unknown type `date`; write int"));
     assert!(fault("%{INT:}", &[]).contains("empty field; write `%{INT:field}`"));
     assert!(fault("%{INT", &[]).contains("without `}`"));
     assert!(fault("%{INT:a}(?<!x)", &[]).contains("; look-around"));
@@ -69,7 +69,7 @@ fn faults_name_the_pattern() {
     let mut grown: Vec<(&str, &str)> =
         names.iter().zip(&texts).map(|(n, t)| (&**n, &**t)).collect();
     grown.push(("P20", "a"));
-    assert!(fault("%{P0:a}", &grown).contains("longer than"));
+    assert!(fault("%{P0:a}", &grown).contains("exceeds"));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn every_pattern_compiles_and_has_its_name_once() {
 
 #[test]
 #[rustfmt::skip] // A table.
-fn patterns_match_what_they_are_called() {
+fn patterns_match_their_examples() {
     let table: &[(&str, &[&str], &[&str])] = &[
         ("WORD", &["abc", "a_1"], &["", "a b", "a-b"]),
         ("INT", &["0", "-12", "+7"], &["", "1.5", "x"]),
@@ -122,7 +122,7 @@ fn patterns_match_what_they_are_called() {
 }
 
 #[test]
-fn addresses_are_those_that_are_ones() {
+fn ip_patterns_match_exactly_the_valid_addresses() {
     let mut parser = parser("^%{IP:ip}$", &[]).unwrap();
     let mut check = |text: &str| {
         let found = parse_line(&mut parser, text.as_bytes()).is_ok();
@@ -202,7 +202,7 @@ fn lines_of_well_known_programs_are_parsed() {
 }
 
 #[test]
-fn changed_lines_do_no_harm() {
+fn mutated_lines_do_not_panic() {
     let mut parser = parser("^%{COMBINEDAPACHELOG}$", &[]).unwrap();
     let seed = br#"::1 - - [21/Nov/2026:20:29:46 +0000] "GET / HTTP/1.1" 200 9 "a \" b" "c""#;
     let mut random = Rng::with_seed(9);
@@ -217,7 +217,7 @@ fn changed_lines_do_no_harm() {
 
 proptest! {
     #[test]
-    fn any_pattern_is_compiled_or_refused(pattern in r"(%\{|[A-Z]{0,3}|INT|:|\}|[a-z]|\(\?<|\)|\[|\\|.){0,12}") {
+    fn any_pattern_compiles_or_is_rejected(pattern in r"(%\{|[A-Z]{0,3}|INT|:|\}|[a-z]|\(\?<|\)|\[|\\|.){0,12}") {
         let _ = parser(&pattern, &[("A", "%{AB}"), ("AB", "%{A}"), ("B", "%{INT:b}")]);
     }
 }

@@ -1,13 +1,13 @@
-//! What JSON is and what it is not, as RFC 8259 has it, by the parts of its grammar.
+//! Valid and invalid JSON by the parts of the grammar in RFC 8259.
 
-/// Values that stand anywhere a value may.
+/// Valid values.
 pub const GOOD_VALUES: &[&str] = &[
     // Numbers
     "0", "-0", "1", "-1", "9", "10", "123", "-123", "0.0", "-0.0", "0.5", "1.5", "-1.25", "123.456",
     "0e0", "0E0", "0e+1", "0E-1", "1e3", "1E3", "1e+3", "1e-3", "1E+3", "1E-3", "1.5e3", "-1.5E-10", "20e1",
     "123e45", "123.456e78", "-0.0000000000000000000000000000000000001", "18446744073709551615",
     "18446744073709551616", "-9223372036854775809", "100000000000000000000000000000000000000",
-    // Words
+    // Literals
     "null", "true", "false",
     // Strings
     r#""""#, r#""a""#, r#""abc def""#, r#"" ""#, r#""\"""#, r#""\\""#, r#""\/""#, r#""\b\f\n\r\t""#,
@@ -25,7 +25,7 @@ pub const GOOD_VALUES: &[&str] = &[
     "{\"a\"\n:\t1}", r#"{"a":[{"b":[{}]}]}"#, r#"{"long name with blanks":"x"}"#, r#"{"é":"ü"}"#,
 ];
 
-/// What stands for no value.
+/// Invalid values.
 pub const BAD_VALUES: &[&str] = &[
     "", " ", ",", ":", "]", "}", "\\", "\0", "*", "&", "#", "'", "`", "?", "<null>", "@", "\u{feff}1",
     // Numbers
@@ -33,7 +33,7 @@ pub const BAD_VALUES: &[&str] = &[
     "1.", "-1.", "0.", "0.e1", "1.e3", "1..5", "1.5.2", "0e", "0E", "0e+", "0E-", "1e", "1e+", "1e-", "1ea", "1eE2",
     "1e1.5", "0x1", "0xff", "0b1", "1f", "1L", "- 1", "1 .5", "Infinity", "-Infinity", "inf", "NaN", "-NaN", "nan",
     "１", "٣", "0.1.2", "1.0e", "1-2", "1+2", "2.e+3", "9.e", "-foo", "-2.",
-    // Words
+    // Literals
     "n", "nul", "nulll", "nullx", "Null", "NULL", "t", "tru", "truee", "True", "TRUE", "f", "fals", "falsey",
     "False", "undefined", "None", "nil", "yes", "no", "true false", "nu ll",
     // Strings
@@ -55,13 +55,13 @@ pub const BAD_VALUES: &[&str] = &[
     r#"{"a":tru}"#, r#"{"a":1,"a"}"#, r#"{"x": true, "y":}"#, r#"{"é:1}"#,
 ];
 
-/// Whole lines that are parsed, whatever is made of them.
+/// Lines that are parsed.
 pub const GOOD_LINES: &[&str] = &[
     "{}", " {}", "{} ", "\t{}\r", "\n{\n}\n", "{ }", r#" { "a" : 1 } "#, r#"{"a":1,"a":2}"#, r#"{"":1}"#,
     r#"{"":1,"":2}"#, r#"{"a":1,"b":{"a":1}}"#, r#"{"\u0000":1}"#, r#"{"\ud800":1}"#,
 ];
 
-/// Whole lines that are not, and why.
+/// Lines that are rejected, with the reason.
 pub const BAD_LINES: &[(&[u8], &str)] = &[
     (b"", "not_json"),
     (b" ", "not_json"),

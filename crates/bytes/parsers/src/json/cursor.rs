@@ -1,35 +1,35 @@
-//! A place in a line of JSON, and the steps over what may stand there (RFC 8259).
+//! Moves over the syntax elements of a line of JSON (RFC 8259).
 
 use crate::fields::Reason;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::string_end;
 
-/// It is no JSON from here on.
+/// Invalid JSON from here on.
 pub const NOT_JSON: Reason = "not_json";
-/// Arrays and objects lie in each other deeper than allowed.
+/// Arrays and objects are nested deeper than allowed.
 pub const TOO_DEEP: Reason = "too_deep";
 
-/// Levels that [`Cursor::value`] can note: a bit for each.
+/// Largest nesting level that [`Cursor::value`] can track: one bit each.
 pub const DEPTH_MAX: u32 = 128;
 
-/// A place in a line. When a step fails, `at` is where.
+/// A position in a line. If a step fails, `at` is the offset of the error.
 pub struct Cursor<'a> {
     /// The line.
     pub text: &'a [u8],
-    /// Where the line lies.
+    /// The cell of the line.
     pub line: Cell,
-    /// The place in the line.
+    /// Offset in the line.
     pub at: usize,
 }
 
 impl Cursor<'_> {
-    /// The byte here; 0, which stands nowhere between values, at the end.
+    /// Returns the current byte; 0, which occurs nowhere between values, at the end.
     #[inline(always)]
     fn peek(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Goes past white space; the byte behind it.
+    /// Skips white space; returns the byte after it.
     #[inline(always)]
     pub fn token(&mut self) -> u8 {
         let byte = self.peek();
@@ -49,7 +49,7 @@ impl Cursor<'_> {
         self.peek()
     }
 
-    /// Goes past white space and this byte.
+    /// Skips white space and the given byte.
     #[inline(always)]
     pub fn expect(&mut self, byte: u8) -> Result<(), Reason> {
         if self.token() != byte {
@@ -59,7 +59,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Goes past a name and its colon; where the name lies, without its quotes.
+    /// Skips a name and its colon; returns the bounds of the name without quotes.
     pub fn key(&mut self) -> Result<(usize, usize), Reason> {
         self.expect(b'"')?;
         let start = self.at;
@@ -69,7 +69,7 @@ impl Cursor<'_> {
         Ok((start, end))
     }
 
-    /// Goes past the rest of a string, whose first quote is behind; whether it has escapes.
+    /// Skips the rest of a string after its opening quote; returns whether it contains escapes.
     #[inline(always)]
     fn string(&mut self) -> Result<Kind, Reason> {
         self.at = string_end(self.text, self.at);
@@ -146,7 +146,7 @@ impl Cursor<'_> {
     }
 
     #[inline(always)]
-    fn word(&mut self, word: &[u8], kind: Kind) -> Result<Cell, Reason> {
+    fn literal(&mut self, word: &[u8], kind: Kind) -> Result<Cell, Reason> {
         if !self.text[self.at..].starts_with(word) {
             return Err(NOT_JSON);
         }
@@ -154,7 +154,7 @@ impl Cursor<'_> {
         Ok(Cell::constant(kind))
     }
 
-    /// Goes past a value that begins with `first`, the byte here, and lies in `depth` others.
+    /// Skips a value that begins with the current byte `first` and is nested in `depth` others.
     #[inline(always)]
     pub fn value(&mut self, first: u8, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         match first {
@@ -176,15 +176,15 @@ impl Cursor<'_> {
                 let kind = self.number()?;
                 Ok(self.line.part(kind, start, self.at - start))
             }
-            b't' => self.word(b"true", Kind::True),
-            b'f' => self.word(b"false", Kind::False),
-            b'n' => self.word(b"null", Kind::Null),
+            b't' => self.literal(b"true", Kind::True),
+            b'f' => self.literal(b"false", Kind::False),
+            b'n' => self.literal(b"null", Kind::Null),
             _ => Err(NOT_JSON),
         }
     }
 
-    /// Goes past an object or an array. What is open is noted in bits, so that no line can use up
-    /// the stack of the thread.
+    /// Skips an object or array. Open levels are bits instead of stack frames, so that no line can
+    /// overflow the thread's stack.
     #[inline(never)]
     fn nested(&mut self, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         let (start, mut open) = (self.at, Open { objects: 0, count: 0 });
@@ -213,8 +213,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes past what stands behind a value: the ends of what is open, and a comma with the name
-    /// behind it.
+    /// Skips what follows a value: closing brackets, and a comma with the name after it.
     #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result<(), Reason> {
         while open.count > 0 {
@@ -235,7 +234,7 @@ impl Cursor<'_> {
     }
 }
 
-/// What is open: a bit for each level, set for objects.
+/// The open levels: one bit each, set for objects.
 struct Open {
     objects: u128,
     count: u32,

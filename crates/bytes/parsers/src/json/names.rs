@@ -1,8 +1,8 @@
-//! The names of members that lines have had, and which one comes next.
+//! The member names of previous lines, and predictions of the next one.
 //!
-//! Lines that follow each other mostly have the same members in the same order. So each name notes
-//! which one came behind it last, and a line that goes on like that is compared with it instead of
-//! being searched for the end of the name.
+//! Successive lines mostly have the same members in the same order. So each name records which name
+//! followed it last, and the parser compares the line with the predicted name instead of searching
+//! for its end.
 
 use super::cursor::Cursor;
 use crate::fields::{Fields, Reason};
@@ -11,50 +11,51 @@ use millstream_columns::unescape;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Different names that are remembered. One more is learnt anew each time.
+/// Number of names that are remembered; each further one is parsed anew each time.
 const NAMES_MAX: usize = 1024;
 
-/// Bytes of a name that can become a column's.
+/// Longest name in bytes that can become a column's.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// The line itself, as that in which the first members lie.
+/// The line itself, the parent of its members.
 pub const ROOT: usize = 0;
 
-/// The column of what has none of its own.
+/// The column of members that have none of their own.
 pub const MEMBERS: usize = usize::MAX;
-/// Nobody wants it.
+/// Not to be kept.
 pub const UNWANTED: usize = usize::MAX - 1;
-/// Not looked for yet.
+/// Not resolved yet.
 pub const UNKNOWN: usize = usize::MAX - 2;
 
-/// What a configuration says of names.
+/// The part of the options that concerns names.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Between the names of an object and its member, if objects are parsed.
+    /// Separator between the names of an object and its member, if objects are flattened.
     pub separator: Option<String>,
-    /// The members to keep; all if there is none.
+    /// The members to keep; empty keeps all.
     pub fields: Vec<String>,
-    /// The types of some.
+    /// Types of fields.
     pub types: Vec<(String, Type)>,
 }
 
-/// A name.
+/// A member name.
 pub struct Name {
-    /// It with quotes and colon, as it stands in the line.
+    /// Its bytes in the line, with quotes and colon.
     pub raw: Box<[u8]>,
-    /// The first bytes of `raw` in one number, and which of them count; none if `raw` is longer.
+    /// The first bytes of `raw` as an integer and the mask of those that exist; zero if `raw` is
+    /// longer.
     head: u128,
     mask: u128,
     /// Index of the field, [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
     pub field: usize,
-    /// The name of the object in which it is.
+    /// The name of the object that contains it.
     pub parent: usize,
     next: usize,
-    /// It with the names of the objects in which it is.
+    /// Its path: the names of the enclosing objects and its own.
     pub full: Arc<str>,
-    /// Whether an object of this name is parsed.
+    /// Whether an object of this name is flattened.
     pub is_opened: bool,
-    /// What its values are to be.
+    /// Type to which its values are cast.
     pub cast: Option<Type>,
 }
 
@@ -88,7 +89,7 @@ impl Name {
     }
 }
 
-/// All names.
+/// All remembered names.
 pub struct Names {
     wanted: Arc<Wanted>,
     list: Vec<Name>,
@@ -98,7 +99,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// None but the root.
+    /// Creates a set with only the root.
     pub fn new(wanted: Arc<Wanted>) -> Names {
         let mut names =
             Names { wanted, list: Vec::new(), by_path: HashMap::new(), path: Vec::new() };
@@ -112,7 +113,7 @@ impl Names {
         self.list.push(Name::new(b"\"", usize::MAX, ""));
     }
 
-    /// Begins with other fields.
+    /// Forgets the fields, for a new batch.
     pub fn forget_fields(&mut self) {
         self.list
             .iter_mut()
@@ -120,7 +121,7 @@ impl Names {
             .for_each(|name| name.field = UNKNOWN);
     }
 
-    /// Makes room between two lines.
+    /// Makes room for more names, between two lines.
     #[inline(always)]
     pub fn make_room(&mut self) {
         if self.list.len() > NAMES_MAX {
@@ -128,21 +129,21 @@ impl Names {
         }
     }
 
-    /// What is known of a name.
+    /// Returns a name.
     #[inline(always)]
     pub fn get(&self, index: usize) -> &Name {
         &self.list[index]
     }
 
-    /// Whether an object of this name is parsed. One that is only learnt for the moment is
-    /// not.
+    /// Returns whether an object of this name is flattened; objects of names that are not
+    /// remembered are not.
     #[inline(always)]
     pub fn is_opened(&self, index: usize) -> bool {
         index < NAMES_MAX && self.list[index].is_opened
     }
 
-    /// Looks for the field of a name whose field is unknown. The name of an object that is taken
-    /// apart needs none, so this is not done when it is read.
+    /// Resolves the field of a name. It is done at the first value rather than when the name is
+    /// read, as flattened objects need no field.
     #[cold]
     pub fn find_field(&mut self, index: usize, fields: &mut Fields) -> usize {
         let name = &mut self.list[index];
@@ -153,8 +154,7 @@ impl Names {
         name.field
     }
 
-    /// Goes past a name, its colon included; its index. It lies in `parent` and comes behind
-    /// `last`.
+    /// Skips a name and its colon; returns its index. `parent` contains it, and `last` precedes it.
     #[inline(always)]
     pub fn read(
         &mut self,
@@ -210,7 +210,7 @@ impl Names {
         name.cast =
             self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
         if self.list.len() > NAMES_MAX {
-            // The last place is for names that are not remembered.
+            // The last slot is for names that are not remembered.
             self.list[NAMES_MAX] = name;
             return NAMES_MAX;
         }
@@ -224,12 +224,12 @@ impl Names {
 }
 
 impl Wanted {
-    /// Whether this member is to be kept: it is in the list, or below one that is.
+    /// Returns whether to keep this member: it is listed, or nested in a listed one.
     fn has(&self, full: &str) -> bool {
         self.fields.is_empty() || self.fields.iter().any(|wanted| self.is_below(full, wanted))
     }
 
-    /// Whether something below this one is to be kept.
+    /// Returns whether something nested in this member is to be kept.
     fn has_below(&self, full: &str) -> bool {
         self.fields.iter().any(|wanted| self.is_below(wanted, full))
     }

@@ -1,4 +1,4 @@
-//! What is parsed, and what is refused.
+//! Tests which lines the JSON parser accepts and rejects.
 
 use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
@@ -30,14 +30,14 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Whether serde_json takes it for JSON. It does not look at what characters mean, so that numbers
-/// of any size and half surrogates pass, as they do here.
+/// Returns whether serde_json accepts it, ignoring the values, so that numbers of any size and lone
+/// surrogates pass as they do here.
 fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 #[test]
-fn members_become_fields_with_what_stands_in_the_line() {
+fn members_become_fields_as_written() {
     let line = r#"{"t":"x y","e":"a\nb","i":-12,"f":1.50,"n":null,"y":true,"z":false,"o":{"a": 1},"l":[1, 2]}"#;
     let expected =
         r#"t='x y' e=Escaped'a\nb' i=-12 f=1.50 n=Null y=True z=False o={"a": 1} l=[1, 2]"#;
@@ -54,12 +54,12 @@ fn members_become_fields_with_what_stands_in_the_line() {
 }
 
 #[test]
-fn objects_are_parsed_to_the_last() {
+fn nested_objects_are_flattened() {
     let line = r#"{"a":{"b":{"c":1},"d":[{"e":2}]},"f":{},"g":3,"h":{"i":{"j":4}}}"#;
     assert_eq!(show(&mut flat(), line), r#"a.b.c=1 a.d=[{"e":2}] f={} g=3 h.i.j=4"#);
     let config = JsonConfig { flatten: true, separator: "_".into(), ..JsonConfig::default() };
     assert_eq!(shown(config, r#"{"a":{"b":1},"c":2}"#), "a_b=1 c=2");
-    // The same names in other places, one after the other through one parser.
+    // The same names at other positions, one after the other through one parser.
     let mut parser = flat();
     for (line, expected) in [
         (r#"{"a":{"x":1,"b":2}}"#, "a.x=1 a.b=2"),
@@ -77,7 +77,7 @@ fn objects_are_parsed_to_the_last() {
 }
 
 #[test]
-fn only_the_fields_that_are_wanted_are_kept_and_all_are_checked() {
+fn only_selected_fields_are_kept_and_all_are_validated() {
     let of = |flatten, list: &[&str]| JsonConfig {
         flatten,
         fields: names(list),
@@ -120,7 +120,7 @@ fn values_are_cast_to_their_types() {
 }
 
 #[test]
-fn of_a_name_that_comes_twice_the_last_value_counts() {
+fn the_last_of_duplicate_members_wins() {
     let all = parse(
         &mut plain(),
         &[br#"{"a":1,"b":2,"a":3}"#, br#"{"a":1,"\u0061":"x"}"#, br#"{"a":1,"a":2"#],
@@ -131,7 +131,7 @@ fn of_a_name_that_comes_twice_the_last_value_counts() {
 }
 
 #[test]
-fn members_without_a_column_stay_together() {
+fn members_without_a_column_share_one_field() {
     let members: Vec<String> =
         (0..COLUMNS_MAX + 40).map(|n| format!(r#""k{n}":{{"v":"{n}\n"}}"#)).collect();
     let line = format!("{{{}}}", members.join(","));
@@ -150,7 +150,7 @@ fn members_without_a_column_stay_together() {
 }
 
 #[test]
-fn lines_with_ever_new_names_are_read_like_others() {
+fn lines_with_new_names_are_parsed_alike() {
     let of = JsonConfig { fields: names(&["wanted"]), flatten: true, ..JsonConfig::default() };
     let mut parser = Json::new(&of).unwrap();
     for line in 0..40 {
@@ -169,7 +169,7 @@ fn lines_with_ever_new_names_are_read_like_others() {
 }
 
 #[test]
-fn levels_are_counted_and_limited() {
+fn nesting_is_limited() {
     let nested = |open: &str, close: &str, levels: usize| {
         format!(r#"{{"a":{}{}}}"#, open.repeat(levels - 1), close.repeat(levels - 1))
     };
@@ -196,7 +196,7 @@ fn levels_are_counted_and_limited() {
 }
 
 #[test]
-fn what_json_is_and_is_not() {
+fn valid_and_invalid_json_are_distinguished() {
     assert!(GOOD_VALUES.len() + BAD_VALUES.len() + BAD_LINES.len() + GOOD_LINES.len() >= 300);
     for value in GOOD_VALUES {
         let line = format!(r#"{{"k":{value},"l":[{value}]}}"#);
@@ -225,13 +225,13 @@ fn what_json_is_and_is_not() {
     }
 }
 
-/// A line through both parsers, held against serde_json: whether it fits, and what the fields say.
+/// Parses a line with both parsers, and compares the result with that of serde_json.
 fn compare(line: &[u8], parser: &mut Json, flatten: &mut Json) {
-    let (taken, flat) = (parse_line(parser, line), parse_line(flatten, line));
+    let (parsed, flat) = (parse_line(parser, line), parse_line(flatten, line));
     let shown = || String::from_utf8_lossy(line).into_owned();
-    assert_eq!(taken.as_ref().err(), flat.as_ref().err(), "{}", shown());
+    assert_eq!(parsed.as_ref().err(), flat.as_ref().err(), "{}", shown());
     let is_object = line.trim_ascii_start().starts_with(b"{");
-    match &taken {
+    match &parsed {
         Err(("too_deep", _)) => {}
         Err(_) => assert!(!is_json(line) || !is_object, "{}", shown()),
         Ok(fields) => {
@@ -239,18 +239,19 @@ fn compare(line: &[u8], parser: &mut Json, flatten: &mut Json) {
             same_values(line, fields);
         }
     }
-    written_is_json(&taken);
+    written_is_json(&parsed);
     written_is_json(&flat);
 }
 
-fn written_is_json(taken: &Line) {
-    if let Ok(fields) = taken {
+fn written_is_json(parsed: &Line) {
+    if let Ok(fields) = parsed {
         let written = json(fields);
         assert!(is_json(&written), "{}", String::from_utf8_lossy(&written));
     }
 }
 
-/// serde_json does not take numbers beyond range and half surrogates; else both mean the same.
+/// serde_json rejects numbers out of range and lone surrogates; otherwise both must give the same
+/// values.
 fn same_values(line: &[u8], fields: &[ParsedField]) {
     if let Ok(Value::Object(expected)) = serde_json::from_slice(line) {
         let written: Value = serde_json::from_slice(&json(fields)).unwrap();
@@ -259,7 +260,7 @@ fn same_values(line: &[u8], fields: &[ParsedField]) {
 }
 
 #[test]
-fn changed_lines_are_judged_as_serde_json_does() {
+fn mutated_lines_are_accepted_as_by_serde_json() {
     const WORDS: &[&[u8]] = &[
         b"\"",
         b"{",
@@ -300,7 +301,7 @@ fn changed_lines_are_judged_as_serde_json_does() {
     }
 }
 
-/// Any JSON, with the blanks that writers leave.
+/// Generates any JSON value.
 fn any_value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![".{0,24}", "[a-c]{0,2}", "[\"\\\\/\u{0}-\u{1f}é]{0,4}"];
     let leaf = prop_oneof![
@@ -321,7 +322,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_object_is_parsed_and_written_as_it_was(
+    fn any_object_round_trips(
         members in proptest::collection::vec((".{0,12}", any_value()), 0..8),
         is_pretty in any::<bool>(),
     ) {
@@ -331,13 +332,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_a_panic(line in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn any_bytes_are_parsed_or_rejected(line in proptest::collection::vec(any::<u8>(), 0..80)) {
         compare(&line, &mut plain(), &mut flat());
     }
 }
 
 #[test]
-fn wrong_configurations_say_what_to_write() {
+fn errors_of_options_give_advice() {
     let faults = [
         JsonConfig { depth_max: 0, ..JsonConfig::default() },
         JsonConfig { depth_max: 129, ..JsonConfig::default() },

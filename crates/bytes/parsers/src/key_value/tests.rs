@@ -6,7 +6,7 @@ fn parser(config: KeyValueConfig) -> KeyValue {
 }
 
 #[test]
-fn logfmt_is_read_as_its_library_reads_it() {
+fn logfmt_is_parsed_as_by_its_library() {
     let mut logfmt = parser(KeyValueConfig::logfmt());
     for (line, fields) in [
         ("level=info msg=\"a text\" n=3", "level=info msg=a text n=3"),
@@ -28,7 +28,7 @@ fn logfmt_is_read_as_its_library_reads_it() {
 }
 
 #[test]
-fn delimiters_are_chosen() {
+fn delimiters_are_configurable() {
     let config = |field: &str, pair: &str| KeyValueConfig {
         field_delimiter: field.into(),
         key_value_delimiter: pair.into(),
@@ -49,7 +49,7 @@ fn delimiters_are_chosen() {
 }
 
 #[test]
-fn the_last_of_two_counts_and_types_are_given() {
+fn the_last_of_duplicate_keys_wins_and_types_apply() {
     let types = vec![("n".into(), Type::Int), ("never".into(), Type::Int)];
     let mut typed = parser(KeyValueConfig { types, ..KeyValueConfig::default() });
     let parsed = parse(&mut typed, &[b"n=1 n=\"2\\u0030\" x=1", b"x=2 n=3", b"n=four"]);
@@ -58,20 +58,23 @@ fn the_last_of_two_counts_and_types_are_given() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_options_are_rejected() {
     let refused = |change: fn(&mut KeyValueConfig)| {
         let mut config = KeyValueConfig::default();
         change(&mut config);
         KeyValue::new(config).unwrap_err()
     };
     assert!(refused(|config| config.field_delimiter = String::new()).contains("field_delimiter"));
-    assert!(refused(|config| config.key_value_delimiter = " =".into()).contains("begin alike"));
+    assert!(
+        refused(|config| config.key_value_delimiter = " =".into())
+            .contains("begin with the same byte")
+    );
     assert!(refused(|config| config.quote = Some(b'=')).contains("quote must be"));
 }
 
-/// A key too long to be known by its bytes is not taken for one without bytes.
+/// A key too long for the word comparison is not mistaken for an empty one.
 #[test]
-fn an_empty_key_is_none_of_those_of_the_line_before() {
+fn an_empty_key_matches_no_key_of_the_previous_line() {
     let mut parser = parser(KeyValueConfig::default());
     let lines = parse(&mut parser, &[b"a_key_of_more_than_sixteen_bytes=1 b=2", b"=3 b=4", b"=5"]);
     assert_eq!(
@@ -81,15 +84,15 @@ fn an_empty_key_is_none_of_those_of_the_line_before() {
 }
 
 #[test]
-fn many_names_do_not_fill_the_memory() {
+fn the_number_of_columns_is_limited() {
     let line: String = (0..1000).map(|n| format!("k{n}=v ")).collect();
     let shown = parse_short(&mut parser(KeyValueConfig::default()), &line);
-    // The others are together in one more.
+    // The remaining pairs share one more column.
     assert_eq!(shown.split(' ').count(), millstream_columns::COLUMNS_MAX + 1);
 }
 
 #[test]
-fn hostile_lines_never_leave_their_bounds() {
+fn mutated_lines_stay_in_bounds() {
     let lines = [
         "level=info msg=\"a text\" n=3",
         "a:b|c:d",
@@ -106,7 +109,7 @@ fn hostile_lines_never_leave_their_bounds() {
 }
 
 #[test]
-fn keys_are_known_again_only_if_all_their_bytes_are_the_same() {
+fn keys_match_only_if_all_bytes_are_equal() {
     let keys = [
         "a",
         "ab",

@@ -1,4 +1,4 @@
-//! Groups become fields.
+//! Tests fields from groups against the `regex` crate.
 
 use super::*;
 use crate::harness::{cases, mutate, parse, parse_line, show};
@@ -32,7 +32,7 @@ fn named_groups_become_fields() {
 }
 
 #[test]
-fn faults_say_what_to_write() {
+fn errors_give_advice() {
     let fault = |pattern: &str| {
         let config = RegexConfig { pattern: pattern.into(), types: vec![("a".into(), Type::Int)] };
         Regex::new(&config).err().unwrap()
@@ -40,23 +40,23 @@ fn faults_say_what_to_write() {
     assert!(fault(r"(\d+)").contains("no named group"));
     assert!(fault("(?<a>x").contains("unclosed group"));
     assert!(fault("(?=a)(?<a>x)").contains("; look-around"));
-    assert!(fault("(?<b>x)").contains("no group `a` to have a type; there are b"));
+    assert!(fault("(?<b>x)").contains("`a`, which is not a group; the groups are b"));
     assert!(fault(r"(?<a>\w{1000}{1000})").contains("; use fewer"));
 }
 
 #[test]
-fn another_thread_finds_the_same() {
+fn a_clone_parses_the_same() {
     let mut first = parser("(?<a>[0-9]+)", &[("a", Type::Int)]);
-    let mut second = first.again();
+    let mut second = first.clone_boxed();
     assert_eq!(parse_line(&mut first, b"x 12"), parse_line(&mut *second, b"x 12"));
 }
 
-/// The parser, and the crate alone.
+/// The parser, and the expression of the `regex` crate.
 fn both(pattern: &str) -> (Regex, ::regex::bytes::Regex) {
     (parser(pattern, &[]), ::regex::bytes::Regex::new(pattern).unwrap())
 }
 
-/// Every group is where the crate finds it alone.
+/// Compares every group with that of the `regex` crate.
 fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8]) {
     let found = parse_line(parser, line);
     let Some(captures) = expression.captures(line) else {
@@ -70,7 +70,7 @@ fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8
 }
 
 #[test]
-fn changed_lines_give_what_the_crate_gives() {
+fn mutated_lines_match_as_in_the_regex_crate() {
     let mut both = both(r#"(?<a>\S+) \[(?<b>[^\]]*)\] "(?<c>(?:[^"\\]|\\.)*)"(?: (?<d>\d+))?"#);
     let mut random = Rng::with_seed(5);
     for _ in 0..cases(20_000) {
@@ -82,7 +82,7 @@ fn changed_lines_give_what_the_crate_gives() {
 
 proptest! {
     #[test]
-    fn any_bytes_give_what_the_crate_gives(line in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn any_bytes_match_as_in_the_regex_crate(line in proptest::collection::vec(any::<u8>(), 0..60)) {
         compare(&mut both(r"(?<a>[^ ]*) ?(?<b>\w+)?(?<c>.$)?"), &line);
     }
 }

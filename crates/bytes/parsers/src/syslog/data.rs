@@ -2,12 +2,12 @@
 
 use millstream_columns::push_json_string;
 
-/// An element's name, and its parameters.
+/// Name and parameters of an element.
 type Element<'a> = (&'a [u8], Vec<(&'a [u8], Vec<u8>)>);
 
-/// Reads structured data at the beginning of `text`, and writes it as a JSON object; nothing for
-/// `-`. Its length; `None` if it is none. Of an element or parameter that is there twice the last
-/// counts.
+/// Parses structured data at the start of `text`, and writes it as a JSON object; writes nothing
+/// for `-`. Returns its length, or `None` if it is invalid. Of duplicate elements or parameters,
+/// the last wins.
 pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     if text.first() == Some(&b'-') {
         return Some(1);
@@ -28,7 +28,7 @@ pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Reads `id name="value" ...]`; the element, and what follows it.
+/// Parses `id name="value" ...]`; returns the element and the rest.
 fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (id, mut rest) = name(text)?;
     let mut parameters: Vec<(&[u8], Vec<u8>)> = Vec::new();
@@ -46,14 +46,14 @@ fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     }
 }
 
-/// A name and what follows it.
+/// Parses a name; returns it and the rest.
 fn name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_name = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b']' | b'"');
     let len = text.iter().take_while(|byte| is_name(byte)).count();
     (len > 0).then(|| text.split_at(len))
 }
 
-/// A value without its escapes, and what follows its closing quote.
+/// Parses a quoted value; returns it unescaped, and the rest.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let (mut value, mut rest) = (Vec::new(), text);
     loop {

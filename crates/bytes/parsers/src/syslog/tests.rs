@@ -7,7 +7,7 @@ fn syslog() -> Syslog {
 }
 
 #[test]
-fn lines_of_rfc_5424_are_read() {
+fn lines_of_rfc_5424_are_parsed() {
     for (line, fields) in [
         (
             "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \u{feff}'su root' failed",
@@ -23,7 +23,7 @@ fn lines_of_rfc_5424_are_read() {
             r#"<14>1 - h a - - [e k="1" k="2"][e k="3"]"#,
             r#"facility=user severity=info version=#1 hostname=h app_name=a structured_data={"e":{"k":"3"}}"#,
         ),
-        // Broken, and so nothing but a message.
+        // Invalid, so all of it is the message.
         ("<14>1 - h a - - [e k=1] m", "facility=user severity=info message=1 - h a - - [e k=1] m"),
         (
             "<14>1 2003-99-99T00:00:00Z h",
@@ -35,7 +35,7 @@ fn lines_of_rfc_5424_are_read() {
 }
 
 #[test]
-fn lines_of_rfc_3164_and_its_relatives_are_read() {
+fn lines_of_rfc_3164_and_variants_are_parsed() {
     for (line, fields) in [
         (
             "<34>Oct 11 22:14:15 mymachine su: 'su root' failed",
@@ -81,7 +81,7 @@ fn lines_of_rfc_3164_and_its_relatives_are_read() {
 }
 
 #[test]
-fn times_without_a_zone_have_the_one_that_is_given() {
+fn times_without_an_offset_use_the_configured_zone() {
     let mut parser = Syslog::new(&SyslogConfig { zone: Some(Zone::fixed(3600)) }).unwrap();
     assert_eq!(
         parse_short(&mut parser, "Feb  5 17:32:18 h"),
@@ -94,7 +94,7 @@ fn times_without_a_zone_have_the_one_that_is_given() {
 }
 
 #[test]
-fn hostile_lines_never_leave_their_bounds() {
+fn mutated_lines_stay_in_bounds() {
     let lines = [
         "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
         r#"<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - [a@1 x="1" y="\"\]\\n"][b] m"#,

@@ -334,7 +334,7 @@ impl TransformComponent for ParseConfig {
         let (parsers, on_error) = (Arc::new(parking_lot::Mutex::new(parsers)), self.on_error);
         Ok(Transform::Map(Arc::new(move || {
             let parsers = parsers.lock();
-            let parsers = parsers.iter().map(|parser| parser.again()).collect();
+            let parsers = parsers.iter().map(|parser| parser.clone_boxed()).collect();
             let (formats, field, times) = (formats.clone(), field.clone(), times.clone());
             Box::new(Parse { parsers, formats, field, keep, times, on_error })
         })))
