@@ -1,21 +1,21 @@
-//! The documentation is true: samples validate, every option is documented, every example runs.
+//! Checks the documentation: samples validate, every option is documented, every example runs.
 //!
-//! A page is a Markdown file. The first words behind the fence of a block say what the test does:
+//! A page is a Markdown file. The info string of a code block says what the test does with it:
 //!
 //! | fence | meaning |
 //! |---|---|
-//! | `yaml file=NAME` | a configuration: written to NAME, and must be valid |
-//! | `java file=NAME` | a program: written to NAME; what follows compiles and runs it |
-//! | `sh run` | run with `bash -eu`; must succeed |
-//! | `sh norun REASON` | not run, for this reason |
-//! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
+//! | `yaml file=NAME` | writes a configuration to NAME; it must be valid |
+//! | `java file=NAME` | writes a program to NAME; a later block compiles and runs it |
+//! | `sh run` | runs the block with `bash -eu`; it must succeed |
+//! | `sh norun REASON` | does not run it, for this reason |
+//! | `text` after `sh run` | compares it with the standard output: a line `...` matches any lines, `…` any text within a line |
 //!
-//! `STATSD_PORT` is a UDP port that nobody uses, `SCRAPE_PORT` such a TCP port. `PROMETHEUS` is the
-//! address of a Prometheus that takes remote write, `MILLSTREAM_CLIENT` the jar of the Java client.
-//! `KAFKA` is the address of a broker with the topics that the page's configurations name.
+//! `STATSD_PORT` is a free UDP port, `SCRAPE_PORT` a free TCP port. `PROMETHEUS` is the address of
+//! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client. `KAFKA`
+//! is the address of a broker with the topics in the page's configurations.
 //!
-//! The blocks of a page run in order in one folder of their own. Shell, YAML and Java blocks
-//! without such a mark are faults, so that no example escapes.
+//! The blocks of a page run in order in one temporary folder. A shell, YAML or Java block without
+//! such an info string is an error, so that every example is checked.
 
 mod promises;
 
@@ -29,20 +29,20 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Seconds a block may take; then it hangs.
+/// Time limit of a block in seconds.
 const BLOCK_SECONDS_MAX: &str = "60";
 
-/// Pages whose examples another test holds, with that test.
+/// Pages whose examples are checked by another test, with that test.
 const CHECKED_ELSEWHERE: &[(&str, &str)] = &[("docs/configuration.md", "src/config/tests/docs.rs")];
 
-/// The jar of the Java client, from the root.
+/// Path of the Java client's jar from the root.
 const CLIENT_JAR: &str = "java/client/target/millstream-client.jar";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Folder of a component, from the root.
+/// Returns the folder of a component from the root.
 fn folder(row: &Row) -> String {
     format!("crates/components/src/{}/{}", row.kind().section(), row.name)
 }
@@ -86,7 +86,7 @@ fn every_option_is_on_the_page_and_in_the_sample() {
     fail_if_any(faults);
 }
 
-/// Collects the keys of a schema, those of nested objects with the keys above them:
+/// Collects the keys of a schema; keys of nested objects have the path of the object:
 /// `encoding.codec`.
 fn collect_options(schema: &Value, whole: &Value, prefix: &str, options: &mut BTreeSet<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
@@ -113,13 +113,13 @@ fn collect_options(schema: &Value, whole: &Value, prefix: &str, options: &mut BT
     }
 }
 
-/// Whether the first cell of some table row names the option.
+/// Returns whether the first cell of some table row names the option.
 fn has_table_row(page: &str, option: &str) -> bool {
     let first_cell = |line: &str| line.strip_prefix('|')?.split('|').next().map(str::to_owned);
     page.lines().filter_map(first_cell).any(|cell| cell.contains(&format!("`{option}`")))
 }
 
-/// Whether the configuration sets the key, not only in a comment.
+/// Returns whether the configuration sets the key outside comments.
 fn sets(sample: &str, key: &str) -> bool {
     let code =
         |line: &'_ str| line.split(" #").next().filter(|l| !l.starts_with('#')).map(str::to_owned);
@@ -142,7 +142,7 @@ fn every_component_is_in_the_table_of_components() {
 
 // Pages.
 
-/// The pages, as paths from the root.
+/// Lists the pages as paths from the root.
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(String::from).into();
@@ -164,7 +164,7 @@ fn collect_pages(folder: &Path, pages: &mut Vec<String>) {
 }
 
 #[test]
-fn every_link_within_the_project_leads_somewhere() {
+fn every_internal_link_resolves() {
     let mut faults = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(root().join(&page)).unwrap();
@@ -200,7 +200,7 @@ fn follow(page: &Path, text: &str, link: &str) -> Result<(), String> {
     }
 }
 
-/// The anchor that a heading gets where the pages are shown.
+/// Returns the anchor of a heading on the rendered page.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -209,9 +209,9 @@ fn anchor_of(heading: &str) -> String {
 
 /// A fenced block.
 struct Block {
-    /// Line of its fence.
+    /// Line number of its fence.
     line: usize,
-    /// What stands behind the fence.
+    /// The text after the opening fence.
     info: String,
     text: String,
 }
@@ -230,7 +230,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// What the test does with a block.
+/// The action for a block.
 enum Task<'a> {
     Write(&'a str),
     WriteConfiguration(&'a str),
@@ -255,7 +255,7 @@ impl Block {
     }
 }
 
-/// The file that a block of this language is to be written to.
+/// Returns the file name in the fence of a block of this language.
 fn file_of<'a>(language: &str, mark: &'a str) -> Result<&'a str, String> {
     let name =
         mark.strip_prefix("file=").filter(|name| !name.is_empty() && !name.contains(['/', ' ']));
@@ -279,14 +279,14 @@ fn is_checked_elsewhere(page: &str) -> bool {
     })
 }
 
-/// Makes the topics that the configurations of a page name.
+/// Creates the topics in the configurations of a page.
 fn make_topics(page: &str) {
     for topic in page.lines().filter_map(|line| line.trim().strip_prefix("topic: ")) {
         Kafka::shared().create_topic(topic, 1);
     }
 }
 
-/// Makes the jar of the Java client, if it is not there.
+/// Builds the jar of the Java client if it is missing.
 fn build_java() {
     let output = Command::new(root().join("scripts/java")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -297,7 +297,8 @@ fn free_udp_port() -> u16 {
     socket.local_addr().unwrap().port()
 }
 
-/// Works off the blocks of a page; the first failure ends it, as later blocks may need the earlier.
+/// Runs the blocks of a page in order, up to the first failure, as later blocks may depend on
+/// earlier ones.
 fn try_page(page: &str) -> Option<(usize, String)> {
     let dir = tempfile::tempdir().unwrap();
     if page.contains("${KAFKA") {
@@ -330,8 +331,8 @@ fn try_page(page: &str) -> Option<(usize, String)> {
     None
 }
 
-/// Examples leave out what they do not talk about. Their defaults must not meet those of an agent
-/// that runs on this host; behind the example, they move no line of it.
+/// Adds global options to an example that omits them, so that the defaults do not conflict with an
+/// agent on this host. They follow the example, so that its line numbers stay.
 fn with_globals(example: &str) -> String {
     let mut text = example.to_owned();
     for (key, value) in [("api", "{ listen: \"127.0.0.1:0\" }"), ("data_dir", "./state")] {
@@ -400,7 +401,7 @@ fn validate(dir: &Path, name: &str) -> Result<(), String> {
 fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
     let program = support::millstream();
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", program.parent().unwrap().display());
-    // Files, not pipes: what a script leaves running must not hold the test.
+    // Files instead of pipes: a process that the script leaves running must not block the test.
     let logs = tempfile::tempdir().unwrap();
     let (stdout, stderr) = (logs.path().join("stdout"), logs.path().join("stderr"));
     let status = Command::new("timeout")
@@ -442,7 +443,7 @@ fn ended(status: ExitStatus) -> String {
 // The test itself.
 
 #[test]
-fn wildcards_stand_for_any_text_and_any_lines() {
+fn wildcards_match_any_text_and_any_lines() {
     let matches = |wanted: &str, printed: &str| {
         lines_match(&wanted.lines().collect::<Vec<_>>(), &printed.lines().collect::<Vec<_>>())
     };
@@ -457,7 +458,7 @@ fn wildcards_stand_for_any_text_and_any_lines() {
 }
 
 #[test]
-fn blocks_without_a_mark_are_faults() {
+fn blocks_without_an_info_string_are_errors() {
     let fault =
         |info: &str| Block { line: 1, info: info.into(), text: String::new() }.task().is_err();
     for info in [

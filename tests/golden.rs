@@ -1,20 +1,19 @@
-//! Golden cases: what the real program makes of a configuration and its inputs.
+//! Golden cases: the output of the real program for a configuration and its inputs.
 //!
 //! A case is a folder `tests/golden/<type>/<case>/`:
 //!
 //! | file | meaning |
 //! |---|---|
 //! | `millstream.yaml` | the configuration; `${CASE}` is the folder in which the program runs, a copy of the case |
-//! | `stdin` | its standard input, if there is one |
-//! | `expected.NAME` | what the file `NAME` must hold at the end; `stdout` is the standard output |
+//! | `stdin` | its standard input, if any |
+//! | `expected.NAME` | the expected content of the file `NAME` at the end; `stdout` is the standard output |
 //! | `expected.status` | the exit status, if it is not 0 |
-//! | `unordered` | names of files whose lines may come in any order, one a line |
+//! | `unordered` | names of files whose lines may be in any order, one per line |
 //! | anything else | inputs |
 //!
-//! What differs from run to run is replaced before the comparison: the folder by `CASE`, times from
-//! 2025 on by `TIME`, file ids by `FILE_ID`. Times that a case is about lie before that. With
-//! `UPDATE_GOLDEN=1` the expectations that are there are written anew; for a new case, begin with
-//! empty ones.
+//! Parts that differ between runs are replaced before the comparison: the folder by `CASE`, times
+//! from 2025 on by `TIME`, file ids by `FILE_ID`. Times that a case tests are earlier.
+//! `UPDATE_GOLDEN=1` rewrites the existing expectations; a new case starts with empty files.
 
 use crate::support::{folder, millstream};
 use std::fs::{self, File};
@@ -22,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A case that takes longer hangs.
+/// Time limit of a case.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
-fn every_case_gives_what_is_expected() {
+fn every_case_has_the_expected_output() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let types = entries(&root).into_iter().filter(|path| path.is_dir());
@@ -53,7 +52,7 @@ fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).expect("a plain file name")
 }
 
-/// Runs a case and compares, or writes the expectations.
+/// Runs a case and compares the results with the expectations, or writes them.
 fn check(case: &Path, update: bool) -> Result<(), String> {
     let dir = folder();
     let files = entries(case);
@@ -85,7 +84,7 @@ fn check(case: &Path, update: bool) -> Result<(), String> {
     }
 }
 
-/// Runs the program in a copy of a case; its exit status.
+/// Runs the program in a copy of a case; returns its exit status.
 fn run(dir: &Path) -> Result<i32, String> {
     let stdin = File::open(dir.join("stdin")).map_or_else(|_| Stdio::null(), Stdio::from);
     let file = |name: &str| Stdio::from(File::create(dir.join(name)).unwrap());
@@ -109,7 +108,7 @@ fn run(dir: &Path) -> Result<i32, String> {
     }
 }
 
-/// What a run made of a file, without what differs from run to run.
+/// Returns the content of an output file, with the parts that differ between runs replaced.
 fn produced(dir: &Path, expected: &Path) -> Vec<u8> {
     let name = name(expected).trim_start_matches("expected.");
     let text = normalise(&fs::read(dir.join(name)).unwrap_or_default(), dir);
@@ -143,7 +142,7 @@ fn difference(wanted: &[u8], got: &[u8]) -> String {
     format!("line {}:\n  wanted {:?}\n  got    {:?}", at + 1, wanted.get(at), got.get(at))
 }
 
-// What differs from run to run.
+// Parts that differ between runs.
 
 fn normalise(text: &[u8], dir: &Path) -> Vec<u8> {
     let folder = dir.as_os_str().as_encoded_bytes();
@@ -163,7 +162,7 @@ fn normalise(text: &[u8], dir: &Path) -> Vec<u8> {
     out
 }
 
-/// Whether the text begins like `shape`, in which `9` is any digit and `A` any letter.
+/// Returns whether the text starts like `shape`, in which `9` is any digit and `A` any letter.
 fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     let fits = |(byte, shape): (&u8, &u8)| match shape {
         b'9' => byte.is_ascii_digit(),
@@ -181,13 +180,13 @@ fn is_log_time(text: &[u8]) -> bool {
     has_shape(text, b"[99/AAA/9999:99:99:99 +9999]") && text[8..12] >= b"2025"[..]
 }
 
-/// 16 digits of a hexadecimal number, and no more.
+/// Returns whether the text starts with exactly 16 hexadecimal digits.
 fn is_file_id(text: &[u8]) -> bool {
     text.iter().take_while(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')).count() == 16
 }
 
 #[test]
-fn only_what_differs_from_run_to_run_is_replaced() {
+fn only_varying_parts_are_replaced() {
     let line = r#"{"timestamp":"2026-11-21T20:29:46.123Z","message":"2026 0123456789abcdef0","file":"/tmp/x/a.log","id":"0123456789abcdef-12"} [21/Nov/2026:20:29:46 +0000] "2024-02-29T12:34:56.000Z" [29/Feb/2024:12:34:56 +0000]"#;
     let expected = r#"{"timestamp":"TIME","message":"2026 0123456789abcdef0","file":"CASE/a.log","id":"FILE_ID-12"} [TIME] "2024-02-29T12:34:56.000Z" [29/Feb/2024:12:34:56 +0000]"#;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What the tests share: the binary, temporary folders, running agents.
+//! Shared test support: the binary, temporary folders, running agents.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -7,20 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program under test.
+/// Returns the program under test.
 pub fn millstream() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_millstream"))
 }
 
-/// A folder for one test, in memory where the machine has that: syncs are quick there.
+/// Creates a folder for one test, on tmpfs if available, where syncs are fast.
 pub fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     made.expect("a temporary folder")
 }
 
-/// Writes the configuration of the agent in `folder`, whole at any time; `DIR` stands for the
-/// folder.
+/// Writes the agent's configuration in `folder` atomically, with `DIR` replaced by the folder.
 pub fn write_config(folder: &Path, config: &str) -> PathBuf {
     let (path, draft) = (folder.join("millstream.yaml"), folder.join("draft"));
     let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
@@ -37,17 +36,17 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts the agent in `folder` with `config`, in which `DIR` stands for the folder.
+    /// Starts the agent in `folder` with `config`, in which `DIR` is replaced by the folder.
     pub fn start(folder: &Path, config: &str, args: &[&str]) -> Agent {
         Agent::spawn(folder, config, args, |_| {})
     }
 
-    /// The same, with a last word on the command.
+    /// Starts the agent after `adjust` has changed the command.
     pub fn spawn(
         folder: &Path,
         config: &str,
         args: &[&str],
-        prepare: impl FnOnce(&mut Command),
+        adjust: impl FnOnce(&mut Command),
     ) -> Agent {
         let path = write_config(folder, config);
         let log = File::options()
@@ -64,17 +63,17 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
-        prepare(&mut command);
+        adjust(&mut command);
         Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
     }
 
-    /// Gives it another configuration and sends SIGHUP.
+    /// Replaces its configuration and sends SIGHUP.
     pub fn reload(&self, config: &str) {
         write_config(&self.folder, config);
         self.send(rustix::process::Signal::HUP);
     }
 
-    /// Value of a metric without labels.
+    /// Returns a metric without labels.
     pub fn single(&self, name: &str) -> Option<f64> {
         self.metric(&format!("{name} "))
     }
@@ -85,7 +84,7 @@ impl Agent {
         self.child.wait().expect("the agent is gone");
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
     }
@@ -100,8 +99,8 @@ impl Agent {
         rustix::process::kill_process(self.pid(), signal).expect("the agent gets the signal");
     }
 
-    /// Stops the agent and waits; its exit status. One that was started a moment ago does not
-    /// answer signals yet.
+    /// Stops the agent; returns its exit status. Retries, as an agent that has just been started
+    /// does not handle signals yet.
     pub fn stop(&mut self) -> ExitStatus {
         let begun = Instant::now();
         let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.poll_ended();
@@ -112,12 +111,12 @@ impl Agent {
         self.wait(Duration::from_secs(30))
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has exited.
     pub fn poll_ended(&mut self) -> bool {
         self.child.try_wait().expect("the agent's status").is_some()
     }
 
-    /// Waits for the agent to end by itself.
+    /// Waits for the agent to exit.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let begun = Instant::now();
         loop {
@@ -129,12 +128,12 @@ impl Agent {
         }
     }
 
-    /// What the agent has logged.
+    /// Returns the agent's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("agent.log")).unwrap_or_default()
     }
 
-    /// Body of a GET over the control socket.
+    /// Returns the body of a GET over the control socket.
     pub fn get(&self, path: &str) -> Option<String> {
         let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -144,7 +143,7 @@ impl Agent {
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
     }
 
-    /// Value of a metric of a component, by the beginning of its line.
+    /// Returns a metric of a component, by the start of its line.
     pub fn metric(&self, line: &str) -> Option<f64> {
         let metrics = self.get("/metrics")?;
         let found = metrics.lines().find(|l| l.starts_with(line))?;
@@ -168,7 +167,7 @@ pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bo
     }
 }
 
-/// Lines of a file; none if it is not there.
+/// Returns the lines of a file; none if it does not exist.
 pub fn lines(path: &Path) -> Vec<String> {
     let bytes = fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()

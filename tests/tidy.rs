@@ -1,5 +1,5 @@
-//! The project is in order: who may depend on whom, how long functions are, what a component's
-//! folder holds.
+//! Rules for the repository: dependencies between crates, function lengths, contents of a
+//! component's folder.
 
 mod rust;
 
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What each crate may depend on, of ours. Tests may use the test kit besides.
+/// The crates of the workspace that each crate may depend on. Tests may also use the test kit.
 const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream",
@@ -106,10 +106,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-zones", &["millstream-timestamps"]),
 ];
 
-/// Longest file that is written by hand.
+/// Longest handwritten file in lines.
 const FILE_LINES_MAX: usize = 800;
 
-/// A function up to this length fits a screen.
+/// Length of a function that fits a screen.
 const SCREEN_LINES: usize = 36;
 
 fn root() -> PathBuf {
@@ -124,7 +124,7 @@ fn fail_if_any(faults: Vec<String>) {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Files below a folder that are part of the project, as paths from the root.
+/// Lists the tracked files below a folder as paths from the root.
 fn files(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap()) {
@@ -141,7 +141,7 @@ fn files(folder: &str) -> Vec<String> {
     found
 }
 
-/// Production code by file: the program and its crates, without what only tests use.
+/// Returns the production code by file, without code that is compiled for tests only.
 fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let all = folders.iter().flat_map(|folder| files(folder)).filter(|path| path.ends_with(".rs"));
     let all: Vec<(String, String)> = all.map(|path| (path.clone(), read(&path))).collect();
@@ -158,7 +158,7 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
     kept.map(|(path, text)| (path, production(&text))).collect()
 }
 
-/// Where the modules are that a file declares for tests only, without their extension.
+/// Returns the paths of a file's test-only modules, without extension.
 fn test_files(path: &str, text: &str) -> Vec<String> {
     let stem = path.trim_end_matches(".rs");
     let owns_folder = ["/lib", "/main", "/mod"].iter().any(|name| stem.ends_with(name));
@@ -168,7 +168,7 @@ fn test_files(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn crates_depend_only_on_what_the_architecture_allows() {
+fn crates_depend_only_on_allowed_crates() {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(root());
     let output = cargo.output().unwrap();
@@ -195,17 +195,17 @@ fn wrong_arrows(package: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a crate says that fences `unsafe` code.
+/// The sentence of a crate that fences `unsafe` code.
 const FENCES_UNSAFE: &str = "A crate of its own because it fences `unsafe`";
 
-/// The other reasons for a crate, and what says so at the top of its `lib.rs`.
+/// The other reasons for a crate: the sentence at the top of its `lib.rs`.
 const CRATE_REASONS: &[&str] = &[
     "A crate of its own because it is pure and fuzzed alone.",
     "A crate of its own because it cuts a dependency: ",
 ];
 
 #[test]
-fn a_crate_says_why_it_is_one_and_forbids_unsafe_code_if_it_does_not_fence_it() {
+fn every_crate_states_its_reason_and_forbids_unsafe_code_unless_it_fences_it() {
     let is_library = |path: &&String| path.ends_with("/src/lib.rs");
     let paths = files("crates");
     fail_if_any(paths.iter().filter(is_library).filter_map(|path| wrong_crate(path)).collect());
@@ -226,7 +226,7 @@ fn wrong_crate(path: &str) -> Option<String> {
 }
 
 #[test]
-fn functions_are_short_and_become_no_longer() {
+fn functions_stay_short() {
     let all: Vec<(String, Function)> = sources(&["src", "crates"])
         .iter()
         .flat_map(|(path, text)| functions(text).into_iter().map(|f| (path.clone(), f)))
@@ -291,7 +291,7 @@ fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
 }
 
 #[test]
-fn the_journey_names_one_function_in_each_of_its_six_steps() {
+fn each_of_the_six_steps_names_an_existing_function() {
     let text = read("ARCHITECTURE.md");
     let is_step =
         |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line[1..].starts_with(". ");
@@ -306,7 +306,7 @@ fn the_journey_names_one_function_in_each_of_its_six_steps() {
     fail_if_any(steps.into_iter().filter_map(|step| wrong_step(step).err()).collect());
 }
 
-/// A step ends with "`function` in `file`", and names no other function.
+/// Checks a step, which must end with "`function` in `file`" and name no other function.
 fn wrong_step(step: &str) -> Result<(), String> {
     let quoted: Vec<&str> = step.split('`').skip(1).step_by(2).collect();
     let (Some(path), Some(function)) = (quoted.last(), quoted.iter().rev().nth(1)) else {
@@ -327,7 +327,7 @@ fn wrong_step(step: &str) -> Result<(), String> {
     }
 }
 
-/// Most terms of the glossary: more would be a dialect.
+/// Most terms in the glossary: more would be a dialect.
 const GLOSSARY_TERMS_MAX: usize = 40;
 
 #[test]
@@ -357,9 +357,9 @@ fn the_architecture_cites_files_that_exist() {
     fail_if_any(faults);
 }
 
-/// The table of files in reading order gives their lengths, which must stay about right.
+/// The lengths in the table of files in reading order must be approximately right.
 #[test]
-fn the_reading_order_gives_the_length_of_each_file() {
+fn the_reading_order_has_the_length_of_each_file() {
     let text = read("ARCHITECTURE.md");
     let (_, table) = text.split_once("\n| file | lines | holds |\n").expect("a table of files");
     let rows: Vec<&str> = table.lines().skip(1).take_while(|line| line.starts_with("| ")).collect();
@@ -376,7 +376,7 @@ fn wrong_length(row: &str) -> Option<String> {
     (!is_right).then(|| format!("ARCHITECTURE.md: {path} has {lines} lines, not {given}"))
 }
 
-/// A function that asks something changes nothing: `is_` and `has_` take `&self`.
+/// Functions named `is_` and `has_` take `&self`: a question changes nothing.
 #[test]
 fn questions_change_nothing() {
     let mut faults = Vec::new();
@@ -393,8 +393,8 @@ fn questions_change_nothing() {
 }
 
 #[test]
-fn files_are_short_and_nothing_is_left_to_do() {
-    // In two parts, so that this file is no finding of its own.
+fn files_are_short_and_have_no_todo() {
+    // Split so that this file does not match.
     let words = [["TO", "DO"], ["FIX", "ME"], ["to", "do!("], ["unimpl", "emented!("]]
         .map(|word| word.concat());
     let mut faults = Vec::new();
@@ -412,7 +412,7 @@ fn files_are_short_and_nothing_is_left_to_do() {
     fail_if_any(faults);
 }
 
-/// Words that gave way to a term of the field, and that term.
+/// Retired words, and the term of the field that replaced each.
 const RETIRED_WORDS: &[(&str, &str)] = &[
     ("far side", "endpoint"),
     ("far_side", "endpoint"),
@@ -434,12 +434,12 @@ const RETIRED_WORDS: &[(&str, &str)] = &[
     ("standing", "status"),
 ];
 
-/// A word comes back with a line that copies it from an old one: in a name, a comment, or a page.
+/// Retired words come back with copied lines: in names, comments and pages.
 #[test]
 fn retired_words_do_not_come_back() {
     let is_checked = |path: &&String| {
         let is_text = path.ends_with(".rs") || path.ends_with(".md");
-        // Threads of Java have carriers.
+        // Java threads have carriers.
         is_text && *path != "tests/tidy.rs" && *path != "docs/java-client.md"
     };
     let mut faults = Vec::new();
@@ -454,7 +454,7 @@ fn retired_words_do_not_come_back() {
     fail_if_any(faults);
 }
 
-/// Whether a line in lower case has a word, alone or as a part of a name in snake case.
+/// Returns whether a lowercase line contains a word, alone or as a part of a snake-case name.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let is_letter = |text: Option<char>| text.is_some_and(|c| c.is_ascii_alphabetic());
@@ -481,7 +481,8 @@ fn only_the_program_ends_the_process() {
     );
 }
 
-/// Public types of several crates that share a name, and why. Other names are exported once.
+/// Public types of several crates that share a name, and the reason. All other names are exported
+/// once.
 const SHARED_NAMES: &[(&str, &str)] = &[
     ("Counts", "what each crate counted, qualified by it"),
     ("Failure", "a failed record of Kafka; a line that a parser cannot read"),
@@ -499,7 +500,7 @@ const SHARED_NAMES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn public_types_of_crates_share_no_name_without_a_reason() {
+fn shared_names_of_public_types_have_a_reason() {
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in files("crates").iter().filter(|path| path.ends_with("/src/lib.rs")) {
         for name in exported_types(&read(path)) {
@@ -514,7 +515,7 @@ fn public_types_of_crates_share_no_name_without_a_reason() {
     );
 }
 
-/// Types that a `lib.rs` exports from its own modules.
+/// Returns the types that a `lib.rs` exports from its modules.
 fn exported_types(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for exports in text.split("\npub use ").skip(1) {

@@ -246,7 +246,7 @@ mod tests {
     use crate::wiring::Registry;
 
     #[test]
-    fn every_name_leads_to_a_type_and_is_none() {
+    fn every_alias_maps_to_a_type_and_is_not_one() {
         for (kind, name, names) in NAMES {
             let types = Registry.types(*kind);
             assert!(types.contains(name), "{name}");
@@ -297,7 +297,7 @@ mod tests {
     /// Keys that users of other agents write lead to our key, which is then not reported as
     /// missing.
     #[test]
-    fn keys_of_other_agents_lead_to_those_of_each_component() {
+    fn keys_of_other_agents_map_to_those_of_each_component() {
         let source = "sources: {s: {type: stdin}}";
         let sink = "sinks: {o: {type: blackhole, inputs: [s]}}";
         for (keys, given, advice) in [
@@ -348,7 +348,7 @@ mod tests {
 
     /// Advice for common mistakes in types and values.
     #[test]
-    fn slips_of_values_say_what_to_write() {
+    fn common_value_mistakes_get_advice() {
         for (text, message) in [
             (
                 "sources: {s: {type: stdin}}\nsinks: {o: {type: file, inputs: [s], path: /a, compression: true}}\n",

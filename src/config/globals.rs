@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_memory_is_at_most_half_of_what_the_control_group_has() {
+    fn the_default_memory_is_at_most_half_of_the_control_groups_limit() {
         let of = |allowed_mib| memory("watch: true", allowed_mib);
         assert_eq!(of(None), ("512MiB".to_owned(), String::new()));
         assert_eq!(of(Some(4096)).0, "512MiB");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_the_control_group_has_is_warned_of_with_both_numbers() {
+    fn a_memory_limit_over_that_of_the_control_group_is_a_warning() {
         let text = "limits:\n  memory: 512MiB";
         assert_eq!(memory(text, Some(512)), ("512MiB".to_owned(), String::new()));
         let (kept, told) = memory(text, Some(256));

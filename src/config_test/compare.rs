@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_given_keys_count_and_null_is_not_there() {
+    fn only_given_keys_are_compared_and_null_means_absent() {
         let found = r#"[{"timestamp":"t","a":1,"b":{"c":2,"d":3},"e":null}]"#;
         assert_eq!(
             shown(found, r#"[{"a":1.0,"b":{"c":2},"e":null,"x":null}]"#, false),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn one_event_too_few_or_too_many_does_not_move_the_others() {
+    fn a_missing_or_extra_event_does_not_shift_the_others() {
         let list = |names: &[&str]| {
             let all: Vec<String> =
                 names.iter().map(|name| format!("{{\"m\":\"{name}\"}}")).collect();

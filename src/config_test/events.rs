@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_cannot_be_read_back_is_shown() {
+    fn an_event_that_cannot_be_decoded_is_shown() {
         assert_eq!(read_line(b"{\"a\":1}").unwrap()["a"], 1);
         let error = read_line(b"{\"a\":1e999}").unwrap_err();
         assert!(error.ends_with(", in the event {\"a\":1e999}"), "{error}");

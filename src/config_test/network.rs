@@ -243,14 +243,14 @@ tests: [{ name: t, input: { to: in, lines: ['1 x', y] }, expect: [{ from: out, c
     }
 
     #[test]
-    fn events_take_every_way_and_each_component_waits_for_all_before_it() {
+    fn events_take_every_path_and_components_run_in_topological_order() {
         let (made, notes, panicked) = play(|_, _| ());
         assert_eq!(made, counts([2, 0, 2, 1, 1, 2, 1, 3]));
         assert!(!panicked && notes[0].starts_with("counted by a: "), "{notes:?}");
     }
 
     #[test]
-    fn what_is_behind_an_input_is_reached() {
+    fn downstream_components_are_found() {
         let config = config();
         let network = Network::new(&config);
         let reached = |id| network.reached(index(&config, id));

@@ -50,7 +50,7 @@ fn faults(tests: &str) -> Vec<String> {
 
 /// Lines for a source pass through all of its readers, with the source's attributes.
 #[test]
-fn a_source_gives_its_events_to_every_reader() {
+fn a_source_sends_its_events_to_every_reader() {
     let (status, text) = played(
         "- name: routed by time
   input: { to: access, lines: ['5 a', 'b', '6 c'] }
@@ -66,7 +66,7 @@ fn a_source_gives_its_events_to_every_reader() {
 
 /// Events of any type pass unchanged; those without a message show none.
 #[test]
-fn events_with_fields_come_out_as_they_went_in() {
+fn events_with_fields_round_trip() {
     let event = "{ a: null, b: true, c: -1, d: 0.5, e: 'x\"y', f: [1, z], g: { h: { i: false } } }";
     let (status, text) = played(&format!(
         "- name: as they are
@@ -81,7 +81,7 @@ fn events_with_fields_come_out_as_they_went_in() {
 
 /// Time advances only as the inputs say, every test starts fresh, and a file is a key.
 #[test]
-fn time_is_given() {
+fn tests_run_at_the_given_time() {
     let (status, text) = played(
         "- name: excess
   now: 2000-02-29T00:00:00Z
@@ -143,7 +143,7 @@ fn failures_are_explained() {
 
 /// Unknown names are reported before any test runs, each with its position.
 #[test]
-fn names_that_are_not_there() {
+fn unknown_names() {
     assert_eq!(
         faults(
             "- name: a
@@ -169,7 +169,7 @@ fn names_that_are_not_there() {
 
 /// The time of a test has the form of a time.
 #[test]
-fn a_time_that_is_none() {
+fn an_invalid_time() {
     assert_eq!(
         faults(
             "- { name: a, now: noon, input: { to: calm, lines: [] }, expect: [{ from: out, count: 0 }] }\n"

@@ -50,7 +50,7 @@ fn a_line_has_time_level_target_and_message() {
 }
 
 #[test]
-fn dates_are_those_of_the_calendar() {
+fn dates_follow_the_calendar() {
     let cases =
         [(0, (1970, 1, 1)), (58, (1970, 2, 28)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29))];
     let later = [
@@ -65,7 +65,7 @@ fn dates_are_those_of_the_calendar() {
 }
 
 #[test]
-fn no_message_makes_a_second_line() {
+fn a_message_is_one_line() {
     let forged = "x\n2026-11-21T20:29:46.123Z ERROR a  forged\r\t\u{1b}[2J\u{85}\u{2028}é";
     let expected = "x\\n2026-11-21T20:29:46.123Z ERROR a  forged\\r\\t\\u{1b}[2J\\u{85}\\u{2028}é";
     assert_eq!(escaped(forged, 4096), expected);
@@ -120,7 +120,7 @@ fn repeats_are_reported_without_another_message() {
 }
 
 #[test]
-fn the_end_tells_of_repeats_and_writes_everything() {
+fn shutdown_reports_repeats_and_writes_everything() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     (0..9).for_each(|_| log_at(&handle.shared, Instant::now(), 1, "again"));
     drop(handle);
@@ -129,7 +129,7 @@ fn the_end_tells_of_repeats_and_writes_everything() {
 }
 
 #[test]
-fn a_full_queue_drops_and_says_so() {
+fn a_full_queue_drops_lines_and_reports_them() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     let shut = memory.gate.lock();
     let sites = 3 * QUEUE_LINES_MAX as u32;
@@ -149,7 +149,7 @@ fn a_full_queue_drops_and_says_so() {
 }
 
 #[test]
-fn a_stuck_writer_does_not_hold_up_the_end() {
+fn a_stuck_writer_does_not_delay_the_exit() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     let _shut = memory.gate.lock();
     log_at(&handle.shared, Instant::now(), 1, "x");
@@ -157,7 +157,7 @@ fn a_stuck_writer_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn call_sites_beyond_the_bound_share_a_window() {
+fn call_sites_beyond_the_limit_share_a_window() {
     let (_, handle, _) = Memory::started(LevelFilter::Info);
     let sites = WINDOWS_MAX as u32 + 100;
     (0..sites).for_each(|line| log_at(&handle.shared, Instant::now(), line, "x"));
@@ -166,7 +166,7 @@ fn call_sites_beyond_the_bound_share_a_window() {
 }
 
 #[test]
-fn what_cannot_be_written_counts_as_dropped() {
+fn unwritten_lines_count_as_dropped() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let handle = start(LevelFilter::Info, Box::new(full)).unwrap();
     log_at(&handle.shared, Instant::now(), 1, "x");
@@ -176,7 +176,7 @@ fn what_cannot_be_written_counts_as_dropped() {
 }
 
 #[test]
-fn less_severe_messages_are_left_out() {
+fn less_severe_messages_are_filtered() {
     let (memory, handle, logger) = Memory::started(LevelFilter::Warn);
     for level in [Level::Error, Level::Warn, Level::Info] {
         logger.log(&Record::builder().level(level).args(format_args!("x")).build());
@@ -220,7 +220,7 @@ fn a_file_is_appended_to() {
 }
 
 #[test]
-fn the_macros_of_the_facade_write_to_it() {
+fn log_macros_write_to_it() {
     let path = std::env::temp_dir().join(format!("millstream-facade-{}", std::process::id()));
     let handle = init(LevelFilter::Info, Target::File(path.clone())).unwrap();
     log::info!("seen");

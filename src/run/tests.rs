@@ -8,7 +8,7 @@ use std::fs;
 /// The engine's threads run slightly before it is set: a source that reads the agent's metrics at
 /// once still gets those of all components.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn own_metrics_have_all_components_from_the_first_time_on() {
+async fn internal_metrics_have_all_components_from_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let (file, data) = (dir.path().join("c.yaml"), dir.path().join("data"));
     let text = "api: { listen: \"127.0.0.1:0\" }\nsources: { load: { type: generate, count: 1 } }\n\
@@ -55,7 +55,7 @@ fn timeout() -> Interval {
 }
 
 #[test]
-fn a_stop_tells_what_is_delivered_waiting_and_lost() {
+fn a_stop_reports_delivered_waiting_and_lost_events() {
     let mut stopped = stopped();
     assert_eq!(
         summary(&stopped),
@@ -76,7 +76,7 @@ fn a_stop_tells_what_is_delivered_waiting_and_lost() {
 
 /// No sink has anything to deliver if a transform or a source hangs.
 #[test]
-fn a_stop_that_takes_too_long_names_sinks_only_if_it_knows_them() {
+fn a_slow_stop_names_the_sinks_it_waits_for() {
     let mut stopped = stopped();
     stopped.drained = false;
     let failure = failure(&stopped, false, timeout()).unwrap();
@@ -86,7 +86,7 @@ fn a_stop_that_takes_too_long_names_sinks_only_if_it_knows_them() {
 
 /// Files held for a renamed source are reported: they would fill the disk unseen.
 #[test]
-fn files_held_for_a_source_that_is_not_configured_are_warned_of() {
+fn files_held_for_an_unconfigured_source_are_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (file, data) = (dir.path().join("c.yaml"), dir.path().join("data"));
     let text = "sources: { app: { type: generate } }\nsinks: { out: { type: blackhole, inputs: [app] } }\n";

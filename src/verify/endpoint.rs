@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_are_on_disk_before_they_are_answered() {
+    fn bodies_are_on_disk_before_the_response() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("taken");
         let endpoint = Endpoint::start(&path).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_a_length_is_refused() {
+    fn a_head_without_a_length_is_rejected() {
         let read = |head: &str| read_head(&mut head.as_bytes()).map_err(|error| error.kind());
         assert_eq!(read("POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\n"), Ok(Some(7)));
         assert_eq!(read(""), Ok(None));

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_stop_counts_is_read_by_source() {
+    fn losses_counted_at_a_stop_are_parsed_by_source() {
         let log = "WARN stopped; delivered: 9 events; lost: 7 events (3 deleted_undelivered (source copied), \
                    4 held_max (source counted), 2 deleted_undelivered (source counted)), 70 bytes of files\n\
                    WARN source counted: 50 deleted_undelivered (source counted)\n\
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_descriptor_alone_held_is_at_risk() {
+    fn only_data_held_by_a_descriptor_alone_is_at_risk() {
         let deleted = |keep, can_link, end| Deleted {
             writer: 0,
             lines: 0..1,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_again_only_if_it_is_whole() {
+    fn only_complete_lines_are_found() {
         let (lines, mut line, mut made) = (Lines::new(7), Vec::new(), Vec::new());
         for number in 0..3000 {
             line.clear();

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sinks_are_read_from_their_addresses() {
+    fn sinks_are_parsed_from_their_addresses() {
         assert_eq!("file:///a/b.json".parse(), Ok(Target::File("/a/b.json".into())));
         let kafka = Target::Kafka { broker: "h:9092".into(), topic: "logs".into() };
         assert_eq!("kafka://h:9092/logs".parse(), Ok(kafka));

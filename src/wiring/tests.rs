@@ -22,7 +22,7 @@ fn load(text: &str) -> Config {
 }
 
 #[test]
-fn sinks_whose_templates_can_meet_in_a_file_are_refused() {
+fn sinks_whose_templates_can_collide_are_rejected() {
     for (one, other) in [
         ("/o/{{ x }}.txt", "/o/app.txt"),
         ("/o/app.txt", "/o/{{ x }}.txt"),
@@ -49,7 +49,7 @@ fn sinks_whose_templates_can_meet_in_a_file_are_refused() {
 }
 
 #[test]
-fn nothing_is_written_among_the_files_of_the_agent() {
+fn sinks_cannot_write_into_data_dir() {
     for path in ["DIR/data/token", "DIR/data/{{ x }}", "DIR/data/a-{{ x }}/b", "DIR/{{ x }}/token"]
     {
         let found = messages(&[path]);
@@ -69,7 +69,7 @@ fn of_sink(source: &str, more: &str, sink: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
+fn a_metrics_sink_requires_an_input_with_metrics() {
     let exporter = "type: prometheus_exporter, inputs: [last]";
     let remote = "type: prometheus_remote_write, uri: 'http://h/', inputs: [last]";
     let blocks =
@@ -93,7 +93,7 @@ fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
 }
 
 #[test]
-fn no_sink_listens_where_the_agent_does() {
+fn no_sink_listens_on_the_agents_address() {
     let config = |api: &str, listen: &str| {
         format!(
             "api: {{ listen: '{api}' }}\nsources: {{ in: {{ type: internal_metrics }} }}\n\
@@ -110,7 +110,7 @@ fn no_sink_listens_where_the_agent_does() {
 }
 
 #[test]
-fn an_address_has_one_listener_of_whatever_kind() {
+fn an_address_has_one_listener() {
     let said = |api: &str, sources: [&str; 2], exporter: &str| {
         let [a, b] = sources.map(|address| format!("{{ type: dogstatsd, listen: ['{address}'] }}"));
         let text = format!(
@@ -144,7 +144,7 @@ fn an_address_has_one_listener_of_whatever_kind() {
 }
 
 #[test]
-fn files_of_secrets_and_certificates_that_are_not_there_are_said() {
+fn missing_secret_and_certificate_files_are_reported() {
     let tls = "tls: { ca_file: /no/ca, cert_file: /no/cert, key_file: /no/key }";
     let auth = |keys: &str, file: &str| format!("auth: {{ {keys}, {file}_file: /no/secret }}");
     let of_tls = ["ca_file", "cert_file", "key_file"];
@@ -171,7 +171,7 @@ fn files_of_secrets_and_certificates_that_are_not_there_are_said() {
 }
 
 #[test]
-fn compressors_that_do_not_fit_into_the_memory_are_refused_with_what_they_need() {
+fn compressors_that_exceed_the_memory_limit_are_rejected_with_the_amount_needed() {
     let of = |memory: &str| {
         let sink = "{ type: file, inputs: [app], path: /o/a.zst, compression: zstd, compression_level: 19 }";
         let text = format!(
@@ -188,7 +188,7 @@ fn compressors_that_do_not_fit_into_the_memory_are_refused_with_what_they_need()
 }
 
 #[test]
-fn an_address_of_all_interfaces_takes_the_port_of_each() {
+fn a_wildcard_address_conflicts_with_its_port_on_every_interface() {
     let of = |api: &str, listen: &str| {
         let text = format!(
             "api: {{ listen: '{api}' }}\nsources: {{ app: {{ type: host_metrics }} }}\n\
@@ -217,7 +217,7 @@ fn an_address_of_all_interfaces_takes_the_port_of_each() {
 
 /// All errors are reported at once.
 #[test]
-fn time_formats_lookups_inputs_and_types_are_told_together() {
+fn time_formats_lookups_inputs_and_types_are_reported_together() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let text = "sources: { app: { type: generate }, other: { type: tail } }\n\
         transforms:\n  times: { type: parse, inputs: [app], time: { format: '%Q' } }\n\

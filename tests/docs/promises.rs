@@ -1,13 +1,13 @@
-//! Every promise of `docs/guarantees.md` has a test behind it.
+//! Tests that `docs/guarantees.md` cites an existing test for every guarantee.
 
 use super::{fail_if_any, root};
 use std::fs;
 use std::path::Path;
 
-/// Tests the page names at least: were fewer found, this test would not read the page.
+/// Least number of citations on the page; guards against a test that fails to read it.
 const NAMED_MIN: usize = 60;
 
-/// What the page names: texts between backticks such as `kill.rs::a_line_survives`.
+/// Returns the citations of the page: code spans such as `kill.rs::a_line_survives`.
 fn named(page: &str) -> Vec<(&str, &str)> {
     let between = page.split('`').skip(1).step_by(2);
     between
@@ -16,7 +16,7 @@ fn named(page: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Rust files below a folder, with their texts.
+/// Collects the Rust files below a folder with their texts.
 fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
         let path = entry.path();
@@ -28,7 +28,7 @@ fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Whether the text of a file has this function, marked as a test.
+/// Returns whether the text contains this function with a test attribute.
 fn has_test(text: &str, function: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let is_it =
@@ -39,7 +39,7 @@ fn has_test(text: &str, function: &str) -> bool {
     })
 }
 
-/// The name at the beginning of a declaration.
+/// Returns the name at the start of a declaration.
 fn name(rest: &str) -> &str {
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     &rest[..end]
@@ -53,7 +53,7 @@ fn every_promise_names_a_test_that_exists() {
     let mut files = Vec::new();
     ["crates", "src", "tests"].iter().for_each(|folder| collect(&root().join(folder), &mut files));
     let faults = named.into_iter().filter_map(|(file, function)| {
-        // The tests of a file may stand in a file of their own.
+        // The tests of a file may be in a separate file.
         let places = [format!("/{file}"), format!("/{}/tests.rs", file.trim_end_matches(".rs"))];
         let is_place = |path: &str| places.iter().any(|place| path.ends_with(place));
         let is_there =
@@ -69,7 +69,7 @@ fn every_promise_names_a_test_that_exists() {
 }
 
 #[test]
-fn only_functions_that_are_marked_as_tests_count() {
+fn only_functions_with_a_test_attribute_count() {
     let text = "fn helper() {}\n#[test]\nfn one() {}\n  #[test]\n  // why\n  fn two(\n#[tokio::test]\nasync fn three() {}";
     let all = ["helper", "one", "two", "three", "thre", "on"].map(|name| has_test(text, name));
     assert_eq!(all, [false, true, true, true, false, false]);

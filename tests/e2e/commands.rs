@@ -1,4 +1,4 @@
-//! The command line: exit statuses, faults, the control socket.
+//! The command line: exit statuses, errors, the control socket.
 
 use crate::support::{Agent, folder, millstream, wait_until};
 use std::fs;
@@ -45,7 +45,7 @@ fn standard_input_reaches_standard_output() {
 }
 
 #[test]
-fn faults_of_the_configuration_are_placed_and_exit_with_two() {
+fn configuration_errors_have_positions_and_exit_status_two() {
     let dir = folder();
     let path = dir.path().join("bad.yaml");
     let config = "sources:\n  app: { type: file, inclde: ['/x/*.log'] }\nsinks:\n  out: { type: blackhole, inputs: [ap], report: 1 }\n";
@@ -62,9 +62,9 @@ fn faults_of_the_configuration_are_placed_and_exit_with_two() {
     assert_eq!(run(&["validate", "-c", "/no/such/file.yaml"], b"").status.code(), Some(2));
 }
 
-/// Lines that do not fit are never gone without a trace, whoever reads them.
+/// Lines that do not match are always counted, even if no component reads them.
 #[test]
-fn rejected_events_that_nobody_reads_are_dropped_and_counted() {
+fn rejected_events_without_a_reader_are_dropped_and_counted() {
     let dir = folder();
     let path = dir.path().join("c.yaml");
     let config = format!(
@@ -88,19 +88,19 @@ fn rejected_events_that_nobody_reads_are_dropped_and_counted() {
 }
 
 #[test]
-fn too_little_memory_is_refused_with_the_amount_needed() {
+fn too_small_a_memory_limit_is_rejected_with_the_amount_needed() {
     let dir = folder();
     let config = format!("limits: {{ memory: 32MiB, threads: 64 }}\n{IDLE}")
         .replace("blackhole", "file, path: DIR/out");
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     let status = agent.wait(LIMIT).code();
-    // The machine may not have the cores that would make it too little.
+    // Machines with few cores do not produce the error.
     let cores = std::thread::available_parallelism().unwrap().get();
     assert!(cores < 4 || status == Some(2), "{status:?} {}", agent.log());
 }
 
 #[test]
-fn a_second_agent_on_the_same_data_dir_is_refused() {
+fn a_second_agent_with_the_same_data_dir_is_rejected() {
     let dir = folder();
     let mut first = Agent::start(dir.path(), IDLE, &[]);
     wait_until("the first agent", LIMIT, || first.get("/ready").is_some());
@@ -112,7 +112,7 @@ fn a_second_agent_on_the_same_data_dir_is_refused() {
 }
 
 #[test]
-fn snapshot_and_metrics_tell_what_went_through() {
+fn snapshot_and_metrics_report_the_processed_events() {
     let dir = folder();
     fs::write(dir.path().join("a.log"), "1\n22\n333\n").unwrap();
     let mut agent = Agent::start(dir.path(), IDLE, &[]);
@@ -153,7 +153,7 @@ fn damaged_checkpoints_are_set_aside_and_the_agent_starts() {
 }
 
 #[test]
-fn what_a_run_would_be_refused_for_is_found_by_validate() {
+fn validate_finds_what_would_make_a_run_fail() {
     let dir = folder();
     let path = dir.path().join("c.yaml");
     let input = "sources: { app: { type: file, include: ['/x/*.log'] } }\n";
@@ -188,7 +188,7 @@ fn what_a_run_would_be_refused_for_is_found_by_validate() {
 }
 
 #[test]
-fn a_one_off_run_does_not_need_the_port_of_the_agent_beside_it() {
+fn a_one_off_run_does_not_need_the_port_of_a_running_agent() {
     let dir = folder();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let path = dir.path().join("c.yaml");
@@ -201,7 +201,7 @@ fn a_one_off_run_does_not_need_the_port_of_the_agent_beside_it() {
     fs::write(&path, config).unwrap();
     let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], b"a\n");
     assert_eq!((output.stdout, output.status.code()), (b"a\n".to_vec(), Some(0)));
-    // An agent that stays must be reachable: it refuses, before it has read anything.
+    // A permanent agent must be reachable: it fails before it reads anything.
     let output = run(&["run", "-c", path.to_str().unwrap()], b"a\n");
     assert_eq!((output.stdout, output.status.code()), (b"".to_vec(), Some(1)));
 }

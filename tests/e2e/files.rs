@@ -1,5 +1,4 @@
-//! The file sink over many files: names from events, rotation, compression, all of it under
-//! `kill -9`.
+//! The file sink with many files: names from events, rotation and compression under `kill -9`.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LINES: usize = 200_000;
 const KILLS: usize = 8;
 
-/// Writes numbered lines in about eight seconds.
+/// Writes numbered lines for about eight seconds.
 fn write_load(path: PathBuf, done: &AtomicBool) {
     let mut out = BufWriter::new(File::create(path).unwrap());
     for number in 0..LINES {
@@ -29,7 +28,7 @@ fn write_load(path: PathBuf, done: &AtomicBool) {
     done.store(true, Ordering::SeqCst);
 }
 
-/// Files of a folder, by name.
+/// Lists the files of a folder by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -37,7 +36,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// What the tool a user has makes of a compressed file; it must find it whole.
+/// Decompresses a file with the standard tool, which must accept it.
 fn decompressed(path: &Path) -> String {
     let gzip = path.extension().is_some_and(|extension| extension == "gz");
     if gzip {
@@ -90,7 +89,7 @@ sinks:
     for folder in ["gzip", "plain/app"] {
         let (files, mut next) = (files(&dir.path().join(folder)), 0);
         assert!(files.len() > 5, "{files:?}");
-        // The names in their order, the current file last, are the lines in their order.
+        // Rotated files in name order, then the current file, contain the lines in order.
         let (current, rotated): (Vec<_>, Vec<_>) = files
             .iter()
             .partition(|path| path.file_name().unwrap().to_string_lossy().starts_with("out.log"));
@@ -141,9 +140,9 @@ sinks: { out: { type: file, inputs: [app], path: 'DIR/out/{{ message }}.txt', op
     assert_eq!(names, ["a.log", "agent.log", "data", "millstream.yaml", "out"]);
 }
 
-/// The files of a killed agent are cut back, whether they were open or not.
+/// A restart truncates the files of a killed agent, open or not.
 #[test]
-fn many_files_are_cut_back_after_a_kill() {
+fn many_files_are_truncated_after_a_kill() {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/a.log'] } }

@@ -1,5 +1,5 @@
-//! A `data_dir` that is full, cannot be written, or has a damaged checkpoint store: no line is
-//! lost, and repeats carry the ids that were durable.
+//! A `data_dir` that is full, unwritable, or has a damaged checkpoint store: no line is lost, and
+//! repeats have the same ids.
 
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -19,17 +19,17 @@ sinks:
   out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding: { metadata: [file_id, offset] } }
 ";
 
-/// Files there are before the disk is full, and as many after.
+/// Number of files before the disk is full, and of files added later.
 const FILES: usize = 200;
 
-/// More than the bytes of a head, by which a file is recognized.
+/// Longer than a head, which identifies a file.
 const HEAD_BYTES: usize = 1100;
 
-/// A small disk in memory, mounted on a folder; unmounted when dropped.
+/// A small tmpfs mounted on a folder; unmounted when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None`, and a line that says why, if that is not permitted here.
+    /// Returns `None` and prints the reason if mounting is not permitted.
     fn mount(point: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&point).unwrap();
         let mount = Command::new("mount")
@@ -54,7 +54,7 @@ impl SmallDisk {
         self.0.join("filler")
     }
 
-    /// Takes what room there is.
+    /// Fills the disk.
     fn fill(&self) {
         let mut filler = OpenOptions::new().create(true).append(true).open(self.filler()).unwrap();
         while filler.write_all(&[7; 512]).is_ok() {}
@@ -71,8 +71,8 @@ fn log_file(dir: &Path, file: usize) -> PathBuf {
     dir.join(format!("in/{file:03}-{}.log", "a name that is long ".repeat(8)))
 }
 
-/// Appends a line to each of these files; the number of the file and of the line are in it. Line 0
-/// is longer than a head, so that its file can be read without another write of its identity.
+/// Appends a line with the numbers of file and line to each of these files. Line 0 is longer than a
+/// head, so that its file can be read without another write of its identity.
 fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
     for file in files {
         let mut log =
@@ -82,7 +82,7 @@ fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
     }
 }
 
-/// What came out: for each line the ids of the events that carried it.
+/// Returns the ids of the events of each delivered line.
 fn delivered(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut delivered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in lines(&dir.join("out")) {
@@ -96,7 +96,7 @@ fn delivered(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
     delivered
 }
 
-/// The ids of each file.
+/// Returns the ids of each file.
 fn ids(delivered: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (line, of_line) in delivered {
@@ -109,8 +109,8 @@ fn lag(agent: &Agent) -> Option<f64> {
     agent.metric("millstream_source_lag_bytes{component_id=\"app\"")
 }
 
-/// Fills the disk under an agent while its files grow and others come, ends it in some way, starts
-/// it on the full disk, and makes room at last.
+/// Fills the disk while files grow and new ones appear, ends the agent with `end`, restarts it on
+/// the full disk, and finally frees space.
 fn fill_and_end(end: impl FnOnce(&mut Agent)) {
     let dir = folder();
     let Some(disk) = SmallDisk::mount(dir.path().join("data")) else { return };
@@ -154,7 +154,7 @@ fn a_stop_and_a_start_on_a_full_data_dir_change_no_id() {
     fill_and_end(|agent| assert_eq!(agent.stop().code(), Some(0), "{}", agent.log()));
 }
 
-/// Bytes of a file beyond which the agent may not write while its limit holds.
+/// File size that the agent cannot exceed while the limit is set.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
 fn limit_files(pid: Pid, current: Option<u64>) {
@@ -166,17 +166,17 @@ fn ready(agent: &Agent) -> serde_json::Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// An agent whose database cannot be written while a limit on the size of files holds. The signal
-/// for that is ignored, as the system hands it on over `exec`.
+/// An agent whose database cannot be written while a file size limit is set. SIGXFSZ is ignored,
+/// and the ignored state survives `exec`.
 #[test]
-fn checkpoints_that_cannot_be_saved_are_told_and_a_stop_without_them_fails() {
+fn unsaved_checkpoints_are_reported_and_fail_a_stop() {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/in/*.log'] } }
 sinks: { out: { type: blackhole, inputs: [app] } }
 ";
     fs::create_dir(dir.path().join("in")).unwrap();
-    // So much that no more of a file has to be kept before its next lines go out.
+    // Long enough that no further head must be saved before the next lines are emitted.
     let head = "some words\n".repeat(200);
     (0..FILES).for_each(|file| fs::write(log_file(dir.path(), file), &head).unwrap());
     let mut agent = Agent::spawn(dir.path(), config, &[], |command| {
@@ -221,7 +221,7 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     assert!(agent.log().contains(said), "{}", agent.log());
 }
 
-/// Damages the database between two runs, and has the second read what is there and end.
+/// Damages the database between two runs; the second runs until the end of the files.
 fn damaged_between_runs(damage: impl Fn(&Path), expected: &str) {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -242,7 +242,7 @@ fn damaged_between_runs(damage: impl Fn(&Path), expected: &str) {
 }
 
 #[test]
-fn damage_of_the_database_changes_no_id() {
+fn damage_to_the_database_changes_no_id() {
     damaged_between_runs(
         |path| {
             let file = OpenOptions::new().write(true).open(path).unwrap();
@@ -253,7 +253,7 @@ fn damage_of_the_database_changes_no_id() {
 }
 
 #[test]
-fn a_database_that_was_emptied_changes_no_id_and_is_told() {
+fn an_emptied_database_changes_no_id_and_is_reported() {
     damaged_between_runs(
         |path| fs::write(path, "").unwrap(),
         "checkpoints.redb is empty, missing or damaged",

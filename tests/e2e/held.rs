@@ -1,4 +1,4 @@
-//! Files that are rotated away and deleted while a sink is behind, with the real binary.
+//! Files that are rotated and deleted while a sink is behind, with the real binary.
 
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Rotated files that the writer keeps; older ones it deletes.
+/// Number of rotated files that the writer keeps; it deletes older ones.
 const KEPT: usize = 3;
 
-/// Rotations of one test: most of the files are deleted in the end.
+/// Number of rotations of a test; most files are deleted by the end.
 const ROTATIONS: usize = 9;
 
 const LINES_PER_FILE: usize = 5000;
 
-/// An endpoint that takes nothing until it is opened. What it took, by line: the ids of the event.
+/// An endpoint that rejects everything until it is opened. It stores the ids of each line.
 #[derive(Clone, Default)]
 struct Endpoint {
     open: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ impl Endpoint {
             taken.entry(number).or_default().push(event["meta"]["id"].as_str().unwrap().to_owned());
         }
         drop(taken);
-        // Slow enough that a stop finds most of it undelivered.
+        // Slow enough that most of it is undelivered at a stop.
         std::thread::sleep(Duration::from_millis(50));
         Reply::status(200)
     }
@@ -55,7 +55,7 @@ impl Endpoint {
         self.taken.lock().unwrap().len()
     }
 
-    /// Each line arrived, and always under the same id.
+    /// Asserts that each line arrived, always with the same id.
     fn assert_once_by_id(&self, lines: usize) {
         let taken = self.taken.lock().unwrap();
         let missing: Vec<usize> = (0..lines).filter(|line| !taken.contains_key(line)).collect();
@@ -103,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Bytes of the files that are still there.
+    /// Bytes of the existing files.
     fn bytes_on_disk(&self) -> u64 {
         let size = |generation| fs::metadata(self.path(generation)).map_or(0, |stat| stat.len());
         (0..=KEPT).map(size).sum()
@@ -121,13 +121,13 @@ shutdown_timeout: 2s
     )
 }
 
-/// Number of files in a folder; 0 if it is not there.
+/// Counts the files in a folder; 0 if it does not exist.
 fn count(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Writes and rotates behind an endpoint that takes nothing. Each file is seen before it is
-/// rotated, and linked in `held`, if links can be made, before it is deleted.
+/// Writes and rotates while the endpoint rejects everything. The agent discovers each file before
+/// its rotation and, if it can create links, links it in `held` before its deletion.
 fn flood(agent: &Agent, writer: &mut Writer, held: Option<&Path>) {
     for files in 1..=ROTATIONS {
         writer.write(LINES_PER_FILE);
@@ -143,7 +143,7 @@ fn flood(agent: &Agent, writer: &mut Writer, held: Option<&Path>) {
     }
 }
 
-/// Starts the agent again until every line is there.
+/// Restarts the agent until every line is delivered.
 fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
     endpoint.open.store(true, Relaxed);
     let mut agent = Agent::start(dir, config, &[]);
@@ -155,7 +155,7 @@ fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
     endpoint.assert_once_by_id(lines);
 }
 
-/// The last line of the log about the stop.
+/// Returns the last log line about the stop.
 fn farewell(agent: &Agent) -> String {
     let log = agent.log();
     log.lines().rev().find(|line| line.contains("stopped; ")).unwrap_or_default().to_owned()
@@ -186,7 +186,7 @@ fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
             assert_eq!(status.code(), Some(1), "{}", agent.log());
             assert!(farewell(&agent).contains("in 9 files; lost: nothing"), "{}", agent.log());
         }
-        // Once more in the middle of the delivery.
+        // Again in the middle of the delivery.
         endpoint.open.store(true, Relaxed);
         let mut agent = Agent::start(dir.path(), &config, &[]);
         wait_until("some lines have arrived", PATIENCE, || endpoint.lines_taken() > LINES_PER_FILE);
@@ -197,13 +197,13 @@ fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
     }
 }
 
-/// A folder on another file system than [`folder`].
+/// Returns a folder on another file system than [`folder`].
 fn other_file_system() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 #[test]
-fn where_no_link_can_be_made_a_stop_copies_what_is_owed() {
+fn if_files_cannot_be_linked_a_stop_copies_undelivered_data() {
     let (dir, logs) = (folder(), other_file_system());
     let endpoint = Endpoint::default();
     let server = endpoint.serve();
@@ -217,7 +217,7 @@ fn where_no_link_can_be_made_a_stop_copies_what_is_owed() {
 }
 
 #[test]
-fn what_cannot_be_kept_over_a_stop_is_counted_to_the_byte() {
+fn data_lost_at_a_stop_is_counted_to_the_byte() {
     let (dir, logs) = (folder(), other_file_system());
     let endpoint = Endpoint::default();
     let server = endpoint.serve();
@@ -235,7 +235,7 @@ fn what_cannot_be_kept_over_a_stop_is_counted_to_the_byte() {
         all - kept
     );
     assert!(farewell(&agent).contains(&lost), "{lost}\n{}", agent.log());
-    // The rest arrives.
+    // The remaining lines arrive.
     endpoint.open.store(true, Relaxed);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the rest has arrived", PATIENCE, || {
@@ -244,7 +244,8 @@ fn what_cannot_be_kept_over_a_stop_is_counted_to_the_byte() {
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
 
-/// Beyond `held.max` the oldest are given up while the agent runs, counted in events and bytes.
+/// Beyond `held.max`, the oldest files are given up while the agent runs, counted in events and
+/// bytes.
 #[test]
 fn deleted_files_are_given_up_oldest_first_beyond_their_limit() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! The real binary into an endpoint that speaks HTTP: nothing lost, whatever that does.
+//! The real binary with an HTTP endpoint: nothing is lost, whatever it responds.
 
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Lines that a test writes.
 const LINES: usize = 50_000;
 
-/// A configuration that reads `DIR/in` and sends to `uri` with these options.
+/// Returns a configuration that reads `DIR/in` and sends to `uri` with these options.
 fn config(uri: &str, options: &str) -> String {
     format!(
         "sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}
@@ -32,7 +32,7 @@ fn write_lines(dir: &Path, lines: usize) {
     fs::write(dir.join("in/a.log"), text).unwrap();
 }
 
-/// Numbers of the lines in a body of JSON lines, with their ids.
+/// Returns the line numbers and ids in a body of JSON lines.
 fn numbers(body: &[u8]) -> Vec<(usize, String)> {
     let of = |line: &[u8]| {
         let event: Value = serde_json::from_slice(line).unwrap();
@@ -42,7 +42,7 @@ fn numbers(body: &[u8]) -> Vec<(usize, String)> {
     body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(of).collect()
 }
 
-/// A body as `zstd` of the host unpacks it.
+/// Decompresses a body with the host's `zstd`.
 fn unpack(body: &[u8]) -> Vec<u8> {
     let mut zstd = Command::new("zstd");
     let mut zstd = zstd.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -55,7 +55,7 @@ fn unpack(body: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Whether every line has been answered with success.
+/// Returns whether every line was acknowledged.
 fn has_all(taken: &[Seen], lines: usize) -> bool {
     let all: BTreeSet<usize> =
         taken.iter().flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
@@ -63,7 +63,7 @@ fn has_all(taken: &[Seen], lines: usize) -> bool {
 }
 
 #[test]
-fn a_kill_in_the_middle_loses_nothing_and_repeats_under_known_ids() {
+fn a_kill_during_delivery_loses_nothing_and_repeats_have_the_same_ids() {
     let dir = folder();
     write_lines(dir.path(), LINES);
     let server = HttpServer::start(|_| {
@@ -93,7 +93,7 @@ fn a_kill_in_the_middle_loses_nothing_and_repeats_under_known_ids() {
 }
 
 #[test]
-fn whatever_the_endpoint_does_each_line_arrives_once_and_in_order() {
+fn each_line_arrives_once_and_in_order_despite_endpoint_faults() {
     let dir = folder();
     write_lines(dir.path(), LINES);
     let count = AtomicUsize::new(0);
@@ -110,7 +110,7 @@ fn whatever_the_endpoint_does_each_line_arrives_once_and_in_order() {
     let config = config(&server.uri("/in"), "batch: { bytes: 128KiB, timeout: 100ms }");
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
-    // A repeated request has the id it had: an endpoint that keeps it has each line once.
+    // A repeated request has the same id, so an endpoint that deduplicates has each line once.
     let mut known = BTreeSet::new();
     let first = server
         .seen()
@@ -123,7 +123,7 @@ fn whatever_the_endpoint_does_each_line_arrives_once_and_in_order() {
 }
 
 #[test]
-fn what_is_not_configured_right_is_said_and_waits_until_it_is_mended() {
+fn misconfiguration_is_logged_and_waits_until_it_is_corrected() {
     let dir = folder();
     write_lines(dir.path(), 1000);
     fs::write(dir.path().join("token"), "old\n").unwrap();

@@ -1,4 +1,4 @@
-//! Bad input: files that cannot be read, vanish, are cut, or hold strange lines.
+//! Bad input: unreadable, vanishing and truncated files, and unusual lines.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use std::fs::{self, OpenOptions, Permissions};
@@ -19,7 +19,7 @@ fn append(path: &Path, text: &[u8]) {
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(text).unwrap();
 }
 
-/// Runs the agent over one file to its end; what came out, as bytes, and the exit status.
+/// Runs the agent on one file to its end; returns the output, the exit status and the log.
 fn pass(input: &[u8], options: &str, codec: &str) -> (Vec<u8>, Option<i32>, String) {
     let dir = folder();
     fs::write(dir.path().join("a.log"), input).unwrap();
@@ -37,7 +37,7 @@ sinks: {{ out: {{ type: file, inputs: [app], path: DIR/out, encoding: {codec} }}
 const TEXT: &str = "{ codec: text }";
 
 #[test]
-fn strange_bytes_pass_through_text_unchanged() {
+fn arbitrary_bytes_pass_through_text_unchanged() {
     let every_byte: Vec<u8> = (0..=255u8).filter(|b| *b != b'\n').collect();
     let input = [b"\0\0\n\n\nlone\rcr\n".as_slice(), &every_byte, b"\nlast\n"].concat();
     let (out, status, log) = pass(&input, "", TEXT);
@@ -45,8 +45,8 @@ fn strange_bytes_pass_through_text_unchanged() {
 }
 
 #[test]
-fn crlf_is_a_line_end_at_every_block_edge() {
-    // Lines whose ends fall on every position around the 256 KiB edge of a block.
+fn crlf_is_recognized_at_every_block_boundary() {
+    // Lines that end at every position around the boundary of a 256 KiB block.
     for shift in 0..4 {
         let mut input = vec![b'x'; 256 * 1024 - 3 + shift];
         input.extend_from_slice(b"\r\nsecond\r\n");
@@ -76,7 +76,7 @@ fn an_unfinished_last_line_is_delivered_at_the_end() {
 }
 
 #[test]
-fn long_lines_are_cut_split_or_dropped() {
+fn long_lines_are_truncated_split_or_dropped() {
     let long = "é".repeat(700_000);
     let input = format!("first\n{long}\nlast\n");
     let (out, status, log) = pass(input.as_bytes(), "max_line: 101B", TEXT);
@@ -98,7 +98,7 @@ fn long_lines_are_cut_split_or_dropped() {
 }
 
 #[test]
-fn a_cut_line_is_marked() {
+fn a_truncated_line_is_marked() {
     let (out, _, _) =
         pass(b"aaaaaaaaaa\nbbb\n", "max_line: 4B", "{ metadata: [truncated, previous_offset] }");
     let events: Vec<serde_json::Value> = String::from_utf8(out)
@@ -125,7 +125,7 @@ fn lines_are_kept_and_dropped_by_content() {
 }
 
 #[test]
-fn an_unreadable_file_is_reported_once_and_read_when_it_can_be() {
+fn an_unreadable_file_is_reported_once_and_read_once_readable() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     fs::create_dir(dir.path().join("out")).unwrap();
@@ -133,7 +133,7 @@ fn an_unreadable_file_is_reported_once_and_read_when_it_can_be() {
     fs::write(&secret, "secret\n").unwrap();
     fs::write(&open, "open\n").unwrap();
     fs::set_permissions(&secret, Permissions::from_mode(0o000)).unwrap();
-    // Root reads everything: the agent runs as somebody else.
+    // Root can read everything, so the agent runs as another user.
     let root = rustix::process::geteuid().is_root();
     if root {
         for path in [dir.path(), &dir.path().join("out")] {
@@ -214,7 +214,7 @@ fn reading_from_the_end_tears_no_line() {
 }
 
 #[test]
-fn a_file_cut_in_the_middle_of_a_line_without_end_is_read_from_its_beginning() {
+fn a_file_truncated_within_an_incomplete_line_is_read_from_its_beginning() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));
@@ -231,7 +231,7 @@ fn a_file_cut_in_the_middle_of_a_line_without_end_is_read_from_its_beginning() {
 }
 
 #[test]
-fn with_too_few_descriptors_files_take_turns() {
+fn with_too_few_descriptors_files_are_read_in_turn() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     for file in 0..400 {
@@ -254,7 +254,7 @@ fn with_too_few_descriptors_files_take_turns() {
 }
 
 #[test]
-fn what_was_moved_out_of_the_patterns_while_nobody_looked_is_still_read() {
+fn a_file_renamed_out_of_the_patterns_before_discovery_is_read() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));

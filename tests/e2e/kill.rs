@@ -1,4 +1,4 @@
-//! `kill -9` under load: nothing lost, nothing torn, in order, repeats under known ids.
+//! `kill -9` under load: nothing is lost or torn, order is kept, and repeats have the same ids.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ const FILES: usize = 50;
 const LINES: usize = 1_000_000;
 const KILLS: usize = 10;
 
-/// Lines of one file between two rotations.
+/// Lines of a file between two rotations.
 const ROTATE_AFTER: usize = 5_000;
 
 const CONFIG: &str = "
@@ -24,7 +24,7 @@ sinks:
   text: { type: file, inputs: [app], path: DIR/text.out, sync: 300ms, encoding: { codec: text } }
 ";
 
-/// One log file that is written line by line and rotated by renaming.
+/// A log file that is written line by line and rotated by renaming.
 struct Log {
     path: PathBuf,
     out: BufWriter<File>,
@@ -37,7 +37,7 @@ impl Log {
         Log { out: open(&path), path, number: 0, rotations: 0 }
     }
 
-    /// The buffer goes out whenever it is full, mostly in the middle of a line.
+    /// The buffer is flushed whenever it is full, usually in the middle of a line.
     fn write(&mut self, file: usize, count: usize) {
         for _ in 0..count {
             writeln!(self.out, "file {file:02} line {:06} and some words behind it", self.number)
@@ -115,9 +115,9 @@ fn check_text(lines: &[String]) {
     assert_eq!(lost, 0, "lost of {LINES}; {} lines in all", lines.len());
 }
 
-/// Checks JSON events in the order they arrived: every line, no other id for the same line, no id
-/// for two lines (so that without repeated ids each line is there once), and the first arrivals of
-/// each file in order.
+/// Checks JSON events in order of arrival: every line arrived; repeats of a line have the same id;
+/// different lines have different ids, so that deduplication leaves each line once; and the first
+/// arrivals of each file are in order.
 pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
     let mut ids: HashMap<(usize, usize), String> = HashMap::new();
     let mut last: HashMap<String, u64> = HashMap::new();
@@ -143,7 +143,7 @@ pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
 }
 
 #[test]
-fn a_clean_restart_repeats_nothing_and_goes_on_where_it_stopped() {
+fn a_clean_restart_repeats_nothing_and_resumes() {
     let dir = folder();
     let (input, output) = (dir.path().join("a.log"), dir.path().join("out"));
     let config = "

@@ -1,5 +1,5 @@
-//! The story of a file that is late: whatever can be wrong with a file is planted, and found again
-//! in what the agent shows of it.
+//! Troubleshooting late files: each fault of a file that is injected here must be visible in what
+//! the agent reports about the file.
 
 use crate::support::{Agent, folder, wait_until};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The newest log time that is planted, 2024-11-22T10:00:10Z, in seconds since 1970.
+/// Newest log time in the files, 2024-11-22T10:00:10Z, in seconds since 1970.
 const NEWEST_S: f64 = 1_732_269_610.0;
 
-/// Port 1 is closed: that sink never settles anything.
+/// Port 1 is closed, so that sink settles nothing.
 const CONFIG: &str = "
 sources:
   slow: { type: file, include: ['DIR/in/slow.log'] }
@@ -28,7 +28,7 @@ sinks:
   out: { type: blackhole, inputs: [slow, app, links, paced] }
 ";
 
-/// An agent over a folder of files that are not well.
+/// An agent that reads a folder of faulty files.
 struct Story {
     agent: Agent,
     dir: tempfile::TempDir,
@@ -55,14 +55,14 @@ impl Story {
         serde_json::from_str(&body).unwrap_or_default()
     }
 
-    /// What is shown of the file that is at `name` now.
+    /// Returns what is reported about the file that is at `name` now.
     fn file(&self, source: &str, name: &str) -> Option<Value> {
         let (answer, path) = (self.answer(&format!("?source={source}")), self.path(name));
         let is_it = |file: &&Value| file["path"].as_str().map(Path::new) == Some(&path);
         answer["files"].as_array()?.iter().find(is_it).cloned()
     }
 
-    /// Waits until `/api/files` shows a file as `is` has it.
+    /// Waits until `/api/files` reports a file for which `is` holds.
     fn wait_for(
         &self,
         (source, name): (&str, &str),
@@ -89,7 +89,7 @@ impl Story {
         })
     }
 
-    /// Value of a metric of a source, with more of its labels.
+    /// Returns a metric of a source with an additional label.
     fn metric(&self, name: &str, source: &str, label: &str) -> Option<f64> {
         let metrics = self.agent.get("/metrics")?;
         let (begin, label) =
@@ -110,13 +110,13 @@ fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
-/// Seconds since the newest log time, give or take a minute.
+/// Returns whether these are the seconds since the newest log time, within a minute.
 fn is_delay(seconds: f64) -> bool {
     (seconds - (seconds_now() - NEWEST_S)).abs() < 60.0
 }
 
 #[test]
-fn a_sink_that_is_stuck_shows_as_lag() {
+fn a_stuck_sink_shows_as_lag() {
     let story = Story::begin();
     story.append("in/slow.log", &"a line\n".repeat(1000));
     let file = story.wait_until_read("slow", "in/slow.log");
@@ -130,9 +130,9 @@ fn a_sink_that_is_stuck_shows_as_lag() {
     story.wait_for_metric(("file_lag_bytes", "slow", "slow.log"), |bytes| bytes == 7000.0);
 }
 
-/// The rate is far below what is there: what is not read yet is lag as well.
+/// The rate is far below the input, so unread data counts as lag as well.
 #[test]
-fn a_source_that_may_not_read_faster_shows_as_lag() {
+fn a_rate_limited_source_shows_as_lag() {
     let story = Story::begin();
     story.append("in/paced.log", &"a line\n".repeat(200_000));
     let file = story.wait_for(("paced", "in/paced.log"), "lag", |file| {
@@ -146,9 +146,10 @@ fn a_source_that_may_not_read_faster_shows_as_lag() {
 }
 
 #[test]
-fn disorder_slice_errors_log_times_and_a_rename_are_shown_of_one_file() {
+fn a_file_reports_disorder_parse_errors_log_times_and_a_rename() {
     let story = Story::begin();
-    // The second is one second before the first, which is in order; the third is five before it.
+    // The second event is one second before the first, which is tolerated; the third is five
+    // seconds before it.
     story.append(
         "in/app.log",
         "2024-11-22T10:00:10Z a\n2024-11-22T10:00:09Z b\n2024-11-22T10:00:05Z c\n",
@@ -157,7 +158,7 @@ fn disorder_slice_errors_log_times_and_a_rename_are_shown_of_one_file() {
     assert_eq!((&file["disorder_events"], &file["slice_errors"]), (&1.into(), &0.into()));
     assert_eq!(file["newest_log_time"], "2024-11-22T10:00:10.000Z");
     assert!(is_delay(file["log_delay_seconds"].as_f64().unwrap()), "{file}");
-    // The last event ended with its timeout: this begins another, and cannot.
+    // The last event ended by its timeout: this line would start another, but cannot.
     story.append("in/app.log", "\tat Late.line(Late.java:1)\n");
     story.wait_until_read("app", "in/app.log");
     story.wait_for(("app", "in/app.log"), "a slice error", |file| file["slice_errors"] == 1);
@@ -179,7 +180,7 @@ fn disorder_slice_errors_log_times_and_a_rename_are_shown_of_one_file() {
 }
 
 #[test]
-fn a_cut_is_shown() {
+fn a_truncation_is_reported() {
     let story = Story::begin();
     story.append("in/app.log", "2024-11-22T10:00:10Z a\n2024-11-22T10:00:11Z b\n");
     let before = story.wait_until_read("app", "in/app.log");
@@ -201,11 +202,11 @@ fn a_cut_is_shown() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_reason_until_it_can() {
+fn unreadable_files_are_reported_with_the_reason_until_readable() {
     let story = Story::begin();
     story.append("target", "behind a link\n");
     std::os::unix::fs::symlink(story.path("target"), story.path("links/refused.log")).unwrap();
-    // A link to itself can be opened by nobody, not even by root.
+    // A link to itself cannot be opened, not even by root.
     std::os::unix::fs::symlink(story.path("links/loop.log"), story.path("links/loop.log")).unwrap();
     let reason = |path: &str| {
         let (answer, path) = (story.answer("?source=links"), story.path(path));

@@ -1,4 +1,4 @@
-//! The real binary with real files: what it promises when it is killed, starved and misused.
+//! Tests of the real binary with real files: its guarantees when it is killed, starved and misused.
 
 mod commands;
 mod faults;

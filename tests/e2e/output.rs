@@ -1,4 +1,4 @@
-//! The endpoint of the file sink: a full disk, a crash, a reader that goes away.
+//! The file sink: a full disk, a crash, and a reader that closes its end.
 
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs inside a mount namespace of its own, where a small disk fills up and is then enlarged.
+/// Runs in a separate mount namespace, where a small disk fills up and is then enlarged.
 const FULL_DISK: &str = r#"
 set -eu
 mount -t tmpfs -o size=64k none "$DIR/disk"
@@ -24,7 +24,7 @@ wait $pid
 cp "$DIR/disk/out" "$DIR/result"
 "#;
 
-/// The same for the agent's own folder: it fills up, and later there is room again.
+/// The same for `data_dir`: it fills up, and space is freed later.
 const FULL_DATA_DIR: &str = r#"
 set -eu
 mkdir -p "$DIR/data" "$DIR/in"
@@ -48,7 +48,7 @@ wait $pid
 "#;
 
 #[test]
-fn a_full_data_dir_is_waited_out_and_nothing_is_lost() {
+fn a_full_data_dir_loses_nothing() {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/in/*.log'] } }
@@ -62,7 +62,7 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding:
     assert_eq!(got.len(), 79, "{log}");
 }
 
-/// Runs a script with mounts of its own; whether it succeeded, and the agent's log.
+/// Runs a script in a separate mount namespace; returns whether it succeeded, and the agent's log.
 fn in_a_mount_namespace(dir: &std::path::Path, config: &str, script: &str) -> (bool, String) {
     let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", dir.display());
     fs::write(
@@ -71,7 +71,7 @@ fn in_a_mount_namespace(dir: &std::path::Path, config: &str, script: &str) -> (b
     )
     .unwrap();
     fs::write(dir.join("agent.log"), "").unwrap();
-    // Without root a user namespace gives the right to mount.
+    // Without root, a user namespace grants the right to mount.
     let flags: &[&str] = if rustix::process::geteuid().is_root() { &["-m"] } else { &["-rm"] };
     let mut command = Command::new("unshare");
     command.args(flags).args(["bash", "-c", script]).env("DIR", dir).env("AGENT", millstream());
@@ -80,7 +80,7 @@ fn in_a_mount_namespace(dir: &std::path::Path, config: &str, script: &str) -> (b
 }
 
 #[test]
-fn what_was_synced_and_settled_survives_a_kill_although_its_source_is_gone() {
+fn settled_data_survives_a_kill_after_its_source_is_gone() {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/a.log'] } }
@@ -103,7 +103,7 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 50ms, encoding: 
 }
 
 #[test]
-fn a_full_disk_is_waited_out_and_nothing_is_lost() {
+fn a_full_disk_loses_nothing() {
     let dir = folder();
     fs::create_dir(dir.path().join("disk")).unwrap();
     let input: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
@@ -117,7 +117,7 @@ sinks: { out: { type: file, inputs: [app], path: DIR/disk/out, encoding: { codec
     assert!(fs::read_to_string(dir.path().join("result")).unwrap() == input, "{log}");
 }
 
-/// The same over several compressed files: `zcat -f` reads as much as there is.
+/// The same with several compressed files: `zcat -f` reads as much as there is.
 const FULL_DISK_OF_FILES: &str = r#"
 set -eu
 mount -t tmpfs -o size=96k none "$DIR/disk"
@@ -159,7 +159,7 @@ sinks:
 }
 
 #[test]
-fn after_a_kill_the_output_is_cut_back_and_read_again_without_repeats() {
+fn after_a_kill_the_output_is_truncated_and_reread_without_repeats() {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/a.log'] } }
@@ -178,7 +178,7 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 1h, encoding: { 
 }
 
 #[test]
-fn a_sink_whose_path_cannot_be_written_says_so_and_waits() {
+fn an_unwritable_path_is_reported_and_waited_for() {
     let dir = folder();
     fs::write(dir.path().join("a.log"), "1\n").unwrap();
     fs::write(dir.path().join("folder"), "a file where a folder should be").unwrap();
@@ -201,7 +201,7 @@ sinks: { out: { type: file, inputs: [app], path: DIR/folder/out, encoding: { cod
 }
 
 #[test]
-fn a_reader_that_goes_away_is_an_error_that_is_counted() {
+fn a_reader_that_closes_the_pipe_is_a_counted_error() {
     let dir = folder();
     let config = format!(
         "data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\nsources: {{ in: {{ type: stdin }} }}\n\

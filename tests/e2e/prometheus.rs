@@ -1,4 +1,4 @@
-//! Metrics that reach a real Prometheus, by remote write and by scraping, with exact values.
+//! Metrics that reach a real Prometheus by remote write and by scraping, with exact values.
 
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions, free_port};
@@ -8,10 +8,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long anything may take that should happen soon: a busy host, not a good one.
+/// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration whose source `points` has these options, and whose sink `out` those.
+/// Returns a configuration with these options of source `points` and sink `out`.
 fn config(source: &str, sink: &str) -> String {
     format!(
         "sources:\n  points: {{ type: dogstatsd, listen: ['unixgram://DIR/points.sock'], {source} }}\n\
@@ -38,7 +38,7 @@ fn remote_write(prometheus: &Prometheus, more: &str) -> String {
     format!("type: prometheus_remote_write, uri: '{}', spread: 0s, {more}", prometheus.write_uri())
 }
 
-/// Value of a counter of the sink, by reason.
+/// Returns a counter of the sink, by reason.
 fn dropped(agent: &Agent, reason: &str) -> f64 {
     let line = format!(
         "millstream_component_dropped_events_total{{component_id=\"out\",component_type=\"prometheus_remote_write\",\
@@ -71,7 +71,7 @@ fn deltas_become_sums_over_periods_and_restarts() {
     });
     assert_eq!(total("sums_load{k_k='v',flag='true',host=''}"), Some(0.5));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    // A new agent begins at 0, and Prometheus sees that it does, although its first value is larger
+    // A new agent starts at 0, and Prometheus sees the reset, although the first value is larger
     // than the last.
     let mut agent = start(dir.path(), &config);
     send(dir.path(), &["sums.orders:100|c|#country:de"]);
@@ -127,9 +127,9 @@ fn distributions_become_native_histograms() {
 }
 
 #[test]
-fn what_prometheus_refuses_is_counted_and_the_rest_delivered() {
+fn samples_rejected_by_prometheus_are_counted_and_the_rest_delivered() {
     let (dir, prometheus) = (folder(), Prometheus::shared());
-    // More than an hour before the newest sample, which Prometheus refuses with the whole request.
+    // More than an hour before the newest sample: Prometheus rejects the whole request.
     let agent = start(dir.path(), &config("period: 1s", &remote_write(prometheus, "")));
     send(dir.path(), &["refused.first:1|g"]);
     wait_until("a sample of now", PATIENCE, || prometheus.value("refused_first") == Some(1.0));
@@ -147,7 +147,7 @@ fn what_prometheus_refuses_is_counted_and_the_rest_delivered() {
     assert!(prometheus.query("refused_old[100y]").is_empty());
 }
 
-/// What an exporter answers to a request with these headers: head and body.
+/// Returns the head and body of an exporter's response to a request with these headers.
 fn scrape(port: u16, request: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "{request} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
@@ -187,7 +187,7 @@ fn prometheus_scrapes_the_exporter() {
 }
 
 #[test]
-fn the_exporter_speaks_as_it_is_asked_to() {
+fn the_exporter_negotiates_format_and_compression() {
     let (dir, port) = (folder(), free_port());
     let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}', expire: 2s");
     let agent = start(dir.path(), &config("period: 1s, expire: 1s", &sink));
@@ -207,13 +207,13 @@ fn the_exporter_speaks_as_it_is_asked_to() {
     );
     wait_until("what is idle is gone", PATIENCE, || text(port).is_empty());
     send(dir.path(), &["asked.orders:2|c"]);
-    // While texts are written nothing is forgotten: it may go on where it was.
+    // Series are not evicted during a scrape, so it may continue its old sum.
     wait_until("it is back", PATIENCE, || text(port).contains("asked_orders_total{} "));
     drop(agent);
 }
 
 #[test]
-fn the_exporter_wants_to_know_who_asks() {
+fn the_exporter_requires_authentication() {
     let (dir, port) = (folder(), free_port());
     std::fs::write(dir.path().join("password"), "secret\n").unwrap();
     let auth = "auth: { type: basic, user: prom, password_file: DIR/password }";
@@ -231,7 +231,7 @@ fn the_exporter_wants_to_know_who_asks() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_and_used_once_it_is_free() {
+fn a_port_in_use_is_reported_and_bound_once_free() {
     let dir = folder();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -1,5 +1,5 @@
-//! Promises of `docs/guarantees.md` that no other test holds: clean stops, and sources that cannot
-//! read twice.
+//! Guarantees of `docs/guarantees.md` that no other test covers: clean stops, and sources that
+//! cannot read twice.
 
 use super::kafka;
 use crate::support::{Agent, folder, lines, wait_until};
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Times an agent is stopped and started again.
+/// How often an agent is stopped and restarted.
 const STOPS: usize = 3;
 
 /// Lines between two stops.
 const LINES: usize = 5000;
 
-/// Appends the lines of a round, runs an agent until `count` lines are out, and stops it.
+/// Appends the lines of a round, runs an agent until `count` lines are output, and stops it.
 fn round(dir: &Path, number: usize, agent: impl Fn() -> Agent, count: impl Fn() -> usize) {
     let text: String = (0..LINES).map(|line| format!("{}\n", number * LINES + line)).collect();
     fs::create_dir_all(dir.join("in")).unwrap();
@@ -28,7 +28,7 @@ fn round(dir: &Path, number: usize, agent: impl Fn() -> Agent, count: impl Fn() 
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
 
-/// Each line once, in order.
+/// Asserts that each line is there once, in order.
 fn assert_once<'l>(lines: impl Iterator<Item = &'l str>) {
     let numbers: Vec<usize> = lines.map(|line| line.parse().unwrap()).collect();
     assert!(numbers == (0..STOPS * LINES).collect::<Vec<_>>(), "{} lines", numbers.len());
@@ -72,7 +72,7 @@ sinks: { out: { type: console, inputs: [app], encoding: { codec: text } } }
 }
 
 #[test]
-fn a_blackhole_counts_each_line_once_over_clean_stops() {
+fn a_blackhole_counts_each_line_once_across_clean_stops() {
     let dir = folder();
     let config = "
 sources: { app: { type: file, include: ['DIR/in/*.log'] } }
@@ -91,9 +91,9 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     }
 }
 
-/// The sink would sync in an hour: what was taken from standard input goes out with the stop.
+/// The sink would sync in an hour; a stop delivers the events from standard input nevertheless.
 #[test]
-fn what_was_taken_from_standard_input_is_delivered_at_a_stop() {
+fn events_from_standard_input_are_delivered_at_a_stop() {
     let dir = folder();
     let config = "
 sources: { in: { type: stdin } }
@@ -112,7 +112,7 @@ sinks: { out: { type: file, inputs: [in], path: DIR/out, sync: 1h, encoding: { c
 }
 
 #[test]
-fn generated_lines_begin_with_the_first_after_every_start() {
+fn generated_lines_restart_with_the_agent() {
     let dir = folder();
     let config = "
 sources: { load: { type: generate, count: 100 } }

@@ -1,4 +1,4 @@
-//! The configuration changes while the agent runs: what did not change notices nothing.
+//! The configuration changes while the agent runs: unchanged components are not affected.
 
 use crate::support::{Agent, folder, lines, wait_until, write_config};
 use rustix::process::Signal;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 const RELOADS: usize = 200;
 
-/// How long anything may take that should happen soon: a busy host, not a good one.
+/// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One sink alone, which is in all of them.
+/// The one sink that is in all configurations.
 const ALONE: &str = "
 shutdown_timeout: 1s
 sources:
@@ -24,7 +24,7 @@ sinks:
   keep: { type: file, inputs: [app], path: DIR/keep.out, sync: 100ms, encoding: { codec: text } }
 ";
 
-/// A second file, and a broker that nobody will ever answer for.
+/// A second file, and an unreachable broker.
 const BLOCKED: &str = "
 shutdown_timeout: 1s
 sources:
@@ -35,7 +35,7 @@ sinks:
   dead: { type: kafka, inputs: [app], brokers: ['127.0.0.1:1'], topic: t, encoding: { codec: text } }
 ";
 
-/// The second file with other options, the dead sink with others too, a transform and another
+/// The second file with other options, the dead sink with other options, a transform and another
 /// source.
 const CHANGED: &str = "
 shutdown_timeout: 1s
@@ -55,7 +55,7 @@ fn append(path: &Path, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// Ends the load, also when the test fails.
+/// Ends the load when dropped, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -64,7 +64,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Numbered lines into three files until `done`; how many each has.
+/// Writes numbered lines to three files until `done`; returns the number per file.
 fn load(folder: &Path, done: &AtomicBool) -> usize {
     let mut number = 0;
     while !done.load(Ordering::SeqCst) {
@@ -89,7 +89,7 @@ fn hash(agent: &Agent) -> Option<f64> {
     agent.single("millstream_config_hash")
 }
 
-/// Gives the agent another configuration, and waits until it runs.
+/// Gives the agent another configuration, and waits until it is active.
 fn change(agent: &Agent, config: &str) {
     let before = hash(agent);
     agent.reload(config);
@@ -107,7 +107,7 @@ fn has_lines(path: &Path, count: usize) -> bool {
     lines(path).iter().collect::<HashSet<_>>().len() >= count
 }
 
-/// Every line of the sink that was there all the time: once, and in the order of its file.
+/// Asserts that the sink that was always there has every line once and in file order.
 fn assert_once_in_order(got: &[String], each: usize) {
     let mut last: HashMap<&str, &str> = HashMap::new();
     for line in got {
@@ -153,7 +153,7 @@ fn two_hundred_reloads_under_load_lose_nothing_and_repeat_nothing() {
 }
 
 #[test]
-fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
+fn an_invalid_configuration_is_reported_and_the_old_one_keeps_running() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let agent = Agent::start(dir.path(), ALONE, &[]);
@@ -178,7 +178,7 @@ fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
     change(&agent, &ALONE.replace("100ms", "110ms"));
 }
 
-/// A transform with a table in a file, whose configuration stays as it is.
+/// A transform with a table in a file, with an unchanged configuration.
 const TABLE: &str = "
 sources:
   app: { type: file, include: ['DIR/in/*.log'] }
@@ -192,7 +192,7 @@ sinks:
 ";
 
 #[test]
-fn a_changed_lookup_file_counts_from_the_next_reload_on() {
+fn a_changed_lookup_file_applies_at_the_next_reload() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let table = dir.path().join("codes.csv");
@@ -217,7 +217,7 @@ fn a_changed_lookup_file_counts_from_the_next_reload_on() {
 }
 
 #[test]
-fn with_watch_a_changed_file_is_enough() {
+fn with_watch_a_changed_file_triggers_a_reload() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let watched = format!("{ALONE}watch: true\n");
@@ -237,12 +237,12 @@ fn with_watch_a_changed_file_is_enough() {
 }
 
 #[test]
-fn without_a_change_and_for_what_needs_a_restart_it_says_so() {
+fn a_reload_without_change_or_that_needs_a_restart_is_logged() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let agent = Agent::start(dir.path(), ALONE, &[]);
     wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
-    // Twice at once: the second finds nothing to do, or is one with the first.
+    // Two in a row: the second has nothing to do or is merged with the first.
     agent.send(Signal::HUP);
     agent.send(Signal::HUP);
     wait_until("it says so", PATIENCE, || agent.log().contains("nothing has changed"));
@@ -256,7 +256,7 @@ fn without_a_change_and_for_what_needs_a_restart_it_says_so() {
 }
 
 #[test]
-fn a_file_goes_from_one_sink_to_its_successor_whole() {
+fn a_file_moves_between_sinks_without_loss() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let mut agent = Agent::start(dir.path(), ALONE, &[]);
@@ -266,8 +266,8 @@ fn a_file_goes_from_one_sink_to_its_successor_whole() {
         let writer = scope.spawn(|| load(dir.path(), &done));
         let _stop = Stop(&done);
         for n in 0..30 {
-            // Another sink under the same id, and one under another id with the same path; a source
-            // that is opened again.
+            // Another sink with the same id, another with the same path, and a source that is
+            // reopened.
             let config = match n % 3 {
                 0 => ALONE.replace("100ms", "150ms"),
                 1 => ALONE.replace("keep:", "heir:"),
@@ -286,7 +286,7 @@ fn a_file_goes_from_one_sink_to_its_successor_whole() {
 }
 
 #[test]
-fn standard_input_goes_on_in_a_changed_source() {
+fn standard_input_continues_in_a_changed_source() {
     let dir = folder();
     let config = "
 sources:
@@ -304,7 +304,7 @@ sinks:
     wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
     let begun = Instant::now();
     for n in 0..20 {
-        // Half a line before, the other half after.
+        // Half of a line before the reload, the other half after it.
         write!(stdin, "line {n}\nhalf ").unwrap();
         change(&agent, &config.replace("1KiB", &format!("{}KiB", 2 + n % 2)));
         writeln!(stdin, "{n}").unwrap();

@@ -1,4 +1,4 @@
-//! One dead sink stops no other, and loses nothing.
+//! A dead sink stops no other sink and loses nothing.
 
 use crate::support::{folder, lines};
 use millstream_components::registry::{Build, find};
@@ -19,7 +19,7 @@ const DEAD: Duration = Duration::from_secs(30);
 
 const LINES_PER_SECOND: usize = 20_000;
 
-/// A file that grows for `seconds`; its number of lines.
+/// Grows a file for `seconds`; returns its number of lines.
 fn grow(path: &Path, seconds: u64) -> usize {
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
     let (begun, mut made) = (Instant::now(), 0);
@@ -58,7 +58,7 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
     }
 }
 
-/// A running engine over one file.
+/// Starts an engine that reads one file.
 fn start(
     dir: &Path,
     shelves: &[Shelf; 2],
@@ -69,7 +69,7 @@ fn start(
         threads: 2,
         memory_bytes: 64 << 20,
         cpu: None,
-        // Four megabytes in a dead sink's queue: it is full within a second or two.
+        // Four megabytes fill a dead sink's queue within a second or two.
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
@@ -84,7 +84,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_line_on_which_a_delivery_panics_is_found_and_rejected_alone() {
+fn only_the_line_that_panics_a_delivery_is_rejected() {
     let dir = folder();
     let shelves = [Shelf::default(), Shelf::default()];
     let line = |n: usize| if n == 1234 { "poison?\n".to_owned() } else { format!("line {n}\n") };
@@ -110,7 +110,7 @@ fn a_line_on_which_a_delivery_panics_is_found_and_rejected_alone() {
 }
 
 #[test]
-fn a_sink_that_is_dead_for_thirty_seconds_holds_up_no_other_and_catches_up() {
+fn a_sink_that_is_down_for_thirty_seconds_delays_no_other_and_catches_up() {
     let dir = folder();
     let shelves = [Shelf::default(), Shelf::default()];
     let runtime = runtime();

@@ -1,4 +1,4 @@
-//! Files over TCP: to the server that the documentation shows, and to one that reads lines.
+//! Files over TCP to the server in the documentation and to one that reads lines.
 
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
@@ -32,7 +32,7 @@ impl Server {
         Server { child, port: first.trim().parse().expect("a port"), path }
     }
 
-    /// Kills it, and starts another one over the same files at the same port.
+    /// Kills it, and starts another one with the same files and port.
     fn replace(&mut self) {
         self.end();
         *self = Server::start(self.path.clone(), self.port);
@@ -43,7 +43,7 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Messages, with how often each has come, by id.
+    /// Returns how often each message arrived, by id.
     fn events(&self) -> HashMap<(String, String), usize> {
         let mut events = HashMap::new();
         for line in lines(&self.path) {
@@ -115,7 +115,7 @@ fn acknowledged_lines_survive_kills_of_the_agent_and_of_the_server() {
 }
 
 #[test]
-fn a_server_that_keeps_sessions_gets_every_line_once_over_its_own_kills() {
+fn a_server_with_sessions_gets_every_line_once_across_kills() {
     let dir = folder();
     let mut server = Server::start(dir.path().join("events.log"), 0);
     append(dir.path(), 0, 1000);
@@ -133,7 +133,7 @@ fn a_server_that_keeps_sessions_gets_every_line_once_over_its_own_kills() {
 }
 
 #[test]
-fn lines_reach_a_socket_once_and_in_order_over_clean_stops() {
+fn lines_reach_a_socket_once_and_in_order_across_clean_stops() {
     let dir = folder();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let config =

@@ -1,11 +1,11 @@
-//! `millstream test`: exit statuses, where tests may stand, and that nothing is opened.
+//! `millstream test`: exit statuses, where tests may be, and that it opens no component.
 
 use crate::support::{folder, lines, millstream};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A configuration that could not run: its folders are not there.
+/// A configuration that could not run: its folders do not exist.
 const CONFIG: &str = "
 data_dir: ./state
 api: { listen: '127.0.0.1:0' }
@@ -64,7 +64,7 @@ fn tests_pass_and_fail_and_open_nothing() {
 }
 
 #[test]
-fn faults_of_tests_and_no_tests_at_all_exit_with_two() {
+fn invalid_or_missing_tests_exit_with_status_two() {
     let dir = folder();
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     write("m.yaml", CONFIG);
@@ -99,7 +99,7 @@ fn faults_of_tests_and_no_tests_at_all_exit_with_two() {
     assert!(status == Some(2) && faults.contains("cannot read none.yaml"), "{faults}");
 }
 
-/// A run knows the form of tests and pays them no attention.
+/// `run` accepts tests in the configuration and ignores them.
 #[test]
 fn a_run_ignores_tests() {
     let dir = folder();

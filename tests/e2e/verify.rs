@@ -1,4 +1,4 @@
-//! `millstream verify`: that it passes, that it notices what is lost, and that it leaves nothing.
+//! `millstream verify`: it passes, it detects losses, and it leaves no files.
 
 use crate::support::{folder, millstream};
 use millstream_testkit_servers::kafka::Kafka;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Runs it in `dir`, at a rate that leaves room for other tests.
+/// Runs it in `dir` at a rate that leaves capacity for other tests.
 fn verify(dir: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(millstream());
     command.args(["verify", "--rate", "5000", "--dir"]).arg(dir).args(args);
@@ -22,7 +22,7 @@ fn count(dir: &Path) -> usize {
     fs::read_dir(dir).unwrap().count()
 }
 
-/// Number behind a word of the report.
+/// Returns the number after a word of the report.
 fn number(output: &Output, word: &str) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout).replace(',', "");
     let mut words = text.split_whitespace().skip_while(|w| *w != word).skip(1);
@@ -33,7 +33,7 @@ fn number(output: &Output, word: &str) -> u64 {
 }
 
 #[test]
-fn every_rotation_and_kills_lose_nothing() {
+fn every_kind_of_rotation_with_kills_loses_nothing() {
     let dir = folder();
     let output = verify(dir.path(), &["-d", "8s"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -47,18 +47,18 @@ fn every_rotation_and_kills_lose_nothing() {
 }
 
 #[test]
-fn files_deleted_behind_a_slow_sink_are_kept_where_they_can_be() {
+fn files_deleted_behind_a_slow_sink_are_held_if_possible() {
     let dir = folder();
     let output = verify(dir.path(), &["-d", "3s", "--rotate", "expire", "--keep"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = last_line(&output);
     assert!(last.starts_with("lost 0 repeated ") && last.ends_with(" torn 0"), "{output:?}");
-    // Of each of three logs, files were deleted before a kill and before a stop.
+    // For each of three logs, files were deleted before a kill and before a stop.
     let (deleted, linked) = (number(&output, "sink:"), number(&output, "deleted"));
     assert!(deleted >= 24 && linked >= 6 && deleted % 3 == 0, "{output:?}");
     assert!(number(&output, "before") >= 1 && number(&output, "and") >= 1, "{output:?}");
-    // What only a descriptor held is neither delivered nor lost, and a stop counts it.
+    // Data held only by a descriptor is neither delivered nor lost, and a stop counts it.
     assert!(number(&output, "kills:") > 0, "{output:?}");
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
@@ -77,7 +77,7 @@ fn files_deleted_behind_a_slow_sink_are_kept_where_they_can_be() {
 }
 
 #[test]
-fn lines_that_vanish_are_lost_and_shown() {
+fn missing_lines_are_reported_as_lost() {
     let dir = folder();
     let output = verify(dir.path(), &["-d", "3s", "--inject", "lose=3", "--rotate", "rename"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -85,7 +85,7 @@ fn lines_that_vanish_are_lost_and_shown() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lost: ")).collect();
     assert_eq!(shown.len(), 3, "{text}");
-    // The place is right: with rotated files kept, the line stands there.
+    // The reported offset is right: in the rotated files that were kept, it is that of the line.
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
     for line in shown {
@@ -102,7 +102,7 @@ fn lines_that_vanish_are_lost_and_shown() {
 }
 
 #[test]
-fn ctrl_c_ends_with_the_report_so_far() {
+fn ctrl_c_prints_the_report_so_far() {
     let dir = folder();
     let mut command = Command::new(millstream());
     command.args(["verify", "-d", "10m", "--rate", "1000", "--dir"]).arg(dir.path());
@@ -118,11 +118,11 @@ fn ctrl_c_ends_with_the_report_so_far() {
 }
 
 #[test]
-fn a_topic_is_read_back_and_repeats_have_known_ids() {
+fn a_topic_is_verified_and_repeats_have_the_same_ids() {
     let (dir, kafka) = (folder(), Kafka::shared());
     kafka.create_topic("verify", 3);
     let sink = format!("kafka://{}/verify", kafka.bootstrap());
-    // What was there before is none of its business.
+    // It leaves existing files alone.
     let other = folder();
     let before = other.path().join("before");
     fs::write(&before, "before\n").unwrap();
@@ -150,7 +150,7 @@ fn a_topic_is_read_back_and_repeats_have_known_ids() {
 }
 
 #[test]
-fn wrong_use_is_refused() {
+fn invalid_usage_is_rejected() {
     let dir = folder();
     let taken = dir.path().join("taken.json");
     fs::write(&taken, "").unwrap();

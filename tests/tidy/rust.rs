@@ -1,17 +1,15 @@
-//! Reads Rust source just well enough to measure it: what is code, what is a test, where a
-//! function ends.
+//! A minimal reader of Rust source: code, tests, and the ends of functions.
 
 /// A function and its length, from `fn` to its closing brace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
-    /// Line of its `fn`.
+    /// Line number of its `fn`.
     pub line: usize,
     pub lines: usize,
 }
 
-/// The source with comments, texts and what is compiled for tests only made blank. Lines stay
-/// lines.
+/// Blanks comments, strings and test-only code; line numbers stay.
 pub fn production(source: &str) -> String {
     let mut text = code(source).into_bytes();
     let marker = b"#[cfg(test)]";
@@ -22,11 +20,11 @@ pub fn production(source: &str) -> String {
     String::from_utf8(text).expect("only whole characters were made blank")
 }
 
-/// Names of the modules in files of their own that are compiled for tests only.
+/// Returns the names of test-only modules that are in separate files.
 pub fn test_modules(source: &str) -> Vec<String> {
     let code = code(source);
     let behind = code.split("#[cfg(test)]").skip(1);
-    // Behind the attribute there may be a visibility: `pub(super) mod tests;`.
+    // The attribute may be followed by a visibility: `pub(super) mod tests;`.
     let names = behind.filter_map(|rest| rest.split_once(';')?.0.split_once("mod "));
     let is_module = |(before, name): &(&str, &str)| {
         name.chars().all(is_name) && (before.trim().is_empty() || before.trim().starts_with("pub"))
@@ -34,7 +32,7 @@ pub fn test_modules(source: &str) -> Vec<String> {
     names.filter(is_module).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// The functions that have a body.
+/// Returns the functions with a body.
 pub fn functions(production: &str) -> Vec<Function> {
     let bytes = production.as_bytes();
     let starts = production
@@ -55,7 +53,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where the item at `from` ends: behind its `;`, or behind the brace that closes its body.
+/// Returns the end of the item at `from`: after its `;` or the closing brace of its body.
 fn item_end(text: &[u8], from: usize) -> usize {
     let (mut braces, mut brackets) = (0, 0);
     for (at, byte) in text.iter().enumerate().skip(from) {
@@ -72,7 +70,7 @@ fn item_end(text: &[u8], from: usize) -> usize {
     text.len()
 }
 
-/// The source with comments and the inside of texts made blank.
+/// Blanks comments and the contents of strings.
 fn code(source: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(source.len()), source);
     while let Some(c) = rest.chars().next() {
@@ -90,7 +88,8 @@ fn code(source: &str) -> String {
     out
 }
 
-/// Bytes at the start of `rest` to make blank (a comment or a text), else bytes to keep.
+/// Returns how many bytes at the start of `rest` to blank (a comment or string), and how many to
+/// keep.
 fn skipped(rest: &str, inside_name: bool) -> (usize, usize) {
     let find = |end: &str| rest.find(end).unwrap_or(rest.len());
     if rest.starts_with("//") {
@@ -123,7 +122,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// Length of a raw text such as `r#"…"#` or `br"…"`, if there is one.
+/// Returns the length of a raw string such as `r#"…"#` or `br"…"`, if there is one.
 fn raw_text(rest: &str) -> Option<usize> {
     let behind = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
     let hashes = behind.len() - behind.trim_start_matches('#').len();
@@ -133,13 +132,13 @@ fn raw_text(rest: &str) -> Option<usize> {
     Some(inside.find(&end).map_or(rest.len(), |at| begin + at + end.len()))
 }
 
-/// Whether a quote begins a character and not a lifetime.
+/// Returns whether a quote starts a character rather than a lifetime.
 fn is_character(rest: &str) -> bool {
     let mut behind = rest.chars().skip(1);
     behind.next() == Some('\\') || behind.next() == Some('\'')
 }
 
-/// Length of what stands in quotes, with them.
+/// Returns the length of a quoted string, including the quotes.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -154,7 +153,7 @@ fn quoted(rest: &str, quote: char) -> usize {
 }
 
 #[test]
-fn comments_texts_and_tests_are_no_production_code() {
+fn comments_strings_and_tests_are_not_production_code() {
     let source = r##"
         // fn comment() {
         /* fn /* nested */ comment() { */

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_the_agent_are_hosts() {
+    fn only_the_agents_addresses_are_valid_hosts() {
         for host in [
             "127.0.0.1",
             "127.0.0.1:7878",
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_given_once() {
+    fn a_duplicate_host_header_is_rejected() {
         assert_eq!(checked(LOOPBACK, LOOPBACK, "/metrics", &[]), Err(Refusal::Host));
         let twice = [(HOST, "127.0.0.1"), (HOST, "127.0.0.1")];
         assert_eq!(checked(LOOPBACK, LOOPBACK, "/metrics", &twice), Err(Refusal::Host));
     }
 
     #[test]
-    fn an_origin_is_the_host() {
+    fn an_origin_header_must_match_the_host() {
         let from = |origin| {
             checked(LOOPBACK, LOOPBACK, "/metrics", &[(HOST, "localhost:7878"), (ORIGIN, origin)])
         };
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_the_open_paths_need_the_token() {
+    fn every_path_except_the_open_ones_requires_the_token() {
         let ask = |path, given: &str| {
             checked(LOOPBACK, LOOPBACK, path, &[(HOST, LOOPBACK), (AUTHORIZATION, given)])
         };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_socket_asks_for_nothing() {
+    fn the_control_socket_requires_no_credentials() {
         assert_eq!(check("/api/snapshot", &HeaderMap::new(), Via::Control, "secret"), Ok(()));
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_this_process_are_plausible() {
+    fn process_metrics_are_plausible() {
         let before = ProcessStats::read();
         let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").unwrap()).collect();
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);

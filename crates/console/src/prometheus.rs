@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_spelled_as_the_format_does() {
+    fn floats_follow_the_exposition_format() {
         let cases = [
             (0.0, "0"),
             (0.25, "0.25"),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_one_by_one_are_those_of_the_text() {
+    fn single_metrics_equal_the_rendered_text() {
         let component =
             ComponentSnapshot { id: "in".into(), kind: "source", ..ComponentSnapshot::default() };
         let snapshot = Snapshot { components: vec![component], ..Snapshot::default() };

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_compares_all_of_both() {
+    fn token_comparison_covers_every_byte() {
         assert!(same(b"abc", b"abc"));
         assert!(!same(b"abc", b"abd"));
         assert!(!same(b"xbc", b"abc"));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_once_and_kept() {
+    fn a_token_is_generated_once_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         fs::write(dir.path().join("token.new"), "left behind by a crash").unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_the_user_is_taken_without_its_line_end() {
+    fn a_users_token_is_read_without_its_newline() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         fs::write(&path, "0123456789-0123456789-0123456789\n").unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_folders_are_refused_by_name() {
+    fn links_and_folders_are_rejected_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();

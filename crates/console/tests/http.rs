@@ -97,7 +97,7 @@ fn the_control_socket_needs_neither_token_nor_host() {
 }
 
 #[test]
-fn requests_of_foreign_pages_are_refused() {
+fn cross_origin_requests_are_rejected() {
     let fixture = Fixture::new();
     for path in ["/metrics", "/health", "/api/snapshot"] {
         let bearer = fixture.bearer();
@@ -117,7 +117,7 @@ fn requests_of_foreign_pages_are_refused() {
 }
 
 #[test]
-fn a_listener_on_every_address_knows_the_one_it_is_reached_by() {
+fn a_wildcard_listener_accepts_the_address_of_the_connection() {
     let fixture = Fixture::in_folder(tempfile::tempdir().unwrap(), Ipv4Addr::UNSPECIFIED.into());
     let port = fixture.console().tcp.port();
     let ask = |host: &str| {
@@ -127,7 +127,7 @@ fn a_listener_on_every_address_knows_the_one_it_is_reached_by() {
 }
 
 #[test]
-fn unknown_paths_and_methods_say_what_there_is() {
+fn errors_for_unknown_paths_and_methods_list_the_valid_ones() {
     let fixture = Fixture::new();
     assert_eq!(fixture.ask("/nowhere", &[]).status, 401);
     let missing = fixture.ask("/nowhere", &[&fixture.bearer()]);
@@ -173,7 +173,7 @@ fn ready_follows_the_agent_and_names_failing_sinks() {
 }
 
 #[test]
-fn ready_says_that_checkpoints_cannot_be_committed_and_since_when() {
+fn ready_reports_uncommitted_checkpoints_and_their_age() {
     let fixture = Fixture::new();
     fixture.ready.store(true, Ordering::Release);
     let reply = fixture.ask("/ready", &[]);
@@ -239,7 +239,7 @@ fn shutdown_closes_both_and_finishes_in_bounded_time() {
 }
 
 #[test]
-fn silent_clients_up_to_the_bound_keep_the_socket_free() {
+fn silent_clients_do_not_block_the_control_socket() {
     let fixture = Fixture::new();
     let silent: Vec<_> = (0..80).map(|_| fixture.tcp()).collect();
     assert_eq!(ask_socket(&fixture.console().socket_path, "GET", "/health", &[]).status, 200);
@@ -260,7 +260,7 @@ fn silent_clients_up_to_the_bound_keep_the_socket_free() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_refused() {
+fn an_oversized_head_is_rejected() {
     let fixture = Fixture::new();
     let long = format!("X-Long: {}", "x".repeat(20_000));
     let mut stream = fixture.tcp();

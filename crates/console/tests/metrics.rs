@@ -105,7 +105,7 @@ fn of_app(more: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn counters_carry_the_figures_of_the_snapshot() {
+fn counters_equal_the_snapshot() {
     let families = rendered();
     let expected: [(&str, Labels, f64); 14] = [
         ("received_events_total", &[], 1_000.0),
@@ -135,7 +135,7 @@ fn counters_carry_the_figures_of_the_snapshot() {
 }
 
 #[test]
-fn sources_say_what_was_counted_of_their_files() {
+fn sources_export_the_totals_of_their_files() {
     let families = rendered();
     let expected = [
         ("disorder_events_total", 5.0),
@@ -168,7 +168,7 @@ fn the_hundred_files_with_most_lag_have_metrics() {
 }
 
 #[test]
-fn every_component_is_there_under_its_own_name() {
+fn every_component_is_exported_under_its_id() {
     let families = rendered();
     let received = &families["millstream_component_received_events_total"];
     let ids: BTreeSet<&str> = received
@@ -185,7 +185,7 @@ fn every_component_is_there_under_its_own_name() {
 }
 
 #[test]
-fn checkpoints_that_cannot_be_committed_are_there() {
+fn uncommitted_checkpoints_are_exported() {
     let families = rendered();
     assert_eq!(families["millstream_checkpoint_age_seconds"].samples[&Vec::new()], 12.5);
     let errors = &families["millstream_checkpoint_errors_total"];
@@ -195,7 +195,7 @@ fn checkpoints_that_cannot_be_committed_are_there() {
 }
 
 #[test]
-fn the_agent_and_its_process_are_there() {
+fn agent_and_process_metrics_are_exported() {
     let families = rendered();
     let single = |name: &str| families[name].samples[&Vec::new()];
     assert_eq!(single("millstream_memory_granted_bytes"), 1_048_576.0);
@@ -215,7 +215,7 @@ fn the_agent_and_its_process_are_there() {
 }
 
 #[test]
-fn figures_that_are_not_known_are_left_out() {
+fn unknown_values_are_omitted() {
     let known =
         parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &ConfigState::new(0)));
     assert!(!known.keys().any(|name| name.starts_with("millstream_process_")));

@@ -106,7 +106,7 @@ fn assert_numbered(
 }
 
 #[test]
-fn packets_number_themselves_and_say_their_sums() {
+fn packets_are_numbered_and_carry_their_sums() {
     let (batch, contents) = packets(&mut Load::new(a_shape(Protocol::Dogstatsd)), 1000);
     assert!(contents.len() > 50, "{}", contents.len());
     assert_numbered(&batch, &contents, "c", points_of_lines);
@@ -115,7 +115,7 @@ fn packets_number_themselves_and_say_their_sums() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_packets() {
+fn the_same_seed_generates_the_same_packets() {
     let made =
         |seed| packets(&mut Load::new(Shape { seed, ..a_shape(Protocol::Dogstatsd) }), 500).0;
     assert_eq!((made(1).bytes, made(1).ends), (made(1).bytes, made(1).ends));
@@ -123,7 +123,7 @@ fn the_same_seed_makes_the_same_packets() {
 }
 
 #[test]
-fn a_packet_holds_what_is_allowed_and_one_point_at_least() {
+fn a_packet_respects_its_limit_and_has_at_least_one_point() {
     let tight = Shape { packet_bytes_max: 64, tags: 20, ..a_shape(Protocol::Dogstatsd) };
     let (_, contents) = packets(&mut Load::new(tight), 10);
     assert!(contents.iter().all(|content| content.points == 1));
@@ -168,7 +168,7 @@ fn shares_are_checked_with_advice() {
 }
 
 #[test]
-fn the_last_line_says_what_the_agent_counts() {
+fn the_last_line_contains_the_counts_of_the_agent() {
     let line = |numbered| {
         let shape = Shape { numbered, ..a_shape(Protocol::Dogstatsd) };
         let (batch, contents) = packets(&mut Load::new(shape), 1000);
@@ -193,7 +193,7 @@ fn the_last_line_says_what_the_agent_counts() {
 }
 
 #[test]
-fn advice_for_a_file_is_not_that_for_a_socket() {
+fn advice_depends_on_file_or_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("missing/points");
     let file = Target::write_to(Some(&path), false, Arc::default()).err().unwrap();
@@ -220,7 +220,7 @@ fn points(packet: &[u8]) -> usize {
 }
 
 #[test]
-fn every_point_arrives_over_every_kind_of_socket() {
+fn every_point_arrives_over_every_type_of_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -292,7 +292,7 @@ fn packets_stay_packets_over_a_seqpacket_socket() {
 }
 
 #[test]
-fn a_unix_socket_that_comes_again_is_waited_for() {
+fn a_removed_unix_socket_is_retried() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gram");
     let first = UnixDatagram::bind(&path).unwrap();

@@ -1,6 +1,6 @@
-//! Hosts whose periods end together do not send together.
+//! Hosts with aligned periods spread their requests.
 
-use super::far::{Act, Endpoint};
+use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
 use crate::support::{folder, wait_until};
 use millstream_components::requests::Jitter;
@@ -10,27 +10,27 @@ use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Names of hosts, of which one sends early and one late.
+/// Host names, some of which send early and some late.
 const HOSTS: [&str; 3] = ["web-01", "web-02", "web-03"];
 
-/// Whole periods that are looked at.
+/// Number of full periods measured.
 const PERIODS: usize = 4;
 
-/// How much later than it should a request may come on a host that has time.
+/// Tolerance for late requests on an idle host.
 const JITTER: Duration = Duration::from_millis(90);
 
-/// How long after a period this host should send.
+/// The delay after a period that this host should have.
 fn own_delay(host: &str) -> Duration {
     let spread: Jitter = serde_json::from_str("\"900ms\"").unwrap();
     spread.delay(host, Duration::from_secs(1))
 }
 
-/// Where the source of a host listens: the first one where `start_ready` looks.
+/// The address of a host's source; the first is where `start_ready` connects.
 fn socket(host: &str) -> String {
     if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.sock") }
 }
 
-/// One source per host, and a sink for each.
+/// Configures a source and a sink per host.
 fn config(server: &HttpServer) -> String {
     let mut text = String::from("sources:\n");
     for host in HOSTS {
@@ -49,7 +49,7 @@ fn config(server: &HttpServer) -> String {
     text
 }
 
-/// How long after the end of its period a request came that brings a whole one.
+/// Returns how long after the end of its period a request with a full period arrived.
 fn delay(seen: &Seen) -> Option<Duration> {
     let event: Value = serde_json::from_str(seen.text().lines().next()?).unwrap();
     let end = event["timestamp"].as_str()?;
@@ -65,15 +65,15 @@ fn delay(seen: &Seen) -> Option<Duration> {
 }
 
 #[test]
-fn a_host_sends_at_its_own_time_after_every_period() {
-    let far = Endpoint::start(|_, _| Act::Keep);
+fn each_host_sends_at_a_fixed_delay_after_every_period() {
+    let endpoint = Endpoint::start(|_, _| Act::Keep);
     let dir = folder();
-    let agent = start_ready(dir.path(), &config(&far.server));
+    let agent = start_ready(dir.path(), &config(&endpoint.server));
     let listen = || HOSTS.iter().all(|host| dir.path().join(socket(host)).exists());
     wait_until("all sources listen", PATIENCE, listen);
     let mut delays: HashMap<&str, Vec<Duration>> = HashMap::new();
     let begun = Instant::now();
-    // A busy host may send late, but not always.
+    // A busy host may send late, but not every time.
     let is_seen = |host: &str, delays: &[Duration]| {
         delays.len() >= PERIODS && delays.iter().any(|delay| *delay < own_delay(host) + JITTER)
     };
@@ -86,7 +86,7 @@ fn a_host_sends_at_its_own_time_after_every_period() {
         std::thread::sleep(Duration::from_millis(100));
         for host in HOSTS {
             let path = format!("/{host}");
-            let of_host = far.server.seen().into_iter().filter(|seen| seen.path == path);
+            let of_host = endpoint.server.seen().into_iter().filter(|seen| seen.path == path);
             delays.insert(host, of_host.filter_map(|seen| delay(&seen)).collect());
         }
     }

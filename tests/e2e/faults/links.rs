@@ -10,27 +10,27 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Lines of each file: several times what the kernels hold.
+/// Lines per file, several times what the kernel buffers hold.
 const LINES: usize = 4_000;
 
-/// What is asked for as receive buffer; the kernel gives twice that, and fills it by a bit more.
+/// Requested receive buffer; the kernel doubles it and fills it slightly beyond.
 const BUFFER: usize = 16 * 1024;
 
 /// Most bytes in such a buffer.
 const HELD_MAX: usize = 4 * BUFFER;
 
-/// What the endpoint does with its first connection; it reads all others to their end.
+/// How the endpoint treats its first connection; it reads all others to the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// Reads so many bytes, and breaks it off while others wait in the kernel.
+    /// Reads this many bytes, then resets the connection while more wait in the kernel.
     ResetAfter(usize),
-    /// Reads nothing until it is told to.
+    /// Reads nothing until released.
     Hold,
-    /// Reads 1000 bytes at a time, with a pause before each, for this many times.
+    /// Reads this many times 1000 bytes, each after a pause.
     Slowly(usize),
 }
 
-/// What came over each connection.
+/// The data received on each connection.
 struct Lines {
     port: u16,
     texts: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -60,7 +60,7 @@ impl Lines {
         self.texts.lock().unwrap().len()
     }
 
-    /// Whole lines of a connection.
+    /// Returns the complete lines of a connection.
     fn text(&self, connection: usize) -> String {
         let text = String::from_utf8(self.texts.lock().unwrap()[connection].clone()).unwrap();
         let end = text.rfind('\n').map_or(0, |end| end + 1);
@@ -88,7 +88,7 @@ fn read(
         let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
         texts.lock().unwrap()[number].extend_from_slice(&buffer[..count]);
         if number == 0 && matches!(first, First::ResetAfter(bytes) if turns * 1000 >= bytes) {
-            // Others wait by now.
+            // By now more data waits in the kernel.
             thread::sleep(Duration::from_millis(100));
             return set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         }
@@ -99,8 +99,8 @@ fn config(port: u16, timeout: &str) -> String {
     logs(&format!("type: tcp, address: '127.0.0.1:{port}', timeout: {timeout}"))
 }
 
-/// The numbers of the lines of a file in a text, which are without a gap: the first one, and the
-/// one behind the last; where to go on if there are none.
+/// Returns the line numbers of a file in a text as a half-open range without gaps; `go_on` for both
+/// bounds if there are none.
 fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
     let begin = format!("{file:02} ");
     let mut of_file = text.lines().filter(|line| line.starts_with(&begin)).peekable();
@@ -115,57 +115,58 @@ fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
 }
 
 #[test]
-fn an_endpoint_that_never_reads_is_left_and_has_nothing_that_the_next_lacks() {
-    let far = Lines::start(First::Hold);
+fn a_stuck_endpoint_is_abandoned_and_the_next_gets_every_line() {
+    let endpoint = Lines::start(First::Hold);
     let dir = folder();
     append(dir.path(), 0, LINES);
-    let agent = Agent::start(dir.path(), &config(far.port, "500ms"), &[]);
+    let agent = Agent::start(dir.path(), &config(endpoint.port, "500ms"), &[]);
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     assert_eq!(counted(&agent, "errors", "error_type=\"timeout\""), 1, "{}", agent.log());
     stop(agent);
-    far.release.store(true, Ordering::Relaxed);
-    let has_rest = || (0..FILES).all(|file| range(&far.text(1), file, 0).1 == LINES);
+    endpoint.release.store(true, Ordering::Relaxed);
+    let has_rest = || (0..FILES).all(|file| range(&endpoint.text(1), file, 0).1 == LINES);
     wait_until("the rest", PATIENCE, has_rest);
     wait_until("what the first connection has", PATIENCE, || {
-        // What was settled over it is in the kernel of the endpoint, whole.
-        (0..FILES).all(|file| range(&far.text(0), file, 0).1 >= range(&far.text(1), file, 0).0)
+        // Lines settled over it were complete in the endpoint's kernel.
+        (0..FILES)
+            .all(|file| range(&endpoint.text(0), file, 0).1 >= range(&endpoint.text(1), file, 0).0)
     });
-    assert_eq!(far.connections(), 2);
+    assert_eq!(endpoint.connections(), 2);
 }
 
 #[test]
-fn a_reset_loses_at_most_what_the_endpoint_had_not_read() {
-    let far = Lines::start(First::ResetAfter(100_000));
+fn a_reset_loses_at_most_data_that_the_endpoint_had_not_read() {
+    let endpoint = Lines::start(First::ResetAfter(100_000));
     let dir = folder();
     append(dir.path(), 0, LINES);
-    let agent = Agent::start(dir.path(), &config(far.port, "30s"), &[]);
+    let agent = Agent::start(dir.path(), &config(endpoint.port, "30s"), &[]);
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     stop(agent);
-    let has_rest = || (0..FILES).all(|file| range(&far.text(1), file, 0).1 == LINES);
-    wait_until("the rest", PATIENCE, || far.connections() == 2 && has_rest());
+    let has_rest = || (0..FILES).all(|file| range(&endpoint.text(1), file, 0).1 == LINES);
+    wait_until("the rest", PATIENCE, || endpoint.connections() == 2 && has_rest());
     let mut lost = 0;
     for file in 0..FILES {
-        let (first, end) = range(&far.text(0), file, 0);
+        let (first, end) = range(&endpoint.text(0), file, 0);
         assert_eq!(first, 0);
-        lost += range(&far.text(1), file, 0).0.saturating_sub(end) * (line(file, 0).len() + 1);
+        lost += range(&endpoint.text(1), file, 0).0.saturating_sub(end) * (line(file, 0).len() + 1);
     }
     assert!(lost <= HELD_MAX, "{lost} bytes lost of a buffer of at most {HELD_MAX}");
 }
 
 #[test]
 fn a_slow_reader_gets_every_line_once() {
-    let far = Lines::start(First::Slowly(200));
+    let endpoint = Lines::start(First::Slowly(200));
     let dir = folder();
     append(dir.path(), 0, LINES);
-    let agent = Agent::start(dir.path(), &config(far.port, "30s"), &[]);
+    let agent = Agent::start(dir.path(), &config(endpoint.port, "30s"), &[]);
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     assert_eq!(counted(&agent, "errors", ""), 0);
     stop(agent);
     wait_until("every line", PATIENCE, || {
-        (0..FILES).all(|file| range(&far.text(0), file, 0) == (0, LINES))
+        (0..FILES).all(|file| range(&endpoint.text(0), file, 0) == (0, LINES))
     });
-    assert_eq!(far.connections(), 1);
+    assert_eq!(endpoint.connections(), 1);
 }

@@ -1,7 +1,6 @@
-//! Metrics over HTTP and TCP, as blocks of msgpack: what came is read with the decoder of the
-//! documentation.
+//! Metrics over HTTP and TCP as blocks of msgpack, read with the decoder in the documentation.
 
-use super::far::{Act, Endpoint};
+use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::frames::{self, FrameServer};
@@ -15,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Series of each kind.
+/// Number of series of each kind.
 const SERIES: usize = 40;
 
-/// Decodes bodies, one behind the other.
+/// Decodes concatenated bodies.
 pub fn decode(bodies: &[u8]) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats/metrics_msgpack.py");
     let mut command = Command::new("python3");
@@ -33,14 +32,15 @@ pub fn decode(bodies: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Points of all series.
+/// Returns a point of each series.
 pub fn wave(value: usize) -> impl Iterator<Item = String> {
     (0..SERIES).flat_map(move |series| {
         [format!("orders:{value}|c|#shop:s{series}"), format!("login:{value}|d|#shop:s{series}")]
     })
 }
 
-/// The counters' sum, and the number of values in distributions; times of a series rise.
+/// Returns the counters' sum and the number of values in distributions; asserts that times of a
+/// series ascend.
 fn sums(events: &[Value]) -> (f64, f64) {
     let mut last = HashMap::new();
     let (mut counters, mut values) = (0.0, 0.0);
@@ -56,7 +56,7 @@ fn sums(events: &[Value]) -> (f64, f64) {
     (counters, values)
 }
 
-/// Has an agent send waves of points, one per period, and waits until `bytes` are worth as much.
+/// Makes an agent send waves of points, one per period, and waits until `bytes` contain their sum.
 fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent) {
     let dir = folder();
     let config = points(sink).replace("period: 1s", "period: 1s, distributions: sketch");
@@ -74,22 +74,22 @@ fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent
     (dir, agent)
 }
 
-/// The same over HTTP.
-fn run_http(far: &Endpoint, waves: usize, more: &str) -> (TempDir, Agent) {
-    let uri = far.server.uri("/in");
+/// Runs it over HTTP.
+fn run_http(endpoint: &Endpoint, waves: usize, more: &str) -> (TempDir, Agent) {
+    let uri = endpoint.server.uri("/in");
     let sink = format!(
         "type: http, uri: '{uri}', spread: 0s, encoding: {{ codec: msgpack }}, batch: {{ timeout: 10ms }}, \
          request: {{ timeout: 2s }}, {more}"
     );
-    let ran = run(&sink, waves, || far.bytes());
-    far.assert_no_needless_repeats();
+    let ran = run(&sink, waves, || endpoint.bytes());
+    endpoint.assert_no_needless_repeats();
     ran
 }
 
 #[test]
 fn sums_are_exact_after_faults_of_the_endpoint() {
     let wait = vec![("Retry-After", "1".to_owned())];
-    let far = Endpoint::start(move |_, nth| match nth {
+    let endpoint = Endpoint::start(move |_, nth| match nth {
         0 => Act::Instead(Reply::status(500)),
         1 => Act::KeepThen(Reply::Hang),
         2 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
@@ -98,13 +98,13 @@ fn sums_are_exact_after_faults_of_the_endpoint() {
         6 => Act::KeepThen(Reply::status(503)),
         _ => Act::Keep,
     });
-    let (_dir, agent) = run_http(&far, 4, "compression: zstd");
-    assert!(far.repeats() >= 2, "{}", far.repeats());
+    let (_dir, agent) = run_http(&endpoint, 4, "compression: zstd");
+    assert!(endpoint.repeats() >= 2, "{}", endpoint.repeats());
     stop(agent);
 }
 
 #[test]
-fn sums_are_exact_over_connections_that_break_and_requests_that_are_too_large() {
+fn sums_are_exact_after_broken_connections_and_split_requests() {
     let requests = AtomicUsize::new(0);
     let reading = move |_: &Seen| match requests.fetch_add(1, Ordering::Relaxed) {
         0 | 2 => Reading::ResetAfter(50),
@@ -112,18 +112,18 @@ fn sums_are_exact_over_connections_that_break_and_requests_that_are_too_large() 
         _ => Reading::Whole,
     };
     let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
-    let far = Endpoint::with(options, |seen, _| match seen.body.len() > 2000 {
+    let endpoint = Endpoint::with(options, |seen, _| match seen.body.len() > 2000 {
         true => Act::Instead(Reply::status(413)),
         false => Act::Keep,
     });
-    let (_dir, agent) = run_http(&far, 3, "");
-    assert_eq!(far.repeats(), 0);
+    let (_dir, agent) = run_http(&endpoint, 3, "");
+    assert_eq!(endpoint.repeats(), 0);
     stop(agent);
 }
 
 #[test]
 fn sums_are_exact_over_tcp_after_faults() {
-    let far = FrameServer::start(|message| match message.nth {
+    let endpoint = FrameServer::start(|message| match message.nth {
         0 => frames::Act::KeepThenReset,
         1 => frames::Act::Reset,
         3 => frames::Act::KeepSilently,
@@ -133,9 +133,9 @@ fn sums_are_exact_over_tcp_after_faults() {
     let sink = format!(
         "type: tcp, address: '127.0.0.1:{}', encoding: {{ codec: msgpack }}, framing: length, \
          acknowledgements: true, compression: zlib, batch: {{ timeout: 10ms }}, timeout: 500ms",
-        far.port
+        endpoint.port
     );
-    let (_dir, agent) = run(&sink, 4, || far.bytes());
-    assert!(far.connections() >= 4 && far.kept().iter().all(|batch| batch.times == 1));
+    let (_dir, agent) = run(&sink, 4, || endpoint.bytes());
+    assert!(endpoint.connections() >= 4 && endpoint.kept().iter().all(|batch| batch.times == 1));
     stop(agent);
 }

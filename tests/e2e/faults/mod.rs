@@ -1,11 +1,9 @@
-//! The fault table: what endpoints and networks do to sinks that send over a network, with the real
-//! binary.
+//! The fault table: faults of endpoints and networks against network sinks, with the real binary.
 //!
-//! Each test is a row, or several that one run of the agent proves. All hold the same: nothing is
-//! lost, order is kept, repeats come only where an answer was lost and are known by their id, and
-//! counters are exact.
+//! Each test is one or more rows. In each, nothing is lost, order is kept, repeats occur only after
+//! a lost response and have the same id, and counters are exact.
 
-mod far;
+mod endpoint;
 mod frames;
 mod herd;
 mod http;
@@ -23,10 +21,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long anything may take that should happen soon: a busy host, not a good one.
+/// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Files that are read at once.
+/// Number of files that are read concurrently.
 const FILES: usize = 12;
 
 /// Appends numbered lines to every file.
@@ -40,12 +38,12 @@ fn append(dir: &Path, from: usize, count: usize) {
     }
 }
 
-/// A line as `append` writes it.
+/// Returns a line as `append` writes it.
 fn line(file: usize, number: usize) -> String {
     format!("{file:02} {number:06} some words of a line")
 }
 
-/// A configuration that sends those files as lines to a sink with these options.
+/// Returns a configuration that sends those files as lines to a sink with these options.
 fn logs(sink: &str) -> String {
     format!(
         "sources:\n  app: {{ type: file, include: ['DIR/in/*.log'] }}\n\
@@ -53,7 +51,8 @@ fn logs(sink: &str) -> String {
     )
 }
 
-/// All lines of each file are there, once and in order, but for those that `is_missing` names.
+/// Asserts that each file's lines arrived once and in order, except those that `is_missing`
+/// selects.
 fn assert_lines(text: &str, count: usize, is_missing: impl Fn(&str) -> bool) {
     for file in 0..FILES {
         let begin = format!("{file:02} ");
@@ -68,7 +67,7 @@ fn assert_lines(text: &str, count: usize, is_missing: impl Fn(&str) -> bool) {
     assert!(text.lines().all(|line| line.len() == length), "pieces of lines");
 }
 
-/// A counter of the sink, over all lines of it that have this label.
+/// Returns a counter of the sink, summed over the series with this label.
 fn counted(agent: &Agent, metric: &str, label: &str) -> u64 {
     let begin = format!("millstream_component_{metric}_total{{component_id=\"out\"");
     let metrics = agent.get("/metrics").unwrap_or_default();
@@ -76,8 +75,7 @@ fn counted(agent: &Agent, metric: &str, label: &str) -> u64 {
     found.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
 }
 
-/// Waits until the sink has answered for so many events; how many of them it sent, and how many it
-/// dropped.
+/// Waits until the sink has settled this many events; returns how many of them it sent and dropped.
 fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
     let counts = || (counted(agent, "sent_events", ""), counted(agent, "dropped_events", ""));
     let begun = std::time::Instant::now();
@@ -85,12 +83,13 @@ fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
         assert!(begun.elapsed() < PATIENCE, "{:?} of {events} events\n{}", counts(), agent.log());
         std::thread::sleep(Duration::from_millis(10));
     }
-    // What is counted twice is counted by now.
+    // Gives double counts time to show.
     std::thread::sleep(Duration::from_millis(50));
     counts()
 }
 
-/// A configuration that sends points to a sink with these options, at the end of each second.
+/// Returns a configuration that sends points to a sink with these options at the end of each
+/// second.
 fn points(sink: &str) -> String {
     format!(
         "sources:\n  points: {{ type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: 1s }}\n\
@@ -98,7 +97,7 @@ fn points(sink: &str) -> String {
     )
 }
 
-/// Starts an agent, and waits until it listens.
+/// Starts an agent and waits until it listens.
 fn start_ready(dir: &Path, config: &str) -> Agent {
     let mut agent = Agent::start(dir, config, &[]);
     wait_until("the agent listens", PATIENCE, || {
@@ -115,7 +114,7 @@ fn send(dir: &Path, points: impl IntoIterator<Item = String>) {
     points.into_iter().for_each(|point| assert!(socket.send(point.as_bytes()).is_ok()));
 }
 
-/// Stops the agent, which ends well.
+/// Stops the agent and asserts success.
 fn stop(mut agent: Agent) {
     assert!(agent.stop().success(), "{}", agent.log());
 }

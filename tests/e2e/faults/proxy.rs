@@ -1,6 +1,6 @@
 //! A real toxiproxy between the agent and the endpoint.
 
-use super::far::{Act, Endpoint};
+use super::endpoint::{Act, Endpoint};
 use super::{
     FILES, PATIENCE, append, assert_lines, counted, logs, remote_write, start_ready, stop,
     wait_settled,
@@ -11,10 +11,10 @@ use millstream_testkit_servers::prometheus::Prometheus;
 use millstream_testkit_servers::toxiproxy::{Proxy, Stream};
 use serde_json::{Value, json};
 
-/// Lines of each file per fault.
+/// Lines per file and fault.
 const LINES: usize = 50;
 
-/// Faults of the network: those that break connections, and those that make it slow.
+/// Network faults: some break connections, others slow them down. The flag says which.
 fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
     vec![
         ("latency", Stream::Up, json!({ "latency": 60, "jitter": 40 }), false),
@@ -34,8 +34,7 @@ fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
     ]
 }
 
-/// Has every fault in turn while `produce` gives the agent something to send: `settled` waits until
-/// it was sent.
+/// Applies each fault while `produce` generates events; `settled` waits until they are sent.
 fn suffer(agent: &Agent, proxy: &Proxy, produce: impl Fn(usize), settled: impl Fn(usize)) {
     let errors = || counted(agent, "errors", "");
     for (turn, (fault, stream, attributes, breaks)) in faults().into_iter().enumerate() {
@@ -59,8 +58,8 @@ fn suffer(agent: &Agent, proxy: &Proxy, produce: impl Fn(usize), settled: impl F
     settled(faults().len());
 }
 
-/// Sends lines through a proxy, which is down at first, to a sink with these options. How many
-/// lines there were of each file.
+/// Sends lines through a proxy, which is down at first, to a sink with these options. Returns the
+/// number of lines per file.
 fn send_lines(proxy: &Proxy, sink: &str) -> usize {
     let dir = folder();
     proxy.enable(false);
@@ -81,24 +80,24 @@ fn send_lines(proxy: &Proxy, sink: &str) -> usize {
 
 #[test]
 fn a_bad_network_loses_no_line_over_http() {
-    let far = Endpoint::start(|_, _| Act::Keep);
-    let proxy = Proxy::before(far.server.port);
+    let endpoint = Endpoint::start(|_, _| Act::Keep);
+    let proxy = Proxy::before(endpoint.server.port);
     let uri = format!("http://127.0.0.1:{}/in", proxy.port);
     let options =
         "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 1s }, compression: zlib";
     let lines = send_lines(&proxy, &format!("type: http, uri: '{uri}', {options}"));
-    assert_lines(&far.text(), lines, |_| false);
+    assert_lines(&endpoint.text(), lines, |_| false);
 }
 
 #[test]
 fn a_bad_network_loses_no_line_over_tcp_with_acknowledgements() {
-    let far = FrameServer::start(|_| frames::Act::Keep);
-    let proxy = Proxy::before(far.port);
+    let endpoint = FrameServer::start(|_| frames::Act::Keep);
+    let proxy = Proxy::before(endpoint.port);
     let options = "framing: length, acknowledgements: true, batch: { bytes: 8KiB, timeout: 10ms }, \
                    timeout: 500ms, connect_timeout: 500ms";
     let lines =
         send_lines(&proxy, &format!("type: tcp, address: '127.0.0.1:{}', {options}", proxy.port));
-    assert_lines(&far.text(), lines, |_| false);
+    assert_lines(&endpoint.text(), lines, |_| false);
 }
 
 #[test]

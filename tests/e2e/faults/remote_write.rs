@@ -1,6 +1,6 @@
-//! Remote write to a real Prometheus, with faults in front of it.
+//! Remote write to a real Prometheus behind injected faults.
 
-use super::far::{Act, Endpoint};
+use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpOptions, Reply, Seen};
@@ -10,11 +10,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-/// Series of each test.
+/// Number of series per test.
 const SERIES: usize = 30;
 
-/// Hands a request on to Prometheus; its answer.
-pub fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
+/// Forwards a request to Prometheus; returns the response.
+pub fn forward(prometheus: &Prometheus, seen: &Seen) -> Reply {
     let mut stream = TcpStream::connect(prometheus.address()).unwrap();
     let mut head =
         format!("POST /api/v1/write HTTP/1.0\r\nContent-Length: {}\r\n", seen.body.len());
@@ -31,7 +31,7 @@ pub fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
     Reply::Status(status, Vec::new(), body.to_owned())
 }
 
-/// A sink that writes there; sums of this test have `test` as a label.
+/// Returns a sink that writes there; this test's series have the label `test`.
 pub fn sink(uri: &str, test: &str) -> String {
     points(&format!(
         "type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: {test} }}, request: {{ timeout: 2s }}, \
@@ -50,13 +50,14 @@ pub fn wait_sum(test: &str, sum: usize) {
     wait_until(&query, PATIENCE, || Prometheus::shared().query(&query).len() == SERIES);
 }
 
-/// Sends points, and waits until Prometheus has the sum of them and those before.
+/// Sends points, and waits until Prometheus has the new sum.
 pub fn add(dir: &Path, test: &str, value: usize, sum: usize) {
     send_points(dir, value);
     wait_sum(test, sum);
 }
 
-/// What the agent counts is what its source gave out, and sums have never fallen.
+/// Asserts that the agent counted every event that its source emitted, and that sums never
+/// decreased.
 pub fn assert_exact(agent: &Agent, test: &str) {
     let source = "millstream_component_sent_events_total{component_id=\"points\"";
     let produced = || agent.metric(source).unwrap() as u64;
@@ -79,16 +80,17 @@ fn sums_in_prometheus_are_exact_after_faults() {
         8 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
         _ => Act::Keep,
     };
-    let far =
-        Endpoint::before(HttpOptions::default(), act, |seen| hand_on(Prometheus::shared(), seen));
+    let endpoint =
+        Endpoint::before(HttpOptions::default(), act, |seen| forward(Prometheus::shared(), seen));
     let dir = folder();
-    let agent = start_ready(dir.path(), &sink(&far.server.uri("/api/v1/write"), "answers"));
+    let agent = start_ready(dir.path(), &sink(&endpoint.server.uri("/api/v1/write"), "answers"));
     for (value, sum) in [(3, 3), (4, 7), (1, 8), (5, 13), (2, 15)] {
         add(dir.path(), "answers", value, sum);
     }
     assert_exact(&agent, "answers");
     let mut times: HashMap<String, usize> = HashMap::new();
-    let ids = far.server.seen().into_iter().map(|seen| seen.header("idempotency-key").to_owned());
+    let ids =
+        endpoint.server.seen().into_iter().map(|seen| seen.header("idempotency-key").to_owned());
     ids.for_each(|id| *times.entry(id).or_default() += 1);
     assert!(
         times.values().filter(|times| **times > 1).count() >= 3,

@@ -1,6 +1,6 @@
-//! An endpoint that is away while metrics come, and a buffer that drops what has waited longest.
+//! An endpoint that is down while metrics arrive, and a buffer that drops the oldest.
 
-use super::far::{Act, Endpoint};
+use super::endpoint::{Act, Endpoint};
 use super::metrics::decode;
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{folder, wait_until};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Series that are new in each wave, so that each of them is one event.
+/// Number of new series per wave; each is one event.
 const SERIES: usize = 4000;
 
 const WAVES: usize = 6;
 
 #[test]
-fn what_is_dropped_while_an_endpoint_is_away_is_counted_exactly() {
+fn drops_during_an_outage_are_counted_exactly() {
     let is_away = Arc::new(AtomicBool::new(true));
     let away = is_away.clone();
-    let far = Endpoint::start(move |_, _| match away.load(Ordering::Relaxed) {
+    let endpoint = Endpoint::start(move |_, _| match away.load(Ordering::Relaxed) {
         true => Act::Instead(Reply::status(503)),
         false => Act::Keep,
     });
@@ -27,7 +27,7 @@ fn what_is_dropped_while_an_endpoint_is_away_is_counted_exactly() {
     let sink = format!(
         "type: http, uri: '{}', spread: 0s, encoding: {{ codec: msgpack }}, batch: {{ bytes: 64KiB, timeout: 10ms }}, \
          buffer: {{ type: memory, max: 96KiB, when_full: drop_oldest }}",
-        far.server.uri("/in")
+        endpoint.server.uri("/in")
     );
     let agent = start_ready(dir.path(), &points(&sink));
     for wave in 0..WAVES {
@@ -49,7 +49,7 @@ fn what_is_dropped_while_an_endpoint_is_away_is_counted_exactly() {
     assert_eq!(sent + dropped, produced);
     assert_eq!(counted(&agent, "dropped_events", "reason=\"buffer_full\""), dropped);
     assert!(dropped > 0 && sent > 0, "{dropped} dropped, {sent} sent");
-    let events = decode(&far.bytes());
+    let events = decode(&endpoint.bytes());
     assert_eq!(events.len() as u64, sent, "what was sent is there");
     let times: Vec<i64> = events.iter().map(|event| event["time_ns"].as_i64().unwrap()).collect();
     assert!(times.is_sorted(), "in order of time");

@@ -1,7 +1,7 @@
-//! Certificates that do not fit: waited out, said in the log, and mended while the agent runs.
+//! Invalid certificates: the agent waits, logs the reason, and recovers when they are fixed.
 
-use super::far::{Act, Endpoint};
-use super::remote_write::{add, assert_exact, hand_on, send_points, wait_sum};
+use super::endpoint::{Act, Endpoint};
+use super::remote_write::{add, assert_exact, forward, send_points, wait_sum};
 use super::{
     FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled,
 };
@@ -14,21 +14,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-/// Lines of each file.
+/// Number of lines per file.
 const LINES: usize = 50;
 
 type Server = Arc<rustls::ServerConfig>;
 
-fn far(port: u16, tls: Server) -> Endpoint {
+fn endpoint(port: u16, tls: Server) -> Endpoint {
     Endpoint::with(HttpOptions { port, tls: Some(tls), ..HttpOptions::default() }, |_, _| Act::Keep)
 }
 
-/// The endpoint has a bad certificate at first and a good one later; the log says what is wrong.
+/// The endpoint has an invalid certificate at first and a valid one later; the log contains `said`.
 fn mended(bad: Server, good: Server, authority: &Authority, said: &str) {
     let dir = folder();
     authority.write(dir.path(), "ca");
     append(dir.path(), 0, LINES);
-    let first = far(0, bad);
+    let first = endpoint(0, bad);
     let sink = format!(
         "type: http, uri: '{}', batch: {{ timeout: 10ms }}, tls: {{ ca_file: DIR/ca.crt }}",
         first.server.uri("/in")
@@ -40,35 +40,38 @@ fn mended(bad: Server, good: Server, authority: &Authority, said: &str) {
     let port = first.server.port;
     assert!(first.kept().is_empty());
     drop(first);
-    let second = far(port, good);
+    let second = endpoint(port, good);
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     assert_lines(&second.text(), LINES, |_| false);
     stop(agent);
 }
 
-/// The endpoint wants a certificate of the agent, which has one of another authority at first.
+/// The endpoint requires a client certificate; the agent's is from another authority at first.
 fn introduced(authority: &Authority, other: &Authority) {
     let dir = folder();
     authority.write(dir.path(), "ca");
     other.issue(&["agent"], Validity::Good).write(dir.path(), "agent");
     append(dir.path(), 0, LINES);
-    let far = far(0, authority.issue(&["127.0.0.1"], Validity::Good).server(Some(authority)));
+    let endpoint =
+        endpoint(0, authority.issue(&["127.0.0.1"], Validity::Good).server(Some(authority)));
     let tls = "tls: { ca_file: DIR/ca.crt, cert_file: DIR/agent.crt, key_file: DIR/agent.key }";
-    let sink =
-        format!("type: http, uri: '{}', batch: {{ timeout: 10ms }}, {tls}", far.server.uri("/in"));
+    let sink = format!(
+        "type: http, uri: '{}', batch: {{ timeout: 10ms }}, {tls}",
+        endpoint.server.uri("/in")
+    );
     let agent = Agent::start(dir.path(), &logs(&sink), &[]);
     wait_until("an error", PATIENCE, || counted(&agent, "errors", "") > 0);
-    assert!(far.kept().is_empty());
+    assert!(endpoint.kept().is_empty());
     authority.issue(&["agent"], Validity::Good).write(dir.path(), "agent");
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
-    assert_lines(&far.text(), LINES, |_| false);
+    assert_lines(&endpoint.text(), LINES, |_| false);
     stop(agent);
 }
 
-/// The agent trusts another authority than that of the endpoint at first. That is said, and nothing
-/// goes out, until the file has the right one.
+/// The agent trusts the wrong authority at first: it logs that and sends nothing until the file has
+/// the right one.
 fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
     wait_until("the reason in the log", PATIENCE, || agent.log().contains("ca_file"));
     let ready = || agent.get("/ready").unwrap_or_default();
@@ -83,31 +86,31 @@ fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
 const CA: &str = "batch: { timeout: 10ms }, tls: { ca_file: DIR/ca.crt }";
 
 #[test]
-fn frames_go_to_an_endpoint_that_is_trusted_alone() {
+fn frames_are_sent_only_to_a_trusted_endpoint() {
     let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
     let server = authority.issue(&["127.0.0.1"], Validity::Good).server(None);
-    let far = FrameServer::with(Some(server), |_| frames::Act::Keep);
+    let endpoint = FrameServer::with(Some(server), |_| frames::Act::Keep);
     other.write(dir.path(), "ca");
     append(dir.path(), 0, LINES);
     let frames = "framing: length, acknowledgements: true, compression: gzip";
-    let sink = format!("type: tcp, address: '127.0.0.1:{}', {frames}, {CA}", far.port);
+    let sink = format!("type: tcp, address: '127.0.0.1:{}', {frames}, {CA}", endpoint.port);
     let agent = Agent::start(dir.path(), &logs(&sink), &[]);
     trusts_at_last(&agent, dir.path(), &authority);
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
-    assert_lines(&far.text(), LINES, |_| false);
+    assert_lines(&endpoint.text(), LINES, |_| false);
     stop(agent);
 }
 
 #[test]
-fn sums_go_to_an_endpoint_that_is_trusted_alone() {
+fn sums_are_sent_only_to_a_trusted_endpoint() {
     let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
     let tls = Some(authority.issue(&["127.0.0.1"], Validity::Good).server(None));
     let options = HttpOptions { tls, ..HttpOptions::default() };
-    let far =
-        Endpoint::before(options, |_, _| Act::Keep, |seen| hand_on(Prometheus::shared(), seen));
+    let endpoint =
+        Endpoint::before(options, |_, _| Act::Keep, |seen| forward(Prometheus::shared(), seen));
     other.write(dir.path(), "ca");
-    let uri = far.server.uri("/api/v1/write");
+    let uri = endpoint.server.uri("/api/v1/write");
     let sink = format!(
         "type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: tls }}, {CA}"
     );
@@ -121,7 +124,7 @@ fn sums_go_to_an_endpoint_that_is_trusted_alone() {
 }
 
 #[test]
-fn certificates_that_do_not_fit_are_said_and_mended_on_the_way() {
+fn invalid_certificates_are_logged_and_can_be_replaced_at_run_time() {
     let (authority, other) = (Authority::new(), Authority::new());
     let issue = |by: &Authority, name: &str, validity| by.issue(&[name], validity).server(None);
     let good = || issue(&authority, "127.0.0.1", Validity::Good);

@@ -1,4 +1,4 @@
-//! Metrics in blocks, read from the broker and parsed by the decoder of the documentation.
+//! Metrics in blocks, read from the broker and parsed with the decoder in the documentation.
 
 use super::{PATIENCE, start, write};
 use crate::support::folder;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// The events of a block.
+/// Returns the events of a block.
 fn events(block: &[u8]) -> Vec<Value> {
     let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/formats/metrics_msgpack.py");
     let mut python = Command::new("python3");
@@ -20,8 +20,8 @@ fn events(block: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Metrics may come from log lines too. A block has those of one key; what is no metric is left
-/// out.
+/// Metrics may also come from log lines. A block has events of one key; events that are not metrics
+/// are dropped.
 #[test]
 fn metrics_arrive_in_blocks_of_one_key_and_in_order() {
     let (dir, kafka) = (folder(), Kafka::shared());

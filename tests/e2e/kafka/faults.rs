@@ -1,4 +1,4 @@
-//! Records that are too large, topics that are not there, a broker that goes away.
+//! Oversized records, missing topics, and brokers that go down.
 
 use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_error, write};
 use crate::support::{Agent, folder, wait_until};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const DROPPED: &str = "millstream_component_dropped_events_total{";
 
-/// Events the sink has dropped for `reason`.
+/// Returns the number of events that the sink dropped for `reason`.
 fn dropped(agent: &Agent, reason: &str) -> f64 {
     let metrics = agent.get("/metrics").unwrap_or_default();
     let of_sink = |line: &&str| line.starts_with(DROPPED) && line.contains("component_id=\"out\"");
@@ -24,14 +24,14 @@ fn append(dir: &Path, file: &str, text: &str) {
 }
 
 #[test]
-fn records_over_the_limit_are_refused_one_by_one_and_the_others_arrive_in_order() {
+fn oversized_records_are_rejected_alone_and_the_others_arrive_in_order() {
     let (dir, kafka) = (folder(), Kafka::shared());
-    // The broker takes less than the client thinks: it refuses whole batches.
+    // The broker's limit is lower than the client's: it rejects whole batches.
     kafka.create_topic_with("small", 1, &[("max.message.bytes", "4000")]);
     let large = |n: usize| n % 1000 == 500;
     let line = |n: usize| if large(n) { "x".repeat(5000 + n) } else { format!("line {n:07}") };
     write(dir.path(), "a.log", (0..6000).map(line));
-    // Two megabytes: over the limit of the client itself.
+    // Two megabytes, over the client's own limit.
     append(dir.path(), "a.log", &format!("{}\nlast\n", "y".repeat(1_500_000)));
     let mut agent = Agent::start(
         dir.path(),
@@ -58,7 +58,7 @@ fn records_over_the_limit_are_refused_one_by_one_and_the_others_arrive_in_order(
 }
 
 #[test]
-fn a_topic_that_is_not_there_is_waited_for() {
+fn a_missing_topic_is_waited_for() {
     let (dir, kafka) = (folder(), Kafka::shared());
     write(dir.path(), "a.log", numbered(1000));
     let agent = start(dir.path(), &config(&kafka.bootstrap(), "late", "encoding: { codec: text }"));
@@ -88,7 +88,7 @@ fn a_broker_that_is_down_at_the_start_is_waited_for() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_broker_that_is_away() {
+fn a_stop_does_not_wait_for_a_broker_that_is_down() {
     let (dir, mut kafka) = (folder(), Kafka::start());
     kafka.create_topic("down", 1);
     kafka.stop();
@@ -106,7 +106,7 @@ fn a_stop_does_not_wait_for_a_broker_that_is_away() {
 }
 
 #[test]
-fn a_topic_that_is_deleted_midway_costs_nothing_but_itself() {
+fn a_deleted_topic_does_not_affect_the_others() {
     let (dir, kafka) = (folder(), Kafka::shared());
     kafka.create_topic("gone", 1);
     write(dir.path(), "a.log", numbered(1000));

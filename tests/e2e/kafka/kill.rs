@@ -1,4 +1,4 @@
-//! The agent killed over and over, and the broker stopped and killed, under load.
+//! The agent is killed repeatedly, and the broker is stopped and killed, under load.
 
 use super::config;
 use crate::e2e::kill::{check_json, write_load};
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 const KILLS: u64 = 20;
 
-/// How long the broker is away when it is stopped.
+/// How long a stopped broker stays down.
 const AWAY: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_falls_of_the_broker() {
+fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_of_the_broker() {
     let (dir, mut kafka) = (folder(), Kafka::start());
     kafka.create_topic("all", 4);
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -55,7 +55,8 @@ fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Rng, times: u
     }
 }
 
-/// An origin is in one partition, so that its order in the topic is the order of arrival.
+/// Asserts that every line arrived. An origin maps to one partition, so its topic order is the
+/// order of arrival.
 fn check(records: &[Record]) {
     let mut partitions: HashMap<String, i32> = HashMap::new();
     for record in records {

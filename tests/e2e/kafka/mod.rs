@@ -1,5 +1,5 @@
-//! Files into a real Kafka: what arrives, in which order, and what happens when the broker does not
-//! do as expected.
+//! Files into a real Kafka: which records arrive, in which order, and how the agent handles broker
+//! failures.
 
 mod blocks;
 mod faults;
@@ -14,10 +14,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time for a run of the agent, or for it to notice something.
+/// Timeout of a run of the agent, or of a condition.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration that sends `DIR/in/*.log` to `topic`, with more options of the sink.
+/// Returns a configuration that sends `DIR/in/*.log` to `topic` with additional options of the
+/// sink.
 pub fn config(brokers: &str, topic: &str, more: &str) -> String {
     format!(
         "sources:\n  app: {{ type: file, include: ['DIR/in/*.log'], max_line: 2MiB, attributes: {{ env: prod }} }}\n\
@@ -35,19 +36,19 @@ fn numbered(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("line {n:07} and some words"))
 }
 
-/// Starts the agent; it ends by itself when every file is delivered.
+/// Starts the agent with `--until-eof`.
 fn start(dir: &Path, config: &str) -> Agent {
     Agent::start(dir, config, &["--until-eof"])
 }
 
-/// Waits for the end of such an agent.
+/// Waits for such an agent to exit.
 fn finish(mut agent: Agent) -> Agent {
     let status = agent.wait(PATIENCE);
     assert!(status.success(), "{}", agent.log());
     agent
 }
 
-/// Waits until `/ready` says that the sink's error contains `text`.
+/// Waits until `/ready` reports a sink error that contains `text`.
 fn wait_for_error(agent: &Agent, text: &str) {
     let mut last = String::new();
     let says = || {
@@ -99,7 +100,7 @@ fn topic_key_and_headers_come_from_the_event() {
         assert_eq!(record.header("place").unwrap(), event["meta"]["offset"].to_string());
         by_key.entry(record.key.as_deref().unwrap()).or_default().push(record);
     }
-    // A key is a file here: one partition each, and its lines in order.
+    // The key is the file: one partition per file, lines in order.
     for records in by_key.values() {
         assert!(records.iter().all(|record| record.partition == records[0].partition));
         let offset = |record: &&Record| record.header("place").unwrap().parse::<u64>().unwrap();
@@ -134,7 +135,7 @@ fn without_a_key_a_file_stays_in_one_partition() {
 }
 
 #[test]
-fn every_codec_is_read_back_by_kcat_and_by_the_java_client() {
+fn kcat_and_the_java_client_read_every_codec() {
     let (dir, kafka) = (folder(), Kafka::shared());
     let lines: Vec<String> = numbered(3000).collect();
     write(dir.path(), "a.log", lines.clone());

@@ -1,4 +1,4 @@
-//! TLS, logins and rights: what works, and what the agent says where it does not.
+//! TLS, SASL and ACLs: what works, and the error messages if it does not.
 
 use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_error, write};
 use crate::support::{Agent, folder, wait_until};
@@ -6,7 +6,7 @@ use millstream_testkit_servers::kafka::{Kafka, KafkaOptions, Listener};
 use std::path::Path;
 use std::time::Duration;
 
-/// The options for a login with `mechanism`.
+/// Returns the options for a login with `mechanism`.
 fn sasl(mechanism: &str, password: &str) -> String {
     format!("sasl: {{ mechanism: {mechanism}, username: {}, password: {password} }}", Kafka::USER)
 }
@@ -15,7 +15,7 @@ fn tls(ca: &Path) -> String {
     format!("tls: {{ ca_file: '{}' }}", ca.display())
 }
 
-/// A broker with every listener and rights, and logins that have to be renewed every two seconds.
+/// Starts a broker with every listener, ACLs, and logins that expire after two seconds.
 fn guarded() -> Kafka {
     Kafka::with(KafkaOptions {
         listeners: vec![Listener::Ssl, Listener::SaslPlaintext, Listener::SaslSsl],
@@ -26,9 +26,9 @@ fn guarded() -> Kafka {
     })
 }
 
-/// One broker for all of it: its start takes longer than each of the cases.
+/// One broker for all cases, as its start takes longer than each of them.
 #[test]
-fn tls_logins_and_rights() {
+fn tls_logins_and_acls() {
     let kafka = guarded();
     kafka.allow("All", "*");
     every_login_delivers(&kafka);
@@ -71,7 +71,7 @@ fn a_certificate_of_the_agent_delivers(kafka: &Kafka) {
         files.client_cert.display(),
         files.client_key.display()
     );
-    // The certificate proves who it is; what it may do is another matter.
+    // The certificate authenticates the agent; authorization is separate.
     kafka.tool(
         "org.apache.kafka.tools.AclCommand",
         &["--add", "--allow-principal", "User:*", "--operation", "All", "--topic", "mutual"],
@@ -94,7 +94,7 @@ fn wrong_certificates_and_logins_are_said(kafka: &Kafka) {
         ("cannot reach kafka", tls(&files.ca), Listener::Ssl),
         ("cannot reach kafka", login.clone(), Listener::SaslSsl),
     ];
-    // All at once: each takes seconds to be sure.
+    // All cases run concurrently: each takes seconds.
     let agents = cases.map(|(error, options, listener)| {
         let dir = folder();
         write(dir.path(), "a.log", numbered(10));
@@ -124,7 +124,7 @@ fn a_login_that_expires_is_waited_for(kafka: &Kafka) {
         kafka.tool("kafka.admin.ConfigCommand", &[&user, change].concat());
     };
     login(&["--delete-config", "SCRAM-SHA-256"]);
-    // What comes before the broker asks for the login again is still taken.
+    // Records sent before the broker requires reauthentication are still accepted.
     std::thread::sleep(Duration::from_secs(4));
     let file = dir.path().join("in/a.log");
     let more_lines: String = numbered(700).skip(500).map(|line| line + "\n").collect();
@@ -141,7 +141,7 @@ fn a_login_that_expires_is_waited_for(kafka: &Kafka) {
 }
 
 #[test]
-fn a_right_that_is_missing_is_waited_for() {
+fn a_missing_permission_is_waited_for() {
     let (dir, kafka) = (
         folder(),
         Kafka::with(KafkaOptions {
@@ -162,7 +162,7 @@ fn a_right_that_is_missing_is_waited_for() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_read_is_said() {
+fn an_unreadable_certificate_is_reported() {
     let dir = folder();
     write(dir.path(), "a.log", numbered(1));
     let agent = start(dir.path(), &config("127.0.0.1:1", "t", "tls: { ca_file: /nowhere/ca.pem }"));
@@ -170,7 +170,7 @@ fn a_certificate_that_cannot_be_read_is_said() {
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_refused_at_the_start() {
+fn contradictory_settings_are_rejected_at_startup() {
     let dir = folder();
     let mut agent = start(dir.path(), &config("127.0.0.1:1", "t", "options: { acks: 1 }"));
     assert_eq!(agent.wait(PATIENCE).code(), Some(2), "{}", agent.log());

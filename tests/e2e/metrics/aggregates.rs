@@ -1,4 +1,5 @@
-//! Every aggregate against a simple model that was fed the same points, by several senders at once.
+//! Compares every aggregate with a simple model that is fed the same points, from several
+//! concurrent senders.
 
 use super::{Events, ONE_PERIOD, number, send_all, start, tags_of};
 use crate::support::{folder, millstream};
@@ -10,14 +11,14 @@ use std::process::Command;
 const SENDERS: u64 = 4;
 const POINTS: usize = 4000;
 
-/// A point, whatever it is written in.
+/// A point, independent of the protocol.
 #[derive(Clone)]
 struct Point {
     kind: &'static str,
     series: u64,
     tags: Vec<(String, String)>,
     value: f64,
-    /// How many points it stands for.
+    /// Number of points that it represents.
     weight: u32,
 }
 
@@ -26,7 +27,7 @@ impl Point {
         format!("oracle.{}.{}", self.kind, self.series)
     }
 
-    /// Its tags as they come out.
+    /// Returns its tags as they are output.
     fn sorted(&self) -> String {
         let mut tags: Vec<String> =
             self.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
@@ -35,13 +36,13 @@ impl Point {
     }
 }
 
-/// A point of some series; with the tags in any order, as clients send them.
+/// Generates a point of a random series; its tags are in random order, as clients send them.
 fn draw(kinds: &[&'static str], sender: u64, random: &mut Rng) -> Point {
     let kind = kinds[random.u64(..kinds.len() as u64) as usize];
     let series = random.u64(..5);
     let mut tags =
         vec![("env".into(), "prod".into()), ("shard".into(), random.u64(..3).to_string())];
-    // The last of several values is one sender's only.
+    // Only one sender sends a metric whose last value counts.
     if ["g", "store"].contains(&kind) {
         tags.push(("sender".into(), sender.to_string()));
     }
@@ -59,14 +60,14 @@ fn draw(kinds: &[&'static str], sender: u64, random: &mut Rng) -> Point {
     Point { kind, series, tags, value, weight }
 }
 
-/// What is expected of a number.
+/// The expected value.
 #[derive(Debug)]
 enum Expected {
-    /// This, but for the rounding of long sums.
+    /// This value, up to the rounding of long sums.
     Number(f64),
-    /// This for each second of the interval.
+    /// This value for each second of the interval.
     Rate(f64),
-    /// Something from the first to the second.
+    /// Any value between the two.
     Between(f64, f64),
 }
 
@@ -78,7 +79,7 @@ struct Series {
     sum: f64,
     last: f64,
     members: BTreeSet<u64>,
-    /// As often as the weight says.
+    /// Each repeated as often as its weight says.
     values: Vec<f64>,
 }
 
@@ -101,7 +102,7 @@ fn expect(points: &[Point]) -> Outcome {
     outcome
 }
 
-/// The numbers of a series, as the pages of the sources list them.
+/// Returns the outputs of a series as the pages of the sources list them.
 fn outputs(kind: &str, one: &Series) -> Vec<(&'static str, Expected)> {
     use Expected::{Number, Rate};
     let count = one.values.len() as f64;
@@ -167,8 +168,8 @@ fn percentiles(rank: impl Fn(f64) -> Expected) -> [(&'static str, Expected); 6] 
     .map(|(suffix, part)| (suffix, rank(part)))
 }
 
-/// Within 1 % of the value at the rank, or of its neighbours: definitions of the rank differ by
-/// one.
+/// Returns the bounds within 1 % of the value at the rank or its neighbors: definitions of the rank
+/// differ by one.
 fn quantile(sorted: &[f64], part: f64) -> Expected {
     let rank = part * (sorted.len() - 1) as f64;
     let (low, high) = (
@@ -205,7 +206,7 @@ fn near(value: f64, expected: f64) -> bool {
     (value - expected).abs() <= expected.abs() * 1e-9
 }
 
-/// Sends what is drawn by several senders at once; what is expected of it.
+/// Sends random points from several concurrent senders; returns what to expect.
 fn send_drawn(path: &Path, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) -> Outcome {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
@@ -224,7 +225,8 @@ fn send_drawn(path: &Path, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8
     expect(&points)
 }
 
-/// Lines; neighbours of the same series become one line with several values.
+/// Encodes points as lines; successive points of the same series become one line with several
+/// values.
 fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
     let mut text = String::new();
     let is_same = |a: &Point, b: &Point| {
@@ -245,7 +247,7 @@ fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// An array of points.
+/// Encodes points as an array.
 fn as_msgpack(points: &[Point]) -> Vec<u8> {
     let mut message = vec![0x90 | points.len() as u8];
     for point in points {
@@ -264,7 +266,7 @@ fn as_msgpack(points: &[Point]) -> Vec<u8> {
 }
 
 fn check_aggregates(source: &str, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) {
-    // Between two receivers of a socket the last value may change places with the one before.
+    // Between two receivers of a socket, the last two values may swap.
     let without_last: Vec<&str> =
         kinds.iter().copied().filter(|kind| !["g", "store"].contains(kind)).collect();
     for (receivers, kinds) in [(1, kinds), (2, &without_last)] {
@@ -300,7 +302,7 @@ fn every_aggregate_of_metricserver_is_that_of_the_model() {
     check_aggregates("metricserver", &kinds, as_msgpack);
 }
 
-/// What comes out of an agent with these options, as names and values.
+/// Returns the output of an agent with these options, as names and values.
 fn numbers_of(options: &str, messages: &[impl AsRef<[u8]>]) -> BTreeMap<String, f64> {
     let dir = folder();
     let options = format!("{options}, listen: ['unixgram://DIR/points.sock'], {ONE_PERIOD}");
@@ -312,7 +314,7 @@ fn numbers_of(options: &str, messages: &[impl AsRef<[u8]>]) -> BTreeMap<String, 
 }
 
 #[test]
-fn the_numbers_of_distributions_can_be_chosen() {
+fn outputs_of_distributions_are_configurable() {
     let values: Vec<String> = (1..=40).map(|value| value.to_string()).collect();
     let kinds = ["ms", "h", "d"];
     let lines: Vec<String> =
@@ -346,8 +348,8 @@ fn the_numbers_of_distributions_can_be_chosen() {
     assert_eq!(numbers_of("type: metricserver, percentiles: [0.995]", &messages), expected);
 }
 
-/// Runs `millstream generate metrics`; the numbers in its last line: points, packets, sum of
-/// counters, series.
+/// Runs `millstream generate metrics`; returns the numbers in its last line: points, packets, sum
+/// of counters, series.
 fn generate(args: &[&str]) -> [f64; 4] {
     let output =
         Command::new(millstream()).args(["generate", "metrics"]).args(args).output().unwrap();
@@ -358,7 +360,7 @@ fn generate(args: &[&str]) -> [f64; 4] {
 }
 
 #[test]
-fn sums_are_conserved_over_the_ends_of_periods() {
+fn sums_are_conserved_across_periods() {
     let dir = folder();
     let mut agent =
         start(dir.path(), "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: 1s");
@@ -385,7 +387,7 @@ fn sums_are_conserved_over_the_ends_of_periods() {
         sent.iter().map(|[_, _, counters, _]| counters).sum::<f64>()
     );
     assert_eq!(number(events.of("millstream.generated.last", "").last().unwrap()), 60_000.0);
-    // Every tenth series is a timer, and the points go round them.
+    // Every tenth series is a timer, and the points cycle through the series.
     assert_eq!(sum("shop.timer.", ".count"), 18_000.0);
     let ends: BTreeSet<&str> =
         events.0.iter().filter_map(|event| event["timestamp"].as_str()).collect();

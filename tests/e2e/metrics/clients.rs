@@ -1,4 +1,4 @@
-//! The client libraries that applications use: what `tests/clients` sends has to come out.
+//! Client libraries of applications: everything that `tests/clients` sends must be output.
 
 use super::{Events, ONE_PERIOD, number, start, tags_of, udp};
 use crate::support::folder;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Time of the points that have one.
+/// Timestamp of the points that have one.
 const STAMP: &str = "2023-11-14T22:13:20";
 
-/// Where the client is, installed if it was not.
+/// Returns the path of the client; installs it if it is missing.
 fn client(name: &str) -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(root.join("scripts/clients")).arg(name).output().unwrap();
@@ -17,7 +17,7 @@ fn client(name: &str) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// What comes out of what a client sends to a source over a kind of socket.
+/// Returns the events for what a client sends to a source over one type of socket.
 fn sent_by(program: &Path, source: &str, scheme: &str) -> Events {
     let dir = folder();
     let address = match scheme {
@@ -30,12 +30,12 @@ fn sent_by(program: &Path, source: &str, scheme: &str) -> Events {
     let output = Command::new(program).arg(&address).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{address}: {}\n{errors}", output.status);
-    // What the sockets hold is read and flushed.
+    // A stop reads and flushes the sockets.
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     Events::read(dir.path())
 }
 
-/// Asserts numbers; `within` is a part of them.
+/// Asserts that a number is within a fraction of the expected one.
 fn assert_near(what: &str, value: f64, expected: f64, within: f64) {
     assert!(
         (value - expected).abs() <= expected.abs() * within,
@@ -73,7 +73,7 @@ fn check_table(events: &Events, lang: &str) {
     ] {
         assert_near(name, events.one(name, &tags(others)), expected, 1e-12);
     }
-    // The nearest values are 1 % away from these, and so may be the answer.
+    // The nearest values are 1 % away, so the result may be too.
     assert_near("median", events.one("client.wait.median", &tags("route:/a")), 50.5, 0.02);
     assert_near("95th", events.one("client.wait.95percentile", &tags("route:/a")), 95.0, 0.02);
     assert_near("99th", events.one("client.spread.99percentile", &tags("")), 198.0, 0.02);
@@ -118,27 +118,27 @@ fn check(lang: &str, schemes: &[&str]) {
 }
 
 #[test]
-fn the_client_for_python_is_understood() {
+fn the_python_client_works() {
     check("python", &["udp", "unixgram", "unix"]);
 }
 
 #[test]
-fn the_client_for_node_is_understood() {
+fn the_node_client_works() {
     check("node", &["udp", "unixgram", "tcp"]);
 }
 
 #[test]
-fn the_client_for_go_is_understood() {
+fn the_go_client_works() {
     check("go", &["udp", "unixgram", "unix"]);
 }
 
 #[test]
-fn the_client_for_java_is_understood() {
+fn the_java_client_works() {
     check("java", &["udp", "unixgram", "unix"]);
 }
 
 #[test]
-fn a_client_that_speaks_msgpack_is_understood() {
+fn a_msgpack_client_works() {
     let program = client("python").join("run-metricserver");
     for scheme in ["udp", "unixgram", "unixpacket", "unix"] {
         check_msgpack(&sent_by(&program, "metricserver", scheme));

@@ -1,4 +1,4 @@
-//! The wall clock is set forward by an hour, and back again, while points come.
+//! The wall clock is set forward by an hour and back while points arrive.
 
 use super::{Events, PATIENCE, config, counted, number};
 use crate::support::{Agent, folder, wait_until};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PERIOD: f64 = 2.0;
 const HOUR: i64 = 3600;
 
-/// How long points come before each step, and after the last: some periods, and never a whole
-/// number of them.
+/// How long points are sent before each step and after the last: several periods, but not a
+/// multiple.
 const BETWEEN: Duration = Duration::from_millis(4_700);
 
-/// The library that shows a process another wall clock, if it is installed: in a folder per
-/// architecture, as Debian has it, or without.
+/// Returns the library that fakes a process's wall clock, if it is installed, with or without
+/// Debian's folder per architecture.
 fn faketime() -> Option<PathBuf> {
     let per_architecture =
         fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -28,7 +28,7 @@ fn faketime() -> Option<PathBuf> {
     })
 }
 
-/// From now on the agent's wall clock is that of the host and so many seconds.
+/// Sets the agent's wall clock to the host's plus this many seconds.
 fn step(dir: &Path, seconds: i64) {
     fs::write(dir.join("draft-clock"), format!("{seconds:+}")).unwrap();
     fs::rename(dir.join("draft-clock"), dir.join("clock")).unwrap();
@@ -43,7 +43,8 @@ fn with_clock(command: &mut Command, library: &Path, dir: &Path) {
         .env("NO_FAKE_STAT", "1");
 }
 
-/// Sends a count, how many it has sent as a gauge, and a timing at a time; how many times so far.
+/// Sends a count, the number of counts so far as a gauge, and a timing for a while; returns the
+/// number so far.
 fn send_for(path: &Path, time: Duration, before: usize) -> usize {
     let socket = UnixDatagram::unbound().unwrap();
     socket.connect(path).unwrap();
@@ -56,7 +57,7 @@ fn send_for(path: &Path, time: Duration, before: usize) -> usize {
     sent
 }
 
-/// Waits until a period has begun that goes on for a while.
+/// Waits until a period has begun that still lasts a while.
 fn wait_for_mid_period() {
     let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     wait_until("a period has begun", PATIENCE, || {
@@ -70,7 +71,7 @@ fn send_level(path: &Path, level: u32) {
     socket.send_to(format!("crossed:{level}|g").as_bytes(), path).unwrap();
 }
 
-/// A period: milliseconds since midnight of its end, and how many seconds it lasted.
+/// A period: the time of its end in milliseconds since midnight, and its length in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Period {
     end_ms: i64,
@@ -91,22 +92,23 @@ impl Period {
         self.end_ms % (PERIOD as i64 * 1000) == 0
     }
 
-    /// Seconds after another one, or before it, over midnight too.
+    /// Seconds from the other period to this one, negative if earlier; handles midnight.
     fn after(&self, other: &Period) -> f64 {
         let day = 24 * HOUR * 1000;
         ((self.end_ms - other.end_ms + day / 2).rem_euclid(day) - day / 2) as f64 / 1000.0
     }
 }
 
-/// The first period is before the step forward; then come those an hour later, then those of the
-/// old time.
+/// Checks the order of periods: one before the step forward, then those an hour later, then those
+/// on the old time.
 fn check(periods: &[Period], lasted: f64) {
     let is_later = |period: &Period| period.after(&periods[0]) > HOUR as f64 / 2.0;
     let phases: Vec<&[Period]> = periods.chunk_by(|a, b| is_later(a) == is_later(b)).collect();
     let [before, later, after] = phases[..] else { panic!("{periods:?} do not go forth and back") };
     assert!(before.iter().chain(later).all(Period::is_aligned), "{periods:?}");
     assert!(later[0].after(&before[before.len() - 1]) < HOUR as f64 + 3.0 * PERIOD, "{periods:?}");
-    // The one that was open when the clock was set back, and the last one, end at no boundary.
+    // The period that was open when the clock was set back, and the last one, do not end at a
+    // boundary.
     let [_, aligned @ .., _] = after else { panic!("no periods after the steps: {periods:?}") };
     assert!(!aligned.is_empty() && aligned.iter().all(Period::is_aligned), "{periods:?}");
     assert!(periods.len() as f64 <= lasted / PERIOD + 4.0, "a flood of periods: {periods:?}");
@@ -115,7 +117,7 @@ fn check(periods: &[Period], lasted: f64) {
 }
 
 #[test]
-fn a_clock_that_is_set_forth_and_back_loses_nothing() {
+fn setting_the_clock_forward_and_back_loses_nothing() {
     let Some(library) = faketime() else {
         return eprintln!(
             "skipped: the clock of a process cannot be set here; install the package libfaketime"
@@ -144,7 +146,7 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
         if seconds == HOUR {
             wait_for_mid_period();
             send_level(&path, 1);
-            // The threads of two receivers may read in another order than was sent.
+            // The threads of two receivers may read in another order than the points were sent.
             let taken = 3.0 * sent as f64 + 1.0;
             wait_until("the first level is taken", PATIENCE, || {
                 counted(&agent, "received_events", "") == taken
@@ -159,14 +161,14 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
     let events = Events::read(dir.path());
     assert_eq!(events.sum("steps", ""), sent as f64);
     assert_eq!(events.sum("took.count", ""), sent as f64);
-    // A period has its own points, and the last value is the one that came last, whatever the clock
-    // says.
+    // A period has its own points, and the last value is the one that arrived last, regardless of
+    // the clock.
     let mut steps = 0.0;
     for (level, of_period) in events.of("level", "").into_iter().zip(events.of("steps", "")) {
         steps += number(of_period);
         assert_eq!(number(level), steps, "{level} {of_period}");
     }
-    // The later one came by the other receiver, an hour earlier by the clock.
+    // The later value arrived at the other receiver, an hour earlier by the clock.
     assert_eq!(events.of("crossed", "").last().map(|level| number(level)), Some(2.0));
     let periods: Vec<Period> = events.of("level", "").into_iter().map(Period::of).collect();
     println!("{periods:?}");

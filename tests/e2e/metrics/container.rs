@@ -1,4 +1,4 @@
-//! A sender in a control group as container runtimes make them: the agent finds the container's id.
+//! A sender in a control group like those of container runtimes: the agent finds the container id.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{folder, wait_until};
@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 const ID: &str = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
 
-/// Joins the group of its first argument, sends as a datagram and over a stream, and stays there
-/// until its input ends: of a process that is gone nobody knows the group.
+/// Joins the group in its first argument, sends a datagram and a stream, and lives until its input
+/// ends: the group of an exited process is unknown.
 const SENDER: &str = "
 import os, socket, struct, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
@@ -24,14 +24,14 @@ for _ in range(50):
 sys.stdin.read()
 ";
 
-/// Control groups that are removed when they are no longer needed.
+/// Control groups, removed when dropped.
 struct Groups {
     root: PathBuf,
     made: Vec<PathBuf>,
 }
 
 impl Groups {
-    /// In the first tree where this user may make a group.
+    /// Uses the first hierarchy in which this user may create a group.
     fn new() -> Result<Groups, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let is_id =
@@ -51,7 +51,7 @@ impl Groups {
         Err("no tree of /sys/fs/cgroup can be written to; it takes root".into())
     }
 
-    /// A new group with this path.
+    /// Creates a group with this path.
     fn make(&mut self, path: &str) -> PathBuf {
         let mut group = self.root.clone();
         for part in path.split('/') {
@@ -65,7 +65,7 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        // A group is free a moment after its last process has been waited for.
+        // A group becomes removable shortly after its last process was reaped.
         for group in self.made.iter().rev() {
             let removed = (0..100).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(5));
@@ -85,7 +85,7 @@ fn sender(group: &Path, name: &str, dir: &Path) -> Child {
 }
 
 #[test]
-fn the_kernel_says_which_container_a_sender_is_in() {
+fn the_container_of_a_sender_comes_from_the_kernel() {
     let mut groups = match Groups::new() {
         Ok(groups) => groups,
         Err(why) => {
@@ -108,7 +108,7 @@ fn the_kernel_says_which_container_a_sender_is_in() {
     send_all(&dir.path().join("gram"), &["outside:1|c"]);
     wait_until("all is taken", PATIENCE, || counted(&agent, "received_events", "") == 301.0);
     for mut sender in senders {
-        // To wait ends its input.
+        // Waiting closes its input.
         assert!(sender.wait().unwrap().success());
     }
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());

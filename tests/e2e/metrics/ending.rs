@@ -1,4 +1,4 @@
-//! Ends and new beginnings: nothing that an agent has taken is lost where it can answer for it.
+//! Stops, reloads and restarts: no point that the agent accepted is lost.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted, send_all, start};
 use crate::support::{Agent, folder, lines, millstream, wait_until};
@@ -10,14 +10,14 @@ use std::time::Duration;
 const SOCKET: &str = "listen: ['unixgram://DIR/points.sock']";
 
 #[test]
-fn sigterm_flushes_what_is_held() {
+fn sigterm_flushes_the_current_period() {
     let dir = folder();
     for round in 1..=3 {
         let mut agent = start(dir.path(), &format!("type: dogstatsd, {SOCKET}, {ONE_PERIOD}"));
         let messages: Vec<String> =
             (0..1000).map(|n| format!("held:1|c|#round:{round}\nlast:{n}|g")).collect();
         send_all(&dir.path().join("points.sock"), &messages);
-        // At once: the last ones wait in the socket.
+        // Immediately: the last points are still in the socket.
         agent.terminate();
         assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
         assert!(!dir.path().join("points.sock").exists(), "the socket is removed");
@@ -27,7 +27,7 @@ fn sigterm_flushes_what_is_held() {
     }
 }
 
-/// Another configuration, until it runs.
+/// Gives the agent another configuration, and waits until it is active.
 fn change(agent: &Agent, config: &str) {
     let hash = || agent.single("millstream_config_hash");
     let before = hash();
@@ -78,7 +78,7 @@ fn reloads_with_a_changed_source_lose_no_datagram() {
 }
 
 #[test]
-fn a_socket_that_a_killed_agent_left_is_taken_over() {
+fn a_stale_socket_of_a_killed_agent_is_replaced() {
     for (scheme, source) in
         [("unixgram", "dogstatsd"), ("unix", "dogstatsd"), ("unixpacket", "metricserver")]
     {
@@ -119,9 +119,9 @@ fn points_reach_several_sockets_of_one_source() {
     assert_eq!(Events::read(dir.path()).sum("both", ""), 2.0);
 }
 
-/// A datagram that the kernel has taken from its sender counts, also in the moment of the stop.
+/// A datagram that the kernel accepted is counted, even at the moment of the stop.
 #[test]
-fn a_stop_under_load_loses_no_datagram_that_was_taken() {
+fn a_stop_under_load_loses_no_accepted_datagram() {
     for _ in 0..5 {
         let dir = folder();
         let mut agent = start(dir.path(), &format!("type: dogstatsd, {SOCKET}, {ONE_PERIOD}"));
@@ -129,7 +129,7 @@ fn a_stop_under_load_loses_no_datagram_that_was_taken() {
         let sender = std::thread::spawn(move || {
             let socket = UnixDatagram::unbound().unwrap();
             socket.connect(&path).unwrap();
-            // Until the agent takes no more.
+            // Until the socket accepts no more.
             (0..).take_while(|_| socket.send(b"held:1|c").is_ok()).count()
         });
         std::thread::sleep(Duration::from_millis(100));
@@ -143,9 +143,9 @@ fn a_stop_under_load_loses_no_datagram_that_was_taken() {
 
 const SENDER_BYTES: usize = 64 << 10;
 
-/// More than a connection's reads of one round, and than one buffer.
+/// More than a connection's reads in one round, and more than one buffer.
 #[test]
-fn a_stop_reads_what_waits_in_a_stream() {
+fn a_stop_reads_data_waiting_in_a_stream() {
     let dir = folder();
     let mut agent =
         start(dir.path(), &format!("type: dogstatsd, listen: ['tcp://127.0.0.1:0'], {ONE_PERIOD}"));
@@ -153,17 +153,17 @@ fn a_stop_reads_what_waits_in_a_stream() {
         let log = agent.log();
         Some(log.split_once("listening on tcp://")?.1.split_once(char::is_whitespace)?.0.to_owned())
     };
-    // The line of the log may come after the agent is ready.
+    // The log line may appear after the agent is ready.
     wait_until("the address is known", PATIENCE, || address().is_some());
     let address = address().unwrap();
     agent.send(rustix::process::Signal::STOP);
     let mut stream = std::net::TcpStream::connect(&address).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
-    // What waits on the sender's side comes after the agent has looked at what waits on its own.
+    // Data that waits in the sender's buffer arrives after the agent has checked its own.
     rustix::net::sockopt::set_socket_send_buffer_size(&stream, SENDER_BYTES).unwrap();
     let lines = b"held:1|c\n".repeat(10_000);
     let mut sent = 0;
-    // As much as the kernel takes.
+    // As much as the kernel accepts.
     while let Ok(taken) = stream.write(&lines[sent % 9..]) {
         sent += taken;
     }

@@ -1,4 +1,4 @@
-//! Messages that are none: counted by reason, while good points go on.
+//! Invalid messages are counted by reason, while valid points are processed.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{Agent, folder, wait_until};
@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A message, and the reason for which it counts.
+/// A message, and the reason under which it is counted.
 type Bad<'a> = (&'a [u8], &'static str);
 
 const DOGSTATSD: &[Bad<'_>] = &[
@@ -50,11 +50,11 @@ const METRICSERVER: &[Bad<'_>] = &[
     (b"\x96\xa4emit\xa7counter\xa1a\xa0\xa0\xa0", "no_value"),
 ];
 
-/// `good`, 1, in either protocol.
+/// The point `good`, 1, in either protocol.
 const GOOD_LINE: &[u8] = b"good:1|c";
 const GOOD_POINT: &[u8] = b"\x96\xa4emit\xaddelta_counter\xa4good\xa11\xa0\xa0";
 
-/// Every bad message between good ones: each counts once, and the good ones arrive.
+/// Sends every invalid message between valid ones: each is counted once, and the valid ones arrive.
 fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     let dir = folder();
     let mut agent = start(
@@ -65,7 +65,8 @@ fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     send_all(&dir.path().join("points.sock"), &before);
     let mut due: BTreeMap<&str, f64> = BTreeMap::new();
     bad.iter().for_each(|(_, reason)| *due.entry(reason).or_default() += 1.0);
-    // What the store refuses is counted when a period ends, so the log of the end tells of all.
+    // Points that the store rejects are counted at the end of a period, so the last log lines
+    // contain all counts.
     let ended = end(&mut agent, &due);
     let faults: Vec<String> = due
         .iter()
@@ -76,7 +77,7 @@ fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     assert_eq!(Events::read(dir.path()).one(good_name, ""), bad.len() as f64);
 }
 
-/// Stops the agent; what it says it has dropped, by reason.
+/// Stops the agent; returns its dropped points by reason.
 fn end(agent: &mut Agent, due: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     let seen = |reason: &str| counted(agent, "dropped_events", &format!("reason=\"{reason}\""));
     let all = |reasons: &mut dyn Iterator<Item = &&str>| {
@@ -96,7 +97,7 @@ fn end(agent: &mut Agent, due: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     counts
 }
 
-/// `lost: 3 events (2 rejected (source points), …)` in the log's last words.
+/// Parses `lost: 3 events (2 rejected (source points), …)` in the last log line.
 fn said(log: &str) -> Vec<(String, f64)> {
     let lost = log.lines().filter_map(|line| line.split_once("; lost: "));
     let lines = lost.filter_map(|(_, lost)| lost.split_once(" events (")).map(|(_, list)| list);
@@ -123,7 +124,7 @@ fn bad_msgpack_is_counted_by_reason() {
 }
 
 #[test]
-fn noise_bombs_and_giants_stop_nothing() {
+fn noise_bombs_and_oversized_messages_stop_nothing() {
     for (source, good, good_name) in
         [("dogstatsd", GOOD_LINE, "good"), ("metricserver", GOOD_POINT, "good.delta")]
     {
@@ -143,7 +144,7 @@ fn noise_bombs_and_giants_stop_nothing() {
         messages.extend(
             (0..500).map(|_| (0..random.u64(..400)).map(|_| random.u64(..) as u8).collect()),
         );
-        // Changes of good ones come further into the parser.
+        // Mutated valid messages get further into the parser.
         messages.extend((0..500).map(|_| {
             let mut message = [good, b"\n", good].concat();
             let at = random.u64(..message.len() as u64) as usize;
@@ -164,7 +165,7 @@ fn noise_bombs_and_giants_stop_nothing() {
     }
 }
 
-/// A good point whose name is in no other message.
+/// Returns a valid point whose name is in no other message.
 fn marked(source: &str) -> Vec<u8> {
     match source {
         "dogstatsd" => b"after:1|c".to_vec(),
@@ -173,17 +174,17 @@ fn marked(source: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_hostile_connection_does_not_hold_up_the_others() {
+fn a_hostile_connection_does_not_delay_the_others() {
     let (dir, tcp) = (folder(), super::udp().replace("udp", "tcp"));
     let listen = format!("listen: ['{tcp}', 'unix://DIR/points.sock'], max_message: 1KiB");
     let mut agent = start(dir.path(), &format!("type: dogstatsd, {listen}, {ONE_PERIOD}"));
     let unix = || UnixStream::connect(dir.path().join("points.sock")).unwrap();
     let connect = || TcpStream::connect(tcp.trim_start_matches("tcp://")).unwrap();
-    // One that says nothing, one that stops within a message, one that promises too much.
+    // Connections: one is silent, one stops within a message, one announces too large a message.
     let (silent, mut half, mut large, mut endless) = (unix(), unix(), unix(), connect());
     half.write_all(b"\x10\x00\x00\x00go").unwrap();
     large.write_all(b"\xff\xff\xff\xffgood:1|c").unwrap();
-    // A line without an end is skipped up to where it has one.
+    // A line without an end is skipped up to the next newline.
     endless.write_all(&[b'x'; 100_000]).unwrap();
     for _ in 0..100 {
         framed(&mut unix(), GOOD_LINE);
@@ -191,7 +192,7 @@ fn a_hostile_connection_does_not_hold_up_the_others() {
     }
     wait_for_good(&agent, 200.0);
     endless.write_all(b"\ngood:1|c\ngood:1|c").unwrap();
-    // What is behind the last line end counts when the connection ends.
+    // Data after the last newline counts when the connection ends.
     endless.shutdown(Shutdown::Write).unwrap();
     wait_for_good(&agent, 202.0);
     drop((silent, half));
@@ -209,7 +210,7 @@ fn wait_for_good(agent: &Agent, count: f64) {
 }
 
 #[test]
-fn an_overflow_of_series_is_said() {
+fn exceeding_the_series_limit_is_logged() {
     let dir = folder();
     let options =
         "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], max_series: 100, period: 1s";
@@ -223,7 +224,7 @@ fn an_overflow_of_series_is_said() {
     assert_eq!(total, 1000.0, "what is folded is in the sum of the overflow series");
 }
 
-/// Sum of all delta counters.
+/// Returns the sum of all delta counters.
 fn total(dir: &Path) -> f64 {
     let events = Events::read(dir);
     events.0.iter().filter(|event| event["temporality"] == "delta").map(super::number).sum()

@@ -1,4 +1,4 @@
-//! The project's own client for Java: every point it sent is counted, whatever becomes of the
+//! The project's Java client: every point it reports as sent is counted, whatever happens to the
 //! agent.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, number, start, udp};
@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// Oldest version of Java that the client runs on.
+/// Oldest supported version of Java.
 const JAVA_MIN: u32 = 17;
 
-/// Far more than a call takes on the busiest host, and far less than an agent that is away would
-/// have it wait.
+/// Far more than a call takes on the busiest host, and far less than waiting for an agent that is
+/// down would take.
 const CALL_NS_MAX: f64 = 10e9;
 
-/// Counters, timers and stores of one round: their points fit the memory of the client.
+/// Counters, timers and stores of a round; their points fit in the client's buffer.
 const ROUND: u64 = 400;
 
-/// Rounds before the agent goes.
+/// Rounds before the agent stops.
 const ROUNDS: u64 = 10;
 
-/// What is recorded while it is away: far more than the memory holds.
+/// Points recorded while it is down, far more than the buffer holds.
 const AWAY: u64 = 50_000;
 
-/// The folder `java`, built if it was not.
+/// Returns the folder `java`; builds it if needed.
 fn built() -> PathBuf {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/java");
     let output = Command::new(script).output().unwrap();
@@ -34,7 +34,7 @@ fn built() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// The programs `java` of this host, one of each version that the client runs on.
+/// Returns the `java` binaries of this host, one per supported version.
 fn javas() -> Vec<PathBuf> {
     let homes =
         fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -46,7 +46,7 @@ fn javas() -> Vec<PathBuf> {
     }
 }
 
-/// The version of Java that is installed in a folder.
+/// Returns the Java version installed in a folder.
 fn version(home: &Path) -> Option<u32> {
     let release = fs::read_to_string(home.join("release")).ok()?;
     let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
@@ -54,7 +54,7 @@ fn version(home: &Path) -> Option<u32> {
     (version >= JAVA_MIN && home.join("bin/java").exists()).then_some(version)
 }
 
-/// A Java program that records what it is told to: see `EndToEnd.java`. Killed when dropped.
+/// A Java program that records on command, see `EndToEnd.java`. Killed when dropped.
 struct Program {
     child: Child,
     input: Option<ChildStdin>,
@@ -85,7 +85,7 @@ impl Program {
         assert!(longest_ns < CALL_NS_MAX, "a call took {longest_ns} ns");
     }
 
-    /// A count of `Stats[sent=5, …]`.
+    /// Returns a counter of `Stats[sent=5, …]`.
     fn stat(&mut self, name: &str) -> u64 {
         let stats = self.ask("stats");
         let found = stats
@@ -94,7 +94,7 @@ impl Program {
         found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 
-    /// Ends it, as a program does that closes its client.
+    /// Closes the client and ends the program.
     fn end(&mut self) {
         drop(self.input.take());
         assert!(self.child.wait().unwrap().success());
@@ -122,7 +122,7 @@ fn wait_for_sent(program: &mut Program, agent: &Agent, before: u64) {
     );
 }
 
-/// What the events of one life of the agent come to.
+/// The totals of the events of one run of the agent.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     sum: f64,
@@ -130,13 +130,13 @@ struct Told {
     level: Option<f64>,
 }
 
-/// Reads what the agents have written since the last call.
+/// Reads the events written since the last call.
 fn told(dir: &Path) -> Told {
     let events = Events::read(dir);
     fs::remove_file(dir.join("out.json")).unwrap();
     let numbers = |name, tags| events.of(name, tags).into_iter().map(number);
     Told {
-        // The sum since the agent began.
+        // The sum since the agent started.
         sum: numbers("java.sum", "code:200,route:/a").next_back().unwrap_or(0.0),
         timers: numbers("java.time.counter", "equation:a=b").sum(),
         level: numbers("java.level", "city:Zürich").next_back(),
@@ -171,7 +171,7 @@ impl Lives {
         assert_eq!(self.program.ask("flush"), "true");
     }
 
-    /// Rounds that all arrive; returns what was sent.
+    /// Runs rounds that all arrive; returns the number of points sent.
     fn first(&mut self, agent: &Agent) -> u64 {
         for _ in 0..ROUNDS {
             self.program.record(ROUND);
@@ -182,8 +182,7 @@ impl Lives {
         self.program.stat("sent")
     }
 
-    /// Nobody is there: memory becomes full, and the program goes on all the same. Then somebody
-    /// is.
+    /// Without an agent, the buffer fills up and the program continues. Then the agent is started.
     fn second(&mut self, scheme: &str, sent: u64) {
         self.program.record(AWAY);
         assert!(self.program.stat("droppedFull") > 0);
@@ -191,7 +190,7 @@ impl Lives {
         self.flush();
         self.program.record(ROUND);
         self.flush();
-        // A datagram that went to nobody was first taken for sent.
+        // A datagram without a receiver counts as sent at first.
         let lost = self.program.stat("droppedLost");
         wait_for_sent(&mut self.program, &agent, sent);
         let dropped = self.program.stat("droppedFull") + lost;
@@ -207,7 +206,7 @@ impl Lives {
     }
 }
 
-/// What the first life comes to.
+/// The totals of the first run.
 fn all_rounds() -> Told {
     let sum = (ROUNDS * ROUND) as f64;
     Told { sum, timers: sum, level: Some(ROUND as f64) }
@@ -226,7 +225,7 @@ fn over_a_kill(java: &Path, scheme: &str) {
     let mut lives = Lives::new(java, scheme, "period: 1s");
     let mut agent = lives.start();
     let sent = lives.first(&agent);
-    // What was not delivered when an agent is killed is lost by design.
+    // Undelivered points are lost when an agent is killed, by design.
     wait_until("the agent has delivered", PATIENCE, || {
         let events = Events::read(lives.dir.path());
         let timers =
@@ -245,11 +244,11 @@ fn on_each_java(check: impl Fn(&Path, &str)) {
 }
 
 #[test]
-fn points_of_the_own_client_are_counted_over_a_restart() {
+fn points_of_the_java_client_are_counted_across_a_restart() {
     on_each_java(over_a_stop);
 }
 
 #[test]
-fn the_own_client_goes_on_after_the_agent_was_killed() {
+fn the_java_client_continues_after_the_agent_is_killed() {
     on_each_java(over_a_kill);
 }

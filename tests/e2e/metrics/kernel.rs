@@ -1,4 +1,4 @@
-//! What the kernel drops at a full socket is seen.
+//! Datagrams that the kernel drops at a full socket are counted.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted, start, udp};
 use crate::support::{folder, wait_until};
@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 const DATAGRAMS: usize = 20_000;
 
 #[test]
-fn drops_of_the_kernel_are_counted_exactly() {
+fn kernel_drops_are_counted_exactly() {
     let (dir, address) = (folder(), udp());
     let options =
         format!("type: dogstatsd, listen: ['{address}'], receive_buffer: 64KiB, {ONE_PERIOD}");
@@ -26,7 +26,7 @@ fn drops_of_the_kernel_are_counted_exactly() {
     });
     let lost = dropped();
     assert!(lost > 0.0 && received() > 0.0, "{lost} lost, {} received", received());
-    // None is counted twice, neither later nor with the next ones.
+    // None is counted twice.
     send(10);
     wait_until("the next ones", PATIENCE, || received() + dropped() == DATAGRAMS as f64 + 10.0);
     std::thread::sleep(std::time::Duration::from_millis(2500));

@@ -1,4 +1,4 @@
-//! Metric points: sent by real clients and by hand, compared with what comes out as events.
+//! Metric points from real clients and hand-written ones, compared with the resulting events.
 
 mod aggregates;
 mod clients;
@@ -19,13 +19,14 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long anything may take that should happen soon: a busy host, not a good one.
+/// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A period that does not end within a test.
+/// A period that does not end during a test.
 const ONE_PERIOD: &str = "period: 1d";
 
-/// A configuration whose source `points` has these options, and whose events are in `DIR/out.json`.
+/// Returns a configuration whose source `points` has these options; its events are in
+/// `DIR/out.json`.
 fn config(source: &str) -> String {
     format!(
         "sources:\n  points: {{ {source} }}\nsinks:\n  out: {{ type: file, inputs: [points], \
@@ -43,7 +44,7 @@ fn start(dir: &Path, source: &str) -> Agent {
     agent
 }
 
-/// A UDP address that was free a moment ago.
+/// Returns a UDP address that was free a moment ago.
 fn udp() -> String {
     format!("udp://{}", UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }
@@ -55,7 +56,7 @@ fn send_all(path: &Path, messages: &[impl AsRef<[u8]>]) {
     messages.iter().for_each(|message| assert!(socket.send(message.as_ref()).is_ok()));
 }
 
-/// Value of a counter of the source, by reason or error type.
+/// Returns a counter of the source, by reason or error type.
 fn counted(agent: &Agent, metric: &str, label: &str) -> f64 {
     let metrics = agent.get("/metrics").unwrap_or_default();
     let mut found = metrics.lines().filter(|line| {
@@ -67,7 +68,7 @@ fn counted(agent: &Agent, metric: &str, label: &str) -> f64 {
     value.unwrap_or(0.0)
 }
 
-/// What came out.
+/// The events of an agent.
 struct Events(Vec<Value>);
 
 impl Events {
@@ -78,19 +79,19 @@ impl Events {
         Events(lines(&dir.join("out.json")).iter().map(parse).collect())
     }
 
-    /// Events of a metric with these tags, which are written as `key:value,key`, sorted.
+    /// Returns the events of a metric with these tags, written as sorted `key:value,key`.
     fn of(&self, name: &str, tags: &str) -> Vec<&Value> {
         self.0.iter().filter(|event| event["name"] == name && tags_of(event) == tags).collect()
     }
 
-    /// The number of a series of which there is one event.
+    /// Returns the value of a series that has one event.
     fn one(&self, name: &str, tags: &str) -> f64 {
         let events = self.of(name, tags);
         assert_eq!(events.len(), 1, "{name} {tags}: {events:?}");
         number(events[0])
     }
 
-    /// Sum over the periods.
+    /// Returns the sum over all periods.
     fn sum(&self, name: &str, tags: &str) -> f64 {
         let events = self.of(name, tags);
         let is_delta = |event: &&&Value| event["temporality"] == "delta";
@@ -103,7 +104,7 @@ fn number(event: &Value) -> f64 {
     event["value"].as_f64().unwrap_or_else(|| panic!("{event}: no number"))
 }
 
-/// The tags of an event as `key:value,key`.
+/// Returns the tags of an event as `key:value,key`.
 fn tags_of(event: &Value) -> String {
     let one = |key: &str, value: &Value| match value {
         Value::String(value) => format!("{key}:{value}"),

@@ -1,5 +1,5 @@
-//! Datagrams that cross a network device in large pieces and are merged by the kernel: each counts
-//! once.
+//! Datagrams that cross a network device in large segments and are merged by the kernel (GRO) are
+//! counted individually.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted};
 use crate::support::{Agent, folder, wait_until};
@@ -11,7 +11,7 @@ const BURSTS: usize = 300;
 /// Datagrams of a burst; the last one is shorter.
 const DATAGRAMS: usize = 41;
 
-/// Sends bursts, each with one call, and has the kernel cut them into datagrams of 60 bytes.
+/// Sends bursts in one call each; the kernel segments them into datagrams of 60 bytes (GSO).
 const SENDER: &str = "
 import socket, sys, time
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -24,7 +24,7 @@ for burst in range(bursts):
     time.sleep(0.002)
 ";
 
-/// Two network namespaces with a cable between them.
+/// Two network namespaces connected by a veth pair.
 struct Cable {
     ends: [String; 2],
 }
@@ -47,14 +47,15 @@ impl Cable {
         Ok(cable)
     }
 
-    /// A command at one end of the cable.
+    /// Returns a command that runs at one end.
     fn command(&self, end: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.ends[end]]).arg(program);
         command
     }
 
-    /// What the kernel took for datagrams at this end: those that it merged are one.
+    /// Returns the number of datagrams that the kernel received at this end; merged ones count as
+    /// one.
     fn arrived(&self, end: usize) -> Option<usize> {
         let output = self.command(end, "cat").arg("/proc/net/snmp").output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
@@ -75,7 +76,7 @@ fn ip(args: &[&str]) -> Result<(), String> {
     output.status.success().then_some(()).ok_or_else(error)
 }
 
-/// The command of an agent, at the first end.
+/// Moves the command of an agent to the first end.
 fn at_the_cable(command: &mut Command, cable: &Cable, dir: &Path) {
     let log =
         File::options().create(true).append(true).open(dir.join("agent.log")).expect("a log file");
@@ -85,7 +86,7 @@ fn at_the_cable(command: &mut Command, cable: &Cable, dir: &Path) {
 }
 
 #[test]
-fn datagrams_that_the_kernel_merged_count_each() {
+fn merged_datagrams_are_counted_individually() {
     let cable = match Cable::new() {
         Ok(cable) => cable,
         Err(why) => {

@@ -1,4 +1,4 @@
-//! Metric events go where other events go: through transforms, and into Kafka.
+//! Metric events pass through transforms and into Kafka like other events.
 
 use super::{ONE_PERIOD, PATIENCE, number, send_all, tags_of};
 use crate::support::{Agent, folder, lines, wait_until};
@@ -32,7 +32,7 @@ fn source() -> String {
 }
 
 #[test]
-fn transforms_and_expressions_work_on_metric_events() {
+fn transforms_and_expressions_apply_to_metric_events() {
     let dir = folder();
     let config = source()
         + "transforms:\n  kinds: { type: route, inputs: [points], routes: { events: 'type == \"event\"' } }\n  \

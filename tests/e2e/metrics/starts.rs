@@ -1,4 +1,4 @@
-//! Addresses that cannot be had: an error with its cause and what to do, before anything is read.
+//! Unavailable addresses are an error with cause and advice, before anything is read.
 
 use super::{PATIENCE, config, start};
 use crate::support::{Agent, folder, write_config};
@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-/// What a start says that is refused.
+/// Returns the error of a start that fails.
 fn refused(dir: &Path, source: &str, listen: &str) -> String {
     let mut agent =
         Agent::start(dir, &config(&format!("type: {source}, listen: ['{listen}']")), &[]);
@@ -25,7 +25,7 @@ fn assert_says(log: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_port_that_is_taken_is_refused_with_advice() {
+fn a_port_in_use_is_rejected_with_advice() {
     let dir = folder();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = format!("udp://{}", udp.local_addr().unwrap());
@@ -40,7 +40,7 @@ fn a_port_that_is_taken_is_refused_with_advice() {
 }
 
 #[test]
-fn a_socket_that_another_process_has_is_refused_with_advice() {
+fn a_socket_in_use_is_rejected_with_advice() {
     let dir = folder();
     let path = |name: &str| dir.path().join(name);
     let _gram = UnixDatagram::bind(path("gram")).unwrap();
@@ -57,7 +57,7 @@ fn a_socket_that_another_process_has_is_refused_with_advice() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_refused_and_kept() {
+fn a_file_that_is_not_a_socket_is_rejected_and_kept() {
     let dir = folder();
     fs::write(dir.path().join("file"), "precious").unwrap();
     assert_says(
@@ -82,7 +82,7 @@ fn a_second_agent_does_not_take_the_socket_of_the_first() {
 }
 
 #[test]
-fn a_folder_without_permission_is_refused_with_advice() {
+fn a_folder_without_permission_is_rejected_with_advice() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: only root can start an agent as somebody else");
     }
@@ -111,7 +111,7 @@ fn a_folder_without_permission_is_refused_with_advice() {
 }
 
 #[test]
-fn addresses_that_cannot_be_are_faults_of_the_configuration() {
+fn invalid_addresses_are_configuration_errors() {
     for (listen, advice) in [
         ("127.0.0.1:8125", "udp://"),
         ("http://127.0.0.1:8125", "unixgram://"),

@@ -1,7 +1,7 @@
-//! Files that are renamed and compressed while the agent is killed again and again.
+//! Files that are renamed and compressed while the agent is killed repeatedly.
 //!
-//! `CRASH_SECONDS` says for how long each case goes on and `CRASH_FILES` how many files it has;
-//! `CRASH_SEED` and `CRASH_CASES` choose the cases. A failure prints its seed.
+//! `CRASH_SECONDS` sets the duration of each case and `CRASH_FILES` its number of files;
+//! `CRASH_SEED` and `CRASH_CASES` select the cases. A failure prints its seed.
 
 use super::config;
 use crate::support::{Agent, folder, lines};
@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 /// Seconds of writing, rotating and killing in an ordinary test run.
 const SECONDS: u64 = 5;
 
-/// Log files of one case.
+/// Log files of a case.
 const FILES: u64 = 4;
 
-/// Cases per test, all at the same time.
+/// Concurrent cases per test.
 const CASES: u64 = 10;
 
-/// For how long the agent may deliver nothing while something is left.
+/// How long the agent may deliver nothing while undelivered lines remain.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// A log file with its writer and its rotation, as logrotate does it with `create` and `compress`.
+/// A log file with its writer, rotated like logrotate with `create` and `compress`.
 struct Log {
     path: PathBuf,
     file: File,
@@ -53,7 +53,7 @@ impl Log {
         PathBuf::from(format!("{}.{number}{ending}", self.path.display()))
     }
 
-    /// Shifts the compressed generations, renames the log, lets its writer write on for a moment,
+    /// Shifts the compressed generations, renames the log, lets its writer continue for a moment,
     /// and compresses it.
     fn rotate(&mut self) {
         let oldest = (1..).find(|number| !self.generation(*number, ".gz").exists()).unwrap();
@@ -76,7 +76,7 @@ impl Log {
         }
     }
 
-    /// Writes and rotates for a while; how many lines were written.
+    /// Writes and rotates for a while; returns the number of lines.
     fn run(mut self, time: Duration) -> usize {
         let begun = Instant::now();
         while begun.elapsed() < time {
@@ -105,9 +105,9 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }
 
-/// Kills the agent after it ran for a moment, and leaves it down for another, until the logs are
-/// written. It has had two seconds with the files before that: at the very first start, rotated
-/// names are not looked for.
+/// Kills the agent after a random time and restarts it after another, until the logs are written.
+/// Before that it runs for two seconds: at the very first start, rotated names are not searched
+/// for.
 fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]) {
     let mut random = Rng::with_seed(seed);
     let mut agent = Agent::start(dir, config, &[]);
@@ -124,11 +124,11 @@ fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]
     agent.kill();
 }
 
-/// What was delivered of each line: under how many ids.
+/// Returns the ids under which each line was delivered.
 fn delivered(dir: &Path) -> HashMap<String, HashSet<String>> {
     let mut delivered = HashMap::<String, HashSet<String>>::new();
     for event in lines(&dir.join("out.json")) {
-        // The last line of a file that is still written may not be whole.
+        // The last line of a file that is being written may be incomplete.
         let Ok(event) = serde_json::from_str::<serde_json::Value>(&event) else { continue };
         let id = event["meta"]["id"].as_str().unwrap().to_owned();
         delivered.entry(event["message"].as_str().unwrap().to_owned()).or_default().insert(id);
@@ -136,7 +136,7 @@ fn delivered(dir: &Path) -> HashMap<String, HashSet<String>> {
     delivered
 }
 
-/// Plays one case; says what is wrong.
+/// Runs one case; the error says what is wrong.
 fn play(include: &str, seed: u64) -> Result<(), String> {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -204,7 +204,7 @@ fn judge(
     ))
 }
 
-/// Plays all cases at the same time.
+/// Runs all cases concurrently.
 fn run(include: &str) {
     let first = number("CRASH_SEED", 1);
     let seeds = first..first + number("CRASH_CASES", CASES);

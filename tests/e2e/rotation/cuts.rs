@@ -1,4 +1,4 @@
-//! Files that are cut and written anew while the agent is dead, or does not get to look.
+//! Files that are truncated and rewritten while the agent is down or stalled.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 const LINES: usize = 200;
 
-/// A sink that takes nothing back at the next start.
+/// A sink that truncates nothing at a restart.
 const CONFIG: &str = "
 sources: { app: { type: file, include: ['DIR/app.log'] } }
 sinks: { out: { type: console, inputs: [app] } }
@@ -25,14 +25,14 @@ fn start(dir: &Path, args: &[&str]) -> Agent {
     })
 }
 
-/// Lines of a word, as many in each call.
+/// Appends the same number of lines of a word in each call.
 fn append(path: &Path, word: &str) {
     let text: String = (0..LINES).map(|number| format!("{word} line {number:04}\n")).collect();
     OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// The file is known while it is empty, delivered, and replaced in the same inode after a kill that
-/// came before the next checkpoint.
+/// A file is discovered while empty, delivered, and rewritten in the same inode after a kill that
+/// precedes the next checkpoint.
 fn replaced_after_a_kill(wait: Duration) {
     let dir = folder();
     let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
@@ -61,26 +61,26 @@ fn replaced_after_a_kill(wait: Duration) {
 }
 
 #[test]
-fn no_id_stands_for_two_lines_when_a_file_is_cut_after_a_kill() {
+fn no_id_is_reused_when_a_file_is_truncated_after_a_kill() {
     for wait in [50, 400, 800] {
         replaced_after_a_kill(Duration::from_millis(wait));
     }
 }
 
-/// Cuts a file without giving it another inode.
+/// Truncates a file in place.
 fn cut(path: &Path) {
     File::options().write(true).open(path).unwrap().set_len(0).unwrap();
 }
 
 #[test]
-fn a_file_that_is_cut_and_grows_past_the_old_offset_between_two_looks_is_read_anew() {
+fn a_file_truncated_and_grown_past_its_old_offset_is_read_from_the_beginning() {
     let dir = folder();
     let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
     fs::write(&log, "").unwrap();
     append(&log, "old");
     let mut agent = start(dir.path(), &[]);
     wait_until("the old lines", LIMIT, || lines(&out).len() == LINES);
-    // A busy host, or a sink that is full.
+    // Simulates a busy host or a full sink.
     agent.send(Signal::STOP);
     cut(&log);
     append(&log, "new and longer");

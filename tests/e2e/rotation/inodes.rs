@@ -1,5 +1,5 @@
-//! Inode numbers that a real file system reuses: a new file must not be taken for the one
-//! that had its number before.
+//! Inode numbers reused by a real file system: a new file must not be mistaken for the previous one
+//! with its number.
 
 use super::{assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder, wait_until};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 const ROUNDS: usize = 12;
 
-/// How often a file is made until its number has come again.
+/// Most attempts to get the same inode number again.
 const TRIES_MAX: usize = 500;
 
-/// A small ext4 in a file, mounted on `FOLDER/in`; unmounted when dropped.
+/// A small ext4 image mounted on `FOLDER/in`; unmounted when dropped.
 struct Mount(PathBuf);
 
 impl Mount {
-    /// Why not, if that is not permitted here.
+    /// Returns the reason if mounting is not permitted.
     fn make(folder: &Path) -> Result<Mount, String> {
         let (image, point) = (folder.join("image"), folder.join("in"));
         fs::create_dir(&point).unwrap();
@@ -43,7 +43,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Makes the file anew until it has the inode number `wanted`.
+/// Recreates the file until it has the inode number `wanted`.
 fn recreate(path: &Path, wanted: u64) {
     for _ in 0..TRIES_MAX {
         fs::remove_file(path).unwrap();
@@ -55,7 +55,7 @@ fn recreate(path: &Path, wanted: u64) {
     panic!("inode {wanted} does not come again in {TRIES_MAX} tries");
 }
 
-/// Everything settled and in the checkpoints, which are saved once a second.
+/// Waits until everything is settled and in the checkpoints, which are saved once a second.
 fn wait_until_saved(agent: &Agent) {
     let lag = || agent.metric("millstream_source_lag_bytes{");
     wait_until("no lag", Duration::from_secs(10), || lag() == Some(0.0));
@@ -63,8 +63,8 @@ fn wait_until_saved(agent: &Agent) {
 }
 
 #[test]
-fn a_new_file_with_an_old_inode_number_is_read_from_its_beginning() {
-    // Loop devices need a file on a disk or in memory; both are fine.
+fn a_new_file_with_a_reused_inode_number_is_read_from_its_beginning() {
+    // Loop devices need a file on a disk or tmpfs; both work.
     let dir = folder();
     let mount = match Mount::make(dir.path()) {
         Ok(mount) => mount,
@@ -75,7 +75,7 @@ fn a_new_file_with_an_old_inode_number_is_read_from_its_beginning() {
     fs::write(&log, "").unwrap();
     let (inode, mut number) = (fs::metadata(&log).unwrap().ino(), 0);
     for round in 0..ROUNDS {
-        // Longer and shorter than the one before, and both sides of the 1,024 bytes that are
+        // Longer and shorter than the previous content, on both sides of the 1,024 bytes that are
         // hashed.
         let lines = [3, 200, 10, 100, 1][round % 5];
         let text: String = (number..number + lines).map(|number| line(number) + "\n").collect();
@@ -98,7 +98,7 @@ fn a_new_file_with_an_old_inode_number_is_read_from_its_beginning() {
 }
 
 #[test]
-fn a_live_agent_tells_new_files_from_old_ones() {
+fn a_running_agent_distinguishes_new_files_from_old_ones() {
     let dir = folder();
     let mount = match Mount::make(dir.path()) {
         Ok(mount) => mount,

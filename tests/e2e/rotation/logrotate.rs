@@ -1,4 +1,4 @@
-//! Files that logrotate(8) rotates, with its usual options, while they are written.
+//! Files that logrotate(8) rotates with its usual options while they are written.
 
 use super::{PATIENCE, assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder};
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 const ROTATIONS: usize = 8;
 
-/// Rotation during which the agent is away.
+/// The rotation during which the agent is down.
 const AWAY_AT: usize = 4;
 
-/// An application that looks for a new file under its name before it writes, a hundred times a
-/// second. It writes while it holds the lock.
+/// An application that reopens its log by name before each write, a hundred times a second. It
+/// holds the lock while it writes.
 struct Writer {
     lock: Arc<Mutex<()>>,
     done: Arc<AtomicBool>,
@@ -50,12 +50,12 @@ impl Writer {
         Writer { lock, done, thread }
     }
 
-    /// Keeps it from writing.
+    /// Pauses writing.
     fn pause(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap()
     }
 
-    /// Lines in all.
+    /// Stops it; returns the total number of lines.
     fn end(self) -> usize {
         self.done.store(true, Ordering::SeqCst);
         self.thread.join().unwrap()
@@ -66,7 +66,7 @@ fn open(path: &Path) -> File {
     OpenOptions::new().create(true).append(true).open(path).unwrap()
 }
 
-/// Rotates everything now.
+/// Rotates all files now.
 fn rotate(dir: &Path) {
     let mut command = Command::new("/usr/sbin/logrotate");
     command.args(["--force", "--state"]).arg(dir.join("state")).arg(dir.join("rotate.conf"));
@@ -74,9 +74,9 @@ fn rotate(dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until the agent has delivered the first line of the log: with only its name to go by,
-/// nobody can see a file that came and was compressed while the machine gave the agent no time, or
-/// renamed while there was no agent.
+/// Waits until the agent has delivered the first line of the log: by name alone, it cannot find a
+/// file that appeared and was compressed before the agent got CPU time, or was renamed while it was
+/// down.
 fn wait_until_seen(dir: &Path) {
     let begun = Instant::now();
     let is_seen = || {
@@ -91,16 +91,17 @@ fn wait_until_seen(dir: &Path) {
     }
 }
 
-/// How much is asked of the agent.
+/// How hard the test is on the agent.
 #[derive(PartialEq, Eq)]
 enum Care {
-    /// It rotates at once, and the agent is killed before one rotation.
+    /// Rotates immediately, and kills the agent before one rotation.
     None,
-    /// Everything is read before each rotation, and the agent is stopped, not killed.
+    /// Waits before each rotation until everything is read, and stops the agent instead of killing
+    /// it.
     Read,
 }
 
-/// Rotates a log that is written, with `options`, the agent being away during one rotation.
+/// Rotates a log with `options` while it is written; the agent is down during one rotation.
 fn run(include: &str, options: &str, care: Care) {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -111,18 +112,18 @@ fn run(include: &str, options: &str, care: Care) {
     let config = config(include);
     let writer = Writer::start(log);
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // A name with the time is free again after a second.
+    // A name with the time is unique again after a second.
     let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
-        // A rename is followed; not so a file that was gone before anybody looked.
+        // The agent follows a rename, but not of a file that was gone before the agent saw it.
         if include == LIVE
             && care == Care::None
             && (turn == AWAY_AT || options.contains("compress"))
         {
             wait_until_seen(dir.path());
         }
-        // What is written between copy and cut is lost to everybody.
+        // Lines written between copy and truncation are lost for every reader.
         let pause = copies.then(|| writer.pause());
         if care == Care::Read {
             std::thread::sleep(Duration::from_millis(500));
@@ -147,10 +148,10 @@ fn run(include: &str, options: &str, care: Care) {
     assert_every_line_once(dir.path(), count);
 }
 
-/// Also what was rotated.
+/// Also matches rotated files.
 const ALL: &str = "['DIR/in/app.log*']";
 
-/// Only what is written.
+/// Matches only the file being written.
 const LIVE: &str = "['DIR/in/app.log']";
 
 #[test]
@@ -204,9 +205,9 @@ fn copytruncate_and_compress_the_time_after_with_copies_matched() {
     run(ALL, "copytruncate\n  compress\n  delaycompress", Care::None);
 }
 
-/// A file that was rotated away twice before the agent looked, and after it a file that is there.
+/// A file that is rotated twice before the agent sees it, and then a file that stays.
 #[test]
-fn files_that_come_and_are_renamed_while_the_agent_has_no_time() {
+fn files_created_and_renamed_while_the_agent_is_stopped() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
     let log = dir.path().join("in/app.log");

@@ -1,5 +1,5 @@
-//! Log files that real programs write and rotate: logrotate, Python's handlers, log4j; and inode
-//! numbers that a real file system reuses.
+//! Log files that real programs write and rotate (logrotate, Python's handlers, log4j), and inode
+//! numbers reused by a real file system.
 
 mod crashes;
 mod cuts;
@@ -12,10 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time for the agent to deliver what is left.
+/// Longest time for the agent to deliver the remaining lines.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reads `include`, a list of patterns in YAML, into `DIR/out.json`.
+/// Returns a configuration that reads `include`, a YAML list of patterns, into `DIR/out.json`.
 fn config(include: &str) -> String {
     format!(
         "sources:\n  app: {{ type: file, include: {include} }}\nsinks:\n  out:\n    type: file\n    inputs: [app]\n    \
@@ -23,20 +23,19 @@ fn config(include: &str) -> String {
     )
 }
 
-/// The text of a numbered line.
+/// Returns the text of a numbered line.
 fn line(number: usize) -> String {
     format!("line {number:07} and some words behind it")
 }
 
-/// Runs the agent until everything that is there is delivered.
+/// Runs the agent until all existing files are delivered.
 fn finish(dir: &Path, config: &str) {
     let mut agent = Agent::start(dir, config, &["--until-eof"]);
     let status = agent.wait(PATIENCE);
     assert_eq!(status.code(), Some(0), "{}", agent.log());
 }
 
-/// Checks what was delivered: when repeated ids are dropped, every line up to `count` is there
-/// once, and nothing else.
+/// Asserts that deduplication by id leaves every line up to `count` once, and nothing else.
 fn assert_every_line_once(dir: &Path, count: usize) {
     let events = crate::support::lines(&dir.join("out.json"));
     let (mut ids, mut times) = (HashSet::new(), HashMap::<String, usize>::new());
@@ -50,7 +49,7 @@ fn assert_every_line_once(dir: &Path, count: usize) {
         (0..count).filter(|number| !times.contains_key(&line(*number))).collect();
     let repeated = times.values().filter(|times| **times > 1).count();
     let torn = times.keys().filter(|text| !is_line(text, count)).take(3);
-    // Compressed bytes would fill pages.
+    // Compressed bytes would fill pages of output.
     let torn: Vec<String> = torn.map(|text| text.chars().take(40).collect()).collect();
     assert!(
         lost.is_empty() && repeated == 0 && torn.is_empty(),

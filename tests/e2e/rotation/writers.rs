@@ -1,4 +1,4 @@
-//! Programs in other languages whose logging libraries rotate every 100 ms.
+//! Logging libraries of other languages that rotate every 100 ms.
 
 use super::{assert_every_line_once, config, finish};
 use crate::support::{Agent, folder};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest run of a program.
+/// Time limit of a program.
 const WRITING_MAX: Duration = Duration::from_secs(25);
 
 /// Renames `app.log` to `.1`, `.1` to `.2` and so on, about every 100 ms.
@@ -23,7 +23,7 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// Gives each file a name with its time after 100 ms; the handler itself knows no less than a
+/// Gives each file a name with its time after 100 ms; the handler itself has a resolution of one
 /// second.
 const PYTHON_BY_TIME: &str = r#"
 import logging.handlers, sys, time
@@ -44,7 +44,7 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// A new name with the time every 100 ms, and besides a numbered chain by size.
+/// A new name with the time every 100 ms, combined with a numbered sequence by size.
 const LOG4J: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <Configuration status="warn">
   <Appenders>
@@ -70,7 +70,7 @@ impl Program {
         Program(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Whether it runs; that it does not fail.
+    /// Returns whether it runs; panics if it failed.
     fn poll_running(&mut self) -> bool {
         match self.0.try_wait().unwrap() {
             Some(status) => assert!(status.success(), "{status}"),
@@ -144,7 +144,7 @@ fn log4j_rotating_every_hundred_milliseconds() {
     run(dir.path(), command, count);
 }
 
-/// Compiles the writer into `dir`; the class path to run it with.
+/// Compiles the writer into `dir`; returns its class path.
 fn classes(dir: &Path) -> String {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(root.join("scripts/servers")).arg("logging").output().unwrap();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_slow_sink_is_delivered_soon() {
+    fn the_queue_of_a_slow_sink_stays_short() {
         let (longest, left) = play(10, 20 * MS, |_, _| 3000);
         assert!((512_000..640_000).contains(&longest), "{longest}");
         assert_eq!(left, 3 * MB);
@@ -132,7 +132,7 @@ mod tests {
 
     /// The endpoint takes everything at once and answers a second later.
     #[test]
-    fn a_sink_that_is_slow_to_answer_has_the_whole_buffer() {
+    fn a_sink_with_high_latency_has_the_whole_buffer() {
         let mut in_flight = VecDeque::new();
         let mut in_flight_bytes = 0;
         let (_, left) = play(30, 1000 * MS, |ms, queued| {
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_was_away_has_no_smaller_bound() {
+    fn an_outage_does_not_lower_the_bound() {
         let (_, left) =
             play(20, 20 * MS, |ms, _| if (5000..15_000).contains(&ms) { 0 } else { 5000 });
         assert_eq!(left, 5 * MB);
     }
 
     #[test]
-    fn a_source_that_brings_little_does_not_lower_the_bound() {
+    fn a_slow_source_does_not_lower_the_bound() {
         let backlog = Backlog::new();
         for second in 1..10 {
             assert!(!backlog.is_long(1000, 10 * u64::from(second), MS, second * 1000 * MS));

@@ -63,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn equals_take_turns() {
+    fn equal_priorities_alternate() {
         assert_eq!(turns(&[Priority::Normal; 4], 1600), [400; 4]);
     }
 
     #[test]
-    fn the_higher_goes_first_and_the_lower_has_one_turn_in_sixteen() {
+    fn the_higher_priority_runs_first_and_the_lower_once_in_sixteen() {
         use Priority::{High, Low, Normal};
         assert_eq!(turns(&[Normal, High], 1600), [100, 1500]);
         assert_eq!(turns(&[Low, Normal], 1600), [100, 1500]);

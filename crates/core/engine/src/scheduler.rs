@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_source_of_higher_priority_goes_first_and_the_lower_are_not_starved() {
+    fn higher_priorities_run_first_and_lower_ones_do_not_starve() {
         let scheduler = wired(&[Low, High, Normal]);
         let mut polls = [0; 3];
         for _ in 0..1600 {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_keeps_polls_back_until_its_time_and_no_stop() {
+    fn a_hold_delays_polls_but_not_a_stop() {
         let scheduler = wired(&[Normal; 2]);
         scheduler.hold(20 * MS);
         assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn while_some_sources_close_the_others_wait() {
+    fn sources_wait_while_others_close() {
         let scheduler = wired(&[Normal; 3]);
         for source in 0..3 {
             assert_eq!(polled(&scheduler, Duration::ZERO), Some(source));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_source_is_not_held_back_nor_one_that_closes() {
+    fn live_and_closing_sources_are_not_delayed() {
         let scheduler = Scheduler::default();
         scheduler.rewire(vec![(Normal, false), (Normal, true)]);
         scheduler.hold(Duration::MAX);

@@ -449,7 +449,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn whatever_happens_every_line_arrives_in_order() {
+fn every_line_arrives_in_order_under_any_fault() {
     std::panic::set_hook(Box::new(|_| {}));
     let one = std::env::var("MILLSTREAM_SEED").ok().and_then(|seed| seed.parse().ok());
     let runs: u64 =

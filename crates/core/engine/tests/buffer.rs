@@ -104,14 +104,14 @@ async fn a_full_buffer_makes_the_source_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_full_buffer_drops_what_comes_last() {
+async fn a_full_buffer_drops_the_newest() {
     let (numbers, dropped) = delivered(WhenFull::DropNewest).await;
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
     assert_eq!(dropped, LINES - 50);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_full_buffer_drops_what_has_waited_longest() {
+async fn a_full_buffer_drops_the_oldest() {
     let (numbers, dropped) = delivered(WhenFull::DropOldest).await;
     assert_eq!((numbers.len(), dropped), (50, LINES - 50));
     // The first one may have been in flight already.
@@ -120,7 +120,7 @@ async fn a_full_buffer_drops_what_has_waited_longest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn buffers_that_do_not_fit_into_memory_are_refused() {
+async fn buffers_that_exceed_the_memory_limit_are_rejected() {
     let mut parts = blueprint(vec![numbered(&Arc::default())], &Shelf::default());
     parts.sinks[0].buffer.bytes_max = Some(20 << 20);
     let refused = parts.check(&settings(None, false)).unwrap_err().to_string();

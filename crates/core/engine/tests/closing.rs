@@ -84,7 +84,7 @@ fn held(shelf: &Shelf) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_stop_delivers_what_a_source_holds_back() {
+async fn a_stop_delivers_data_that_a_source_buffers() {
     let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
     let running = start(folder.path(), &shelf, &Arc::default());
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -96,7 +96,7 @@ async fn a_stop_delivers_what_a_source_holds_back() {
 /// What is held back for a dead sink cannot all be emitted; the healthy sink still gets its last
 /// sync and its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
+async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());
     dead.stall(true);
     let store = Arc::new(Store::open(folder.path()).unwrap());
@@ -152,7 +152,7 @@ impl Lane for Shut {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_sink_that_does_not_open_does_not_keep_a_stop_from_ending() {
+async fn a_sink_that_does_not_open_does_not_block_a_stop() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = blueprint(vec![plain()], &Shelf::default());
     first.sinks[0].sink = Arc::new(Shut);
@@ -166,7 +166,7 @@ async fn a_sink_that_does_not_open_does_not_keep_a_stop_from_ending() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_reload_delivers_what_a_source_that_goes_holds_back() {
+async fn a_reload_delivers_data_that_a_removed_source_buffers() {
     let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
     let mut running = start(folder.path(), &shelf, &Arc::default());
     let next = blueprint(vec![plain()], &shelf);
@@ -180,7 +180,7 @@ async fn a_reload_delivers_what_a_source_that_goes_holds_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_source_goes_on_where_a_reload_is_refused() {
+async fn a_source_continues_after_a_rejected_reload() {
     let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
     let was_reopened = Arc::default();
     let mut running = start(folder.path(), &shelf, &was_reopened);
@@ -200,7 +200,7 @@ async fn a_source_goes_on_where_a_reload_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_stop_within_a_barrier_delivers_what_a_source_holds_back() {
+async fn a_stop_during_a_barrier_delivers_data_that_a_source_buffers() {
     let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
     let running = start(folder.path(), &shelf, &Arc::default());
     running.barrier().await;

@@ -13,7 +13,7 @@ fn cpu_seconds() -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_busy_agent_uses_the_cores_it_may_and_stops_promptly() {
+async fn a_busy_agent_uses_its_allowed_cores_and_stops_promptly() {
     let folder = tempfile::tempdir().unwrap();
     let sources = vec![busy("app", Duration::from_millis(1), 100, Pace::default())];
     let (running, shelf) = start(sources, Some(0.2), false, folder.path());

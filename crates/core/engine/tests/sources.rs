@@ -30,7 +30,7 @@ async fn a_rate_limit_slows_a_source_and_drops_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_snapshot_says_where_each_origin_stands() {
+async fn a_snapshot_reports_the_position_of_each_origin() {
     let folder = tempfile::tempdir().unwrap();
     let log = MemoryLog::new(2, 1000, &[]);
     let sizes: Vec<u64> = log.origins.iter().map(|text| text.len() as u64).collect();

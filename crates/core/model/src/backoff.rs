@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_double_up_to_the_longest_and_jitter_covers_what_it_may() {
+    fn delays_double_up_to_the_maximum_and_jitter_stays_in_range() {
         let (mut low, mut high) = (Backoff::new(Jitter::Full), Backoff::new(Jitter::Full));
         let mut equal = Backoff::new(Jitter::Equal);
         let mut step = BACKOFF_MIN;

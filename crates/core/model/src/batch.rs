@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_lines_without_their_end_and_a_lone_cr_is_data() {
+    fn rows_are_lines_without_newline_and_a_lone_cr_is_data() {
         let batch = batch(b"short\r\n\na\rb\nlonger than twelve bytes\n\r\n", 100);
         let expected: [&[u8]; 5] = [b"short", b"", b"a\rb", b"longer than twelve bytes", b""];
         assert_eq!(texts(&batch), expected);
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_reads_back() {
+    fn every_length_round_trips() {
         for len in 0..40 {
             let text: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
             let line: &'static [u8] = [&text[..], b"\n"].concat().leak();
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_time_of_its_own_has_that_of_its_reading() {
+    fn a_row_without_a_time_has_its_read_time() {
         let mut batch = batch(b"0\n1\n", 100);
         batch.read_ns = 7;
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, 7]);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn selections_narrow_and_give_runs() {
+    fn selections_narrow_and_yield_runs() {
         let mut batch = batch(b"0\n1\n2\n3\n4\n", 100);
         assert_eq!(batch.runs(1, 4).collect::<Vec<_>>(), [(1, 4)]);
         batch.select(BooleanBuffer::from(vec![true, true, false, true, true]));

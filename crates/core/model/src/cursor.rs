@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn sinks_go_and_come_and_the_others_stay_where_they_are() {
+    fn adding_and_removing_sinks_does_not_move_the_others() {
         let mut cursors = Cursors::resume([(0, 10), (1, 50), (2, 10)]);
         cursors.set_sinks(set(&[0, 2]), [(1, 10), (3, 0)]);
         let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_behind_reads_up_to_the_next_and_joins_it() {
+    fn a_lagging_cursor_reads_up_to_the_next_one_and_merges_with_it() {
         let mut cursors = Cursors::resume([(0, 10), (1, 50)]);
         let choice = cursors.choose(set(&[0, 1]), SinkSet::EMPTY, None).unwrap();
         assert_eq!((choice.cursor.position, choice.limit), (10, Some(50)));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ready_cursor_has_its_turn() {
+    fn every_ready_cursor_is_read() {
         let mut cursors = Cursors::resume([(0, 0), (1, 500)]);
         let all = set(&[0, 1]);
         let first = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_range_is_read_once_and_goes() {
+    fn an_abandoned_range_is_reread_once() {
         let mut cursors = Cursors::resume([(0, 100)]);
         cursors.reread(&Reread { origin: 1, begin: 20, end: 40, sink: 0, attempt: 1 });
         let choice = cursors.choose(set(&[0]), SinkSet::EMPTY, None).unwrap();

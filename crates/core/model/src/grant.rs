@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_taker_is_called_once_there_is_room() {
+    fn a_waiter_is_woken_once_there_is_capacity() {
         let grant = Grant::new(10);
         let calls = Arc::new(AtomicUsize::new(0));
         let seen = calls.clone();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_larger_than_the_allowance_passes_alone() {
+    fn a_block_larger_than_the_grant_is_admitted_alone() {
         let grant = Grant::new(10);
         let big = grant.try_take(50).unwrap();
         assert!(grant.try_take(1).is_none());

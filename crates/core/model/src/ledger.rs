@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn sinks_settle_apart() {
+    fn sinks_settle_independently() {
         let ledger = ledger();
         let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
         let slow = ack.hold(1).unwrap();
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_dropped_unfinished_abandons_every_sink() {
+    fn dropping_an_unfinished_acknowledgement_abandons_every_sink() {
         let ledger = ledger();
         drop(ledger.issue(ORIGIN, (0, 10), both(), 1, T));
         let sinks: Vec<_> = ledger.take_rereads().iter().map(|r| (r.sink, r.attempt)).collect();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_origin_has_counted_outlives_it() {
+    fn counts_outlive_their_origin() {
         let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "log")));
         ledger.open(&origin, [(0, 5), (3, 9)]);
         origin.state.rotations.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retired_origin_hands_out_the_checkpoint_that_moved() {
+    fn a_retired_origin_returns_its_moved_checkpoint() {
         let ledger = ledger();
         ledger.issue(ORIGIN, (0, 10), both(), 0, T).finish();
         assert!(ledger.retire(ORIGIN));
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_origin_is_not_closed_while_ranges_are_out() {
+    fn an_origin_is_not_closed_while_ranges_are_in_flight() {
         let ledger = ledger();
         let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
         assert!(!ledger.close(ORIGIN));

@@ -361,7 +361,7 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     #[test]
-    fn disorder_is_more_than_a_second_before_the_newest_so_far() {
+    fn events_more_than_a_second_late_are_out_of_order() {
         let state = OriginState::default();
         state.record_times((0, 10), &[10 * S, TIME_UNKNOWN, 9 * S, 9 * S - 1, 11 * S]);
         assert_eq!((state.newest(), state.disorder()), (11 * S, 1));
@@ -370,8 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_come_in_another_order_are_no_disorder_and_what_comes_again_is_not_counted_again()
-    {
+    fn reordered_ranges_are_not_out_of_order_and_repeats_are_counted_once() {
         let state = OriginState::default();
         state.record_times((20, 30), &[30 * S]);
         state.record_times((0, 10), &[10 * S]);
@@ -386,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_from_before_what_is_remembered_is_passed_over() {
+    fn a_range_older_than_the_history_is_ignored() {
         let state = OriginState::default();
         let ranges = 3 * RANGES_MAX as u64;
         (0..ranges).for_each(|n| state.record_times((n, n + 1), &[n as i64 * S]));
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_follows_what_is_read_and_ends_at_zero() {
+    fn the_rate_follows_the_input_and_decays_to_zero() {
         let state = OriginState::default();
         for second in 1..=30 {
             state.read(1000, second * 1000);
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_paths_read_back() {
+    fn statuses_and_paths_round_trip() {
         let state = OriginState::default();
         assert_eq!((state.status(), state.path()), (OriginStatus::Active, String::new()));
         for status in OriginStatus::ALL {
@@ -421,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_paths_come_and_go() {
+    fn unreadable_paths_are_reported_until_readable() {
         let unreadable = Unreadable::default();
         unreadable.note("/a/*.log", "matches no file");
         unreadable.note("/b", "permission denied");

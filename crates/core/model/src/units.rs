@@ -334,7 +334,7 @@ mod tests {
 
     /// Every unit, whole and with a fraction, gives the exact number of bytes.
     #[test]
-    fn sizes_are_read_exactly() {
+    fn sizes_are_parsed_exactly() {
         for (text, bytes) in [
             ("10B", 10),
             ("512KiB", 512 << 10),
@@ -354,7 +354,7 @@ mod tests {
 
     /// Single and compound durations give the exact time.
     #[test]
-    fn intervals_are_read_exactly() {
+    fn intervals_are_parsed_exactly() {
         for (text, millis) in [
             ("10s", 10_000),
             ("500ms", 500),
@@ -374,7 +374,7 @@ mod tests {
 
     /// Each invalid size has its own message with a way out.
     #[test]
-    fn bad_sizes_say_what_to_write() {
+    fn errors_of_sizes_give_advice() {
         for (text, message) in [
             ("10", r#""10" has no unit; write for example 64MiB or 512KiB"#),
             ("", r#""" is not a size; write for example 64MiB or 512KiB"#),
@@ -399,7 +399,7 @@ mod tests {
 
     /// Each invalid duration has its own message with a way out.
     #[test]
-    fn bad_intervals_say_what_to_write() {
+    fn errors_of_intervals_give_advice() {
         for (text, message) in [
             ("10", r#""10" has no unit; write for example 10s or 500ms"#),
             ("1m30", r#""1m30" has no unit; write for example 10s or 500ms"#),
@@ -415,7 +415,7 @@ mod tests {
 
     /// Formatting gives the shortest form, and parsing it returns the same value.
     #[test]
-    fn printed_values_are_short_and_read_back() {
+    fn formatted_values_are_short_and_round_trip() {
         for (bytes, text) in
             [(3 << 29, "1536MiB"), (1_000, "1KB"), (1_001, "1001B"), (1 << 40, "1TiB")]
         {
@@ -438,7 +438,7 @@ mod tests {
 
     /// JSON carries them as text; a bare number is an error there too.
     #[test]
-    fn json_carries_text() {
+    fn units_are_json_strings() {
         assert_eq!(serde_json::to_string(&Size(1 << 20)).unwrap(), r#""1MiB""#);
         assert_eq!(serde_json::from_str::<Size>(r#""1MiB""#).unwrap(), Size(1 << 20));
         assert!(serde_json::from_str::<Size>("1").is_err());

@@ -31,7 +31,7 @@ fn commit(store: &Store, offset: u64) {
 
 /// What a lane recorded is durable only together with its checkpoints.
 #[test]
-fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
+fn a_lane_state_is_committed_with_the_checkpoints() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
@@ -51,7 +51,7 @@ fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
 }
 
 #[test]
-fn what_is_committed_is_there_after_a_restart() {
+fn committed_data_survives_a_restart() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     store.of_source("app").keep(&[(7, b"old".to_vec())]).unwrap();
@@ -68,7 +68,7 @@ fn what_is_committed_is_there_after_a_restart() {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_with_all_that_waits() {
+fn forgotten_data_is_removed_with_pending_changes() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let app = store.of_source("app");
@@ -82,7 +82,7 @@ fn what_is_forgotten_is_gone_with_all_that_waits() {
 }
 
 #[test]
-fn a_value_that_fails_its_checksum_or_stands_at_the_wrong_key_is_left_out() {
+fn a_value_with_a_wrong_checksum_or_key_is_ignored() {
     let key = checkpoint_key("app", 7, "out");
     let sealed = sealed(&key, &42u64.to_le_bytes());
     assert_eq!(opened(&key, &sealed), Some(42u64.to_le_bytes().to_vec()));
@@ -98,7 +98,7 @@ fn a_value_that_fails_its_checksum_or_stands_at_the_wrong_key_is_left_out() {
 }
 
 #[test]
-fn a_folder_of_another_format_or_in_use_is_refused() {
+fn a_folder_with_another_format_or_in_use_is_rejected() {
     let folder = folder();
     let first = Store::open(folder.path()).unwrap();
     assert!(matches!(Store::open(folder.path()), Err(StoreError::InUse(..))));
@@ -110,7 +110,7 @@ fn a_folder_of_another_format_or_in_use_is_refused() {
 /// What a crash can leave of the folder before the store had promised anything: each of its files
 /// is missing, empty or complete, in whatever order the disk wrote them.
 #[test]
-fn a_start_that_a_crash_cut_off_is_made_again() {
+fn an_interrupted_first_start_is_repeated() {
     let whole = folder();
     drop(Store::open(whole.path()).unwrap());
     let names = ["lock", "format", DATABASE, IDENTITIES];
@@ -159,7 +159,7 @@ fn checkpoint(store: &Arc<Store>) -> u64 {
 
 /// Several threads commit, like lanes that save a state and the thread that does so every second.
 #[test]
-fn what_was_gathered_earlier_is_not_written_later() {
+fn changes_are_written_in_the_order_of_collection() {
     let folder = memory_folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     store.of_source("app").keep(&[(7, vec![])]).unwrap();
@@ -177,7 +177,7 @@ fn what_was_gathered_earlier_is_not_written_later() {
 
 /// The library panics over what it does not expect; the committing thread continues.
 #[test]
-fn a_panic_of_the_library_is_an_error_and_the_database_is_opened_again() {
+fn a_panic_in_the_library_is_an_error_and_the_database_is_reopened() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     store.of_source("app").keep(&[(7, vec![])]).unwrap();
@@ -218,7 +218,7 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
 /// Otherwise a source that begins at the end of its files on its first start would skip what it
 /// owes.
 #[test]
-fn where_all_is_lost_every_source_counts_as_one_that_ran() {
+fn if_everything_is_lost_every_source_counts_as_having_run() {
     let folder = folder();
     drop(Store::open(folder.path()).unwrap());
     for name in [DATABASE, IDENTITIES] {
@@ -235,7 +235,7 @@ fn where_all_is_lost_every_source_counts_as_one_that_ran() {
 
 /// A store of a release without a copy.
 #[test]
-fn a_copy_that_is_missing_is_written_at_the_start() {
+fn a_missing_copy_is_written_at_startup() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
@@ -249,7 +249,7 @@ fn a_copy_that_is_missing_is_written_at_the_start() {
 
 /// It is rewritten whenever it is full, with what is known by then.
 #[test]
-fn the_copy_is_bounded_by_what_is_known() {
+fn the_size_of_the_copy_is_bounded() {
     let folder = memory_folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let app = store.of_source("app");

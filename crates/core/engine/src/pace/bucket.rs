@@ -42,7 +42,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_debt_is_paid_at_the_rate() {
+    fn a_debt_is_repaid_at_the_rate() {
         let mut bucket = Bucket::new(1000.0, 100.0);
         assert_eq!(bucket.wait(Duration::ZERO), Duration::ZERO);
         bucket.spend(Duration::ZERO, 100.0);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_bucket_holds() {
+    fn the_bucket_does_not_overflow() {
         let mut bucket = Bucket::new(1000.0, 100.0);
         let later = Duration::from_secs(3600);
         assert_eq!(bucket.wait(later), Duration::ZERO);

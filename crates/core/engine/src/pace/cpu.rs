@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_uses_as_many_cores_as_it_may() {
+    fn the_process_uses_its_allowed_cores() {
         let job = Duration::from_micros(300);
         for (cores, threads) in [(0.1, 1), (0.5, 2), (1.0, 2), (1.7, 4)] {
             let used = used_in(100, cores, threads, job);
@@ -63,13 +63,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_wait_below_the_ceiling() {
+    fn below_the_limit_there_is_no_wait() {
         let used = used_in(100, 2.5, 2, Duration::from_millis(1));
         assert!(used > 1.99, "{used}");
     }
 
     #[test]
-    fn a_pause_is_made_up_for_by_the_burst_only() {
+    fn only_the_burst_compensates_for_a_pause() {
         let mut ceiling = CpuCeiling::new(0.5);
         let later = Duration::from_secs(60);
         assert_eq!(ceiling.wait(Duration::ZERO, Duration::from_millis(50)), Duration::ZERO);

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_made_up_for_one_second_at_most() {
+    fn at_most_one_second_of_unread_budget_is_carried_over() {
         let mut rate = Rate::new(1000);
         let later = Duration::from_secs(60);
         assert_eq!(rate.ask(later), Ok(Duration::ZERO));

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_for_a_sink_that_left_settles_nothing_of_its_successor() {
+    fn ranges_of_a_removed_sink_settle_nothing_of_its_successor() {
         let ledger = ledger();
         let old = ledger.issue(ORIGIN, (0, 100), set(&[0, 1]), 0, Duration::ZERO);
         let hold = old.hold(1).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sink_returns_that_left_is_not_read_again() {
+    fn ranges_returned_by_a_removed_sink_are_not_reread() {
         let ledger = ledger();
         let ack = ledger.issue(ORIGIN, (0, 100), set(&[0, 1]), 0, Duration::ZERO);
         let holds = [ack.hold(0).unwrap(), ack.hold(1).unwrap()];
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_joins_where_it_is_said_or_at_the_known_end() {
+    fn a_new_sink_starts_at_its_checkpoint_or_the_known_end() {
         let ledger = ledger();
         ledger.note_end(ORIGIN, 500);
         ledger.join(ORIGIN, 2, 40);

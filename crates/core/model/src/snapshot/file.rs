@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_where_it_stands() {
+    fn a_file_reports_its_position() {
         let progress = progress(0xab, 100, &[(0, 40), (1, 70)], NOW_NS - 2_500_000_000);
         progress.origin.state.read(90, 90);
         progress.origin.state.size.store(130, Relaxed);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_time_has_no_delay() {
+    fn without_a_log_time_there_is_no_delay() {
         let progress = progress(1, 10, &[(0, 10)], TIME_UNKNOWN);
         let file = FileSnapshot::of(&progress, &[(0, "out")], NOW_NS);
         assert_eq!((file.newest_log_time, file.log_delay_seconds), (None, None));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lag_in_seconds_is_of_what_is_not_settled() {
+    fn lag_in_seconds_covers_only_unsettled_data() {
         let quiet = progress(1, 10, &[(0, 10), (1, 10)], NOW_NS - 3600 * 1_000_000_000);
         let behind = progress(2, 50, &[(0, 20), (1, 50)], NOW_NS - 5 * 1_000_000_000);
         let origins = [quiet, behind];

@@ -83,7 +83,7 @@ fn restart(left: Files, allowed: [&Contents; 2], random: &mut Rng, data_dir: &Pa
 }
 
 #[test]
-fn what_was_promised_outlives_a_crash_at_any_write() {
+fn durable_data_survives_a_crash_at_any_write() {
     let (seeds, outcomes) = workload();
     let folder = memory_folder();
     for seed in seeds {
@@ -106,7 +106,7 @@ fn what_was_promised_outlives_a_crash_at_any_write() {
 
 /// A disk that is full, or fails, for a moment.
 #[test]
-fn what_was_promised_outlives_a_change_that_fails() {
+fn durable_data_survives_a_failed_write() {
     let (seeds, _) = workload();
     let folder = memory_folder();
     for seed in seeds {
@@ -143,7 +143,7 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
 
 /// A full disk is not mistaken for a corrupt database.
 #[test]
-fn a_start_on_a_disk_that_fails_loses_nothing() {
+fn a_start_on_a_failing_disk_loses_nothing() {
     let folder = memory_folder();
     let run = Run::new(&mut Rng::with_seed(5), folder.path());
     let mut replay = Replay::new(Files::default());

@@ -86,7 +86,7 @@ fn places(bytes: usize, usual: usize) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn any_flipped_byte_of_either_file_costs_no_id() {
+fn a_flipped_byte_in_either_file_loses_no_id() {
     let folder = memory_folder();
     let mut undamaged = Undamaged::new(1, folder.path());
     let mut random = Rng::with_seed(1);
@@ -103,7 +103,7 @@ fn any_flipped_byte_of_either_file_costs_no_id() {
 }
 
 #[test]
-fn a_cut_of_either_file_at_any_length_costs_no_id() {
+fn truncating_either_file_loses_no_id() {
     let folder = memory_folder();
     let mut undamaged = Undamaged::new(2, folder.path());
     for name in [Name::Database, Name::Identities] {
@@ -120,7 +120,7 @@ fn a_cut_of_either_file_at_any_length_costs_no_id() {
 /// One page of the database and any byte of the copy: what is intact in the copy is known, and no
 /// source treats its files as on a first start.
 #[test]
-fn damage_of_both_files_costs_no_more_than_the_damaged_ids() {
+fn damage_to_both_files_loses_only_the_damaged_ids() {
     let folder = memory_folder();
     let mut undamaged = Undamaged::new(3, folder.path());
     let bytes = undamaged.files.of(Name::Identities).iter().rposition(|byte| *byte != 0).unwrap();

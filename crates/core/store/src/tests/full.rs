@@ -25,7 +25,7 @@ fn checkpoint_in(files: Files) -> u64 {
 }
 
 #[test]
-fn what_cannot_be_committed_waits_and_is_told() {
+fn a_failed_commit_is_retried_and_reported() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     let health = store.health();
@@ -49,7 +49,7 @@ fn what_cannot_be_committed_waits_and_is_told() {
 
 /// A source that cannot save an id, and then has none to save.
 #[test]
-fn an_error_ends_when_the_disk_has_space_whoever_asks() {
+fn an_error_clears_once_the_disk_has_space() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     disk.fill_at(0);
@@ -66,7 +66,7 @@ fn an_error_ends_when_the_disk_has_space_whoever_asks() {
 
 /// An empty result would make a source treat all files as new.
 #[test]
-fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
+fn a_read_failure_is_an_error_instead_of_an_empty_result() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     store.keep_lane(&"out".into(), 0, b"state".to_vec()).unwrap();
@@ -88,7 +88,7 @@ fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
 
 /// A failing copy does not hold up files, but it is reported and repaired.
 #[test]
-fn a_copy_that_cannot_be_written_is_told_and_written_later() {
+fn a_failed_write_of_the_copy_is_reported_and_retried() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     disk.fail_copy(true);
@@ -111,7 +111,7 @@ fn a_copy_that_cannot_be_written_is_told_and_written_later() {
 }
 
 #[test]
-fn a_start_on_a_full_disk_says_so() {
+fn a_start_on_a_full_disk_reports_it() {
     let (folder, disk) = (memory_folder(), Disk::default());
     disk.fill_at(0);
     let Err(error) = disk.open(folder.path()) else { panic!("it opens") };
@@ -123,7 +123,7 @@ fn a_start_on_a_full_disk_says_so() {
 
 /// If the database needs no new blocks, a commit works on a full disk. `close` frees none of them.
 #[test]
-fn the_database_has_blocks_for_all_of_it_and_keeps_them() {
+fn the_database_preallocates_its_blocks_and_keeps_them() {
     let folder = folder();
     let blocks = || {
         let file = std::fs::metadata(folder.path().join(DATABASE)).unwrap();
@@ -143,7 +143,7 @@ fn the_database_has_blocks_for_all_of_it_and_keeps_them() {
 
 /// The file with the process id needs no space either.
 #[test]
-fn the_lock_names_the_process_that_has_it() {
+fn the_lock_names_its_owner() {
     let folder = folder();
     std::fs::write(folder.path().join("lock"), "1234567890123456\n").unwrap();
     let _store = Store::open(folder.path()).unwrap();

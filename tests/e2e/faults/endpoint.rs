@@ -1,30 +1,30 @@
-//! An endpoint over HTTP that keeps what it takes, and knows what comes again.
+//! An HTTP endpoint that stores requests and detects repeats.
 
 use millstream_testkit_servers::http::{HttpOptions, HttpServer, Reply, Seen};
 use millstream_testkit_servers::unpack::unpack;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What to do with a request.
+/// The reaction to a request.
 pub enum Act {
-    /// Keep it and say so.
+    /// Store it and respond with success.
     Keep,
-    /// Keep it, and answer this.
+    /// Store it, but give this response.
     KeepThen(Reply),
-    /// Answer this.
+    /// Give this response.
     Instead(Reply),
 }
 
-/// A request that was kept.
+/// A stored request.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// What the agent calls it.
+    /// The agent's idempotency key.
     pub id: String,
-    /// The body, unpacked.
+    /// The decompressed body.
     pub body: Vec<u8>,
-    /// How often it was kept.
+    /// How often it was stored.
     pub times: usize,
-    /// Whether the agent was told, and whether it came again all the same.
+    /// Whether the agent received a success, and whether it repeated the request nevertheless.
     told: bool,
     again: bool,
 }
@@ -37,12 +37,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Does with each request what `act` says of it and of its number, which begins with 0.
+    /// Starts an endpoint that reacts to each request as `act` says, given the request and its
+    /// number from 0.
     pub fn start(act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Endpoint {
         Endpoint::with(HttpOptions::default(), act)
     }
 
-    /// The same with options.
+    /// Starts it with options.
     pub fn with(
         options: HttpOptions,
         act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static,
@@ -50,7 +51,7 @@ impl Endpoint {
         Endpoint::before(options, act, |_| Reply::status(200))
     }
 
-    /// The same in front of another one, which has the last word on what is kept.
+    /// Starts it in front of another endpoint, which decides what is stored.
     pub fn before(
         options: HttpOptions,
         act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static,
@@ -85,36 +86,36 @@ impl Endpoint {
         Endpoint { server, kept }
     }
 
-    /// What was kept, in the order in which it was kept first.
+    /// The stored requests, ordered by their first arrival.
     pub fn kept(&self) -> Vec<Kept> {
         self.kept.lock().unwrap().clone()
     }
 
-    /// The bodies of all that was kept, one behind the other, repeats left out.
+    /// The bodies of all stored requests, concatenated without repeats.
     pub fn bytes(&self) -> Vec<u8> {
         self.kept().into_iter().flat_map(|kept| kept.body).collect()
     }
 
-    /// The same as text.
+    /// The same as a string.
     pub fn text(&self) -> String {
         String::from_utf8(self.bytes()).unwrap()
     }
 
-    /// Repeats came only where the agent could not know that a request was taken: for an endpoint
-    /// that it reaches over a good network.
+    /// Asserts that the agent repeated requests only if it could not know that they were accepted.
+    /// Holds for an endpoint behind a reliable network.
     pub fn assert_no_needless_repeats(&self) {
         for kept in self.kept() {
             assert!(!kept.again, "{} was acknowledged, and came again", kept.id);
         }
     }
 
-    /// Ids that were kept more than once.
+    /// Number of ids that were stored more than once.
     pub fn repeats(&self) -> usize {
         self.kept().iter().filter(|kept| kept.times > 1).count()
     }
 }
 
-/// Keeps a request; a repeat brings the same bytes.
+/// Stores a request; a repeat must have the same bytes.
 fn keep(all: &mut Vec<Kept>, seen: &Seen, told: bool) {
     let body =
         unpack(seen.header("content-encoding"), &seen.body).expect("a body that can be read");
