@@ -1,7 +1,7 @@
 //! The agent's own log, behind the `log` facade.
 //!
-//! A caller formats its line and puts it into a bounded queue; one thread writes. Nobody waits for
-//! the log: a line that finds the queue full is dropped and counted. Messages of one call site are
+//! A caller formats its line and puts it into a bounded queue; one thread writes. Logging never
+//! blocks: a line that finds the queue full is dropped and counted. Messages of one call site are
 //! written a few times per window and counted after that.
 
 mod line;
@@ -326,7 +326,7 @@ impl State {
     }
 
     /// Returns when the next window closes that may have repeats to report: one that is full, since
-    /// the messages it counts wake nobody.
+    /// counted messages wake no thread.
     fn next_close(&self) -> Option<Instant> {
         let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);
         full.map(|window| window.opened + WINDOW).min()

@@ -51,8 +51,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts to show the rates of the snapshots that `observe` returns, on a thread of its own: a
-    /// terminal that is stopped with Ctrl-S blocks only that.
+    /// Starts to show the rates of the snapshots that `observe` returns. It runs on its own thread:
+    /// a terminal that is stopped with Ctrl-S blocks only that.
     pub fn start(observe: impl Fn() -> Snapshot + Send + 'static) -> io::Result<Progress> {
         let (stop, stops) = channel();
         let (done, stopped) = channel();
@@ -85,7 +85,7 @@ fn show(observe: &impl Fn() -> Snapshot, stops: &Receiver<()>) {
         if is_terminal {
             block.draw(&rates);
         } else {
-            // A closed standard error is no reason to stop.
+            // A closed standard error must not end the command.
             let _ = writeln!(io::stderr(), "{}", rates.join(" | "));
         }
         before = now;

@@ -18,7 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Threads for blocking calls, such as disk syncs.
 const BLOCKING_THREADS_MAX: usize = 32;
 
-/// Options of `run`, besides the configuration.
+/// Options of `run` in addition to the configuration.
 #[derive(Clone, Copy)]
 pub struct Options {
     /// Read the existing input, deliver it and exit.
@@ -163,7 +163,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 
-/// Warns of files held for sources that are not configured: nobody reads them, and they use disk
+/// Warns of files held for sources that are not configured: they are not read, and they use disk
 /// space.
 pub fn warn_of_unowned(config: &Config) {
     for (id, files, bytes) in unowned(config) {

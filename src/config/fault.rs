@@ -24,7 +24,7 @@ impl fmt::Display for Place {
 /// `file:line:column: what is wrong; what to write instead`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// Its position; `None` if there is no file.
+    /// Its position; `None` without a file.
     pub place: Option<Place>,
     /// What is wrong.
     pub what: String,

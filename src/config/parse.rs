@@ -353,7 +353,7 @@ mod tests {
         );
     }
 
-    /// Structural errors have their position, and parsing continues behind them.
+    /// Structural errors have their position, and parsing continues after them.
     #[test]
     fn structure_faults() {
         for (text, faults) in [

@@ -45,7 +45,8 @@ impl Maker {
         batches
     }
 
-    /// Builds a batch of these texts from `offset` of the origin, which advances behind them.
+    /// Builds a batch of these texts from `offset` of the origin, and advances the offset past
+    /// them.
     fn batch(
         &self,
         texts: &[&str],

@@ -109,7 +109,7 @@ pub struct Play<'n> {
 }
 
 impl<'n> Play<'n> {
-    /// Builds every transform anew.
+    /// Builds every transform again.
     pub fn new(network: &'n Network<'n>) -> Result<Play<'n>, BuildError> {
         let ops = network.components.iter().map(Op::new).collect::<Result<Vec<Op>, _>>()?;
         let count = ops.len();

@@ -157,7 +157,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Stops the agent for good.
+    /// Stops the agent permanently.
     pub fn stop(&mut self) -> Result<(), String> {
         self.terminate();
         while matches!(self.state, State::Stopping(..)) {

@@ -83,7 +83,7 @@ pub struct Done {
     pub expired: Expired,
 }
 
-/// Actions besides writing.
+/// Actions other than writing.
 #[derive(Debug, Default)]
 pub struct Deeds {
     /// Number of rotations, one entry per kind.

@@ -41,7 +41,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Removes rotated files that nobody has written to for a while.
+    /// Removes rotated files that have not been written to for a while.
     pub fn sweep(&self) -> io::Result<()> {
         for folder in self.log_folders() {
             for entry in fs::read_dir(folder)? {

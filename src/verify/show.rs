@@ -39,7 +39,7 @@ impl Progress {
         }
         (self.shown, self.is_open) = (Instant::now(), self.is_terminal);
         let (state, mut out) = (state(), std::io::stderr());
-        // A closed standard error is no reason to stop.
+        // A closed standard error must not end the command.
         let _ =
             if self.is_terminal { write!(out, "\r{state}   ") } else { writeln!(out, "{state}") };
     }

@@ -43,11 +43,11 @@ pub struct Tally {
     /// For each writer and line, a hash of the first id it arrived under; 0 if it has not arrived.
     /// A line costs eight bytes, so that long runs fit in memory.
     ids: Vec<Vec<u64>>,
-    /// Hashes of ids that may stand for two lines.
+    /// Hashes of ids that may denote two lines.
     suspects: HashSet<u64>,
     /// Hashes of further ids of lines that had arrived under another.
     other_ids: HashSet<u64>,
-    /// For each writer the lines that nobody could keep if they did not arrive.
+    /// For each writer the lines whose loss is unavoidable.
     at_risk: Vec<Vec<Range<u64>>>,
     /// The number of distinct ones that have arrived.
     found_at_risk: u64,

@@ -16,7 +16,7 @@ pub struct StreamLines {
     used: usize,
     /// Stream offset of the first byte that is not consumed.
     offset: u64,
-    /// Whether the next line needs a block of its own.
+    /// Whether the next line needs its own block.
     large: bool,
     /// Whether the rest of a truncated or dropped line is being skipped.
     skipping: bool,

@@ -188,7 +188,7 @@ impl Catalog for TestCatalog {
         }
     }
 
-    /// Whatever is called a file.
+    /// Every option that names a file.
     fn files(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, PathBuf)> {
         let path = options.get("password_file").and_then(Json::as_str);
         path.map(|path| ("/password_file".to_owned(), path.into())).into_iter().collect()

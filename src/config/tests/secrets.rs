@@ -3,7 +3,7 @@
 use super::super::hash;
 use super::{REST, faults_of, good};
 
-/// Whatever is wrong with a substituted value, the message shows the variable and not the value.
+/// For every error in a substituted value, the message shows the variable and not the value.
 #[test]
 fn never_in_messages() {
     let text = "log: {level: '${LEVEL}'}\nlimits: {memory: '${SIZE}', threads: '${PASSWORD}'}\n\

@@ -6,7 +6,7 @@ use super::super::schema;
 use super::catalog::TestCatalog;
 use super::{REST, faults_of, good, load_files};
 
-/// A valid test with these keys in place of its own.
+/// A valid test with these keys in place of the default ones.
 fn test(keys: &str) -> String {
     format!("{REST}tests:\n  - name: n\n{keys}")
 }

@@ -40,7 +40,7 @@ impl Batch {
 pub struct Target {
     sink: Sink,
     interrupts: Arc<AtomicUsize>,
-    /// How often the host reported that nobody listens on UDP.
+    /// How often the host reported that the UDP port is closed.
     pub refused: u64,
 }
 

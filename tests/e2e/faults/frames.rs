@@ -64,7 +64,7 @@ fn lost_acknowledgements_cause_no_repeats() {
         Act::KeepThenReset,
     ]));
     let (_dir, agent) = run(&endpoint, "500ms", "compression: gzip");
-    // An endpoint with session state reports in the greeting what it has.
+    // An endpoint with session state reports the offset it has in the greeting.
     assert_eq!((endpoint.connections(), repeats(&endpoint)), (4, 0));
     assert!(endpoint.kept().iter().all(|batch| batch.events as usize == lines(batch)));
     stop(agent);

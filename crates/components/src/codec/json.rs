@@ -1,9 +1,9 @@
-//! The `json` codec: `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}` and `
-//! ` per event.
+//! The `json` codec: one JSON object per line,
+//! `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}`.
 //!
 //! Everything that is constant within a segment is rendered once. Each row then takes the escaped
-//! text and one copy of what lies between two texts, with the offset patched in, and the time if
-//! rows have their own. Events with fields take the path in `fields`.
+//! text, one copy of the bytes up to the next text with the offset patched in, and the time if rows
+//! have their own. Events with fields are encoded by `fields`.
 
 mod fields;
 

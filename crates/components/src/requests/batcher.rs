@@ -62,7 +62,7 @@ impl Batcher {
         self.bytes >= self.limit || self.events >= self.options.events
     }
 
-    /// Returns when the next batch is due; `None` if there is none.
+    /// Returns when the next batch is due; `None` if no batch is pending.
     pub fn due(&self) -> Option<Instant> {
         let front = self.items.front()?;
         if let Some(hold) = front.hold {

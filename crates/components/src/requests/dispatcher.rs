@@ -44,7 +44,7 @@ impl Drop for InFlight {
 pub struct Attempt {
     /// Index of the endpoint.
     pub endpoint: usize,
-    /// Its response, or why there is none.
+    /// The response, or why none arrived.
     pub result: Result<Answer, SendError>,
 }
 

@@ -97,8 +97,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the chunks and the times of polls, every line is emitted once, in order, with the
-    /// right offset; in the end everything is settled and all memory is returned.
+    /// For any chunks and poll times, every line is emitted once, in order, with the right offset.
+    /// Finally everything is settled and all memory is returned.
     #[test]
     fn chunks_are_split_like_their_whole_content(
         content in content(),

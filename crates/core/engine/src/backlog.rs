@@ -1,7 +1,7 @@
-//! How much may queue for a sink so that what is read next is delivered soon.
+//! Bounds the queue of a sink by time, so that newly read data is delivered soon.
 //!
 //! Behind a sink of 3 MB/s a queue of 4 MiB delays every file of a source by 1.4 s, however quiet.
-//! Data that stays unread delays nobody: a quiet file is read before the rest of a busy one. So the
+//! Unread data delays no other file: a quiet file is read before the rest of a busy one. So the
 //! queue is bounded by time: by the bytes that the sink delivers during one round trip plus
 //! [`QUEUE_TIME`]. The product of rate and round trip keeps a slow endpoint busy; the addition lets
 //! the bound grow as long as that raises the rate.

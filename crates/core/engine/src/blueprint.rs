@@ -60,7 +60,7 @@ pub struct Settings {
     pub cpu: Option<f64>,
     /// Most bytes queued for one sink, if less than its share of the memory.
     pub sink_bytes_max: u64,
-    /// Whether to read what is there, deliver it, and finish.
+    /// Whether to read the existing data, deliver it, and exit.
     pub until_eof: bool,
     /// Source of wall-clock time.
     pub clock: Clock,

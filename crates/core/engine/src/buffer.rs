@@ -57,8 +57,8 @@ pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), En
 }
 
 impl SinkSlot {
-    /// Queues a payload in lane `lane`. If there is no capacity, applies `when_full`: what is
-    /// dropped is counted and settled. A single payload always fits, however large.
+    /// Queues a payload in lane `lane`. Without capacity, applies `when_full`: dropped payloads are
+    /// counted and settled. A single payload always fits, however large.
     pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: Duration) {
         let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
         match self.buffer.when_full {

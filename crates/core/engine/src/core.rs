@@ -277,7 +277,7 @@ impl Core {
         ticket
     }
 
-    /// A panic in a source pauses it; what it was about to issue is read again.
+    /// A panic in a source pauses it; the data it was about to issue is read again.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
             let (ready, blocked) = self.capacity(slot, now.since_start);

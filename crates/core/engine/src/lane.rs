@@ -144,14 +144,14 @@ impl LaneQueue {
         self.changed.notify_one();
     }
 
-    /// Waits until the lane is told to end.
+    /// Waits until the lane is asked to end.
     async fn closing(&self) {
         while !self.closed.load(Ordering::Acquire) {
             self.changed.notified().await;
         }
     }
 
-    /// Whether the lane is to end, and whether it must send what it holds back.
+    /// Whether the lane is to end, and whether it must send its pending payloads.
     fn ending(&self) -> (bool, bool) {
         let closed = self.closed.load(Ordering::Acquire);
         (closed, self.flushing.swap(false, Ordering::AcqRel) || closed)

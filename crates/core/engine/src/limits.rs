@@ -19,7 +19,7 @@ pub const SINK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// detach a sink with a slow disk at every sync, short enough to go unnoticed by the others.
 pub const DETACH_AFTER: Duration = Duration::from_millis(100);
 
-/// How often a source under backpressure is polled in case nobody wakes it.
+/// How often a source under backpressure is polled in case no event wakes it.
 pub const ROOM_RETRY: Duration = Duration::from_millis(25);
 
 /// How often checkpoints are committed and utilization is sampled.

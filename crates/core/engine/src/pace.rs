@@ -28,14 +28,14 @@ pub struct Pace {
     pub rate_limit: Option<u64>,
 }
 
-/// One pick in this many takes whoever has waited longest, regardless of priority, so that nobody
-/// starves.
+/// One pick in this many takes the source that has waited longest, regardless of priority, so that
+/// none starves.
 const FAIR_ONE_IN: u64 = 16;
 
-/// Picks who is next: the first of the highest priority, or at times the first of all.
+/// Picks the next source: the first of the highest priority, or at times the first of all.
 ///
-/// `waiting` has the priorities of those who wait, longest first; `turn` is incremented with each
-/// pick. `None` if nobody waits.
+/// `waiting` has the priorities of the waiting sources, longest wait first; `turn` is incremented
+/// with each pick. `None` if no source waits.
 pub fn pick(waiting: impl Iterator<Item = Priority>, turn: u64) -> Option<usize> {
     let mut waiting = waiting.enumerate();
     if turn % FAIR_ONE_IN == FAIR_ONE_IN - 1 {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Returns who is picked over `turns` if everybody always has data and queues again.
+    /// Returns the picks over `turns` if every source always has data and queues again.
     fn turns(priorities: &[Priority], turns: u64) -> Vec<u64> {
         let mut queue: VecDeque<usize> = (0..priorities.len()).collect();
         let mut picked = vec![0; priorities.len()];

@@ -151,7 +151,7 @@ impl Running {
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
-        // Removed sinks may use the rest of the time; nobody waits for what they hold.
+        // Removed sinks may use the rest of the time; their payloads block nothing.
         let left = async {
             for lane in lanes {
                 let _ = lane.await;
@@ -211,7 +211,7 @@ fn leave(core: &Core) -> (Leftover, u64) {
     (left, lost)
 }
 
-/// Returns what was read of a source and not settled by its slowest sink.
+/// Returns the bytes read from a source that its slowest sink has not settled.
 fn unsettled(core: &Core, slot: &SourceSlot) -> u64 {
     let sinks = core.sinks().filter(|(_, sink)| slot.downstream.contains(sink.index));
     sinks.map(|(_, sink)| slot.ledger.progress(sink.index).unsettled).max().unwrap_or(0)

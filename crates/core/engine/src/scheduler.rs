@@ -332,7 +332,7 @@ mod tests {
             scheduler.polled(source, Again::Now, Duration::ZERO);
         }
         assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
-        // While it waits, it delays nobody.
+        // While it waits, it delays no other source.
         while polled(&scheduler, Duration::ZERO) != Some(1) {}
         scheduler.polled(1, Again::At(10 * MS), Duration::ZERO);
         [0, 2].into_iter().for_each(|source| scheduler.polled(source, Again::Now, Duration::ZERO));
@@ -348,7 +348,7 @@ mod tests {
         scheduler.hold(20 * MS);
         assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
         assert_eq!(polled(&scheduler, 20 * MS), Some(0));
-        // A hold ends earlier if the next reading of the clock says so.
+        // A hold ends earlier if the next clock reading is past its end.
         scheduler.hold(60 * MS);
         assert_eq!(polled(&scheduler, 30 * MS), None);
         scheduler.hold(30 * MS);

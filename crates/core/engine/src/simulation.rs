@@ -139,7 +139,7 @@ fn transform(name: &str) -> Transform {
     }
 }
 
-/// What a reload changes. A different number stands for different options.
+/// What a reload changes. A different number means different options.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
     source: u64,

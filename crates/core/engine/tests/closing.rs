@@ -93,8 +93,8 @@ async fn a_stop_delivers_data_that_a_source_buffers() {
     assert_eq!(held(&shelf), HELD);
 }
 
-/// What is held back for a dead sink cannot all be emitted; the healthy sink still gets its last
-/// sync and its end.
+/// The payloads held back for a dead sink cannot all be emitted; the healthy sink still gets its
+/// last sync and its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());

@@ -1,8 +1,8 @@
 //! Batches: many events of one source, by column, over shared read blocks.
 //!
-//! Rows lie in *segments*, one per origin, in read order. The text of a row, and of each field
-//! found in it, is a slice of the read block; nothing is copied. A *selection* bitmap, if present,
-//! says which rows remain, so that a filter costs one bitmap.
+//! Rows are grouped in *segments*, one per origin, in read order. The text of a row, and of each
+//! field found in it, is a slice of the read block; nothing is copied. A *selection* bitmap, if
+//! present, says which rows remain, so that a filter costs one bitmap.
 
 use crate::ack::Ack;
 use crate::counters::Counters;

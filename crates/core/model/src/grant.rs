@@ -90,7 +90,7 @@ impl Permit {
         self.bytes = bytes;
     }
 
-    /// Splits `bytes` off into a permit of their own. This permit goes into debt if it holds fewer.
+    /// Splits `bytes` off into another permit. This permit goes into debt if it holds fewer.
     pub fn split(&mut self, bytes: u64) -> Permit {
         if bytes > self.bytes {
             self.resize(bytes);

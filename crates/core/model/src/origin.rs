@@ -8,8 +8,8 @@ use std::time::Duration;
 /// The value of an unknown time.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// How far an event's time may lie before the newest of its origin without counting as out of
-/// order, in nanoseconds: threads of one program log slightly late.
+/// How far an event's time may precede the newest of its origin without counting as out of order,
+/// in nanoseconds: threads of one program log slightly late.
 const DISORDER_NS: i64 = 1_000_000_000;
 
 /// Most ranges whose times are remembered separately: workers finish neighbors in any order, but no
@@ -24,7 +24,7 @@ const RATE_SECONDS: f64 = 5.0;
 pub struct Origin {
     /// Random 64-bit id, stable across renames and restarts (`file_id` of a file).
     pub id: u64,
-    /// Name for people, such as the path of a file. Empty if there is none.
+    /// Display name, such as the path of a file; may be empty.
     pub name: String,
     /// Constant fields of its events, in addition to those of the source.
     pub attributes: BTreeMap<String, String>,

@@ -1,7 +1,6 @@
-//! What the agent is doing, at one moment: the source of `/metrics`, of the API and of the log.
+//! What the agent is doing at one moment: the source of `/metrics`, of the API and of the log.
 //!
-//! Plain data without behaviour of its own. The engine fills it, the console and the program show
-//! it.
+//! Plain data without behavior. The engine fills it; the console and the program show it.
 
 mod file;
 

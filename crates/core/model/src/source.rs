@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 ///
 /// One worker thread at a time polls it and runs the chain on the batch while that is in cache;
 /// meanwhile another worker may poll the next batch. The order of the returned batches is the order
-/// of the source's tickets. A poll must be short: it reads what is there and never waits.
+/// of the source's tickets. A poll must be short: it reads the available data and never waits.
 pub trait Source: Send {
     /// Returns the next batch, or when to poll again.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
@@ -28,7 +28,7 @@ pub trait Source: Send {
     /// Changes the sinks, with their ids, from the next poll on: a reload. Sinks that stay keep
     /// their index and id; the ledger has forgotten the others. A source that can read twice gives
     /// each new sink a cursor and an account in the ledger. Other sources do nothing: a new sink
-    /// gets what is read from now on.
+    /// gets the data read from now on.
     fn set_sinks(&mut self, _: &[(usize, String)]) {}
 
     /// Stops reading: the agent stops (`for_good`), or a reload removes or replaces the source.
@@ -57,9 +57,9 @@ pub trait Source: Send {
     /// again.
     fn hold(&mut self, _deadline: Instant) {}
 
-    /// Returns what is left unsettled, counts what of it is lost, and releases what need not be
-    /// held any more. Called once, after the last commit of checkpoints. `None` if the source
-    /// cannot read twice: whatever its sinks have not settled is lost.
+    /// Returns the unsettled remainder, counts the lost part of it, and releases data that need not
+    /// be held any more. Called once, after the last commit of checkpoints. `None` if the source
+    /// cannot read twice: all data that its sinks have not settled is lost.
     fn leave(&mut self) -> Option<Leftover> {
         None
     }
@@ -131,7 +131,7 @@ pub struct SourceOpen {
     pub wake: Wake,
     /// The agent's own metrics.
     pub internal_metrics: InternalMetrics,
-    /// Whether to read what is there and then end.
+    /// Whether to read the existing data and then end.
     pub until_eof: bool,
 }
 
@@ -163,7 +163,7 @@ pub struct SourceCx<'a> {
     pub ledger: &'a Arc<Ledger>,
     /// This source's counters.
     pub counters: &'a Counters,
-    /// Whether to read what is there and then end.
+    /// Whether to read the existing data and then end.
     pub until_eof: bool,
     /// The memory allowance.
     pub grant: &'a Arc<Grant>,

@@ -1,7 +1,7 @@
 //! Sizes and durations as people write them: a number with its unit.
 //!
 //! `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is an error, and so are zero,
-//! negative numbers and values beyond 2⁶⁴ bytes or nanoseconds: nobody wants a limit of nothing.
+//! negative numbers and values beyond 2⁶⁴ bytes or nanoseconds.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -19,9 +19,9 @@ pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lan
 /// Cache in bytes: an agent's checkpoints are small, and written rather than read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
-/// A row of [`SOURCES`] that stands for all of them: which sources ran before is unknown, so each
-/// counts as one that did. A source that believes to run for the first time may start at the end of
-/// its files.
+/// A row of [`SOURCES`] that represents all of them: which sources ran before is unknown, so each
+/// counts as one that did. A source that believes it runs for the first time may start at the end
+/// of its files.
 pub const ANY_SOURCE: &str = "";
 
 /// Why the database cannot be used.
@@ -208,7 +208,7 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
         }
         let mut table = transaction.open_table(CHECKPOINTS)?;
         for ((source, origin, sink), offset) in &due.checkpoints {
-            // Forgotten before its commit: nobody would ever remove this row.
+            // Forgotten before its commit: this row would never be removed.
             if origins.get((&**source, *origin))?.is_none() {
                 continue;
             }
@@ -224,7 +224,7 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
     Ok(new)
 }
 
-/// From here on a source without a row of its own has never run.
+/// From here on a source without a row has never run.
 pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
     if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
         return Ok(());

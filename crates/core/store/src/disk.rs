@@ -164,7 +164,7 @@ impl DatabaseFile {
     }
 
     /// Allocates blocks for the file at this length and beyond, as far as space permits: without
-    /// them a commit may fail on a full disk, and says so then.
+    /// them a commit may fail on a full disk, and reports it then.
     fn reserve(&self, bytes: u64) {
         let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
         let wanted = wanted.max(bytes + RESERVE_BYTES);

@@ -53,7 +53,7 @@ pub struct StoreHealth {
     /// Seconds since the last successful commit; one with nothing to write counts.
     pub committed_seconds: f64,
     /// Age of the oldest uncommitted change in seconds, at most a commit interval too much; 0 if
-    /// there is none.
+    /// all changes are committed.
     pub age_seconds: f64,
     /// Failures since the start, for every operation.
     pub errors: BTreeMap<&'static str, u64>,

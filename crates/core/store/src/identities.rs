@@ -12,7 +12,7 @@
 //! | n | payload: kind, then the fields |
 //! | 8 | XXH3 of the payload |
 //!
-//! A record that fails its hash is left out, and reading goes on at the next mark.
+//! A record that fails its hash is skipped, and reading continues at the next mark.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const ORIGIN: u8 = 2;
 const FORGOTTEN: u8 = 3;
 const CHECKPOINT: u8 = 4;
 
-/// What is known of an origin.
+/// A known origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The source's own descriptor.

@@ -18,8 +18,8 @@
 //! ago. A database that cannot be read is set aside, and a new one restored from the copy: data is
 //! then repeated under the ids it had. A value that fails its hash is left out. Both are reported.
 //!
-//! A disk that is full, or does not let the store read or write, is no damage: a start is refused,
-//! and what cannot be committed waits for the next attempt.
+//! A full disk, or one that does not let the store read or write, is not damage: a start is refused,
+//! and uncommitted changes wait for the next attempt.
 
 #![forbid(unsafe_code)]
 

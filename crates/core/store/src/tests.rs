@@ -175,7 +175,7 @@ fn changes_are_written_in_the_order_of_collection() {
     }
 }
 
-/// The library panics over what it does not expect; the committing thread continues.
+/// The library panics on unexpected data; the committing thread continues.
 #[test]
 fn a_panic_in_the_library_is_an_error_and_the_database_is_reopened() {
     let folder = folder();
@@ -187,7 +187,7 @@ fn a_panic_in_the_library_is_an_error_and_the_database_is_reopened() {
     assert_eq!(checkpoint(&store), 42);
 }
 
-/// A database that somebody emptied or removed is as bad as a corrupt one.
+/// A database that was truncated or removed is as bad as a corrupt one.
 #[test]
 fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     for is_missing in [false, true] {
@@ -247,7 +247,7 @@ fn a_missing_copy_is_written_at_startup() {
     assert!(copy.is_whole && copy.identities.count() == 1);
 }
 
-/// It is rewritten whenever it is full, with what is known by then.
+/// The file is rewritten whenever it is full, with the current identities.
 #[test]
 fn the_size_of_the_copy_is_bounded() {
     let folder = memory_folder();

@@ -26,7 +26,7 @@ pub struct HttpConfig {
     /// Address that requests are sent to.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several equivalent addresses, used in turn; replaces `uri`.
+    /// Several equivalent addresses, used round-robin; replaces `uri`.
     #[serde(default)]
     pub endpoints: Vec<String>,
     /// Method of the requests.

@@ -24,7 +24,7 @@ pub struct BodyFormat {
     pub events_max: u64,
 }
 
-/// Memory of a unit besides its text. Bytes.
+/// Memory of a unit in addition to its text. Bytes.
 pub const UNIT_BYTES: u64 = 8;
 
 /// The units of a payload: lines or blocks, the smallest pieces that can be sent on their own.

@@ -71,7 +71,7 @@ fn default_connections() -> usize {
 pub enum Partitioner {
     /// All events of a file go to one partition.
     Origin,
-    /// Batches go to the partitions in turn: balanced load, no order.
+    /// Batches go to the partitions round-robin: balanced load, no order.
     RoundRobin,
     /// By key, like Kafka's Java client.
     Murmur2,

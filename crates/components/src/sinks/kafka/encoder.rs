@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Topic names cached by an encoder.
 const TOPICS_KEPT: usize = 1024;
 
-/// Memory of a header besides its texts: two allocations and their pointers. Bytes.
+/// Memory of a header in addition to its strings: two allocations and their pointers. Bytes.
 const HEADER_BYTES: usize = 72;
 
 /// Encodes for Kafka.
@@ -41,7 +41,7 @@ pub struct EncodedShipment {
     _paid: Permit,
 }
 
-/// Returns the memory of a run besides the text of its records. Bytes.
+/// Returns the memory of a run in addition to the text of its records. Bytes.
 fn memory(run: &Run) -> u64 {
     let key = match &run.key {
         Key::None => 0,

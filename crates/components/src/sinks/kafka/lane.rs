@@ -133,7 +133,7 @@ impl KafkaLane {
         }
     }
 
-    /// Returns the client; creates it if there is none.
+    /// Returns the client; creates it on first use.
     fn client(&mut self) -> Result<Arc<Producer>, DeliverError> {
         if let Some(client) = &self.client {
             return Ok(client.clone());

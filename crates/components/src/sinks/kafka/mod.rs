@@ -22,7 +22,7 @@ use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use std::sync::Arc;
 
-/// Memory of a record besides its text: its position in the buffer. Bytes.
+/// Memory of a record in addition to its text: its position in the buffer. Bytes.
 const RECORD_BYTES: u64 = 8;
 
 /// The sink.

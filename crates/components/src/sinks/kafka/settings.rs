@@ -60,7 +60,7 @@ const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
 pub struct Batching {
     /// Bytes of a batch.
     pub batch_bytes: usize,
-    /// Each record is a batch of its own.
+    /// Each record is its own batch.
     pub one_by_one: bool,
 }
 

@@ -36,8 +36,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(150);
 /// Time from one request to the next, in which the response must be read. Prometheus times out
 /// after ten seconds.
 const RESPONSE_TIMEOUT: Duration = HEAD_TIMEOUT;
-/// How long a scraper may acknowledge nothing of what it was sent, or keep its receive window
-/// closed.
+/// How long a scraper may acknowledge none of the sent bytes, or keep its receive window closed.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Pause after a failed accept, which would otherwise fail again at once when file descriptors run
 /// out.

@@ -22,7 +22,8 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Uses the addresses in turn, starting at index `first`, so that lanes are spread over them.
+    /// Uses the addresses round-robin, starting at index `first`, so that lanes are spread over
+    /// them.
     pub fn new(addresses: Vec<Address>, first: usize) -> Targets {
         let endpoints = Endpoints::new(addresses.len(), first);
         Targets { addresses, endpoints, current: 0, planned: None, tried: None }

@@ -273,7 +273,7 @@ impl ParseConfig {
 }
 
 impl ParseConfig {
-    /// Returns the errors of options that need a format, if there is none.
+    /// Returns the errors of options that require `format` when it is absent.
     fn without_format(&self) -> ConfigErrors {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
         let message = "needs a format; remove it, or write for example format: json";

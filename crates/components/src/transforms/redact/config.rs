@@ -64,8 +64,8 @@ pub enum Replace {
     /// The name of the detector or pattern: `[email]`.
     #[default]
     Mask,
-    /// The name and a keyed hash: equal texts stay equal, and without the key nobody can test
-    /// guesses.
+    /// The name and a keyed hash: equal texts stay equal, and guesses cannot be tested without the
+    /// key.
     Hash,
     /// A fixed text.
     Text,

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
     Runs,
-    /// It no longer retries, and returns what it has.
+    /// The lane no longer retries, and returns its payloads.
     LetGo,
     /// It has nothing left; its sink may be opened elsewhere.
     Ended,
 }
 
 impl LaneQueue {
-    /// Ends the lane without delivering what it has, which is returned. Waits for a call to the
+    /// Ends the lane without delivering its payloads, which are returned. Waits for a call to the
     /// sink in progress, because a late write would land between the writes of a successor.
     pub fn let_go(&self) {
         self.phase.send_if_modified(|phase| {
@@ -57,7 +57,7 @@ impl LaneQueue {
         self.phase.send_replace(Phase::Ended);
     }
 
-    /// Waits until the lanes `before` have ended, or this one is told to end.
+    /// Waits until the lanes `before` have ended, or this one is asked to end.
     pub(super) async fn wait_for(&self, before: &[Arc<LaneQueue>]) {
         for lane in before {
             tokio::select! {
@@ -69,8 +69,8 @@ impl LaneQueue {
 }
 
 impl LaneDriver {
-    /// After a panic the outcome of unsettled payloads is unknown. A released lane also returns
-    /// what it has not taken.
+    /// After a panic the outcome of unsettled payloads is unknown. A released lane also returns the
+    /// payloads it has not taken.
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();

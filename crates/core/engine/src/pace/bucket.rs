@@ -27,7 +27,7 @@ impl Bucket {
         self.filled = self.filled.max(now);
     }
 
-    /// Returns the time until the debt is repaid; zero if there is none.
+    /// Returns the time until the debt is repaid; zero without debt.
     pub fn wait(&mut self, now: Duration) -> Duration {
         self.spend(now, 0.0);
         Duration::try_from_secs_f64((-self.tokens / self.per_second).max(0.0))

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// at once.
 const BURST_SECONDS: f64 = 1.0;
 
-/// Holds a source to a rate. A block may exceed what is left: it is read whole, and the source
-/// waits longer for the next one. Nothing is dropped.
+/// Holds a source to a rate. A block may exceed the remaining budget: it is read whole, and the
+/// source waits longer for the next one. Nothing is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     bucket: Bucket,

@@ -29,7 +29,7 @@ pub struct FileSnapshot {
     pub lag_bytes: u64,
     /// The newest time its lines name, as RFC 3339; `None` if none did.
     pub newest_log_time: Option<String>,
-    /// Seconds from that time to now; negative if it lies ahead.
+    /// Seconds from that time to now; negative if it is in the future.
     pub log_delay_seconds: Option<f64>,
     /// Bytes read per second, over the last seconds.
     pub rate_bytes_per_second: f64,

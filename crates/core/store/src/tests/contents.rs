@@ -21,7 +21,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Returns what `store` reports. Panics over a sink that nobody has written.
+    /// Returns what `store` reports. Panics on a sink that was never written.
     pub fn of(store: &Arc<Store>) -> Contents {
         let mut contents = Contents::default();
         for source in SOURCES {

@@ -296,7 +296,7 @@ impl FileSource {
 
 // At the start.
 impl FileSource {
-    /// Adopts files that were held when the agent ended. A file that also has a path of its own is
+    /// Adopts files that were held when the agent ended. A held file that still has another path is
     /// not adopted twice.
     pub(super) fn restore_held(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
         if std::mem::replace(&mut self.retention.restored, true) {
@@ -354,7 +354,7 @@ impl FileSource {
         if self.by_inode.contains_key(&inode) {
             return Ok(None);
         }
-        // The file also has a path of its own.
+        // The file still has another path.
         if let Some(tail) = new.iter_mut().find(|tail| tail.inode == inode) {
             tail.held = Some(file.clone());
             return Ok(None);
@@ -365,7 +365,7 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// Adopts a held file without a path of its own, to resume reading it.
+    /// Adopts a held file that has no other path, to resume reading it.
     fn resume_held(
         &mut self,
         file: &HeldFile,

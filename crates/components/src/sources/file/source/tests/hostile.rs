@@ -157,7 +157,7 @@ impl World {
     }
 }
 
-/// In the end every sink has received every line, and a repeated line has the same id.
+/// Finally every sink has received every line, and a repeated line has the same id.
 #[test]
 fn every_sink_gets_every_line_under_one_id() {
     for seed in 0..80 {

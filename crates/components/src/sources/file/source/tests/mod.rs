@@ -89,7 +89,7 @@ impl Fixture {
         panic!("no batch in {:?}", STEP * 100);
     }
 
-    /// Returns all batches until there is none for three polls.
+    /// Returns all batches until three polls return none.
     pub fn batches(&mut self) -> Vec<Batch> {
         let (mut batches, mut silent) = (Vec::new(), 0);
         while silent < 3 {
