@@ -187,11 +187,11 @@ fn formats_that_make_no_sense_are_refused_with_advice() {
         ("%F %j %H", "%j is the day of the year; write it with %Y"),
         ("%F %I", "%I needs %p"),
         ("%F %H %p", "%I needs %p"),
-        ("%F %T %H", "gives the hour twice; leave"),
-        ("%F %T %f %.f", "gives the fraction twice; leave"),
-        ("%F %T %z %Z", "gives the time zone twice; leave"),
-        ("%F %b %T", "gives the month twice; leave"),
-        ("%s %s", "gives the time since 1970 twice; leave"),
+        ("%F %T %H", "gives the hour twice; remove"),
+        ("%F %T %f %.f", "gives the fraction twice; remove"),
+        ("%F %T %z %Z", "gives the time zone twice; remove"),
+        ("%F %b %T", "gives the month twice; remove"),
+        ("%s %s", "gives the time since 1970 twice; remove"),
     ];
     for (text, expected) in all {
         assert!(fault(text).starts_with(expected), "{text}: {}", fault(text));

@@ -87,6 +87,6 @@ fn every_function_and_limit_is_on_the_page() {
     assert!(page.contains(&format!("{NESTING_MAX} levels of parentheses")));
     assert!(page.contains(&format!("{} levels of operators", crate::HEIGHT_MAX)));
     assert!(page.contains(&format!("{} KiB", crate::TEXT_BYTES_MAX >> 10)));
-    let facts = include_str!("conformance.txt").matches(" => ").count();
-    assert!(page.contains(&format!("{facts} facts")), "{facts} facts");
+    let cases = include_str!("conformance.txt").matches(" => ").count();
+    assert!(page.contains(&format!("{cases} cases")), "{cases} cases");
 }
