@@ -1,14 +1,14 @@
-//! The agent over one big file, each scenario beside the limit it is held against.
+//! Measures the agent over one big file, each scenario beside its limit.
 
 use crate::Options;
 use crate::header::Header;
 use crate::limits::Limit;
 use crate::measure::{Samples, progress};
-use crate::places::Places;
 use crate::plot::Bars;
 use crate::process::{Outcome, Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
+use crate::variables::Variables;
 use regex::bytes::Regex;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -23,15 +23,15 @@ const COLUMNS: &[&str] = &[
     "limit",
     "limit GB/s",
     "ratio",
-    "bar",
+    "target",
     "peak RSS MB",
-    "RSS bar",
+    "RSS target",
     "lost",
     "repeated",
     "verdict",
 ];
 
-/// Size of an input that is not the web log, in megabytes; less, as there are many of them.
+/// Size of inputs other than the web log, in megabytes; smaller, since there are many of them.
 const MADE_MB: usize = 256;
 
 /// The repetitions of one scenario.
@@ -39,11 +39,11 @@ const MADE_MB: usize = 256;
 struct Measured {
     /// Size of the input in 10^9 bytes.
     gb: f64,
-    /// CPU seconds over the input.
+    /// CPU seconds for the input.
     full: Samples,
-    /// Of those, what the kernel took: reading, writing, page faults.
+    /// The kernel's part of them: reading, writing, page faults.
     kernel: Samples,
-    /// CPU seconds over an empty file.
+    /// CPU seconds for an empty file.
     empty: Samples,
     /// CPU seconds of the limit.
     limit: Samples,
@@ -84,11 +84,11 @@ pub fn run(
         options.repetitions,
     ));
     report.add(table)?;
-    results.retain(|(scenario, _)| !scenario.text("bar_ratio").is_empty());
+    results.retain(|(scenario, _)| !scenario.text("target_ratio").is_empty());
     plot(&results, report)
 }
 
-/// The input of a scenario that has one of its own.
+/// Returns the input of a scenario that does not use the web log.
 fn made_input(
     options: &Options,
     scenario: &Header,
@@ -116,9 +116,9 @@ fn plot(results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
             values: values(&|_, measured| Ok(measured.gb / measured.busy_seconds()))?,
         },
         Bars {
-            label: "its bar",
+            label: "its target",
             values: values(&|scenario, measured| {
-                Ok(scenario.required("bar_ratio")? * measured.gb / measured.limit.median())
+                Ok(scenario.required("target_ratio")? * measured.gb / measured.limit.median())
             })?,
         },
         Bars {
@@ -135,13 +135,13 @@ fn plot(results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
 }
 
 impl Measured {
-    /// CPU seconds that the input takes beyond starting and stopping.
+    /// Returns the CPU seconds for the input, without start and stop.
     fn busy_seconds(&self) -> f64 {
         self.full.median() - self.empty.median()
     }
 }
 
-/// What a scenario is held against.
+/// The limit that a scenario is compared with.
 enum Least {
     Loop(Limit),
     /// The agent with another scenario's configuration.
@@ -149,7 +149,8 @@ enum Least {
 }
 
 impl Least {
-    /// `None` if the scenario names none: then what is measured is the run over the empty file.
+    /// Returns `None` if the scenario has no limit; the run over the empty file is then measured
+    /// instead.
     fn of(options: &Options, scenario: &Header) -> io::Result<Option<Least>> {
         match scenario.text("limit") {
             "" => Ok(None),
@@ -161,7 +162,7 @@ impl Least {
         }
     }
 
-    /// CPU seconds over `input`.
+    /// Measures the CPU seconds for `input`.
     fn run(
         &self,
         options: &Options,
@@ -179,8 +180,8 @@ impl Least {
     }
 }
 
-/// Runs limit, empty file and full file in turn, so that a change of the host's speed meets all
-/// three.
+/// Runs limit, empty file and full file alternately, so that a change of the host's speed affects
+/// all three.
 fn measure(
     options: &Options,
     scenario: &Header,
@@ -215,8 +216,7 @@ fn measure(
     Ok(measured)
 }
 
-/// The events that the agent should give: all lines, or those in which the scenario's `keeps` is
-/// found.
+/// Returns the expected number of events: all lines, or those that contain the scenario's `keeps`.
 fn kept(scenario: &Header, input: &Input) -> io::Result<u64> {
     if scenario.text("keeps").is_empty() {
         return Ok(input.lines);
@@ -236,9 +236,9 @@ fn run_once(
     input: &Input,
     scratch: &Scratch,
 ) -> io::Result<Outcome> {
-    let places = Places::fresh(scratch, &input.path)?;
+    let variables = Variables::fresh(scratch, &input.path)?;
     let subject = Subject::agent(&options.agent, "--until-eof", scenario);
-    let outcome = Program::start(&subject, &places, &[options.core])?.wait(input.lines)?;
+    let outcome = Program::start(&subject, &variables, &[options.core])?.wait(input.lines)?;
     scratch.empty_folder("out")?;
     Ok(outcome)
 }
@@ -249,12 +249,13 @@ fn cells(scenario: &Header, measured: &Measured) -> io::Result<Vec<String>> {
         _ => throughput_cells(scenario, measured)?,
     };
     let rss_mb = measured.rss_mb.max();
-    let rss_bar = scenario.number("bar_rss_mb")?;
-    let met =
-        met && rss_bar.is_none_or(|bar| rss_mb <= bar) && measured.lost + measured.repeated == 0;
+    let rss_target = scenario.number("target_rss_mb")?;
+    let met = met
+        && rss_target.is_none_or(|target| rss_mb <= target)
+        && measured.lost + measured.repeated == 0;
     let rest = [
         format!("{rss_mb:.1}"),
-        rss_bar.map_or(String::new(), |bar| format!("<= {bar}")),
+        rss_target.map_or(String::new(), |target| format!("<= {target}")),
         measured.lost.to_string(),
         measured.repeated.to_string(),
         if met { "holds" } else { "MISSED" }.to_owned(),
@@ -262,9 +263,9 @@ fn cells(scenario: &Header, measured: &Measured) -> io::Result<Vec<String>> {
     Ok([vec![scenario.name.clone()], figures, rest.to_vec()].concat())
 }
 
-/// The figures of a scenario that is held against a limit, and whether its bar is met.
+/// Reports a scenario that is compared with a limit, and whether its target is met.
 fn throughput_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
-    let bar = scenario.number("bar_ratio")?;
+    let target = scenario.number("target_ratio")?;
     let idle = measured.empty.median();
     let seconds = [measured.full.median(), measured.full.min(), measured.full.max()]
         .map(|seconds| seconds - idle);
@@ -276,16 +277,16 @@ fn throughput_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<S
     cells.push(scenario.text("limit").to_owned());
     cells.push(format!("{:.2}", gb / measured.limit.median()));
     cells.push(format!("{ratio:.2}"));
-    cells.push(bar.map_or(String::new(), |bar| format!(">= {bar}")));
-    Ok((cells, bar.is_none_or(|bar| ratio >= bar)))
+    cells.push(target.map_or(String::new(), |target| format!(">= {target}")));
+    Ok((cells, target.is_none_or(|target| ratio >= target)))
 }
 
-/// The figures of a scenario whose CPU time is the result, and whether its bar is met.
+/// Reports a scenario whose CPU time is the result, and whether its target is met.
 fn cpu_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
-    let bar_ms = scenario.required("bar_cpu_ms")?;
+    let target_ms = scenario.required("target_cpu_ms")?;
     let samples = [measured.empty.median(), measured.empty.min(), measured.empty.max()];
     let mut cells = samples.map(|seconds| format!("{seconds:.4}")).to_vec();
     cells.extend(["", "", "", "", ""].map(str::to_owned));
-    cells.push(format!("<= {bar_ms} ms"));
-    Ok((cells, samples[0] * 1e3 <= bar_ms))
+    cells.push(format!("<= {target_ms} ms"));
+    Ok((cells, samples[0] * 1e3 <= target_ms))
 }

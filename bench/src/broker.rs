@@ -1,11 +1,11 @@
-//! The brokers that scenarios name: a real Kafka, or one that takes records and forgets them.
+//! Brokers for scenarios: a real Kafka, or one that accepts records and discards them.
 
 use crate::measure::progress;
 use crate::sinkhole::Sinkhole;
 use millstream_testkit_servers::kafka::{Kafka, KafkaOptions};
 use std::io;
 
-/// Started when they are first needed, and kept warm until the end.
+/// Brokers that start on first use and run until the end.
 pub struct Brokers {
     core: usize,
     kafka: Option<Kafka>,
@@ -15,21 +15,21 @@ pub struct Brokers {
 
 /// A topic of one run.
 pub struct Topic {
-    /// The broker it is on.
+    /// Its broker.
     broker: String,
     /// Address of that broker.
     pub address: String,
-    /// Its name, which no other run has.
+    /// Its name, unique per run.
     pub name: String,
 }
 
 impl Brokers {
-    /// Brokers for `core`; none is started yet.
+    /// Creates brokers for `core`; none is started yet.
     pub fn new(core: usize) -> Self {
         Brokers { core, kafka: None, sinkhole: None, topics: 0 }
     }
 
-    /// Whether this broker has not been used.
+    /// Returns whether this broker is unused.
     pub fn is_cold(&self, broker: &str) -> bool {
         match broker {
             "kafka" => self.kafka.is_none(),
@@ -37,7 +37,7 @@ impl Brokers {
         }
     }
 
-    /// A fresh topic.
+    /// Creates a fresh topic.
     pub fn topic(&mut self, broker: &str, partitions: usize) -> io::Result<Topic> {
         self.topics += 1;
         let name = format!("bench-{}", self.topics);
@@ -65,7 +65,7 @@ impl Brokers {
         Ok(Topic { broker: broker.to_owned(), address, name })
     }
 
-    /// The records in a topic, which is removed.
+    /// Returns the number of records in a topic, and deletes it.
     pub fn take(&self, topic: &Topic) -> u64 {
         match (topic.broker.as_str(), &self.kafka, &self.sinkhole) {
             ("kafka", Some(kafka), _) => {
@@ -79,12 +79,11 @@ impl Brokers {
     }
 }
 
-/// The test kit panics where there is no Kafka to be had; here that is one more peer that is
-/// missing.
+/// The test kit panics without a Kafka installation; here that only means one more missing peer.
 fn start_kafka(core: usize) -> io::Result<Kafka> {
     progress("starting Kafka");
     let mut options = KafkaOptions::bench(&core.to_string());
-    // Its data is in memory, and the next run needs that.
+    // The broker's data is in memory, which the next run needs.
     options.properties.push("log.segment.delete.delay.ms=100".to_owned());
     std::panic::catch_unwind(|| Kafka::with(options))
         .map_err(|_| io::Error::other("Kafka did not start"))

@@ -1,12 +1,12 @@
-//! What compression costs and what it saves: the libraries of the agent beside others, over what
-//! users send.
+//! Measures cost and benefit of compression: the agent's libraries beside others, over typical user
+//! data.
 
 mod encoded;
 mod libraries;
 pub mod payloads;
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
-use crate::peers::{BAR_COLUMNS, Bar};
+use crate::peers::{TARGET_COLUMNS, Target};
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use bytes::Bytes;
@@ -28,20 +28,20 @@ const COLUMNS: &[&str] = &[
     "CPU, times plain zlib 6",
     "kept KiB",
 ];
-/// Of one event: as it is, and compressed at the default levels.
+/// Bytes per event: uncompressed, and compressed at the default levels.
 const SIZE_COLUMNS: &[&str] = &["payload", "as it is", "zlib", "zstd", "snappy", "LZ4"];
 const REPETITIONS: usize = 3;
 /// CPU seconds of one sample: at least one round over all buffers.
 const SAMPLE_S: f64 = 0.03;
-/// Sizes of a buffer, and how many take turns: a library must not know the next one by heart.
+/// Sizes of the buffers, and their number: enough that a library cannot learn them.
 const SIZES: [(usize, usize); 2] = [(64 << 10, 16), (1 << 20, 3)];
-/// Most CPU time that zlib may take of that of plain zlib.
-const BAR_ZLIB: f64 = 0.4;
+/// Most CPU time of the agent's zlib, relative to that of plain zlib.
+const TARGET_ZLIB: f64 = 0.4;
 /// A level counts as comparable if its output is at most this much larger.
 const COMPARABLE: f64 = 1.02;
 
-/// A kind of payload: its name, and how buffers of a seed and a size are made, with the number of
-/// events in each.
+/// A kind of payload: its name, and a function that makes buffers from a seed and a size, with the
+/// number of events in each.
 pub type Payload = (&'static str, fn(u64, usize) -> (Vec<u8>, usize));
 
 const PAYLOADS: &[Payload] = &[
@@ -51,7 +51,7 @@ const PAYLOADS: &[Payload] = &[
     ("logs as JSON", payloads::logs),
 ];
 
-/// Measures and reports all methods over all payloads; returns the bars.
+/// Measures and reports all methods over all payloads; returns the targets.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     let mut table = Table::new("compression", "Compression by library and level", COLUMNS);
     let mut all = Vec::new();
@@ -84,14 +84,14 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     report.add(sizes)?;
     Ok(all
         .iter()
-        .flat_map(|(payload, bytes, measured, _)| bars(payload, *bytes, measured))
+        .flat_map(|(payload, bytes, measured, _)| targets(payload, *bytes, measured))
         .collect())
 }
 
 /// One method over one payload.
 struct Measured {
     method: Method,
-    /// Output, of the input.
+    /// Output bytes per input byte.
     share: f64,
     ns: Samples,
     kept_bytes: usize,
@@ -112,7 +112,7 @@ impl Measured {
     }
 }
 
-/// All methods in turn, so that a change of the host's speed meets all of them.
+/// Measures all methods alternately, so that a change of the host's speed affects all of them.
 fn measure(buffers: &[Bytes]) -> io::Result<Vec<Measured>> {
     let mut all = Vec::new();
     for method in METHODS {
@@ -127,7 +127,7 @@ fn measure(buffers: &[Bytes]) -> io::Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// Memory that a method keeps between buffers, and its output, of the input.
+/// Measures the memory that a method keeps between buffers, and its output per input byte.
 fn kept(method: Method, buffers: &[Bytes]) -> io::Result<(usize, f64)> {
     let (before, mut output) = (allocated_bytes(), 0);
     let mut work = method.start()?;
@@ -138,7 +138,7 @@ fn kept(method: Method, buffers: &[Bytes]) -> io::Result<(usize, f64)> {
     Ok((kept, output as f64 / total(buffers) as f64))
 }
 
-/// ns of a byte, with state that was used before.
+/// Measures ns per byte, with warm state.
 fn sample(method: Method, buffers: &[Bytes]) -> io::Result<f64> {
     let mut work = method.start()?;
     work(&buffers[0])?;
@@ -159,7 +159,7 @@ fn total(buffers: &[Bytes]) -> usize {
     buffers.iter().map(Bytes::len).sum()
 }
 
-/// What the process has allocated, in C and in Rust.
+/// Returns the bytes that the process has allocated, in C and in Rust.
 fn allocated_bytes() -> usize {
     // SAFETY: it has no preconditions.
     let info = unsafe { libc::mallinfo2() };
@@ -171,7 +171,7 @@ fn find(measured: &[Measured], method: Method) -> &Measured {
     found.expect("every method that is named here is one of METHODS")
 }
 
-/// Bytes of an event, which is `each` before compression.
+/// Reports the bytes per event, which is `each` before compression.
 fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
     let share = |algorithm: Algorithm| {
         let level = algorithm.levels().map(|(_, default)| default);
@@ -183,7 +183,7 @@ fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
     std::iter::once(payload.to_owned()).chain(sizes).collect()
 }
 
-/// Size over speed, a line for each library.
+/// Plots size over speed, a line for each library.
 fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result<()> {
     let mut series: Vec<Series> = Vec::new();
     for of in measured {
@@ -205,9 +205,9 @@ fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result
     )
 }
 
-/// The agent's zlib at its own level beside plain zlib at its own; and the fastest level that makes
-/// it as small.
-fn bars(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> {
+/// Compares the agent's zlib with plain zlib at the same level, and with the fastest level of equal
+/// size.
+fn targets(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> {
     let plain = find(measured, PLAIN);
     let (_, default) = Algorithm::Zlib.levels().expect("zlib has levels");
     let own = find(measured, Method::Agent(Algorithm::Zlib, Some(default)));
@@ -217,24 +217,25 @@ fn bars(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> 
     let fastest = comparable.map(|of| of.ns.median()).fold(f64::NAN, f64::min);
     let what = format!("{payload}, {} KiB", bytes >> 10);
     [
-        Bar::most(
+        Target::most(
             "CPU of zlib at comparable size, times plain zlib 6",
             fastest / plain.ns.median(),
-            BAR_ZLIB,
+            TARGET_ZLIB,
         ),
-        Bar::most(
+        Target::most(
             "size of the default zlib, times plain zlib 6",
             own.share / plain.share,
             COMPARABLE,
         ),
     ]
-    .map(|bar| bar.cells(&what))
+    .map(|target| target.cells(&what))
     .to_vec()
 }
 
-/// The table of bars alone, for a run of nothing else.
+/// Writes the table of targets, for a run of this part alone.
 pub fn run_alone(report: &mut Report) -> io::Result<()> {
-    let mut bars = Table::new("compression_bars", "The bars of compression", BAR_COLUMNS);
-    run(report)?.into_iter().for_each(|row| bars.row(row));
-    report.add(bars)
+    let mut targets =
+        Table::new("compression_targets", "The targets of compression", TARGET_COLUMNS);
+    run(report)?.into_iter().for_each(|row| targets.row(row));
+    report.add(targets)
 }

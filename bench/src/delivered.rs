@@ -1,4 +1,5 @@
-//! How far a running program is: the lines in its output, or a number that it publishes.
+//! Measures the progress of a running program: the lines in its output, or a number that it
+//! publishes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -6,12 +7,12 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A program that is busy, or has a hundred thousand series to show, takes a while to answer.
+/// A program that is busy, or has a hundred thousand series to show, responds slowly.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where a program shows how far it is.
+/// Where a program shows its progress.
 pub enum Delivered {
-    /// The lines of its output; what was counted is not read again.
+    /// The lines of its output; counted ones are not read again.
     Output {
         /// The output.
         path: PathBuf,
@@ -27,8 +28,8 @@ pub enum Delivered {
 }
 
 impl Delivered {
-    /// From `until` in a scenario: `output`, or a file or an `http` address with a pattern behind
-    /// it.
+    /// Parses `until` of a scenario: `output`, or a file or an `http` address followed by a
+    /// pattern.
     pub fn of(until: &str, output: PathBuf) -> io::Result<Self> {
         let Some((place, pattern)) = until.split_once(' ') else {
             return match until {
@@ -44,12 +45,12 @@ impl Delivered {
         })
     }
 
-    /// How often it may be asked: a page is work for the program that is measured.
+    /// Returns the shortest poll interval: a page costs the measured program CPU time.
     pub fn interval(&self) -> Duration {
         Duration::from_millis(if matches!(self, Delivered::Page(..)) { 200 } else { 20 })
     }
 
-    /// Lines so far; 0 as long as there is nothing to be seen.
+    /// Returns the lines so far; 0 until the program shows anything.
     pub fn lines(&mut self) -> io::Result<u64> {
         match self {
             Delivered::Output { path, file, lines } => {
@@ -67,12 +68,12 @@ impl Delivered {
     }
 }
 
-/// The lines of the file at `path`.
+/// Counts the lines of the file at `path`.
 pub fn lines_of(path: &Path) -> io::Result<u64> {
     count_lines(&mut File::open(path)?)
 }
 
-/// Newlines from where `file` stands to its end.
+/// Counts the newlines from the position of `file` to its end.
 fn count_lines(file: &mut File) -> io::Result<u64> {
     let (mut block, mut lines) = (vec![0; 256 << 10], 0);
     loop {
@@ -93,8 +94,8 @@ fn page(address: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// The sum of the numbers of all lines that fit a pattern, in a place as in [`Delivered::of`], and
-/// their number.
+/// Returns the sum of the numbers in all lines that match a pattern, at a location as in
+/// [`Delivered::of`], and the number of these lines.
 pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
     let (place, pattern) = counted.split_once(' ').unwrap_or((counted, ""));
     let text = match (place, place.strip_prefix("http://")) {
@@ -106,8 +107,8 @@ pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
     Ok(numbers.fold((0, 0), |(sum, lines), number| (sum + number, lines + 1)))
 }
 
-/// The number in the last line that fits `pattern`, in which `*` is any text and `#` the number; 0
-/// if none does.
+/// Returns the number in the last line that matches `pattern`, in which `*` is any text and `#` the
+/// number; 0 without a match.
 pub fn last_number(text: &str, pattern: &str) -> u64 {
     text.lines().rev().find_map(|line| number_in(line, pattern)).unwrap_or(0)
 }

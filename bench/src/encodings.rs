@@ -1,5 +1,5 @@
-//! Metrics to bytes: the encoders beside the JSON of the same events, and what is left of both when
-//! compressed.
+//! Measures the encoders of metrics beside JSON of the same events, and the compressed size of
+//! both.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -12,7 +12,8 @@ use std::io;
 
 /// Series of one period.
 const SERIES: usize = 30_000;
-/// Series of a batch: as many as fit into a block of the agent's, 256 KiB, with their tags as text.
+/// Series per batch: as many as fit into one of the agent's blocks of 256 KiB, with their tags as
+/// text.
 const BATCH: usize = 1500;
 const TAGS: usize = 5;
 const NAMES: u64 = 50;
@@ -51,7 +52,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// ns and bytes of a series, before and after compression.
+/// ns and bytes per series, before and after compression.
 fn measure(mut encode: Encode<'_>) -> io::Result<Vec<String>> {
     let (mut samples, mut out) = (Samples::default(), Vec::new());
     for _ in 0..REPETITIONS {
@@ -68,12 +69,12 @@ fn measure(mut encode: Encode<'_>) -> io::Result<Vec<String>> {
     Ok(vec![format!("{:.0}", samples.median()), per_series(bytes), per_series(packed)])
 }
 
-/// One series and its value, as the fields of its event are.
+/// One series and its value, with the fields of its event.
 struct Series {
     name: String,
     tags: String,
     number: f64,
-    /// The number as JSON.
+    /// Formats the number as JSON.
     text: String,
     kind: Kind,
     temporality: Temporality,
@@ -93,7 +94,7 @@ impl Series {
     }
 }
 
-/// Series whose tags have `values` values for each key.
+/// Creates series whose tags have `values` values for each key.
 fn series(values: u64) -> Vec<Series> {
     let mut random = Rng::with_seed(5);
     let mut one = |_| {
@@ -115,7 +116,7 @@ fn series(values: u64) -> Vec<Series> {
     (0..SERIES).map(&mut one).collect()
 }
 
-/// A buffer per batch, each empty.
+/// Returns an empty buffer per batch.
 fn buffers(out: &mut Vec<Vec<u8>>) -> impl Iterator<Item = &mut Vec<u8>> {
     out.resize(SERIES / BATCH, Vec::new());
     out.iter_mut().map(cleared)

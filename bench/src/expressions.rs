@@ -1,5 +1,5 @@
-//! Conditions over the columns of a web log: a search beside the same search over the bare block,
-//! and other conditions by row.
+//! Measures conditions over the columns of a web log: a search beside the same search over the
+//! plain block, and other conditions per row.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -10,22 +10,22 @@ use millstream_expressions::{Counts, Expression, Field, Input};
 use std::hint::black_box;
 use std::io;
 
-/// A block as the file source reads it.
+/// Size of a block, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Together they fit the second-level cache, as a block does that was just parsed, and have
-/// too many rows for the branch predictor to learn.
+/// Number of blocks. Together they fit into the L2 cache, as a block does that was just parsed, and
+/// have too many rows for the branch predictor to learn.
 const BLOCKS: usize = 2;
 /// Passes over the blocks in one sample.
 const PASSES: usize = 50;
-/// Least speed of a search beside the bare one.
-const BAR_RATIO: f64 = 0.6;
-/// Most time that a condition takes for a row.
-const BAR_ROW_NS: f64 = 8.0;
+/// Lowest speed of a search, relative to the plain search.
+const TARGET_RATIO: f64 = 0.6;
+/// Longest time per row of a condition.
+const TARGET_ROW_NS: f64 = 8.0;
 
-/// A text that no line has.
+/// A string that occurs in no line.
 const RARE: &str = "needle in a haystack";
 
-/// Conditions, and whether a bar holds for them.
+/// Conditions, and whether they have a target.
 const CONDITIONS: &[(&str, bool)] = &[
     ("status >= 500", true),
     ("status == 500", true),
@@ -68,7 +68,7 @@ impl Block {
         Ok(Block { columns: columns.collect(), text, rows })
     }
 
-    /// Rows for which a condition holds.
+    /// Counts the rows for which a condition holds.
     fn matches(&self, condition: &Expression, words: &mut Vec<u64>) -> usize {
         let constants = [(0, "/var/log/access.log")];
         let field = |name: &str| match name {
@@ -111,7 +111,7 @@ pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
 }
 
 fn search(blocks: &[Block], repetitions: usize) -> Table {
-    let columns = ["condition", "GB/s", "memmem GB/s", "ratio", "bar"];
+    let columns = ["condition", "GB/s", "memmem GB/s", "ratio", "target"];
     let mut table = Table::new(
         "search",
         "A rare text in the message: GB of the block per CPU second",
@@ -131,23 +131,23 @@ fn search(blocks: &[Block], repetitions: usize) -> Table {
     let bytes = PASSES * blocks.iter().map(|block| block.text.len()).sum::<usize>();
     let speed = |seconds: f64| format!("{:.2}", bytes as f64 / seconds / 1e9);
     let ratio = bare.median() / ours.median();
-    let bar = if ratio >= BAR_RATIO { "holds" } else { "MISSED" };
+    let target = if ratio >= TARGET_RATIO { "holds" } else { "MISSED" };
     table.row(vec![
         text,
         speed(ours.median()),
         speed(bare.median()),
         format!("{ratio:.2}"),
-        bar.into(),
+        target.into(),
     ]);
-    table.note(format!("Bar: at least {BAR_RATIO} of memmem over the bare block."));
+    table.note(format!("Target: at least {TARGET_RATIO} of memmem over the bare block."));
     table
 }
 
 fn conditions(blocks: &[Block], repetitions: usize) -> Table {
-    let columns = ["condition", "ns per row", "rows that hold", "bar"];
+    let columns = ["condition", "ns per row", "rows that hold", "target"];
     let mut table = Table::new("conditions", "Conditions over columns", &columns);
     let rows = PASSES * blocks.iter().map(|block| block.rows).sum::<usize>();
-    for (text, has_bar) in CONDITIONS {
+    for (text, has_target) in CONDITIONS {
         let (condition, mut samples, mut words, mut held) =
             (read(text), Samples::default(), Vec::new(), 0);
         for _ in 0..repetitions {
@@ -157,12 +157,12 @@ fn conditions(blocks: &[Block], repetitions: usize) -> Table {
             }));
         }
         let ns = samples.median() * 1e9 / rows as f64;
-        let verdict = if ns <= BAR_ROW_NS { "holds" } else { "MISSED" };
-        let bar = if *has_bar { verdict } else { "" };
+        let verdict = if ns <= TARGET_ROW_NS { "holds" } else { "MISSED" };
+        let target = if *has_target { verdict } else { "" };
         let share = format!("{:.1} %", held as f64 * 100.0 / rows as f64);
-        table.row(vec![(*text).to_owned(), format!("{ns:.1}"), share, bar.to_owned()]);
+        table.row(vec![(*text).to_owned(), format!("{ns:.1}"), share, target.to_owned()]);
     }
-    table.note(format!("Bar: at most {BAR_ROW_NS} ns for a row."));
+    table.note(format!("Target: at most {TARGET_ROW_NS} ns for a row."));
     table
 }
 
@@ -170,7 +170,7 @@ fn read(text: &str) -> Expression {
     Expression::condition(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
 }
 
-/// Works through all blocks, pass by pass.
+/// Runs over all blocks, pass by pass.
 fn each(blocks: &[Block], mut see: impl FnMut(&Block)) {
     (0..PASSES).for_each(|_| blocks.iter().for_each(&mut see));
 }

@@ -1,14 +1,14 @@
-//! What fleets pay for: many files, writers that trickle, hours with nothing to do. The load runs
-//! on one core, the agent on another.
+//! Measures typical costs of fleets: many files, slow writers, hours of idling. The load runs on
+//! one core, the agent on another.
 
 use crate::Options;
 use crate::header::Header;
 use crate::measure::{pin, progress, sorted_quantile};
-use crate::places::Places;
 use crate::plot::{Axes, Series};
 use crate::process::{Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
+use crate::variables::Variables;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,47 +19,47 @@ use std::time::{Duration, Instant};
 const COLUMNS: &[&str] = &[
     "load",
     "CPU % of a core",
-    "CPU bar",
+    "CPU target",
     "checkpoints % of that",
-    "their bar",
+    "their target",
     "peak RSS MB",
-    "RSS bar",
+    "RSS target",
     "delay p50 ms",
     "p99",
     "max",
-    "p99 bar",
+    "p99 target",
     "lines",
     "lost",
     "repeated",
     "verdict",
 ];
-/// Time for the agent to start and open its files before the load begins.
+/// Time for the agent to start and open its files before the load starts.
 const SETTLE: Duration = Duration::from_secs(3);
-/// How long after the last write everything has to be delivered.
+/// Time limit after the last write for delivering everything.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// The agent's thread that commits checkpoints.
 const CHECKPOINTS: &str = "checkpoint";
-/// With more files than this each append opens its file, as a program that logs rarely would.
+/// With more files than this, each append opens its file, as a rarely logging program does.
 const OPEN_FILES_MAX: usize = 500;
 
 /// How files are written.
 #[derive(Clone, Copy)]
 struct Load {
     files: usize,
-    /// How many of them are written.
+    /// Number of files being written.
     growing: usize,
-    /// Appends in a second over those, in turn; 0 writes nothing.
+    /// Appends per second over those files, round-robin; 0 writes nothing.
     appends_per_s: usize,
     lines_per_append: usize,
-    /// Newline included.
+    /// Bytes per line, including the newline.
     line_bytes: usize,
     seconds: usize,
 }
 
-/// What one load has shown.
+/// The results of one load.
 struct Measured {
     cpu_percent: f64,
-    /// Of that, what the thread that commits checkpoints took.
+    /// The part of the thread that commits checkpoints.
     checkpoint_percent: f64,
     rss_mb: f64,
     /// Sorted; empty if the sink is not a file.
@@ -81,7 +81,7 @@ impl Load {
         })
     }
 
-    /// Each file begins with one line, so that it has something to be recognised by.
+    /// Each file starts with one line, so that it has a head to be identified by.
     fn lines_total(self) -> u64 {
         (self.files + self.appends_per_s * self.seconds * self.lines_per_append) as u64
     }
@@ -124,9 +124,9 @@ fn measure(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<
     let clock = Instant::now();
     let paths = create_files(&scratch.empty_folder("logs")?, load, clock)?;
     let input = scratch.path("logs/*.log");
-    let places = Places::fresh(scratch, &input)?;
+    let variables = Variables::fresh(scratch, &input)?;
     let program =
-        Program::start(&Subject::agent(&options.agent, "", header), &places, &[options.core])?;
+        Program::start(&Subject::agent(&options.agent, "", header), &variables, &[options.core])?;
     let (stop, lines_seen) = (AtomicBool::new(false), AtomicU64::new(0));
     let ((cpu_seconds, checkpoint_seconds), delays_ms) = thread::scope(|scope| {
         let tail = scope.spawn(|| {
@@ -174,7 +174,7 @@ fn create_files(folder: &Path, load: Load, clock: Instant) -> io::Result<Vec<Pat
     (0..load.files).map(create).collect()
 }
 
-/// Lines that carry the time they are written, in ns of `clock`, and a number.
+/// Lines that contain their write time, in ns of `clock`, and a number.
 fn lines(load: Load, count: usize, number: usize, clock: Instant) -> Vec<u8> {
     let now_ns = clock.elapsed().as_nanos() as u64;
     let mut text = Vec::with_capacity(count * load.line_bytes);
@@ -187,7 +187,7 @@ fn lines(load: Load, count: usize, number: usize, clock: Instant) -> Vec<u8> {
     text
 }
 
-/// Appends at an even rate; waits the load's time out even if there is nothing to write.
+/// Appends at an even rate; without appends it waits for the duration of the load.
 fn write(paths: &[PathBuf], load: Load, clock: Instant) -> io::Result<()> {
     let open = |path: &PathBuf| File::options().append(true).open(path);
     let keep_open = paths.len() <= OPEN_FILES_MAX;
@@ -213,8 +213,8 @@ fn sleep_until(time: Instant) {
     thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
-/// Waits until every line is in the output, or as long as it may take. A sink without a file just
-/// gets time.
+/// Waits until every line is in the output, or the time limit is over. A sink without a file just
+/// gets the time.
 fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     let start = Instant::now();
     let wait = if output.exists() { DRAIN_MAX } else { Duration::from_secs(2) };
@@ -223,8 +223,8 @@ fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     }
 }
 
-/// Follows the output from when it exists until `stop`; returns the delays of its lines in ms,
-/// sorted. The lines that were there before the agent are in no hurry and are left out.
+/// Follows the output until `stop`; returns the delays of its lines in ms, sorted. Lines that were
+/// written before the agent started are left out.
 fn tail(
     output: &Path,
     clock: Instant,
@@ -273,34 +273,36 @@ fn delay_series(name: &str, delays_ms: &[f64]) -> Series {
 }
 
 fn cells(header: &Header, measured: &Measured) -> io::Result<Vec<String>> {
-    let (cpu_bar, rss_bar) = (header.number("bar_cpu_percent")?, header.number("bar_rss_mb")?);
-    let p99_bar = header.number("bar_p99_ms")?;
-    let checkpoint_bar = header.number("bar_checkpoint_percent")?;
+    let (cpu_target, rss_target) =
+        (header.number("target_cpu_percent")?, header.number("target_rss_mb")?);
+    let p99_target = header.number("target_p99_ms")?;
+    let checkpoint_target = header.number("target_checkpoint_percent")?;
     let delay = |quantile: f64| sorted_quantile(&measured.delays_ms, quantile);
     let (lost, repeated) = (
         measured.written.saturating_sub(measured.delivered),
         measured.delivered.saturating_sub(measured.written),
     );
-    let met = |value: f64, bar: Option<f64>| bar.is_none_or(|bar| value <= bar);
-    let all_met = met(measured.cpu_percent, cpu_bar)
-        && met(measured.checkpoint_percent, checkpoint_bar)
-        && met(measured.rss_mb, rss_bar)
-        && met(delay(0.99).unwrap_or(0.0), p99_bar)
+    let met = |value: f64, target: Option<f64>| target.is_none_or(|target| value <= target);
+    let all_met = met(measured.cpu_percent, cpu_target)
+        && met(measured.checkpoint_percent, checkpoint_target)
+        && met(measured.rss_mb, rss_target)
+        && met(delay(0.99).unwrap_or(0.0), p99_target)
         && lost + repeated == 0;
-    let bar = |bar: Option<f64>| bar.map_or(String::new(), |bar| format!("<= {bar}"));
+    let target =
+        |target: Option<f64>| target.map_or(String::new(), |target| format!("<= {target}"));
     let ms = |delay: Option<f64>| delay.map_or(String::new(), |ms| format!("{ms:.1}"));
     Ok(vec![
         header.name.clone(),
         format!("{:.3}", measured.cpu_percent),
-        bar(cpu_bar),
+        target(cpu_target),
         format!("{:.1}", measured.checkpoint_percent),
-        bar(checkpoint_bar),
+        target(checkpoint_target),
         format!("{:.1}", measured.rss_mb),
-        bar(rss_bar),
+        target(rss_target),
         ms(delay(0.5)),
         ms(delay(0.99)),
         ms(delay(1.0)),
-        bar(p99_bar),
+        target(p99_target),
         measured.written.to_string(),
         lost.to_string(),
         repeated.to_string(),

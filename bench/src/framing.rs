@@ -1,5 +1,5 @@
-//! From bytes to events: multi-line rules, encodings and container formats, each beside the least
-//! that has to be done.
+//! Measures bytes to events: multi-line rules, encodings and container formats, each beside the
+//! minimum of work.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -14,15 +14,15 @@ use std::io;
 
 const TEXT_BYTES: usize = 64 << 20;
 const BLOCK_BYTES: usize = 256 << 10;
-/// Events of one call: more than a block has.
+/// Events per call: more than a block has.
 const ROWS_MAX: usize = 1 << 16;
-/// Least speed of a decoder beside the decoding alone.
-const BAR_RATIO: f64 = 0.7;
-/// Most time that a multi-line rule takes for a line beside the scan: single lines take 40 ns
+/// Lowest speed of a decoder, relative to the decoding alone.
+const TARGET_RATIO: f64 = 0.7;
+/// Longest time of a multi-line rule per line, in addition to the scan: single lines take 40 ns
 /// through the agent.
-const BAR_LINE_NS: f64 = 26.0;
+const TARGET_LINE_NS: f64 = 26.0;
 
-/// What is measured: a specification, the text for it, and what it is held against.
+/// A case: a specification, its text, and the reference.
 struct Case {
     name: &'static str,
     spec: Spec,
@@ -30,7 +30,7 @@ struct Case {
     limit: Limit,
 }
 
-/// The least that has to be done.
+/// The minimum of work.
 #[derive(Clone, Copy)]
 enum Limit {
     Newlines,
@@ -64,7 +64,7 @@ fn cases() -> Vec<Case> {
 /// Measures and reports all cases.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
     let columns =
-        ["input", "GB/s", "limit", "GB/s of limit", "ratio", "ns per line", "events", "bar"];
+        ["input", "GB/s", "limit", "GB/s of limit", "ratio", "ns per line", "events", "target"];
     let mut table =
         Table::new("framing", "From bytes to events: GB of raw bytes per CPU second", &columns);
     for case in cases() {
@@ -72,7 +72,7 @@ pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
         table.row(row(&case, repetitions));
     }
     table.note(format!(
-        "Bars: decoders at least {BAR_RATIO} of decoding alone; a multi-line rule at most {BAR_LINE_NS} ns for a line \
+        "Bars: decoders at least {TARGET_RATIO} of decoding alone; a multi-line rule at most {TARGET_LINE_NS} ns for a line \
          more than the scan."
     ));
     report.add(table)
@@ -89,14 +89,14 @@ fn row(case: &Case, repetitions: usize) -> Vec<String> {
     }
     let (ours, least) = (ours.median(), least.median());
     let (name, holds) = match case.limit {
-        Limit::Newlines => ("scan::newlines", Some((ours - least) * 1e9 / lines <= BAR_LINE_NS)),
-        Limit::Decode(_) => ("encoding_rs", Some(least / ours >= BAR_RATIO)),
+        Limit::Newlines => ("scan::newlines", Some((ours - least) * 1e9 / lines <= TARGET_LINE_NS)),
+        Limit::Decode(_) => ("encoding_rs", Some(least / ours >= TARGET_RATIO)),
         Limit::Copy => ("copy", None),
     };
     let speed = |seconds: f64| format!("{:.2}", text.len() as f64 / seconds / 1e9);
     let ratio = format!("{:.2}", least / ours);
     let line_ns = format!("{:.1}", ours * 1e9 / lines);
-    let bar = holds.map_or("", |holds| if holds { "holds" } else { "MISSED" });
+    let target = holds.map_or("", |holds| if holds { "holds" } else { "MISSED" });
     vec![
         case.name.into(),
         speed(ours),
@@ -105,7 +105,7 @@ fn row(case: &Case, repetitions: usize) -> Vec<String> {
         ratio,
         line_ns,
         events.to_string(),
-        bar.into(),
+        target.into(),
     ]
 }
 
@@ -115,8 +115,8 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Frames the text as the file source does: a block at a time, from where the last open event
-/// begins.
+/// Frames the text as the file source does: a block at a time, from the start of the last open
+/// event.
 fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
     let mut framer = Framer::new(rules.into());
@@ -139,7 +139,7 @@ fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     events
 }
 
-/// Does the least that has to be done.
+/// Does the minimum of work.
 fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
     let mut positions = Vec::new();
     for block in text.chunks(BLOCK_BYTES) {
@@ -161,7 +161,7 @@ fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Lines of an application, every 20th with a stack trace.
+/// Lines of an application; every 20th has a stack trace.
 fn seldom_traces(bytes: usize) -> Vec<u8> {
     traces(bytes, 20, 12)
 }
@@ -181,7 +181,7 @@ mod tests {
         let lines = |text: Vec<u8>| millstream_scan::count_newlines(&text);
         let entries = seldom_traces(1 << 20).windows(5).filter(|window| window == b" INFO").count();
         assert_eq!((counts[0], counts[1]), (entries, entries));
-        // The line of an exception goes with the entry before it.
+        // The line of an exception belongs to the previous entry.
         assert_eq!(counts[2], entries);
         assert_eq!((counts[3], counts[5]), (lines(gbk(1 << 20)), lines(weblog(1 << 20))));
         assert_eq!(counts[7], lines(docker(1 << 20)));

@@ -1,12 +1,12 @@
-//! Scenario files: a configuration of the agent, then one of each peer, parted by lines of `---`.
-//! The comment lines at the top of each part, `# key: value`, are for the benchmark.
+//! Scenario files: a configuration of the agent, then one of each peer, separated by lines of
+//! `---`. The comment lines at the top of each part, `# key: value`, are for the benchmark.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What may stand at the top of a scenario. README.md says what each key means.
+/// Keys at the top of a scenario. README.md describes each one.
 const KEYS: &[&str] = &[
     "title",
     "limit",
@@ -37,30 +37,30 @@ const KEYS: &[&str] = &[
     "counted",
     "encoding",
     "repetitions",
-    "bar_lost",
-    "bar_memory_peers",
-    "bar_bytes_per_series",
-    "bar_ratio",
-    "bar_cpu_ms",
-    "bar_cpu_s",
-    "bar_cpu_percent",
-    "bar_p99_ms",
-    "bar_checkpoint_percent",
-    "bar_rss_mb",
-    "bar_peers",
-    "bar_scenarios",
-    "bar_mb_per_s",
+    "target_lost",
+    "target_memory_peers",
+    "target_bytes_per_series",
+    "target_ratio",
+    "target_cpu_ms",
+    "target_cpu_s",
+    "target_cpu_percent",
+    "target_p99_ms",
+    "target_checkpoint_percent",
+    "target_rss_mb",
+    "target_peers",
+    "target_scenarios",
+    "target_mb_per_s",
 ];
-/// What may stand at the top of a peer's part.
+/// Keys at the top of a peer's part.
 const PEER_KEYS: &[&str] = &["peer", "title", "run", "until", "env", "version", "counted"];
 
-/// A configuration with what the benchmark is to do with it.
+/// A configuration with its instructions for the benchmark.
 pub struct Header {
-    /// The scenario's name, that of the file without `.yaml`; or the peer's.
+    /// The scenario's name: its file name without `.yaml`; or the peer's name.
     pub name: String,
-    /// The file it stands in.
+    /// The file that contains it.
     pub path: PathBuf,
-    /// What the program is given to read.
+    /// The configuration for the program.
     pub config: String,
     /// The peers' parts, in the order of the file.
     pub peers: Vec<Header>,
@@ -68,7 +68,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The files of `folder` by name: those in `names`, or all if there are none.
+    /// Loads the files of `folder` by name: those in `names`, or all if `names` is empty.
     pub fn read_folder(folder: &Path, names: &[String]) -> io::Result<Vec<Header>> {
         let mut headers = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -114,12 +114,12 @@ impl Header {
         }
     }
 
-    /// The value of `key`, or "".
+    /// Returns the value of `key`, or "".
     pub fn text(&self, key: &str) -> &str {
         self.values.get(key).map_or("", String::as_str)
     }
 
-    /// The number under `key`; `None` if the key is not there.
+    /// Returns the number under `key`; `None` if the key is missing.
     pub fn number(&self, key: &str) -> io::Result<Option<f64>> {
         let parse = |value: &String| {
             value.parse().map_err(|_| self.fault(key, &format!("not a number: {value}")))
@@ -127,17 +127,17 @@ impl Header {
         self.values.get(key).map(parse).transpose()
     }
 
-    /// The number under `key`, which has to be there.
+    /// Returns the number under `key`, which is required.
     pub fn required(&self, key: &str) -> io::Result<f64> {
         self.number(key)?.ok_or_else(|| self.fault(key, "is missing"))
     }
 
-    /// The count under `key`, or `default`.
+    /// Returns the count under `key`, or `default`.
     pub fn count(&self, key: &str, default: usize) -> io::Result<usize> {
         Ok(self.number(key)?.map_or(default, |number| number as usize))
     }
 
-    /// The pairs under `key`, written `name number, name number`.
+    /// Returns the pairs under `key`, written `name number, name number`.
     pub fn pairs(&self, key: &str) -> io::Result<Vec<(String, f64)>> {
         let pair = |pair: &str| {
             let parsed = pair
@@ -164,13 +164,13 @@ mod tests {
             .join(format!("millstream-bench-header-{}.yaml", std::process::id()));
         fs::write(
             &path,
-            "# title: t\n# bar_peers: a 8, b 0.9\nsinks: {}\n---\n# peer: a\n# run: a -f x\nx=1\n",
+            "# title: t\n# target_peers: a 8, b 0.9\nsinks: {}\n---\n# peer: a\n# run: a -f x\nx=1\n",
         )
         .unwrap();
         let header = Header::read(path.clone()).unwrap();
         fs::remove_file(path).unwrap();
         assert_eq!(
-            header.pairs("bar_peers").unwrap(),
+            header.pairs("target_peers").unwrap(),
             [("a".to_owned(), 8.0), ("b".to_owned(), 0.9)]
         );
         assert!(header.config.ends_with("sinks: {}\n"), "{}", header.config);
@@ -179,6 +179,6 @@ mod tests {
 
     #[test]
     fn a_key_that_nobody_reads_is_refused() {
-        assert!(Header::part(Path::new("x"), "# bar_rattio: 1\n", KEYS).is_err());
+        assert!(Header::part(Path::new("x"), "# target_rattio: 1\n", KEYS).is_err());
     }
 }

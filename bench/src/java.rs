@@ -1,4 +1,4 @@
-//! The Java client: what a call costs the program that records, beside the client of DogStatsD.
+//! Measures the Java client: what a call costs the recording program, beside the DogStatsD client.
 
 use crate::measure::{pinned, progress};
 use crate::plot::Bars;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Threads that record at once.
+/// Threads that record concurrently.
 const THREADS: [usize; 2] = [1, 2];
 
 /// A kind of call, its benchmark, and that of the other client.
@@ -21,21 +21,22 @@ const CALLS: [(&str, &str, &str); 4] = [
     ("counter without a handle", "emit", ""),
 ];
 
-/// Below this a call allocates nothing: the harness and the threads that send have doings of their
-/// own.
+/// Below this, a call counts as free of allocations: the harness and the sending threads allocate
+/// too.
 const BYTES_MAX: f64 = 0.5;
 
-/// What JMH says of a benchmark.
+/// JMH's results of a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cost {
     ns: f64,
     error_ns: f64,
     bytes: f64,
-    /// Share of the points that found no room, in percent; the other client does not say.
+    /// Share of the points dropped because a buffer was full, in percent; the other client does not
+    /// report it.
     dropped_percent: f64,
 }
 
-/// Runs JMH and reports; the programs have these cores.
+/// Runs JMH on these cores, and reports.
 pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     let built = Command::new("scripts/java").output()?;
     if !built.status.success() {
@@ -52,16 +53,16 @@ pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Res
             "± ns",
             "bytes allocated",
             "dropped",
-            "bar",
+            "target",
             "verdict",
         ],
     );
-    let mut bars = vec![];
+    let mut targets = vec![];
     for threads in THREADS {
         progress(&format!("JMH with {threads} threads"));
         let costs = measure(threads, cores, &scratch.path("jmh.csv"))?;
         rows(&mut table, threads, &costs);
-        bars.push((threads, costs));
+        targets.push((threads, costs));
     }
     table.note(
         "ns are those of each thread. Dropped are points that found no room, as the benchmark records more than a \
@@ -70,9 +71,9 @@ pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Res
     );
     report.add(table)?;
     let labels: Vec<String> =
-        bars.iter().flat_map(|(threads, _)| CALLS.map(|call| label(call.0, *threads))).collect();
+        targets.iter().flat_map(|(threads, _)| CALLS.map(|call| label(call.0, *threads))).collect();
     let heights = |peer: bool| {
-        let costs = bars
+        let costs = targets
             .iter()
             .flat_map(|(_, costs)| CALLS.map(|call| ns(costs, if peer { call.2 } else { call.1 })));
         costs.collect()
@@ -88,7 +89,7 @@ fn label(call: &str, threads: usize) -> String {
     format!("{} {threads}", call.split(' ').next_back().unwrap_or(call))
 }
 
-/// No bar for what was not measured.
+/// No target for unmeasured results.
 fn ns(costs: &BTreeMap<String, Cost>, benchmark: &str) -> f64 {
     costs.get(benchmark).map_or(f64::NAN, |cost| cost.ns)
 }
@@ -139,7 +140,7 @@ fn measure(threads: usize, cores: [usize; 2], csv: &Path) -> io::Result<BTreeMap
     Ok(costs)
 }
 
-/// Costs by benchmark, from JMH's table.
+/// Reads the costs by benchmark from JMH's table.
 fn read(csv: &str) -> BTreeMap<String, Cost> {
     let mut costs = BTreeMap::<String, Cost>::new();
     for line in csv.lines().skip(1) {
@@ -157,7 +158,7 @@ fn read(csv: &str) -> BTreeMap<String, Cost> {
     costs
 }
 
-/// What the client said at the end of each benchmark: `# Stats[sent=1, …]`.
+/// Reads the client's counters at the end of each benchmark: `# Stats[sent=1, …]`.
 fn drops(output: &str, costs: &mut BTreeMap<String, Cost>) {
     let mut benchmark = "";
     for line in output.lines() {

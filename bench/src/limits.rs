@@ -1,4 +1,4 @@
-//! What the host can do at best: plain loops over the input on one core, the yardsticks of the
+//! Measures the limits of the host: plain loops over the input on one core, as references for the
 //! agent.
 
 use crate::measure::{Samples, cpu_seconds, progress};
@@ -15,9 +15,9 @@ use std::path::Path;
 /// A loop over the input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What scenarios and tables call it.
+    /// Its name in scenarios and tables.
     pub name: &'static str,
-    /// What it does.
+    /// Its action.
     pub title: &'static str,
     block_bytes: usize,
     work: Work,
@@ -47,7 +47,7 @@ pub const LIMITS: &[Limit] = &[
     limit("read_escape", "read, escape as JSON byte by byte", 512, Work::EscapeNaive),
 ];
 
-/// Those over an input of their own, which only scenarios have.
+/// Loops over inputs that only scenarios have.
 const DECODERS: &[Limit] = &[
     limit("decode_gbk", "read, decode with encoding_rs", 256, Work::Decode(encoding_rs::GBK)),
     limit(
@@ -64,12 +64,12 @@ const fn limit(name: &'static str, title: &'static str, block_kib: usize, work: 
 }
 
 impl Limit {
-    /// The limit that a scenario names.
+    /// Returns the limit that a scenario names.
     pub fn by_name(name: &str) -> Option<Limit> {
         LIMITS.iter().chain(DECODERS).copied().find(|limit| limit.name == name)
     }
 
-    /// CPU seconds of one pass over the input on the calling thread.
+    /// Measures the CPU seconds of one pass over the input on the calling thread.
     pub fn run(self, input: &Input, scratch: &Scratch) -> io::Result<f64> {
         let copy_path = scratch.path("limit.out");
         if self.work == Work::Write {
@@ -163,7 +163,7 @@ fn escape_byte(byte: u8, json: &mut Vec<u8>) {
     }
 }
 
-/// The plainest vector loop there is, so that the yardstick owes nothing to the code it measures.
+/// The simplest vector loop, which shares no code with the measured program.
 fn newlines_plain(block: &[u8], out: &mut Vec<u32>) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") {
@@ -198,7 +198,7 @@ unsafe fn newlines_avx2(block: &[u8], out: &mut Vec<u32>) {
     out.extend((start as u32..).zip(rest).filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at));
 }
 
-/// Measures every limit, the repetitions of all of them interleaved.
+/// Measures every limit, with interleaved repetitions.
 pub fn run(
     input: &Input,
     scratch: &Scratch,

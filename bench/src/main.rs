@@ -1,13 +1,13 @@
-//! `millstream-bench`: loads for the agent, from outside and as a process, beside what the host can
-//! do at best. README.md says what each figure means.
+//! `millstream-bench`: measures the agent under loads, from outside and as a process, beside the
+//! limits of the host. README.md explains each figure.
 
 mod agent;
 mod broker;
 mod compression;
 mod delivered;
 mod encodings;
+mod endpoint;
 mod expressions;
-mod far;
 mod fleet;
 mod framing;
 mod header;
@@ -19,7 +19,6 @@ mod metrics_out;
 mod parse;
 mod parse_text;
 mod peers;
-mod places;
 mod plot;
 mod points;
 mod points_parse;
@@ -31,6 +30,7 @@ mod scratch;
 mod sinkhole;
 mod tags;
 mod texts;
+mod variables;
 mod weblog;
 
 use clap::{Parser, Subcommand};
@@ -40,7 +40,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Size of the input where nothing else is said, in megabytes.
+/// Default size of the input, in megabytes.
 const INPUT_MB: usize = 1000;
 
 /// Measures the agent and the host it runs on.

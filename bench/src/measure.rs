@@ -1,4 +1,4 @@
-//! What a figure is made of: a pinned core, CPU time instead of wall time, medians of repetitions.
+//! Basics of measurements: a pinned core, CPU time instead of wall time, medians of repetitions.
 
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Ties the calling thread, and the processes it starts from then on, to one core.
+/// Pins the calling thread, and the processes it starts from now on, to one core.
 pub fn pin(core: usize) -> io::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     Ok(sched_setaffinity(None, &cores)?)
 }
 
-/// Does `work` with the calling thread, and the processes it starts, tied to `cores`; it goes back
-/// to its own after.
+/// Runs `work` with the calling thread, and the processes it starts, pinned to `cores`; restores
+/// the affinity afterwards.
 pub fn pinned<T>(cores: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = sched_getaffinity(None)?;
     let mut set = CpuSet::new();
@@ -27,14 +27,14 @@ pub fn pinned<T>(cores: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::R
     done
 }
 
-/// CPU seconds that `work` takes on the calling thread, user and system.
+/// Measures the CPU seconds of `work` on the calling thread, user and system.
 pub fn cpu_seconds(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     let before = thread_cpu_seconds();
     work()?;
     Ok(thread_cpu_seconds() - before)
 }
 
-/// CPU seconds of the calling thread so far.
+/// Returns the CPU seconds of the calling thread so far.
 pub fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -51,34 +51,34 @@ impl Samples {
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// The middle value; of an even number the lower middle. NaN without any.
+    /// Returns the median; of an even number of values the lower one. NaN without values.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// The smallest value. NaN without any.
+    /// Returns the smallest value. NaN without values.
     pub fn min(&self) -> f64 {
         self.quantile(0.0)
     }
 
-    /// The largest value. NaN without any.
+    /// Returns the largest value. NaN without values.
     pub fn max(&self) -> f64 {
         self.quantile(1.0)
     }
 
-    /// The value at `quantile` (0 to 1) of the sorted values.
+    /// Returns the value at `quantile` (0 to 1) of the sorted values.
     fn quantile(&self, quantile: f64) -> f64 {
         sorted_quantile(&self.0, quantile).unwrap_or(f64::NAN)
     }
 }
 
-/// The value at `quantile` (0 to 1) of `sorted`.
+/// Returns the value at `quantile` (0 to 1) of `sorted`.
 pub fn sorted_quantile<T: Copy>(sorted: &[T], quantile: f64) -> Option<T> {
     sorted.get((sorted.len().checked_sub(1)? as f64 * quantile) as usize).copied()
 }
 
-/// Says on standard error what is running: in one line that is overwritten on a terminal, else in a
-/// line now and then.
+/// Reports on standard error what is running: in one line that is overwritten on a terminal, else
+/// in occasional lines.
 pub fn progress(what: &str) {
     static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
     let mut err = io::stderr().lock();

@@ -1,6 +1,6 @@
-//! Metrics over sockets: the agent beside loops that do the least, beside peers, and under loads
-//! that show what merging, flushes and many series cost. The load runs on one core, what receives
-//! it on another.
+//! Measures metrics over sockets: the agent beside minimal loops, beside peers, and under loads
+//! that show the cost of merging, flushes and many series. The load runs on one core, the receiver
+//! on another.
 
 mod flush;
 mod limit;
@@ -15,7 +15,7 @@ mod socket;
 use crate::Options;
 use crate::header::Header;
 use crate::measure::{Samples, progress};
-use crate::peers::{BAR_COLUMNS, Bar, version};
+use crate::peers::{TARGET_COLUMNS, Target, version};
 use crate::plot::Bars;
 use crate::process::{AGENT, Subject};
 use crate::report::{Report, Table};
@@ -41,12 +41,12 @@ const COLUMNS: &[&str] = &[
     "peak",
     "bytes per series",
 ];
-/// The receive buffer that everything asks for.
+/// The requested receive buffer of every program.
 const BUFFER_BYTES: usize = 8 << 20;
-/// Repetitions where a scenario does not say otherwise.
+/// Default number of repetitions.
 const REPETITIONS: usize = 3;
 
-/// Measures the scenarios in `names`, or all, and then also tags and the store by themselves.
+/// Measures the scenarios in `names`, or all; then also tags and the store separately.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -54,11 +54,11 @@ pub fn run(
     report: &mut Report,
 ) -> io::Result<()> {
     let bench = Bench { scratch, core: options.core, load_core: options.load_core };
-    let mut bars = Table::new("metrics_bars", "The bars of metrics", BAR_COLUMNS);
+    let mut targets = Table::new("metrics_targets", "The targets of metrics", TARGET_COLUMNS);
     if names.is_empty() {
         let rows = [tags::run(report)?, points::run(report)?];
         points_parse::run(report)?;
-        rows.into_iter().flatten().for_each(|row| bars.row(row));
+        rows.into_iter().flatten().for_each(|row| targets.row(row));
     }
     let mut scenarios = Header::read_folder(&options.folder.join("metrics"), names)?;
     for scenario in scenarios.extract_if(.., |scenario| !scenario.text("part").is_empty()) {
@@ -66,7 +66,7 @@ pub fn run(
             "merging" => merging::run(options, &scenario, &bench, report)?,
             "flush" => flush::run(options, &scenario, &bench, report)?
                 .into_iter()
-                .for_each(|row| bars.row(row)),
+                .for_each(|row| targets.row(row)),
             part => {
                 return Err(io::Error::other(format!(
                     "{}: there is no part {part}",
@@ -75,16 +75,16 @@ pub fn run(
             }
         }
     }
-    udp(options, &scenarios, &bench, report)?.into_iter().for_each(|row| bars.row(row));
-    bars.note(format!(
+    udp(options, &scenarios, &bench, report)?.into_iter().for_each(|row| targets.row(row));
+    targets.note(format!(
         "Bytes per series are those of the resident set after the load less those before it; name and tags take {} \
-         of the bar.",
+         of the target.",
         load::Content::context_bytes()
     ));
-    report.add(bars)
+    report.add(targets)
 }
 
-/// Measures plain scenarios; returns their bars.
+/// Measures plain scenarios; returns their targets.
 fn udp(
     options: &Options,
     scenarios: &[Header],
@@ -100,11 +100,11 @@ fn udp(
         .collect::<io::Result<_>>()?;
     report.add(table(scenarios, &all, options)?)?;
     plot(scenarios, &all, report)?;
-    let mut bars = Vec::new();
+    let mut targets = Vec::new();
     for (scenario, runs) in scenarios.iter().zip(&all) {
-        bars.extend(bars_of(scenario, runs)?.iter().map(|bar| bar.cells(&scenario.name)));
+        targets.extend(bars_of(scenario, runs)?.iter().map(|target| target.cells(&scenario.name)));
     }
-    Ok(bars)
+    Ok(targets)
 }
 
 /// All runs of one program, or of the limit, in one scenario.
@@ -112,7 +112,7 @@ fn udp(
 struct Runs {
     name: String,
     measured: Vec<Measured>,
-    /// Why there are no more of them.
+    /// Why there are no further ones.
     fault: Option<String>,
 }
 
@@ -175,8 +175,8 @@ impl Runs {
     }
 }
 
-/// The agent, the peers and the limit in turn, so that a change of the host's speed meets all of
-/// them.
+/// Runs the agent, the peers and the limit alternately, so that a change of the host's speed
+/// affects all of them.
 fn measure(options: &Options, scenario: &Header, bench: &Bench<'_>) -> io::Result<Vec<Runs>> {
     let subjects: Vec<(Subject<'_>, &str)> =
         std::iter::once((Subject::agent(&options.agent, "", scenario), scenario.text("counted")))
@@ -197,9 +197,9 @@ fn measure(options: &Options, scenario: &Header, bench: &Bench<'_>) -> io::Resul
             all.iter_mut().zip(&subjects).filter(|(of, _)| of.fault.is_none())
         {
             progress(&format!("metrics: {}, {}, {}", scenario.name, subject.name, repetition + 1));
-            let places = bench.places()?;
-            let load = program::load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
-            runs.push(bench.run(subject, counted, &places, &load));
+            let variables = bench.variables()?;
+            let load = program::load(scenario, &variables.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
+            runs.push(bench.run(subject, counted, &variables, &load));
         }
     }
     all.extend((!limit.is_empty()).then_some(limits));
@@ -269,42 +269,42 @@ fn plot(scenarios: &[Header], all: &[Vec<Runs>], report: &mut Report) -> io::Res
     Ok(())
 }
 
-fn bars_of(scenario: &Header, all: &[Runs]) -> io::Result<Vec<Bar>> {
+fn bars_of(scenario: &Header, all: &[Runs]) -> io::Result<Vec<Target>> {
     let none = Runs::default();
     let find = |name: &str| all.iter().find(|runs| runs.name == name).unwrap_or(&none);
     let (agent, series) = (find(AGENT), scenario.count("series", 1000)?);
-    let mut bars = Vec::new();
-    if let Some(bar) = scenario.number("bar_ratio")? {
+    let mut targets = Vec::new();
+    if let Some(target) = scenario.number("target_ratio")? {
         let limit = format!("limit {}", scenario.text("limit"));
-        bars.push(Bar::least(
+        targets.push(Target::least(
             format!("points per CPU s, times {limit}"),
             agent.speed() / find(&limit).speed(),
-            bar,
+            target,
         ));
     }
-    for (peer, bar) in scenario.pairs("bar_peers")? {
+    for (peer, target) in scenario.pairs("target_peers")? {
         let ratio = agent.speed() / find(&peer).speed();
-        bars.push(Bar::least(format!("points per CPU s, times {peer}"), ratio, bar));
+        targets.push(Target::least(format!("points per CPU s, times {peer}"), ratio, target));
     }
-    for (peer, bar) in scenario.pairs("bar_memory_peers")? {
+    for (peer, target) in scenario.pairs("target_memory_peers")? {
         let ratio = agent.bytes_per_series(series) / find(&peer).bytes_per_series(series);
-        bars.push(Bar::most(&format!("bytes per series, times {peer}"), ratio, bar));
+        targets.push(Target::most(&format!("bytes per series, times {peer}"), ratio, target));
     }
-    if let Some(bar) = scenario.number("bar_bytes_per_series")? {
-        let bar = bar + load::Content::context_bytes() as f64;
-        bars.push(Bar::most("bytes per series", agent.bytes_per_series(series), bar));
+    if let Some(target) = scenario.number("target_bytes_per_series")? {
+        let target = target + load::Content::context_bytes() as f64;
+        targets.push(Target::most("bytes per series", agent.bytes_per_series(series), target));
     }
-    if let Some(bar) = scenario.number("bar_rss_mb")? {
+    if let Some(target) = scenario.number("target_rss_mb")? {
         let peak = agent.samples(|run| run.peak_rss_bytes as f64 / 1e6).max();
-        bars.push(Bar::most("peak RSS MB", peak, bar));
+        targets.push(Target::most("peak RSS MB", peak, target));
     }
-    if let Some(bar) = scenario.number("bar_lost")? {
+    if let Some(target) = scenario.number("target_lost")? {
         let counts = agent.granted_bytes() >= BUFFER_BYTES;
-        bars.push(Bar::most(
+        targets.push(Target::most(
             "points lost",
             if counts { agent.lost() as f64 } else { f64::NAN },
-            bar,
+            target,
         ));
     }
-    Ok(bars)
+    Ok(targets)
 }

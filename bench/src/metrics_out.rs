@@ -1,5 +1,5 @@
-//! The way out: what compression costs, a million series to the network, points to Prometheus, logs
-//! over HTTP.
+//! Measures output: the cost of compression, a million series over the network, points to
+//! Prometheus, logs over HTTP.
 
 mod compressed;
 mod flush;
@@ -11,12 +11,12 @@ use crate::Options;
 use crate::compression;
 use crate::header::Header;
 use crate::metrics::program::Bench;
-use crate::peers::BAR_COLUMNS;
+use crate::peers::TARGET_COLUMNS;
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
 use std::io;
 
-/// Measures the scenarios in `names`, or all, and then compression by itself too.
+/// Measures the scenarios in `names`, or all; then compression separately.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -24,15 +24,16 @@ pub fn run(
     report: &mut Report,
 ) -> io::Result<()> {
     let bench = Bench { scratch, core: options.core, load_core: options.load_core };
-    let mut bars = Table::new("metrics_out_bars", "The bars of the way out", BAR_COLUMNS);
+    let mut targets =
+        Table::new("metrics_out_targets", "The targets of the way out", TARGET_COLUMNS);
     if names.is_empty() {
-        compression::run(report)?.into_iter().for_each(|row| bars.row(row));
+        compression::run(report)?.into_iter().for_each(|row| targets.row(row));
     }
     let scenarios = Header::read_folder(&options.folder.join("metrics_out"), names)?;
     let flushes: Vec<&Header> =
         scenarios.iter().filter(|scenario| scenario.text("part") == "flush").collect();
     if !flushes.is_empty() {
-        flush::run(options, &flushes, &bench, report)?.into_iter().for_each(|row| bars.row(row));
+        flush::run(options, &flushes, &bench, report)?.into_iter().for_each(|row| targets.row(row));
     }
     for scenario in scenarios.iter().filter(|scenario| scenario.text("part") != "flush") {
         let rows = match scenario.text("part") {
@@ -45,7 +46,7 @@ pub fn run(
                 )));
             }
         };
-        rows.into_iter().for_each(|row| bars.row(row));
+        rows.into_iter().for_each(|row| targets.row(row));
     }
-    report.add(bars)
+    report.add(targets)
 }

@@ -1,5 +1,5 @@
-//! Parsers of lines beside what they are held against: the `regex` crate on the same lines, and
-//! finding line ends as far apart as their fields are long.
+//! Measures parsers of lines beside their references: the `regex` crate on the same lines, and a
+//! line end scan with line ends as endpoint apart as the fields are long.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -13,33 +13,33 @@ use regex::bytes::Regex;
 use std::hint::black_box;
 use std::io;
 
-/// Text of a case: it fits the second-level cache, as a block just read does, and has too many
-/// lines for the branch predictor to learn.
+/// Text of a case: it fits into the L2 cache, as a block just read does, and has too many lines for
+/// the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
-/// What is parsed at once, as the file source reads it.
+/// Bytes per parsed block, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
 /// CPU time of one sample.
 const SAMPLE_SECONDS: f64 = 0.1;
 
-/// The format of the example in the design, with 11 fields.
+/// The format of the example in the docs, with 11 fields.
 const NGINX: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
      \"$http_referer\" \"$http_user_agent\" $request_time";
 const NGINX_REGEX: &str = r#"(?-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([A-Z]+) ([^" ]*) ([^" ]*)" ([0-9]+) ([0-9]+) "([^"]*)" "([^"]*)" ([0-9.]+)$"#;
 
-/// What is measured: a parser, its text, what it is held against, and the ratio that is asked for.
+/// A case: a parser, its text, its reference, and the target ratio.
 struct Case {
     name: &'static str,
     parser: Box<dyn Parser>,
     text: Vec<u8>,
     against: Against,
-    /// Least speed beside `against`.
-    bar: f64,
+    /// Lowest speed relative to `against`.
+    target: f64,
 }
 
 enum Against {
     /// Captures of this pattern on each line.
     Regex(&'static str),
-    /// Finding line ends in this text.
+    /// A line end scan of this text.
     Newlines(Vec<u8>),
 }
 
@@ -49,15 +49,15 @@ fn cases() -> Vec<Case> {
         Box::new(Access::new(&config).expect("a format"))
     };
     let lines = texts::weblog(TEXT_BYTES);
-    let case = |name, parser, text: &Vec<u8>, against, bar| Case {
+    let case = |name, parser, text: &Vec<u8>, against, target| Case {
         name,
         parser,
         text: text.clone(),
         against,
-        bar,
+        target,
     };
     let (csv, pairs) = (joined(",", false), joined(" ", true));
-    // A line end where a field ends.
+    // A line end in place of the end of a field.
     let ends = |text: &[u8], end: u8| {
         text.iter().map(|byte| if *byte == end { b'\n' } else { *byte }).collect()
     };
@@ -84,7 +84,7 @@ fn key_value() -> Box<dyn Parser> {
     Box::new(KeyValue::new(KeyValueConfig::default()).expect("a format"))
 }
 
-/// Lines of [`FIELDS`] values of 4 to 19 bytes; before each stands its key if `keys`.
+/// Lines of [`FIELDS`] values of 4 to 19 bytes, each after its key if `keys`.
 fn joined(delimiter: &str, keys: bool) -> Vec<u8> {
     let (mut out, mut line) = (Vec::with_capacity(TEXT_BYTES + 1000), 0_usize);
     while out.len() < TEXT_BYTES {
@@ -104,7 +104,7 @@ fn joined(delimiter: &str, keys: bool) -> Vec<u8> {
 
 /// Measures and reports all cases.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
-    let columns = ["parser", "GB/s", "ns per line", "beside", "GB/s of that", "ratio", "bar"];
+    let columns = ["parser", "GB/s", "ns per line", "beside", "GB/s of that", "ratio", "target"];
     let mut table = Table::new("parse", "Lines to fields, in memory", &columns);
     for mut case in cases() {
         progress(&format!("parse: {}", case.name));
@@ -123,18 +123,18 @@ fn row(case: &mut Case, repetitions: usize) -> Vec<String> {
     };
     let (ours, other) = both(case, &blocks, repetitions);
     let speed = |seconds: f64| format!("{:.2}", text.len() as f64 / seconds / 1e9);
-    let verdict = match other / ours >= case.bar {
-        _ if case.bar == 0.0 => String::new(),
-        true => format!("{} holds", case.bar),
-        false => format!("{} MISSED", case.bar),
+    let verdict = match other / ours >= case.target {
+        _ if case.target == 0.0 => String::new(),
+        true => format!("{} holds", case.target),
+        false => format!("{} MISSED", case.target),
     };
     let (line_ns, ratio) =
         (format!("{:.1}", ours * 1e9 / lines as f64), format!("{:.2}", other / ours));
     vec![case.name.into(), speed(ours), line_ns, beside.into(), speed(other), ratio, verdict]
 }
 
-/// Seconds of the parser, and of what it is held against, for as many bytes; their samples are
-/// interleaved.
+/// Measures the seconds of the parser and of its reference, for the same number of bytes, with
+/// interleaved samples.
 fn both(case: &mut Case, blocks: &[(&[u8], Vec<Cell>)], repetitions: usize) -> (f64, f64) {
     let (mut ours, mut other) = (Samples::default(), Samples::default());
     let regex = match case.against {
@@ -155,7 +155,7 @@ fn both(case: &mut Case, blocks: &[(&[u8], Vec<Cell>)], repetitions: usize) -> (
     (ours.median(), other.median())
 }
 
-/// The text in blocks of whole lines, with a cell for each line.
+/// Returns the text in blocks of whole lines, with a cell for each line.
 fn blocks(text: &[u8]) -> Vec<(&[u8], Vec<Cell>)> {
     let (mut rest, mut blocks) = (text, Vec::new());
     while let Some(last) = millstream_scan::last_newline(&rest[..rest.len().min(BLOCK_BYTES)]) {
@@ -174,7 +174,7 @@ fn blocks(text: &[u8]) -> Vec<(&[u8], Vec<Cell>)> {
     blocks
 }
 
-/// Parses a block, and makes the columns.
+/// Parses a block into columns.
 fn parse(parser: &mut dyn Parser, block: &[u8], cells: &[Cell]) {
     let runs = [(0, cells.len())];
     let input = Input { block: black_box(block), own: b"", cells, runs: &runs, read_ns: 0 };
@@ -204,7 +204,7 @@ fn find_newlines(text: &[u8]) {
     }
 }
 
-/// CPU seconds of one pass, over passes of [`SAMPLE_SECONDS`].
+/// Measures the CPU seconds of one pass, over passes of [`SAMPLE_SECONDS`].
 fn seconds(mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {

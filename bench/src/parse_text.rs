@@ -1,5 +1,5 @@
-//! Lines of JSON and patterns parsed, beside the SIMD parsers and the regex crate used alone
-//! on the same lines.
+//! Measures parsing of JSON lines and patterns, beside the SIMD parsers and the regex crate used
+//! alone on the same lines.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -13,16 +13,16 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::io;
 
-/// What is parsed at once: a block as the file source reads it.
+/// Size of a parsed block, as the file source reads it.
 const BLOCK_BYTES: usize = 512 << 10;
 /// Bytes of one sample.
 const SAMPLE_BYTES: usize = 64 << 20;
-/// Least speed beside a SIMD parser alone, and beside the regex crate alone.
+/// Lowest speed relative to a SIMD parser alone, and to the regex crate alone.
 const RATIO: f64 = 0.8;
 /// Access lines by a regular expression.
 const ACCESS: &str = r#"^(?<client>\S+) \S+ (?<user>\S+) \[(?<time>[^\]]*)\] "(?<method>[A-Z]+) (?<path>[^ "]*) (?<protocol>[^"]*)" (?<status>\d+) (?<bytes>\d+|-) "(?<referer>[^"]*)" "(?<agent>[^"]*)" (?<took>[0-9.]+)$"#;
 
-/// A block, and where its lines are.
+/// A block, and the positions of its lines.
 struct Block {
     text: Vec<u8>,
     lines: Vec<Cell>,
@@ -56,7 +56,7 @@ impl Block {
         Input { block: &self.text, own: &[], cells: &self.lines, runs, read_ns: 0 }
     }
 
-    /// The fields that `parser` finds.
+    /// Returns the fields that `parser` finds.
     fn parse(&self, parser: &mut dyn Parser) -> Fields {
         let mut fields = Fields::new(self.lines.len(), &[]);
         parser.parse(&self.input(&[(0, self.lines.len())]), &mut fields);
@@ -67,7 +67,7 @@ impl Block {
         self.lines.iter().map(|line| &self.text[line.start()..line.start() + line.len()])
     }
 
-    /// CPU seconds of `pass` over the text, of which each pass gets a copy of its own.
+    /// Measures the CPU seconds of `pass` over the text, of which each pass gets a fresh copy.
     fn seconds(&self, mut pass: impl FnMut(&mut [u8])) -> f64 {
         let (passes, mut copy, mut seconds) =
             (SAMPLE_BYTES / self.text.len(), self.text.clone(), 0.0);
@@ -83,7 +83,7 @@ impl Block {
 
 /// Measures and reports everything.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
-    let columns = ["lines", "GB/s", "ns per line", "limit", "GB/s of limit", "ratio", "bar"];
+    let columns = ["lines", "GB/s", "ns per line", "limit", "GB/s of limit", "ratio", "target"];
     let mut table = Table::new("parse_text", "Lines parsed: GB per CPU second", &columns);
     for (name, block) in
         [("flat", Block::new(flat)), ("nested", Block::new(nested)), ("long", Block::new(long))]
@@ -102,16 +102,16 @@ struct Pair<'a> {
     name: String,
     block: &'a Block,
     limit: &'a str,
-    bar: f64,
+    target: f64,
 }
 
 impl Pair<'_> {
     fn row(&self, ours: &Samples, theirs: &Samples) -> Vec<String> {
         let (ours, theirs) = (ours.median(), theirs.median());
         let speed = |seconds: f64| format!("{:.2}", self.block.text.len() as f64 / seconds / 1e9);
-        let bar = match self.bar {
+        let target = match self.target {
             0.0 => "",
-            bar if theirs / ours >= bar => "holds",
+            target if theirs / ours >= target => "holds",
             _ => "MISSED",
         };
         vec![
@@ -121,7 +121,7 @@ impl Pair<'_> {
             self.limit.into(),
             speed(theirs),
             format!("{:.2}", theirs / ours),
-            bar.into(),
+            target.into(),
         ]
     }
 }
@@ -140,7 +140,7 @@ fn json(name: &str, block: &Block, repetitions: usize, table: &mut Table) {
     }
     for (how, ours) in [("", &ours), (", flatten", &flattened)] {
         for (limit, theirs) in [("simd-json, tape", &simd), ("sonic-rs, members", &sonic)] {
-            let pair = Pair { name: format!("json {name}{how}"), block, limit, bar: RATIO };
+            let pair = Pair { name: format!("json {name}{how}"), block, limit, target: RATIO };
             table.row(pair.row(ours, theirs));
         }
     }
@@ -169,7 +169,7 @@ fn regex(repetitions: usize, table: &mut Table) {
         }));
     }
     let limit = "captures_read of regex";
-    let pair = |name: &str, bar| Pair { name: name.into(), block: &block, limit, bar };
+    let pair = |name: &str, target| Pair { name: name.into(), block: &block, limit, target };
     table.row(pair("regex access", RATIO).row(&ours, &theirs));
     table.row(pair("grok access", 0.0).row(&patterns, &theirs));
 }
@@ -223,7 +223,7 @@ fn flat(line: &mut String, random: &mut Rng) {
     );
 }
 
-/// The same with what a cluster adds, in objects and an array.
+/// The same with the metadata of a cluster, in objects and an array.
 fn nested(line: &mut String, random: &mut Rng) {
     flat(line, random);
     line.pop();
@@ -237,7 +237,7 @@ fn nested(line: &mut String, random: &mut Rng) {
     );
 }
 
-/// Few members, and a message of 2 kB with escapes in some.
+/// Few members, and a message of 2 kB with some escapes.
 fn long(line: &mut String, random: &mut Rng) {
     line.push_str(r#"{"time":"2026-11-21T20:29:46Z","level":"error","message":""#);
     for word in 0..250 + random.u64(..60) {

@@ -1,14 +1,14 @@
-//! The agent beside its peers: the same input through each of them, and scenarios that need a
-//! broker.
+//! Measures the agent beside its peers: the same input through each of them, and scenarios that
+//! need a broker.
 
 use crate::broker::Brokers;
 use crate::header::Header;
 use crate::measure::{Samples, pin, progress};
-use crate::places::Places;
 use crate::plot::Bars;
 use crate::process::{AGENT, Outcome, Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
+use crate::variables::Variables;
 use crate::{INPUT_MB, Options};
 use std::io;
 use std::process::Command;
@@ -29,17 +29,17 @@ const COLUMNS: &[&str] = &[
     "lost",
     "repeated",
 ];
-/// Those of a table of [`Bar::cells`].
-pub const BAR_COLUMNS: &[&str] = &["scenario: what", "measured", "bar", "verdict"];
+/// Columns of a table of [`Target::cells`].
+pub const TARGET_COLUMNS: &[&str] = &["scenario: what", "measured", "target", "verdict"];
 
 /// One program in one scenario.
 struct Run<'a> {
     subject: Subject<'a>,
     /// Why it was not measured.
     fault: Option<String>,
-    /// CPU seconds over the input.
+    /// CPU seconds for the input.
     full: Samples,
-    /// CPU seconds over an empty file.
+    /// CPU seconds for an empty file.
     empty: Samples,
     kernel: Samples,
     wall: Samples,
@@ -48,7 +48,7 @@ struct Run<'a> {
     repeated: u64,
 }
 
-/// What one program has shown in one scenario.
+/// The results of one program in one scenario.
 struct Figures {
     scenario: String,
     program: String,
@@ -58,23 +58,23 @@ struct Figures {
     lost_or_repeated: u64,
 }
 
-/// What scenarios share.
+/// State shared by the scenarios.
 struct Bench<'a> {
     options: &'a Options,
     scratch: &'a Scratch,
-    /// Megabytes and files of the last input, and the input.
+    /// Megabytes and number of files of the last input, and the input.
     input: Option<((usize, usize), Rc<Input>)>,
     brokers: Brokers,
 }
 
-/// Measures the scenarios in `names`, or all that have peers, or need a broker or two cores.
+/// Measures the scenarios in `names`, or all that have peers or need a broker or two cores.
 pub fn run(
     options: &Options,
     names: &[String],
     scratch: &Scratch,
     report: &mut Report,
 ) -> io::Result<()> {
-    // What watches the programs, and the brokers, are not where the programs are.
+    // The watching threads and the brokers run on other cores than the programs.
     pin(options.load_core)?;
     let mut bench =
         Bench { options, scratch, input: None, brokers: Brokers::new(options.load_core) };
@@ -103,10 +103,10 @@ pub fn run(
     for scenario in &scenarios {
         plot(scenario, &figures, report)?;
     }
-    report.add(bars(&scenarios, &figures)?)
+    report.add(targets(&scenarios, &figures)?)
 }
 
-/// The agent and the scenario's peers, those marked that are not there.
+/// Returns the agent and the scenario's peers; missing ones are marked.
 fn runs<'a>(options: &Options, scenario: &'a Header) -> Vec<Run<'a>> {
     let agent = Subject::agent(&options.agent, "--until-eof", scenario);
     let run = |subject: Subject<'a>| Run {
@@ -125,7 +125,7 @@ fn runs<'a>(options: &Options, scenario: &'a Header) -> Vec<Run<'a>> {
 }
 
 impl Bench<'_> {
-    /// The scenario's input; the last one is kept as long as it fits.
+    /// Returns the scenario's input; the last one is reused if it fits.
     fn input(&mut self, scenario: &Header) -> io::Result<Rc<Input>> {
         let default = self.options.input_mb.unwrap_or(INPUT_MB);
         let mb = self.options.input_mb.map_or_else(|| scenario.count("input_mb", default), Ok)?;
@@ -138,8 +138,8 @@ impl Bench<'_> {
         Ok(input)
     }
 
-    /// All repetitions, the programs in turn, so that a change of the host's speed meets all of
-    /// them. A program that fails is left out from then on.
+    /// Runs all repetitions, the programs alternately, so that a change of the host's speed affects
+    /// all of them. A failed program is left out from then on.
     fn measure(&mut self, scenario: &Header, input: &Input, runs: &mut [Run]) -> io::Result<()> {
         let repetitions = self.options.repetitions;
         for repetition in 1..=repetitions {
@@ -156,7 +156,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One run over nothing and one over the input. A broker is warm before it counts.
+    /// Runs once over an empty input and once over the input. The broker is warmed up first.
     fn repeat(&mut self, scenario: &Header, input: &Input, run: &mut Run) -> io::Result<()> {
         let broker = scenario.text("broker");
         if !broker.is_empty() && self.brokers.is_cold(broker) {
@@ -175,21 +175,21 @@ impl Bench<'_> {
     }
 
     fn once(&mut self, scenario: &Header, input: &Input, subject: &Subject) -> io::Result<Outcome> {
-        let mut places = Places::fresh(self.scratch, &input.path)?;
+        let mut variables = Variables::fresh(self.scratch, &input.path)?;
         let topic = match scenario.text("broker") {
             "" => None,
             broker => Some(self.brokers.topic(broker, scenario.count("partitions", 1)?)?),
         };
         if let Some(topic) = &topic {
-            places = places.with_broker(&topic.address, &topic.name);
+            variables = variables.with_broker(&topic.address, &topic.name);
         }
         let output_bytes = input.bytes as f64 * scenario.number("output_ratio")?.unwrap_or(0.0);
         if output_bytes > 0.0 {
             self.scratch.warm_memory(output_bytes as u64)?;
         }
         let cores = &self.options.cores()[..scenario.count("cores", 1)?.clamp(1, 2)];
-        let outcome =
-            Program::start(subject, &places, cores).and_then(|program| program.wait(input.lines));
+        let outcome = Program::start(subject, &variables, cores)
+            .and_then(|program| program.wait(input.lines));
         let arrived = topic.map(|topic| self.brokers.take(&topic));
         self.scratch.empty_folder("out")?;
         outcome.map(|outcome| Outcome { lines: arrived.unwrap_or(outcome.lines), ..outcome })
@@ -197,7 +197,7 @@ impl Bench<'_> {
 }
 
 impl Run<'_> {
-    /// CPU seconds that the input takes beyond starting and stopping.
+    /// Returns the CPU seconds for the input, without start and stop.
     fn busy_seconds(&self) -> f64 {
         self.full.median() - self.empty.median()
     }
@@ -240,7 +240,7 @@ impl Run<'_> {
     }
 }
 
-/// What the scenario is, which versions ran, and what could not be measured.
+/// Reports the scenario, the versions, and what could not be measured.
 fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
     let mb = input.bytes / 1_000_000;
     table.note(format!(
@@ -260,7 +260,7 @@ fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
     }
 }
 
-/// The version that a command prints, in brackets.
+/// Returns the version that a command prints, in parentheses.
 pub fn version(command: &str) -> String {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return String::new() };
@@ -273,7 +273,7 @@ pub fn version(command: &str) -> String {
     found.map_or(String::new(), |version| format!(" ({version})"))
 }
 
-/// A plot for each scenario with peers.
+/// Draws a plot for each scenario with peers.
 fn plot(scenario: &Header, figures: &[Figures], report: &mut Report) -> io::Result<()> {
     let here: Vec<&Figures> = figures.iter().filter(|of| of.scenario == scenario.name).collect();
     if here.len() < 2 {
@@ -286,32 +286,33 @@ fn plot(scenario: &Header, figures: &[Figures], report: &mut Report) -> io::Resu
     report.bars(&format!("peers_{}", scenario.name), &title, &labels, &series)
 }
 
-/// Something that a scenario promises.
-pub struct Bar {
+/// A target of a scenario.
+pub struct Target {
     what: String,
     measured: f64,
-    bar: f64,
-    /// Whether the bar is the least, and not the most.
+    target: f64,
+    /// Whether the target is a minimum rather than a maximum.
     is_least: bool,
 }
 
-impl Bar {
-    /// At least `bar` is promised.
-    pub fn least(what: String, measured: f64, bar: f64) -> Self {
-        Bar { what, measured, bar, is_least: true }
+impl Target {
+    /// Creates a target of at least `target`.
+    pub fn least(what: String, measured: f64, target: f64) -> Self {
+        Target { what, measured, target, is_least: true }
     }
 
-    /// At most `bar` is promised.
-    pub fn most(what: &str, measured: f64, bar: f64) -> Self {
-        Bar { what: what.to_owned(), measured, bar, is_least: false }
+    /// Creates a target of at most `target`.
+    pub fn most(what: &str, measured: f64, target: f64) -> Self {
+        Target { what: what.to_owned(), measured, target, is_least: false }
     }
 
-    /// What is promised, what was measured (NaN if nothing was), the bar and the verdict.
+    /// Returns the target's name, the measured value (NaN if unmeasured), the target value and the
+    /// verdict.
     pub fn cells(&self, scenario: &str) -> Vec<String> {
         let (sign, met) = if self.is_least {
-            (">=", self.measured >= self.bar)
+            (">=", self.measured >= self.target)
         } else {
-            ("<=", self.measured <= self.bar)
+            ("<=", self.measured <= self.target)
         };
         let verdict = match (self.measured.is_nan(), met) {
             (true, _) => "not measured",
@@ -321,25 +322,25 @@ impl Bar {
         vec![
             format!("{scenario}: {}", self.what),
             format!("{:.2}", self.measured),
-            format!("{sign} {}", self.bar),
+            format!("{sign} {}", self.target),
             verdict.to_owned(),
         ]
     }
 }
 
-/// A row for each bar of each scenario.
-fn bars(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
-    let mut table = Table::new("bars", "The bars", BAR_COLUMNS);
+/// Writes a row for each target of each scenario.
+fn targets(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
+    let mut table = Table::new("targets", "The targets", TARGET_COLUMNS);
     for scenario in scenarios {
-        for bar in bars_of(scenario, figures)? {
-            table.row(bar.cells(&scenario.name));
+        for target in bars_of(scenario, figures)? {
+            table.row(target.cells(&scenario.name));
         }
     }
     table.note("Ratios are those of the medians in the table above.".to_owned());
     Ok(table)
 }
 
-fn bars_of(scenario: &Header, figures: &[Figures]) -> io::Result<Vec<Bar>> {
+fn bars_of(scenario: &Header, figures: &[Figures]) -> io::Result<Vec<Target>> {
     let find = |scenario: &str, program: &str| {
         figures.iter().find(|of| of.scenario == scenario && of.program == program)
     };
@@ -349,22 +350,30 @@ fn bars_of(scenario: &Header, figures: &[Figures]) -> io::Result<Vec<Bar>> {
     let speed = |of: Option<&Figures>| {
         of.map_or(f64::NAN, |of| if by_wall { of.mb_per_wall_s } else { of.mb_per_cpu_s })
     };
-    let mut bars = Vec::new();
-    for (peer, bar) in scenario.pairs("bar_peers")? {
+    let mut targets = Vec::new();
+    for (peer, target) in scenario.pairs("target_peers")? {
         let ratio = speed(agent) / speed(find(&scenario.name, &peer));
-        bars.push(Bar::least(format!("{unit}, times {peer}"), ratio, bar));
+        targets.push(Target::least(format!("{unit}, times {peer}"), ratio, target));
     }
-    for (other, bar) in scenario.pairs("bar_scenarios")? {
+    for (other, target) in scenario.pairs("target_scenarios")? {
         let ratio = speed(agent) / speed(find(&other, AGENT));
-        bars.push(Bar::least(format!("{unit}, times {other}"), ratio, bar));
+        targets.push(Target::least(format!("{unit}, times {other}"), ratio, target));
     }
     let measured = |of: fn(&Figures) -> f64| agent.map_or(f64::NAN, of);
-    if let Some(bar) = scenario.number("bar_mb_per_s")? {
-        bars.push(Bar::least("MB per wall s".to_owned(), measured(|of| of.mb_per_wall_s), bar));
+    if let Some(target) = scenario.number("target_mb_per_s")? {
+        targets.push(Target::least(
+            "MB per wall s".to_owned(),
+            measured(|of| of.mb_per_wall_s),
+            target,
+        ));
     }
-    if let Some(bar) = scenario.number("bar_rss_mb")? {
-        bars.push(Bar::most("peak RSS MB", measured(|of| of.rss_mb), bar));
+    if let Some(target) = scenario.number("target_rss_mb")? {
+        targets.push(Target::most("peak RSS MB", measured(|of| of.rss_mb), target));
     }
-    bars.push(Bar::most("lines lost or repeated", measured(|of| of.lost_or_repeated as f64), 0.0));
-    Ok(bars)
+    targets.push(Target::most(
+        "lines lost or repeated",
+        measured(|of| of.lost_or_repeated as f64),
+        0.0,
+    ));
+    Ok(targets)
 }

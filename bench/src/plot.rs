@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// One line of a plot.
 pub struct Series {
-    /// Its legend.
+    /// Its name in the legend.
     pub label: String,
     /// Points (x, y).
     pub points: Vec<(f64, f64)>,
@@ -14,13 +14,13 @@ pub struct Series {
 
 /// One bar of every group of a bar plot.
 pub struct Bars {
-    /// Its legend.
+    /// Its name in the legend.
     pub label: &'static str,
     /// Its height in each group.
     pub values: Vec<f64>,
 }
 
-/// What a plot says beside its lines.
+/// The captions of a plot.
 pub struct Axes<'a> {
     /// Above the plot.
     pub title: &'a str,
@@ -28,7 +28,7 @@ pub struct Axes<'a> {
     pub x: &'a str,
     /// Beside the y axis.
     pub y: &'a str,
-    /// How a value of x is written.
+    /// Formats a value of x.
     pub x_label: &'a dyn Fn(&f64) -> String,
 }
 
@@ -63,7 +63,8 @@ pub fn lines(path: &Path, axes: &Axes, series: &[Series]) -> Result<(), String> 
     area.present().map_err(message)
 }
 
-/// From the first to the last x of all points, and from 0 to a little above their highest y.
+/// Returns the ranges: from the first to the last x of all points, and from 0 to slightly above
+/// their largest y.
 fn ranges(series: &[Series]) -> (Range<f64>, Range<f64>) {
     let points = || series.iter().flat_map(|series| &series.points);
     let x_min = points().map(|point| point.0).fold(f64::MAX, f64::min);
@@ -75,8 +76,8 @@ fn message<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -
     error.to_string()
 }
 
-/// Draws one group of bars for each label, a bar for each series; a single series has its values
-/// written on the bars instead of a legend.
+/// Draws one group of bars for each label, a bar for each series; a single series has its values on
+/// the bars instead of a legend.
 pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Result<(), String> {
     let y_max = series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::max) * 1.4;
     let area = SVGBackend::new(path, (900, 420)).into_drawing_area();
@@ -114,7 +115,7 @@ pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Res
     area.present().map_err(message)
 }
 
-/// A text at the left of each group, at the height that `y` says.
+/// Draws a text left of each group, at the height given by `y`.
 fn texts(
     texts: impl Iterator<Item = String>,
     y: impl Fn(usize) -> f64,

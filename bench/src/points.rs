@@ -1,8 +1,8 @@
-//! The way of a point into the metric store: looked up and added, by the number of series; what a
-//! series takes of memory, and what it takes to hand over and merge all of them.
+//! Measures the path of a point into the metric store: lookup and update, by the number of series;
+//! the memory of a series, and the cost of swapping and merging all of them.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
-use crate::peers::Bar;
+use crate::peers::Target;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use fastrand::Rng;
@@ -15,11 +15,11 @@ use std::io;
 const SERIES: [usize; 4] = [1_000, 10_000, 250_000, 1_000_000];
 /// Points of one sample.
 const POINTS: usize = 400_000;
-/// Points that a receiver has at a time.
+/// Points per batch of a receiver.
 const BATCH_POINTS: usize = 64;
 const REPETITIONS: usize = 7;
-/// Most bytes of a counter or gauge beside its name and tags.
-const BAR_BYTES: f64 = 200.0;
+/// Most bytes of a counter or gauge in addition to its name and tags.
+const TARGET_BYTES: f64 = 200.0;
 
 const KINDS: [(&str, Kind, Order); 4] = [
     ("count", Kind::Count, Order::Sorted),
@@ -28,7 +28,7 @@ const KINDS: [(&str, Kind, Order); 4] = [
     ("distribution", Kind::Distribution, Order::Sorted),
 ];
 
-/// How an application orders its tags, always in the same way.
+/// The order in which an application writes its tags, always the same.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     Sorted,
@@ -44,9 +44,9 @@ impl Order {
     }
 }
 
-/// Measures and reports the store; returns its bars.
+/// Measures and reports the store; returns its targets.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
-    let (mut bars, mut batches) = (Vec::new(), KINDS.map(|_| Vec::new()));
+    let (mut targets, mut batches) = (Vec::new(), KINDS.map(|_| Vec::new()));
     let mut table = Table::new(
         "points",
         "Points into the metric store: ns per point in random order, five tags",
@@ -58,11 +58,11 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
             "longest batch, us",
             "one by one",
             "batches",
-            "turn us",
+            "swap us",
             "merge and drain, ns per series",
             "tags in order, ns per series",
             "bytes per series",
-            "bar",
+            "target",
         ],
     );
     for series in SERIES {
@@ -74,9 +74,9 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
             let row = Run::new(series, *kind, *order).measure();
             table.row(row.cells(series, [name, order.name()]));
             batches.push(((series as f64).log10(), row.batch_ns));
-            if has_bar(series, name) {
+            if has_target(series, name) {
                 let what = format!("bytes of a {name} of {series}, tags {}", order.name());
-                bars.push(Bar::most(&what, row.bytes, BAR_BYTES));
+                targets.push(Target::most(&what, row.bytes, TARGET_BYTES));
             }
         }
     }
@@ -87,7 +87,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     );
     report.add(table)?;
     plot(report, batches)?;
-    Ok(bars.iter().map(|bar| bar.cells("points")).collect())
+    Ok(targets.iter().map(|target| target.cells("points")).collect())
 }
 
 fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Result<()> {
@@ -102,8 +102,8 @@ fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Res
     report.plot("points", &axes, &curves.collect::<Vec<_>>())
 }
 
-/// With few series other memory is most of it, and a distribution has no bar.
-fn has_bar(series: usize, kind: &str) -> bool {
+/// With few series the other memory dominates, and a distribution has no target.
+fn has_target(series: usize, kind: &str) -> bool {
     kind != "distribution" && series >= 100_000
 }
 
@@ -112,7 +112,7 @@ struct Figures {
     longest_us: f64,
     one_ns: f64,
     batch_ns: f64,
-    turn_us: f64,
+    swap_us: f64,
     merge_ns: f64,
     tags_ns: f64,
     bytes: f64,
@@ -120,9 +120,9 @@ struct Figures {
 
 impl Figures {
     fn cells(&self, series: usize, names: [&str; 2]) -> Vec<String> {
-        let bar = match has_bar(series, names[0]) {
+        let target = match has_target(series, names[0]) {
             false => "",
-            true if self.bytes <= BAR_BYTES => "holds",
+            true if self.bytes <= TARGET_BYTES => "holds",
             true => "MISSED",
         };
         let figures = [
@@ -130,46 +130,46 @@ impl Figures {
             self.longest_us,
             self.one_ns,
             self.batch_ns,
-            self.turn_us,
+            self.swap_us,
             self.merge_ns,
             self.tags_ns,
             self.bytes,
         ];
         let figures = figures.map(|figure| format!("{figure:.1}"));
         let names = [series.to_string()].into_iter().chain(names.map(str::to_owned));
-        names.chain(figures).chain([bar.to_owned()]).collect()
+        names.chain(figures).chain([target.to_owned()]).collect()
     }
 }
 
-/// Points as they lie in a buffer that was just received, one after the other.
+/// Points, contiguous as in a buffer that was just received.
 struct Stream {
     bytes: Vec<u8>,
-    /// Where a point begins, and the lengths of name and tags.
-    places: Vec<(usize, usize, usize)>,
+    /// Offset of a point, and the lengths of name and tags.
+    variables: Vec<(usize, usize, usize)>,
 }
 
 impl Stream {
     fn new(series: impl Iterator<Item = usize>, order: Order) -> Stream {
-        let (mut bytes, mut places) = (Vec::new(), Vec::new());
+        let (mut bytes, mut variables) = (Vec::new(), Vec::new());
         for series in series {
             let (name, tags) = text(series, order);
-            places.push((bytes.len(), name.len(), tags.len()));
+            variables.push((bytes.len(), name.len(), tags.len()));
             bytes.extend_from_slice(&name);
             bytes.extend_from_slice(&tags);
         }
-        Stream { bytes, places }
+        Stream { bytes, variables }
     }
 
     fn points(&self, kind: Kind) -> impl Iterator<Item = Point<'_>> {
         let values = Values::Number(1.5);
-        self.places.iter().map(move |(start, name, tags)| {
+        self.variables.iter().map(move |(start, name, tags)| {
             let (name, tags) = self.bytes[*start..start + name + tags].split_at(*name);
             Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
         })
     }
 }
 
-/// A store, and the points that go into it.
+/// A store, and the points for it.
 struct Run {
     kind: Kind,
     each: Stream,
@@ -198,8 +198,8 @@ impl Run {
         batches(self.random.points(self.kind), |batch| self.shard.add_all(black_box(batch)));
     }
 
-    /// Points of new series; seconds in all and of the longest batch, which is how long a receiver
-    /// may stall.
+    /// Adds points of new series; returns the seconds in total and of the longest batch, which is
+    /// how long a receiver may stall.
     fn first(&mut self) -> (f64, f64) {
         let (mut all, mut longest) = (0.0, 0.0_f64);
         batches(self.each.points(self.kind), |batch| {
@@ -215,7 +215,7 @@ impl Run {
     }
 
     fn measure(mut self) -> Figures {
-        let series = self.each.places.len();
+        let series = self.each.variables.len();
         let (first, longest) = self.first();
         let mut samples = [(); 5].map(|()| Samples::default());
         let mut spare = Generation::default();
@@ -242,7 +242,7 @@ impl Run {
             longest_us: longest * 1e6,
             one_ns: one * 1e9 / POINTS as f64,
             batch_ns: batch * 1e9 / POINTS as f64,
-            turn_us: turn * 1e6,
+            swap_us: turn * 1e6,
             merge_ns: merge * 1e9 / series as f64,
             tags_ns: tags * 1e9 / series as f64,
             bytes: bytes as f64 / series as f64,
@@ -269,7 +269,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Name and tags as an application sends them.
+/// Writes name and tags as an application sends them.
 fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
     let name = format!("service.requests.{}", series % 50);
     let mut tags = [
@@ -286,7 +286,7 @@ fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
     (name.into_bytes(), tags.join(",").into_bytes())
 }
 
-/// Bytes that the allocator has allocated, with what it takes for itself.
+/// Returns the bytes that the allocator has allocated, including its overhead.
 fn allocated_bytes() -> usize {
     // SAFETY: it fills a struct of numbers and has no conditions.
     let info = unsafe { libc::mallinfo2() };

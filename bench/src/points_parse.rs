@@ -1,5 +1,5 @@
-//! Messages of metric clients to points: both parsers beside the search for line ends in the same
-//! bytes and beside the parser's byte-by-byte twin; then with the store behind them.
+//! Measures messages of metric clients to points: both parsers beside a line end scan of the same
+//! bytes and beside the parser's byte-by-byte twin; then with the store.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -11,7 +11,7 @@ use millstream_series::{Limits, Point, Shard, TagStyle};
 use std::hint::black_box;
 use std::io;
 
-/// Lines of one load: they have more texts than the branch predictor can learn.
+/// Lines of one load: more distinct ones than the branch predictor can learn.
 const LINES: usize = 20_000;
 const SERIES: u64 = 10_000;
 const REPETITIONS: usize = 9;
@@ -85,7 +85,7 @@ fn lines() -> Vec<String> {
     let line = |_| {
         let series = below(SERIES) as usize;
         let (name, web, route) = (names[series % 5], series / 5 % 200, series / 1000);
-        // Those of a series lie within a power of ten.
+        // The values of a series are within a power of ten.
         let value = (1000 + below(9000)) as f64 / [1000.0, 100.0, 10.0, 1.0][series / 7 % 4];
         let kind = ["ms", "c", "d", "h", "g"][series % 5];
         format!(
@@ -95,7 +95,7 @@ fn lines() -> Vec<String> {
     (0..LINES).map(line).collect()
 }
 
-/// The same lines, all of one type, for which the store does the least.
+/// The same lines, all of one type, for which the store does the least work.
 fn counts() -> Vec<String> {
     let kinds = ["|ms|", "|d|", "|h|", "|g|"];
     lines()
@@ -104,7 +104,7 @@ fn counts() -> Vec<String> {
         .collect()
 }
 
-/// Lines of clients of every version, in no order that could be learnt.
+/// Lines of clients of every version, in random order.
 fn mixed() -> Vec<String> {
     let mut random = Rng::with_seed(2);
     let mut lines = lines();
@@ -121,7 +121,8 @@ fn mixed() -> Vec<String> {
     lines
 }
 
-/// Datagrams of lines; `more` says whether one takes a line of so many bytes too.
+/// Splits lines into datagrams; `more` decides whether a datagram also gets a line of this many
+/// bytes.
 fn together(lines: &[String], more: impl Fn(&Message, usize) -> bool) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for line in lines {
@@ -168,7 +169,7 @@ fn msgpack(per_message: usize) -> Vec<Message> {
     (0..LINES / per_message).map(&mut message).collect()
 }
 
-/// Looks at every point and keeps none.
+/// Reads every point and keeps none.
 #[derive(Default)]
 struct Look {
     points: usize,
@@ -198,7 +199,7 @@ impl<'a> Visit<'a> for Look {
     fn note(&mut self, _: Note, _: &'a [u8]) {}
 }
 
-/// Gives every point to a shard.
+/// Adds every point to a shard.
 struct Store<'s, 'a>(Grouped<'s, 'a>);
 
 impl<'a> Visit<'a> for Store<'_, 'a> {
@@ -220,7 +221,7 @@ impl<'a> Visit<'a> for Store<'_, 'a> {
     fn note(&mut self, _: Note, _: &'a [u8]) {}
 }
 
-/// ns per point: line ends, twin, parser, parser with store.
+/// Measures ns per point: line ends, twin, parser, parser with store.
 fn dogstatsd(messages: &[Message]) -> [f64; 4] {
     let (mut ends, options) = (Vec::new(), Options::default());
     let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 7);
@@ -280,7 +281,7 @@ fn points(messages: &[Message]) -> usize {
     messages.iter().map(|message| message.lines).sum()
 }
 
-/// The samples of all are interleaved.
+/// Interleaves the samples of all.
 fn medians(messages: &[Message], mut passes: [&mut dyn FnMut(); 4]) -> [f64; 4] {
     let mut samples = [(); 4].map(|()| Samples::default());
     for _ in 0..REPETITIONS {

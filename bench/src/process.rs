@@ -1,10 +1,10 @@
-//! A program under measurement: started on its cores, watched from outside, counted by what it
-//! delivered.
+//! A program under measurement: started on its cores, watched from outside, measured by the lines
+//! it delivers.
 
 use crate::delivered::{self, Delivered};
 use crate::header::Header;
 use crate::measure::pinned;
-use crate::places::Places;
+use crate::variables::Variables;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::{self, File};
@@ -15,38 +15,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run that takes longer has failed.
+/// Time limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(300);
-/// A program that has delivered nothing for so long will deliver no more.
+/// A program that has delivered nothing for this long has failed.
 const STALLED: Duration = Duration::from_secs(20);
-/// How long a program that does not end by itself gets to start, where there is nothing to deliver.
+/// Start time of a program that does not exit by itself and delivers nothing.
 const EMPTY_RUN: Duration = Duration::from_millis(1500);
-/// What the agent's blackhole sink logs.
+/// The log message of the agent's blackhole sink.
 const TOTAL: &str = "total #";
 
-/// A program and what it is given: the agent with a scenario's configuration, or a peer with its
-/// own.
+/// A program with its configuration: the agent with that of a scenario, or a peer with its own.
 pub struct Subject<'a> {
-    /// What the results call it.
+    /// Its name in the results.
     pub name: &'a str,
-    /// Its command line; places are filled in.
+    /// Its command line, with variables replaced.
     pub run: String,
-    /// Where it shows how far it is, if it does not end by itself.
+    /// Where it shows its progress, if it does not exit by itself.
     pub until: &'a str,
-    /// Environment variables as `NAME=value`, parted by spaces.
+    /// Environment variables as `NAME=value`, separated by spaces.
     pub env: &'a str,
     /// The text of its configuration.
     pub config: &'a str,
 }
 
 impl<'a> Subject<'a> {
-    /// The agent with a scenario's configuration.
+    /// Returns the agent with a scenario's configuration.
     pub fn agent(agent: &Path, arguments: &str, scenario: &'a Header) -> Self {
         let run = format!("{} run -c ${{BENCH_CONFIG}} {arguments}", agent.display());
         Subject { name: AGENT, run, until: "", env: "", config: &scenario.config }
     }
 
-    /// A peer as its part of the scenario says.
+    /// Returns a peer from its part of the scenario.
     pub fn peer(part: &'a Header) -> Self {
         let run = part.text("run").to_owned();
         Subject {
@@ -58,7 +57,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether its program can be started.
+    /// Returns whether its program can be started.
     pub fn is_installed(&self) -> bool {
         let program = self.run.split_whitespace().next().unwrap_or_default();
         let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -69,10 +68,10 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What the results call the agent.
+/// Returns the agent's name in the results.
 pub const AGENT: &str = "millstream";
 
-/// A running program. It is killed if it is dropped before it has ended.
+/// A running program, killed on drop.
 pub struct Program {
     name: String,
     child: Child,
@@ -84,33 +83,33 @@ pub struct Program {
     finished: bool,
 }
 
-/// What a finished program has used and done.
+/// The results of a finished program.
 pub struct Outcome {
     /// User and system CPU time in seconds, of the process and of the children it has waited for.
     pub cpu_seconds: f64,
-    /// The part of it that the kernel took on its behalf.
+    /// The kernel's part of it.
     pub kernel_seconds: f64,
-    /// From its start to its end, or to when everything was delivered if it does not end by itself.
+    /// From its start to its exit, or until everything was delivered if it does not exit by itself.
     pub wall_seconds: f64,
     /// Largest resident set in bytes.
     pub peak_rss_bytes: u64,
-    /// Lines in its output file, or in the number it publishes.
+    /// Lines in its output file, or the number it publishes.
     pub lines: u64,
 }
 
 impl Program {
     /// Starts it on `cores`.
-    pub fn start(subject: &Subject, places: &Places, cores: &[usize]) -> io::Result<Self> {
-        let (log, output) = (places.path("LOG"), places.path("OUTPUT"));
-        fs::write(places.path("CONFIG"), places.fill(subject.config)?)?;
+    pub fn start(subject: &Subject, variables: &Variables, cores: &[usize]) -> io::Result<Self> {
+        let (log, output) = (variables.path("LOG"), variables.path("OUTPUT"));
+        fs::write(variables.path("CONFIG"), variables.fill(subject.config)?)?;
         let until = match subject.until {
             "" => None,
-            until => Some(Delivered::of(&places.fill(until)?, output.clone())?),
+            until => Some(Delivered::of(&variables.fill(until)?, output.clone())?),
         };
         let words: Vec<String> = subject
             .run
             .split_whitespace()
-            .map(|word| places.fill(word))
+            .map(|word| variables.fill(word))
             .collect::<io::Result<_>>()?;
         let mut command = Command::new(words.first().map_or("", String::as_str));
         command
@@ -135,17 +134,17 @@ impl Program {
         })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where its file sink writes.
+    /// Returns the output path of its file sink.
     pub fn output(&self) -> &Path {
         &self.output
     }
 
-    /// CPU seconds of all its threads so far.
+    /// Returns the CPU seconds of all its threads so far.
     pub fn cpu_seconds(&self) -> io::Result<f64> {
         let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::uninit());
         // SAFETY: both calls write to the variables they are given, and the second one is read only
@@ -161,7 +160,7 @@ impl Program {
         Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
     }
 
-    /// CPU seconds so far of its threads with this name.
+    /// Returns the CPU seconds so far of its threads with this name.
     pub fn thread_cpu_seconds(&self, name: &str) -> io::Result<f64> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
@@ -175,7 +174,7 @@ impl Program {
         Ok(nanoseconds as f64 / 1e9)
     }
 
-    /// Waits for `time`, in which it must not end.
+    /// Waits for `time`, during which it must not exit.
     pub fn stays_for(&self, time: Duration) -> io::Result<()> {
         if self.ends_within(time)? { Err(self.failure("has ended too early")) } else { Ok(()) }
     }
@@ -185,8 +184,8 @@ impl Program {
         Ok(kill_process(pid_of(&self.child)?, Signal::TERM)?)
     }
 
-    /// Waits for its end, which must be a success; one that does not end by itself is ended when it
-    /// has delivered `expected` lines, or no more.
+    /// Waits for its successful exit; a program that does not exit by itself is stopped once it has
+    /// delivered `expected` lines, or makes no progress.
     pub fn wait(mut self, expected: u64) -> io::Result<Outcome> {
         let mut seen = 0;
         let wall_seconds = match self.until.take() {
@@ -213,7 +212,7 @@ impl Program {
         })
     }
 
-    /// Waits until everything is delivered; returns when the last line was.
+    /// Waits until everything is delivered; returns the time of the last line.
     fn deliver(&self, delivered: &mut Delivered, expected: u64) -> io::Result<Instant> {
         let (mut lines, mut last) = (0, Instant::now());
         let patience = if expected == 0 { EMPTY_RUN } else { STALLED };

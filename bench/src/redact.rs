@@ -1,5 +1,5 @@
-//! The search for what must not leave the host, over a web log: one pass over a block for all
-//! detectors, and a closer look at the lines it points to.
+//! Measures the detection of secrets in a web log: one pass over a block for all detectors, and a
+//! detailed check of candidate lines.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -9,14 +9,14 @@ use millstream_detect::{Candidate, Detector, Detectors, Hit};
 use std::hint::black_box;
 use std::io;
 
-/// Log text of a block: it fits the second-level cache, as one just read does.
+/// Log text of a block: it fits into the L2 cache, as one just read does.
 const TEXT_BYTES: usize = 512 << 10;
 const REPETITIONS: usize = 11;
 
-/// Those that are on if nothing is said.
+/// The default detectors.
 const DEFAULT: &[Detector] = &[Detector::Card, Detector::Email, Detector::Token, Detector::Key];
 
-/// Of the lines, one in so many has a secret, where some have.
+/// One line in this many has a secret, in the texts with secrets.
 const PLANTED_ONE_IN: usize = 100;
 const PLANTED: &str = " user=alice@example.com password=hunter2";
 
@@ -49,7 +49,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         table.row([vec![name.to_owned()], speeds.to_vec(), vec![share]].concat());
     }
     table.note(
-        "Bar: the default detectors at 1 GB/s or more over lines without secrets.".to_owned(),
+        "Target: the default detectors at 1 GB/s or more over lines without secrets.".to_owned(),
     );
     report.add(table)
 }
@@ -73,12 +73,12 @@ fn plant(text: &[u8]) -> Vec<u8> {
 struct Search {
     candidates: Vec<Candidate>,
     hits: Vec<Hit>,
-    /// Lines that had a candidate.
+    /// Returns the lines with a candidate.
     looked_at: usize,
 }
 
 impl Search {
-    /// One pass, and a look at each line that has a candidate.
+    /// Runs one pass, and checks each line with a candidate.
     fn lines(&mut self, detectors: &Detectors, text: &[u8]) {
         self.looked_at = 0;
         detectors.candidates(text, &mut self.candidates);

@@ -17,7 +17,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table; `name` is what the CSV calls it.
+    /// Creates an empty table; `name` is its name in the CSV.
     pub fn new(name: &'static str, title: &'static str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         Table { name, title, columns, rows: Vec::new(), notes: Vec::new() }
@@ -34,7 +34,7 @@ impl Table {
         self.notes.push(note);
     }
 
-    /// As Markdown whose columns also line up as plain text.
+    /// Formats it as Markdown whose columns are also aligned as plain text.
     fn markdown(&self) -> String {
         let cells = |index: usize| {
             std::iter::once(&self.columns).chain(&self.rows).map(move |row| &row[index])
@@ -57,7 +57,7 @@ impl Table {
         format!("## {}\n\n{}|{rule}\n{rows}{notes}", self.title, line(&self.columns))
     }
 
-    /// One line for each cell: table, row, column, value.
+    /// Formats one line per cell: table, row, column, value.
     fn csv(&self) -> String {
         let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let cell = |row: &[String], column: usize| {
@@ -85,7 +85,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates the folder, and begins `name.md` and `name.csv` with the description of the host.
+    /// Creates the folder, and starts `name.md` and `name.csv` with the description of the host.
     pub fn new(results: &Path, name: &'static str) -> io::Result<Self> {
         let date = command_line("date", &["+%F"]);
         let host = read_first_line("/proc/sys/kernel/hostname");
@@ -96,7 +96,7 @@ impl Report {
         Ok(Report { folder, name, markdown, csv: "table,row,column,value\n".to_owned() })
     }
 
-    /// Prints the table and writes it at once: a run that is broken off keeps what it has measured.
+    /// Prints the table and writes it at once: an aborted run keeps its measurements.
     pub fn add(&mut self, table: Table) -> io::Result<()> {
         crate::measure::progress_end();
         let markdown = table.markdown();
@@ -107,7 +107,7 @@ impl Report {
         self.write()
     }
 
-    /// Draws the series into `name.svg` and shows it in the results.
+    /// Draws the series into `name.svg` and embeds it in the results.
     pub fn plot(&mut self, name: &str, axes: &Axes, series: &[Series]) -> io::Result<()> {
         plot::lines(&self.folder.join(format!("{name}.svg")), axes, series)
             .map_err(io::Error::other)?;
@@ -115,7 +115,7 @@ impl Report {
         self.write()
     }
 
-    /// Draws one group of bars for each label, a bar for each series, into `name.svg`. NaN is no
+    /// Draws one group of bars for each label, a bar for each series, into `name.svg`. NaN draws no
     /// bar.
     pub fn bars(
         &mut self,
@@ -130,7 +130,7 @@ impl Report {
         self.write()
     }
 
-    /// Where the results are.
+    /// Returns the path of the results.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -1,4 +1,5 @@
-//! The newline scanner by block size beside plain loops, and the JSON escape by line length.
+//! Measures the newline scanner by block size beside plain loops, and the JSON escape by line
+//! length.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::plot::{Axes, Series};
@@ -9,8 +10,8 @@ use millstream_scan::kernels::{self, Kernel};
 use std::hint::black_box;
 use std::io;
 
-/// Log text that the blocks are cut from: it fits the second-level cache, as a block just read
-/// does, and has too many lines for the branch predictor to learn.
+/// Log text that the blocks are cut from: it fits into the L2 cache, as a block just read does, and
+/// has too many lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 const BIG_BLOCK_BYTES: usize = 256 << 10;
 /// CPU time of one sample.
@@ -19,8 +20,7 @@ const REPETITIONS: usize = 11;
 
 type Find = Box<dyn Fn(&[u8], &mut Vec<u32>)>;
 
-/// The loops of the comparison; the first is the one not to fall behind, `public` is what the agent
-/// calls.
+/// The compared loops; the first is the reference, `public` is the one that the agent calls.
 fn contenders() -> Vec<(&'static str, Find)> {
     let mut contenders: Vec<(&'static str, Find)> = vec![
         ("byte loop", Box::new(byte_loop)),
@@ -47,8 +47,8 @@ fn byte_loop(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// The comparison of 64 bytes is a loop the compiler turns into vector instructions; positions are
-/// collected byte by byte where it found any.
+/// The comparison of 64 bytes is a loop that the compiler vectorizes; positions are collected byte
+/// by byte if it found any.
 fn vectorised_loop(block: &[u8], out: &mut Vec<u32>) {
     for (index, chunk) in block.chunks(64).enumerate() {
         let hits: u8 = chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum();
@@ -91,7 +91,7 @@ fn newlines(text: &[u8], report: &mut Report) -> io::Result<()> {
     report.plot("scan", &axes, &(0..names.len()).map(series).collect::<Vec<_>>())
 }
 
-/// ns per call for blocks of `size` bytes, for each contender; their samples are interleaved.
+/// Measures ns per call for blocks of `size` bytes, for each contender, with interleaved samples.
 fn ns_by_contender(text: &[u8], size: usize, contenders: &[(&str, Find)]) -> Vec<f64> {
     progress(&format!("scan: blocks of {size} bytes"));
     let mut samples = vec![Samples::default(); contenders.len()];
@@ -110,7 +110,7 @@ fn ns_by_contender(text: &[u8], size: usize, contenders: &[(&str, Find)]) -> Vec
     samples.iter().map(Samples::median).collect()
 }
 
-/// ns of one of the `items` that a pass works through, over passes of [`SAMPLE_SECONDS`].
+/// Measures ns per item of a pass over `items`, over passes of [`SAMPLE_SECONDS`].
 pub fn ns_per_item(items: usize, mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {
@@ -125,7 +125,7 @@ pub fn ns_per_item(items: usize, mut pass: impl FnMut()) -> f64 {
 
 fn newline_table(names: &[&str], sizes: &[usize], rows: &[Vec<f64>]) -> Table {
     let columns: Vec<&str> =
-        ["block bytes"].into_iter().chain(names.iter().copied()).chain(["bar"]).collect();
+        ["block bytes"].into_iter().chain(names.iter().copied()).chain(["target"]).collect();
     let mut table = Table::new("scan", "Newline scan: ns per call (GB/s)", &columns);
     for (size, ns) in sizes.iter().zip(rows) {
         let cell = |ns: &f64| format!("{ns:.1} ({:.2})", *size as f64 / ns);
@@ -137,7 +137,7 @@ fn newline_table(names: &[&str], sizes: &[usize], rows: &[Vec<f64>]) -> Table {
     }
     let missed = sizes.iter().zip(rows).filter(|(size, ns)| !keeps_up(**size, ns)).count();
     table.note(format!(
-        "Bar: {PUBLIC} never more than 5 % or 1 ns behind the byte loop, and at 256 KiB faster than memchr_iter: {}.",
+        "Target: {PUBLIC} never more than 5 % or 1 ns behind the byte loop, and at 256 KiB faster than memchr_iter: {}.",
         if missed == 0 { "holds at every size".to_owned() } else { format!("MISSED at {missed} sizes") },
     ));
     table
@@ -172,7 +172,7 @@ fn escapes(text: &[u8], report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// ns per text, for each kernel; their samples are interleaved.
+/// Measures ns per string, for each kernel, with interleaved samples.
 fn escape_ns(texts: &[&[u8]], kernels: &[Kernel]) -> Vec<f64> {
     let mut samples = vec![Samples::default(); kernels.len()];
     let mut out = Vec::new();

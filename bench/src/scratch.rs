@@ -1,4 +1,4 @@
-//! A folder in memory for inputs, outputs and the agent's data, gone at the end.
+//! A folder in memory for inputs, outputs and the agent's data, removed at the end.
 
 use crate::texts;
 use crate::weblog::WebLog;
@@ -13,23 +13,23 @@ use std::thread;
 use std::time::Duration;
 
 const PARENT: &str = "/dev/shm";
-/// A little more than the two seconds after which Linux reports free pages to the host.
+/// Slightly more than the two seconds after which Linux reports free pages to the host.
 const REPORTING_DELAY: Duration = Duration::from_millis(2300);
 const PREFIX: &str = "millstream-bench-";
 
 /// The folder of the web log.
 const INPUT: &str = "input";
-/// The folder of the inputs that single scenarios have.
+/// The folder of inputs for single scenarios.
 const MADE: &str = "made";
-/// Bytes of text that such an input repeats. Few: the memory of the benchmark is the least that the
-/// kernel counts for the programs it starts.
+/// Bytes of text that such an input repeats. Small: the kernel counts the benchmark's memory as the
+/// minimum for the programs it starts.
 const MADE_TEXT_BYTES: usize = 1 << 20;
 
-/// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
+/// A fresh folder on tmpfs; removed on drop, or by the next run if this one is killed.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates the folder and removes what killed runs have left.
+    /// Creates the folder and removes those of killed runs.
     pub fn new() -> io::Result<Self> {
         remove_leftovers()?;
         let folder = Path::new(PARENT).join(format!("{PREFIX}{}", std::process::id()));
@@ -37,24 +37,24 @@ impl Scratch {
         Ok(Scratch(folder))
     }
 
-    /// The path of `name` in the folder.
+    /// Returns the path of `name` in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Sees to it that the next `bytes` of memory that are used are in hand. Call it right before a
-    /// measurement that writes: a virtual machine gives free memory back to its host after
-    /// [`REPORTING_DELAY`], and using it again costs page faults out there, more than the write
-    /// itself.
+    /// Ensures that the next `bytes` of memory are backed by the host. Call it right before a
+    /// measurement that writes: a virtual machine returns free memory to its host after
+    /// [`REPORTING_DELAY`], and reusing it costs page faults on the host that take longer than the
+    /// write.
     pub fn warm_memory(&self, bytes: u64) -> io::Result<()> {
         let path = self.path("memory");
         fallocate(File::create(&path)?, FallocateFlags::empty(), 0, bytes)?;
-        // What was freed before is given back now, and not in the middle of the measurement.
+        // Previously freed memory is returned now, not during the measurement.
         thread::sleep(REPORTING_DELAY);
         fs::remove_file(path)
     }
 
-    /// Makes `name` an empty folder, whatever it was before.
+    /// Makes `name` an empty folder, removing whatever exists there.
     pub fn empty_folder(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.path(name);
         if folder.exists() {
@@ -71,7 +71,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the folders of runs whose process is gone.
+/// Removes the folders of dead processes.
 fn remove_leftovers() -> io::Result<()> {
     for entry in fs::read_dir(PARENT)? {
         let entry = entry?;
@@ -95,21 +95,21 @@ pub struct Input {
 }
 
 impl Input {
-    /// An empty file.
+    /// Creates an empty file.
     pub fn empty(scratch: &Scratch) -> io::Result<Self> {
         let path = scratch.path("empty.log");
         fs::write(&path, "")?;
         Ok(Input { path, bytes: 0, lines: 0 })
     }
 
-    /// A web log of about `bytes` in one file, or in several of the same size that `path` is a
-    /// pattern for.
+    /// Creates a web log of about `bytes` in one file, or in several of the same size that the
+    /// pattern `path` matches.
     pub fn weblog(scratch: &Scratch, bytes: usize, files: usize) -> io::Result<Self> {
         let folder = scratch.empty_folder(INPUT)?;
         let name = |file: usize| folder.join(format!("web-{file}.log"));
         let path = if files == 1 { name(1) } else { folder.join("web-*.log") };
         let mut input = Input { path, bytes: 0, lines: 0 };
-        // Another seed for each file, as files that begin alike would count as one.
+        // A different seed for each file, since files with equal heads would count as one.
         for file in 1..=files {
             input.fill(&name(file), bytes / files, WebLog::new(file as u64))?;
         }
@@ -130,8 +130,7 @@ impl Input {
         file.flush()
     }
 
-    /// A file of about `bytes` of what `kind` names, in a folder of its own; `lines` are the events
-    /// in it.
+    /// Creates a file of about `bytes` of `kind` in a separate folder; `lines` are its events.
     pub fn made(scratch: &Scratch, kind: &str, bytes: usize) -> io::Result<Self> {
         let (text, lines) = made_text(kind)
             .ok_or_else(|| io::Error::other(format!("`# input: `: there is no input {kind}")))?;
@@ -153,17 +152,17 @@ impl Input {
         Ok(Input { bytes: path.metadata()?.len(), path, lines: times as u64 * lines })
     }
 
-    /// Gives the memory of all inputs back.
+    /// Frees the memory of all inputs.
     pub fn remove(scratch: &Scratch) -> io::Result<()> {
         scratch.empty_folder(MADE)?;
         scratch.empty_folder(INPUT).map(|_| ())
     }
 }
 
-/// The text that an input of this kind repeats, and the number of its events.
+/// Returns the text that an input of this kind repeats, and the number of its events.
 fn made_text(kind: &str) -> Option<(Vec<u8>, u64)> {
     let text = match kind {
-        // A trace of ten lines for every fifth event.
+        // Every fifth event has a trace of ten lines.
         "traces" => texts::traces(MADE_TEXT_BYTES, 5, 7),
         "gbk" => texts::gbk(MADE_TEXT_BYTES),
         "utf16" => texts::utf16(MADE_TEXT_BYTES),

@@ -1,9 +1,8 @@
-//! A cluster that answers producers at once and keeps nothing but counts, so that what is seen is
-//! the producer.
+//! A cluster that acknowledges produce requests at once and keeps only counts, so that only the
+//! producer is measured.
 //!
-//! It speaks one version of each request that a producer of librdkafka sends. Of a record batch it
-//! reads the header: the number of records, and the sequence by which Kafka drops what is sent
-//! twice.
+//! It supports one version of each request that a librdkafka producer sends. From the header of a
+//! record batch it reads the number of records, and the sequence by which Kafka deduplicates.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -19,9 +18,8 @@ const METADATA: i16 = 3;
 const FIND_COORDINATOR: i16 = 10;
 const API_VERSIONS: i16 = 18;
 const INIT_PRODUCER_ID: i16 = 22;
-/// What it says it takes, from version to version; a client uses the last. Older ones, and requests
-/// that no producer sends, are here because librdkafka concludes from them what a broker can do:
-/// today's batches, lz4.
+/// The supported version ranges; a client uses the highest. Older ones, and requests that no
+/// producer sends, are listed because librdkafka derives features from them: message format 2, lz4.
 const VERSIONS: &[(i16, i16, i16)] = &[
     (PRODUCE, 3, 7),
     (FETCH, 4, 11),
@@ -30,15 +28,15 @@ const VERSIONS: &[(i16, i16, i16)] = &[
     (API_VERSIONS, 0, 3),
     (INIT_PRODUCER_ID, 0, 1),
 ];
-/// From this version on the answer to API_VERSIONS is in the compact form.
+/// From this version on the response to API_VERSIONS has the compact form.
 const API_VERSIONS_COMPACT: i16 = 3;
 const NONE: i16 = 0;
 const OUT_OF_ORDER: i16 = 45;
 const DUPLICATE: i16 = 46;
 const UNKNOWN_TOPIC: i16 = 3;
-/// Longer ones are not requests.
+/// Longer requests are invalid.
 const REQUEST_BYTES_MAX: usize = 256 << 20;
-/// Where in a record batch its sequence and its count stand.
+/// Offsets of sequence and count in a record batch.
 const PRODUCER_ID_AT: usize = 43;
 const SEQUENCE_AT: usize = 53;
 const COUNT_AT: usize = 57;
@@ -48,14 +46,14 @@ type Topics = HashMap<String, Vec<Partition>>;
 #[derive(Default)]
 struct Partition {
     records: i64,
-    /// By producer, the sequence of its next batch.
+    /// The sequence of the next batch, by producer.
     sequences: HashMap<i64, i32>,
 }
 
-/// Brokers of the cluster: more than one, as a client may well do its work by broker.
+/// Brokers of the cluster: several, since clients work per broker.
 const NODES: usize = 2;
 
-/// A cluster on ports of loopback. Its threads end with the connections.
+/// A cluster on loopback ports. Its threads end with the connections.
 pub struct Sinkhole {
     ports: [u16; NODES],
     topics: Arc<Mutex<Topics>>,
@@ -84,18 +82,18 @@ impl Sinkhole {
         Ok(Sinkhole { ports, topics })
     }
 
-    /// As clients want it.
+    /// Returns the addresses in the format of clients.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.ports[0])
     }
 
-    /// Makes a topic.
+    /// Creates a topic.
     pub fn create_topic(&self, name: &str, partitions: usize) {
         let partitions = (0..partitions).map(|_| Partition::default()).collect();
         self.topics.lock().insert(name.to_owned(), partitions);
     }
 
-    /// Records in a topic, which is removed.
+    /// Returns the records in a topic, which is removed.
     pub fn take(&self, name: &str) -> u64 {
         let partitions = self.topics.lock().remove(name).unwrap_or_default();
         partitions.iter().map(|partition| partition.records as u64).sum()
@@ -130,7 +128,8 @@ impl Connection {
         }
     }
 
-    /// The answer behind room for its length; none for a produce request that wants none.
+    /// Returns the response after space for its length; none for a produce request without
+    /// acknowledgements.
     fn answer(&self, request: &mut Reader) -> io::Result<Option<Writer>> {
         let (key, version, correlation) = (request.i16()?, request.i16()?, request.i32()?);
         let mut answer = Writer(vec![0; 4]);
@@ -139,7 +138,7 @@ impl Connection {
             api_versions(version, &mut answer);
             return Ok(Some(answer));
         }
-        // Both versions of this one are the same.
+        // Both versions of this one are equal.
         let is_last = |(of, _, last): &(i16, i16, i16)| {
             *of == key && (*last == version || key == INIT_PRODUCER_ID)
         };
@@ -162,7 +161,7 @@ impl Connection {
     }
 
     fn metadata(&self, request: &mut Reader, answer: &mut Writer) -> io::Result<()> {
-        // A count of -1 asks for all topics.
+        // A count of -1 requests all topics.
         let count = request.i32()?;
         let topics = self.topics.lock();
         let wanted = match count {
@@ -189,7 +188,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts the batches; returns whether the producer wants an answer.
+    /// Counts the batches; returns whether the producer expects a response.
     fn produce(&self, request: &mut Reader, answer: &mut Writer) -> io::Result<bool> {
         request.text()?;
         let acks = request.i16()?;
@@ -212,8 +211,8 @@ impl Connection {
         Ok(acks != 0)
     }
 
-    /// Counts a batch that is new to its partition; an error code and the offset of its first
-    /// record.
+    /// Counts a batch that is new to its partition; returns an error code and the offset of its
+    /// first record.
     fn take_batch(&self, topic: &str, partition: i32, batch: &[u8]) -> io::Result<(i16, i64)> {
         let at = |at: usize| Reader(batch.get(at..).unwrap_or_default());
         let (producer, sequence) = (at(PRODUCER_ID_AT).i64()?, at(SEQUENCE_AT).i32()?);
@@ -257,7 +256,7 @@ fn api_versions(version: i16, answer: &mut Writer) {
     }
 }
 
-/// Reads a request from its beginning.
+/// Reads a request from its start.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -284,14 +283,14 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A text, which may be null: that is an empty one here.
+    /// Reads a nullable string; null becomes an empty one.
     fn text(&mut self) -> io::Result<String> {
         let len = self.i16()?.max(0) as usize;
         Ok(String::from_utf8_lossy(self.bytes(len)?).into_owned())
     }
 }
 
-/// Writes an answer.
+/// Writes a response.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -334,7 +333,7 @@ fn bad(what: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A batch of `count` records as its header tells it.
+    /// Builds the header of a batch of `count` records.
     fn batch(producer: i64, sequence: i32, count: i32) -> Vec<u8> {
         let mut batch = vec![0; COUNT_AT + 4];
         batch[PRODUCER_ID_AT..][..8].copy_from_slice(&producer.to_be_bytes());

@@ -1,7 +1,7 @@
-//! The tags of metrics: the scanner beside its byte-by-byte twin, by number and length of the tags.
+//! Measures the tag scanner beside its byte-by-byte twin, by number and length of the tags.
 
 use crate::measure::{Samples, progress};
-use crate::peers::Bar;
+use crate::peers::Target;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
@@ -11,36 +11,40 @@ use std::hint::black_box;
 use std::io;
 
 const COUNTS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// Bytes of a tag, and the least ratio of both times for 1,024 of them.
+/// Bytes of a tag, and the lowest ratio of both times for 1,024 of them.
 const SIZES: [(usize, f64); 3] = [(10, 5.0), (24, 7.0), (64, 14.0)];
-/// Below this length the vectors must only not cost more.
+/// Below this length the vector code must only not be slower.
 const SHORT_BYTES: usize = 16;
-/// Least ratio for tags as they are.
-const REAL_BAR: f64 = 2.0;
-/// All texts of one measurement: they fit the second-level cache, and have too many tags for the
-/// branch predictor to learn where they are split.
+/// Lowest ratio for realistic tags.
+const REAL_TARGET: f64 = 2.0;
+/// Bytes of all strings of one measurement: they fit into the L2 cache, and have too many tags for
+/// the branch predictor to learn.
 const TEXTS_BYTES: usize = 256 << 10;
 const REPETITIONS: usize = 15;
 
 type Find = fn(&[u8], &TagSyntax, &mut TagPlaces);
 
-/// Measures and reports the scanner; returns its bars.
+/// Measures and reports the scanner; returns its targets.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
-    let mut bars = Vec::new();
+    let mut targets = Vec::new();
     let mut table = Table::new(
         "tags",
         "Tags: ns per text",
-        &["tags", "bytes of a tag", "bytes", "scalar", "scan::tags", "ratio", "bar"],
+        &["tags", "bytes of a tag", "bytes", "scalar", "scan::tags", "ratio", "target"],
     );
     let mut curves = Vec::new();
-    for (size, bar) in SIZES {
+    for (size, target) in SIZES {
         let rows: Vec<[f64; 2]> = COUNTS.iter().map(|count| ns(&texts(*count, size))).collect();
         for (count, ns) in COUNTS.iter().zip(&rows) {
             let bytes = count * (size + 1) - 1;
-            row(&mut table, [*count, size, bytes], *ns, (*count == 1024).then_some(bar));
+            row(&mut table, [*count, size, bytes], *ns, (*count == 1024).then_some(target));
         }
         let [scalar, simd] = rows[COUNTS.len() - 1];
-        bars.push(Bar::least(format!("1,024 of {size} bytes, times the twin"), scalar / simd, bar));
+        targets.push(Target::least(
+            format!("1,024 of {size} bytes, times the twin"),
+            scalar / simd,
+            target,
+        ));
         let points = |at: usize| {
             COUNTS
                 .iter()
@@ -58,10 +62,18 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         row(&mut table, [1, len, len], [scalar, simd], None);
         behind_ns = behind_ns.max(simd - (scalar * 1.05).max(scalar + 1.0));
     }
-    bars.push(Bar::most("below 16 bytes, ns behind the twin with 5 % or 1 ns", behind_ns, 0.0));
+    targets.push(Target::most(
+        "below 16 bytes, ns behind the twin with 5 % or 1 ns",
+        behind_ns,
+        0.0,
+    ));
     let [scalar, simd] = ns(&real());
-    row(&mut table, [5, 19, 99], [scalar, simd], Some(REAL_BAR));
-    bars.push(Bar::least("five of 19 bytes, times the twin".to_owned(), scalar / simd, REAL_BAR));
+    row(&mut table, [5, 19, 99], [scalar, simd], Some(REAL_TARGET));
+    targets.push(Target::least(
+        "five of 19 bytes, times the twin".to_owned(),
+        scalar / simd,
+        REAL_TARGET,
+    ));
     table.note(
         "The last row: keys of 6 bytes, values of 12. Below 16 bytes at most 5 % or 1 ns more."
             .to_owned(),
@@ -73,33 +85,33 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         &Axes { title: "Tags of a text", x: "tags", y: "log10 of ns per text", x_label: &label },
         &curves,
     )?;
-    Ok(bars.iter().map(|bar| bar.cells("tags")).collect())
+    Ok(targets.iter().map(|target| target.cells("tags")).collect())
 }
 
 fn row(
     table: &mut Table,
     [count, size, bytes]: [usize; 3],
     [scalar, simd]: [f64; 2],
-    bar: Option<f64>,
+    target: Option<f64>,
 ) {
-    let holds = match bar {
-        Some(bar) => scalar / simd >= bar,
+    let holds = match target {
+        Some(target) => scalar / simd >= target,
         None if bytes < SHORT_BYTES => simd <= (scalar * 1.05).max(scalar + 1.0),
         None => true,
     };
-    let bar = match (bar, holds) {
-        (Some(bar), true) => format!("{bar} holds"),
-        (Some(bar), false) => format!("{bar} MISSED"),
+    let target = match (target, holds) {
+        (Some(target), true) => format!("{target} holds"),
+        (Some(target), false) => format!("{target} MISSED"),
         (None, true) if bytes >= SHORT_BYTES => String::new(),
         (None, true) => "holds".to_owned(),
         (None, false) => "MISSED".to_owned(),
     };
     let figures = [format!("{scalar:.1}"), format!("{simd:.1}"), format!("{:.1}", scalar / simd)];
     let what = [count, size, bytes].map(|n| n.to_string());
-    table.row(what.into_iter().chain(figures).chain([bar]).collect());
+    table.row(what.into_iter().chain(figures).chain([target]).collect());
 }
 
-/// Texts of `count` tags of `size` bytes each, split at any place.
+/// Creates strings of `count` tags of `size` bytes each, split at random positions.
 fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
     let mut random = Rng::with_seed((count * 100 + size) as u64);
     let texts = (TEXTS_BYTES / (count * (size + 1))).clamp(4, 4096);
@@ -112,7 +124,7 @@ fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
     (0..texts).map(|_| (0..count).map(|_| tag()).collect::<Vec<_>>().join(&b'|')).collect()
 }
 
-/// Tags as they are: five, with keys of 6 bytes and values of 12.
+/// Realistic tags: five, with keys of 6 bytes and values of 12.
 fn real() -> Vec<Vec<u8>> {
     let mut random = Rng::with_seed(1);
     let mut tag = || [letters(&mut random, 6), letters(&mut random, 12)].join(&b'=');
@@ -123,18 +135,18 @@ fn letters(random: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| b'a' + random.u64(..26) as u8).collect()
 }
 
-/// ns per text by the twin and by the scanner; their samples are interleaved.
+/// Measures ns per string by the twin and by the scanner, with interleaved samples.
 fn ns(texts: &[Vec<u8>]) -> [f64; 2] {
     progress(&format!("tags: {} texts of {} bytes", texts.len(), texts[0].len()));
     let finds: [Find; 2] = [scalar::tags, millstream_scan::tags];
     let mut samples = [Samples::default(), Samples::default()];
-    let mut places = TagPlaces::default();
+    let mut variables = TagPlaces::default();
     for _ in 0..REPETITIONS {
         for (find, samples) in finds.iter().zip(&mut samples) {
             samples.push(ns_per_item(texts.len(), || {
                 for text in texts {
-                    find(black_box(text), &TagSyntax::PAIRS, &mut places);
-                    black_box(&mut places);
+                    find(black_box(text), &TagSyntax::PAIRS, &mut variables);
+                    black_box(&mut variables);
                 }
             }));
         }
@@ -148,12 +160,12 @@ mod tests {
 
     #[test]
     fn the_texts_have_the_tags_that_the_table_says() {
-        let mut places = TagPlaces::default();
+        let mut variables = TagPlaces::default();
         for (texts, count, bytes) in [(texts(8, 24), 8, 199), (texts(1, 1), 1, 1), (real(), 5, 99)]
         {
             for text in &texts {
-                millstream_scan::tags(text, &TagSyntax::PAIRS, &mut places);
-                assert_eq!((places.ends.len(), text.len()), (count, bytes));
+                millstream_scan::tags(text, &TagSyntax::PAIRS, &mut variables);
+                assert_eq!((variables.ends.len(), text.len()), (count, bytes));
             }
         }
     }

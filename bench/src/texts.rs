@@ -1,5 +1,5 @@
-//! Texts as programs write them, all made of the web log's lines: with stack traces, in Chinese, in
-//! the formats of containers.
+//! Log text as programs write it, all derived from the web log's lines: with stack traces, in
+//! Chinese, in container formats.
 
 use crate::weblog::WebLog;
 use std::fmt::Write;
@@ -9,14 +9,14 @@ pub fn weblog(bytes: usize) -> Vec<u8> {
     weblog_of(4, bytes)
 }
 
-/// Access lines, others for each seed, which must not be 0.
+/// Access lines, different ones for each seed, which must not be 0.
 pub fn weblog_of(seed: u64, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 1024);
     WebLog::new(seed).write(bytes, &mut text).expect("to memory");
     text
 }
 
-/// `bytes` of what `entry` writes for each access line and its number.
+/// Writes `bytes` of the output of `entry` for each access line and its number.
 fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
     let source = weblog(bytes);
     let mut text = String::with_capacity(bytes + 4096);
@@ -29,14 +29,14 @@ fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
     text
 }
 
-/// A time of day, some events a second.
+/// A time of day, with some events per second.
 fn time_of_day(number: usize) -> String {
     let (second, milli) = (number / 50, number % 50 * 20);
     format!("{:02}:{:02}:{:02}.{milli:03}", second / 3600 % 24, second / 60 % 60, second % 60)
 }
 
 /// Lines of an application, each with a time; one in `one_in` has a stack trace of `frames` frames
-/// and three lines more.
+/// and three further lines.
 pub fn traces(bytes: usize, one_in: usize, frames: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
@@ -69,12 +69,12 @@ pub fn gbk(bytes: usize) -> Vec<u8> {
     encoding_rs::GBK.encode(&written(bytes, chinese)).0.into_owned()
 }
 
-/// The same lines in UTF-16, little endian, without a mark.
+/// The same lines in UTF-16, little endian, without a byte order mark.
 pub fn utf16(bytes: usize) -> Vec<u8> {
     written(bytes / 2, chinese).encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// What containerd writes; one line in ten is a part of the event that ends with the next.
+/// The format of containerd; one line in ten is a partial one, completed by the next.
 pub fn cri(bytes: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let tag = if number % 10 == 3 { 'P' } else { 'F' };
@@ -83,7 +83,7 @@ pub fn cri(bytes: usize) -> Vec<u8> {
     written(bytes, entry).into_bytes()
 }
 
-/// What Docker writes.
+/// The format of Docker.
 pub fn docker(bytes: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let log = line.replace('"', "\\\"");

@@ -1,5 +1,5 @@
-//! A seeded web log: access lines in the combined format and the time each request took, 184 bytes
-//! on average.
+//! A seeded web log: access lines in the combined format with the request time, 184 bytes on
+//! average.
 
 use std::io::{self, Write};
 
@@ -37,7 +37,7 @@ pub struct WebLog {
 }
 
 impl WebLog {
-    /// Creates a log whose lines the seed repeats.
+    /// Creates a log that is determined by the seed.
     pub fn new(seed: u64) -> Self {
         WebLog { random: fastrand::Rng::with_seed(seed), second: 0 }
     }

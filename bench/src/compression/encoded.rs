@@ -1,4 +1,4 @@
-//! The batches of metrics in the agent's other encodings.
+//! Batches of metrics in the agent's other encodings.
 
 use super::payloads::{self, Metrics};
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
@@ -12,10 +12,10 @@ use millstream_encodings::prometheus::{
 const TIME_MS: i64 = 1_795_339_810_000;
 const INTERVAL_S: f64 = 10.0;
 const HOST: &str = "web-017";
-/// Metrics of a block of msgpack, and those whose size is looked at together.
+/// Metrics per msgpack block, and how many metrics are added before the size is checked again.
 const BLOCK: usize = 2000;
 
-/// Metrics as msgpack, of about `bytes`, and their number.
+/// Encodes metrics as msgpack, about `bytes`; returns their number too.
 pub fn msgpack(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut number = 0;
     let (mut metrics, mut encoder, mut body) =
@@ -34,7 +34,7 @@ pub fn msgpack(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     (body, number)
 }
 
-/// Metrics as a request of remote write 1.0, of about `bytes`, and their number.
+/// Encodes metrics as a remote write 1.0 request, about `bytes`; returns their number too.
 pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut number = 0;
     let distributions = Distributions::Native;
@@ -59,7 +59,7 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         metrics.by_ref().take(100).for_each(|metric| rows.push(&of(&metric)));
         let (rows, text) = rows.finish();
         for row in rows.rows() {
-            // The load has some series twice, and the second value of a moment is none.
+            // The load repeats some series, and remote write allows one value per series and time.
             number +=
                 usize::from(accumulator.add((&rows, row, &text), TIME_MS, &mut request).is_ok());
             request.end_event();

@@ -1,4 +1,4 @@
-//! The libraries that compress: those of the agent, and others beside them.
+//! The compression libraries: those of the agent, and others for comparison.
 
 use bytes::Bytes;
 use flate2::{Compress, FlushCompress, Status};
@@ -11,17 +11,17 @@ use std::mem::MaybeUninit;
 /// A library at a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// The agent's, for the format.
+    /// The agent's library for the format.
     Agent(Algorithm, Option<u32>),
-    /// The zlib that everybody has.
+    /// Plain zlib.
     PlainZlib(u32),
-    /// Zlib in Rust, by which the agent reads and writes gzip files.
+    /// Zlib in Rust, with which the agent reads and writes gzip files.
     ZlibRs(u32),
     /// Bzip2 in Rust.
     Bzip2(u32),
 }
 
-/// All that are measured; those of one library stand together, from fast to small.
+/// All measured methods; those of one library are adjacent, fastest first.
 pub const METHODS: &[Method] = &[
     Method::PlainZlib(1),
     Method::PlainZlib(3),
@@ -49,14 +49,14 @@ pub const METHODS: &[Method] = &[
     Method::Bzip2(9),
 ];
 
-/// What others are held against: plain zlib at the level it has by itself.
+/// The reference for all others: plain zlib at its default level.
 pub const PLAIN: Method = Method::PlainZlib(6);
 
-/// Compresses one buffer after another, each by itself.
+/// Compresses one buffer after another, independently.
 pub type Work = Box<dyn FnMut(&Bytes) -> io::Result<Vec<u8>>>;
 
 impl Method {
-    /// The library, as the tables and plots call it.
+    /// Returns the library's name in tables and plots.
     pub fn library(self) -> &'static str {
         match self {
             Method::Agent(Algorithm::Zlib, _) => "libdeflate (zlib)",
@@ -71,7 +71,7 @@ impl Method {
         }
     }
 
-    /// Its level, if it has any.
+    /// Returns its level, if it has levels.
     pub fn level(self) -> Option<u32> {
         match self {
             Method::Agent(_, level) => level,
@@ -79,7 +79,7 @@ impl Method {
         }
     }
 
-    /// Makes it ready; what can be kept from one buffer to the next is kept by all alike.
+    /// Creates the compressor; every library keeps its reusable state between buffers.
     pub fn start(self) -> io::Result<Work> {
         Ok(match self {
             Method::Agent(algorithm, level) => {
@@ -105,12 +105,12 @@ impl Method {
     }
 }
 
-/// What no format comes near to for bytes that cannot be made smaller.
+/// Upper bound of the expansion of incompressible bytes, over all formats.
 fn bound(input: &[u8]) -> usize {
     input.len() + input.len() / 1000 + 1024
 }
 
-/// As the agent does it.
+/// The agent's own call.
 fn make_room(out: &mut Vec<u8>, bytes: usize) {
     if out.len() < bytes {
         *out = vec![0; bytes.next_multiple_of(64 << 10)];
@@ -126,7 +126,7 @@ fn zlib_rs(zlib: &mut Compress, input: &[u8], out: &mut Vec<u8>) -> io::Result<V
     }
 }
 
-/// The stream of plain zlib, used again for each buffer.
+/// The stream of plain zlib, reused for each buffer.
 struct PlainZlib {
     stream: Box<z_stream>,
     out: Vec<u8>,
@@ -154,7 +154,7 @@ impl PlainZlib {
         stream.avail_in = input.len() as u32;
         stream.next_out = self.out.as_mut_ptr();
         stream.avail_out = self.out.len() as u32;
-        // SAFETY: the stream was initialised; both buffers have the lengths it is told, and zlib
+        // SAFETY: the stream was initialized; both buffers have the lengths passed to it, and zlib
         // only reads the first.
         let status = unsafe {
             libz_sys::deflateReset(stream);
@@ -169,12 +169,12 @@ impl PlainZlib {
 
 impl Drop for PlainZlib {
     fn drop(&mut self) {
-        // SAFETY: the stream was initialised, and nobody uses it after this.
+        // SAFETY: the stream was initialized, and is not used after this.
         unsafe { libz_sys::deflateEnd(&mut *self.stream) };
     }
 }
 
-/// The version of plain zlib.
+/// Returns the version of plain zlib.
 pub fn plain_version() -> String {
     // SAFETY: zlib gives the address of a constant text that ends in a zero.
     unsafe { CStr::from_ptr(libz_sys::zlibVersion()) }.to_string_lossy().into_owned()

@@ -1,4 +1,4 @@
-//! What users send: batches of metrics of a web shop's hosts, and access lines. The same in every
+//! Typical user data: batches of metrics of a web shop's hosts, and access lines. The same in every
 //! run.
 
 use crate::texts;
@@ -25,7 +25,7 @@ const NAMES: &[(&str, Value, &[&str])] = &[
     ("process.open.files", Value::Gauge, &["service"]),
 ];
 
-/// Values of the tags; every metric has `env`, `host` and `pod` besides.
+/// Values of the tags; every metric also has `env`, `host` and `pod`.
 const TAGS: &[(&str, &[&str])] = &[
     (
         "service",
@@ -47,7 +47,7 @@ const TAGS: &[(&str, &[&str])] = &[
     ("area", &["eden", "survivor", "old", "metaspace"]),
 ];
 
-/// End of the period, and what the agent says of itself.
+/// End of the period, and the agent's own attributes.
 const META: &str = "\"meta\":{\"host\":\"web-017\",\"source\":\"dogs\",\"offset\":";
 
 #[derive(Clone, Copy, PartialEq)]
@@ -61,17 +61,17 @@ enum Value {
 /// One metric of a batch.
 pub struct Metric {
     pub name: &'static str,
-    /// As a JSON object, keys in order.
+    /// Encodes it as a JSON object, keys in order.
     pub tags: String,
     pub is_counter: bool,
     pub value: f64,
 }
 
-/// Metrics without end, in no order, as a metric store hands them out.
+/// An endless sequence of metrics, unordered, as a metric store emits them.
 pub struct Metrics(Rng);
 
 impl Metrics {
-    /// Others for each seed.
+    /// Creates a different sequence for each seed.
     pub fn new(seed: u64) -> Metrics {
         Metrics(Rng::with_seed(seed))
     }
@@ -85,7 +85,7 @@ impl Metrics {
         let mut tags = vec![
             ("env", "production".to_owned()),
             ("host", format!("web-{host:03}")),
-            // A pod has a name that says nothing: the same one on the same host.
+            // A pod has a random name, the same one on the same host.
             (
                 "pod",
                 format!("shop-{:x}-{:05x}", host % 9 * 7_919 + 65_537, host * 104_729 % 1_048_573),
@@ -124,7 +124,7 @@ impl Iterator for Metrics {
     }
 }
 
-/// Metrics as the agent writes them as JSON, of about `bytes`, and their number.
+/// Encodes metrics as the agent's JSON, about `bytes`; returns their number too.
 pub fn json(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let (mut text, mut number) = (String::with_capacity(bytes + 512), 0);
     for Metric { name, tags, is_counter, value } in Metrics::new(seed) {
@@ -145,7 +145,7 @@ pub fn json(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     (text.into_bytes(), number)
 }
 
-/// Access lines as the agent writes them as JSON, of about `bytes`, and their number.
+/// Encodes access lines as the agent's JSON, about `bytes`; returns their number too.
 pub fn logs(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut lines = 0;
     let (mut text, mut offset) = (String::with_capacity(bytes + 512), seed as usize * 100_000);

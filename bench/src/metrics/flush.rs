@@ -1,5 +1,5 @@
-//! What a flush of very many series does to the receiver: how long datagrams wait in the socket,
-//! with flushes and without, and what a series takes of memory.
+//! Measures the effect of flushing very many series on the receiver: how long datagrams wait in the
+//! socket, with and without flushes, and the memory of a series.
 
 use super::BUFFER_BYTES;
 use super::load::Content;
@@ -7,7 +7,7 @@ use super::program::{Bench, Measured, load};
 use crate::Options;
 use crate::header::Header;
 use crate::measure::progress;
-use crate::peers::Bar;
+use crate::peers::Target;
 use crate::process::Subject;
 use crate::report::{Report, Table};
 use std::io;
@@ -28,14 +28,14 @@ const COLUMNS: &[&str] = &[
 ];
 /// Flushes within the run, and none.
 const PERIODS: [&str; 2] = ["10s", "3600s"];
-/// Within this time every series was seen, and the first flush is over.
+/// By then every series was seen, and the first flush is over.
 const PROBE_AFTER_S: f64 = 14.0;
-/// Within this time every series has come twice.
+/// By then every series was sent twice.
 const SORTED_S: f64 = 6.0;
-/// Most that the 99th percentile with flushes may be of that without.
-const DELAY_BAR: f64 = 1.5;
+/// Longest 99th percentile with flushes, relative to that without.
+const DELAY_TARGET: f64 = 1.5;
 
-/// Measures both periods; returns the bars.
+/// Measures both periods; returns the targets.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -60,10 +60,10 @@ pub fn run(
             .to_owned(),
     );
     report.add(table)?;
-    bars(scenario, &runs, series)
+    targets(scenario, &runs, series)
 }
 
-/// One run; with `sorted` tags only the memory of series is of interest, which takes less time.
+/// Runs once; with `sorted` tags only the memory of series matters, which takes less time.
 fn once(
     options: &Options,
     scenario: &Header,
@@ -71,15 +71,15 @@ fn once(
     period: &str,
     sorted: bool,
 ) -> io::Result<Measured> {
-    let places = bench.places()?.with("PERIOD", period);
-    let mut load = load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
-    load.probe = Some(places.path("SOCKET"));
+    let variables = bench.variables()?.with("PERIOD", period);
+    let mut load = load(scenario, &variables.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
+    load.probe = Some(variables.path("SOCKET"));
     load.probe_after = PROBE_AFTER_S;
     if sorted {
         (load.content.sorted, load.seconds, load.probe) = (true, SORTED_S, None);
     }
     let subject = Subject::agent(&options.agent, "", scenario);
-    bench.run(&subject, "", &places, &load)
+    bench.run(&subject, "", &variables, &load)
 }
 
 fn bytes_per_series(run: &Measured, series: usize) -> f64 {
@@ -100,20 +100,21 @@ fn cells(period: &str, run: &Measured, series: usize) -> Vec<String> {
     cells
 }
 
-fn bars(scenario: &Header, runs: &[Measured], series: usize) -> io::Result<Vec<Vec<String>>> {
+fn targets(scenario: &Header, runs: &[Measured], series: usize) -> io::Result<Vec<Vec<String>>> {
     let [flushed, quiet, sorted] = runs else { return Ok(Vec::new()) };
     let ratio = flushed.sent.probes_s[1] / quiet.sent.probes_s[1];
     let drops = if flushed.granted_bytes >= BUFFER_BYTES { flushed.drops as f64 } else { f64::NAN };
-    let mut bars = vec![
-        Bar::most("p99 of the wait, times that without flushes", ratio, DELAY_BAR),
-        Bar::most("datagrams dropped", drops, 0.0),
+    let mut targets = vec![
+        Target::most("p99 of the wait, times that without flushes", ratio, DELAY_TARGET),
+        Target::most("datagrams dropped", drops, 0.0),
     ];
-    if let Some(bar) = scenario.number("bar_bytes_per_series")? {
-        let bar = bar + Content::context_bytes() as f64;
-        let mut bytes = |what, run| bars.push(Bar::most(what, bytes_per_series(run, series), bar));
+    if let Some(target) = scenario.number("target_bytes_per_series")? {
+        let target = target + Content::context_bytes() as f64;
+        let mut bytes =
+            |what, run| targets.push(Target::most(what, bytes_per_series(run, series), target));
         bytes("bytes per series, with flushes", flushed);
         bytes("bytes per series, before the first flush", quiet);
         bytes("the same, tags in order", sorted);
     }
-    Ok(bars.iter().map(|bar| bar.cells(&scenario.name)).collect())
+    Ok(targets.iter().map(|target| target.cells(&scenario.name)).collect())
 }

@@ -1,4 +1,4 @@
-//! The least that has to be done with datagrams: loops that receive them, on one thread.
+//! Minimal receivers: loops that only receive datagrams, on one thread.
 
 use super::socket::force_receive_buffer;
 use crate::measure::{pin, thread_cpu_seconds};
@@ -15,25 +15,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Most datagrams of one call, and room for each.
+/// Most datagrams per call, and the buffer size of each.
 const BATCH: usize = 64;
 const DATAGRAM_BYTES: usize = 9 << 10;
-/// Once it has emptied its socket the loop waits so long, as the agent does under such loads:
-/// waking up for each datagram would be most of its work, and no limit.
+/// Pause after the loop has emptied its socket, as the agent makes under such loads: with a wake-up
+/// per datagram the loop would not be a limit.
 const GATHER: Duration = Duration::from_millis(1);
-/// How often the loop looks whether it is over.
+/// How often the loop checks whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a loop does with what it receives.
+/// What a loop does with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Drops it.
+    /// Discards it.
     Drop,
     /// Finds the lines and hashes each, once over all its bytes.
     Hash,
 }
 
-/// What a loop has done.
+/// The results of a loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pub datagrams: u64,
@@ -41,16 +41,16 @@ pub struct Done {
     pub cpu_seconds: f64,
 }
 
-/// A loop at work on a thread of its own.
+/// A running loop on its own thread.
 pub struct Running {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<Done>>,
 }
 
 impl Limit {
-    /// The loop that a scenario names.
+    /// Returns the loop that a scenario names.
     pub fn named(name: &str) -> io::Result<Self> {
         match name {
             "drop" => Ok(Limit::Drop),
@@ -105,7 +105,7 @@ impl Limit {
 }
 
 impl Running {
-    /// Ends the loop, a moment after what it has received last.
+    /// Ends the loop shortly after the last received datagram.
     pub fn finish(self) -> io::Result<Done> {
         std::thread::sleep(LOOK);
         self.stop.store(true, Ordering::Relaxed);
@@ -113,12 +113,12 @@ impl Running {
     }
 }
 
-/// Waits for the first datagram, takes those that are there; none if nothing came for a while.
+/// Waits for the first datagram and takes all available ones; none if nothing arrives for a while.
 fn receive_some(socket: &UdpSocket, headers: &mut [libc::mmsghdr; BATCH]) -> io::Result<usize> {
     let flags = libc::MSG_WAITFORONE;
     let (fd, most) = (socket.as_raw_fd(), BATCH as libc::c_uint);
-    // SAFETY: every header points to a part of its own, and that to memory of its length, both of
-    // which outlive the call and are used by nobody else meanwhile.
+    // SAFETY: every header points to its own buffer of the stated length. They outlive the call and
+    // are not used elsewhere meanwhile.
     let count = unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), most, flags, ptr::null_mut()) };
     match usize::try_from(count) {
         Ok(count) => Ok(count),
@@ -129,7 +129,7 @@ fn receive_some(socket: &UdpSocket, headers: &mut [libc::mmsghdr; BATCH]) -> io:
     }
 }
 
-/// Number of lines; the hash of each is taken and thrown away.
+/// Returns the number of lines; the hash of each is computed and discarded.
 fn hash_lines(bytes: &[u8]) -> u64 {
     let (mut lines, mut start) = (0, 0);
     for end in memchr::memchr_iter(b'\n', bytes).chain([bytes.len()]) {

@@ -1,22 +1,22 @@
-//! Datagrams of DogStatsD lines, made before they are sent. Every line is as long as every other,
-//! and so is every datagram; a counter is always 1, so that the sum of all counters that come out
-//! is the number that arrived.
+//! Datagrams of DogStatsD lines, made before they are sent. All lines have the same length, and so
+//! have all datagrams. A counter is always 1, so that the sum of all emitted counters is the number
+//! of received ones.
 
 use fastrand::Rng;
 
-/// Fewest datagrams that are made, so that neighbours in time differ.
+/// Fewest datagrams that are made, so that successive ones differ.
 const DATAGRAMS_MIN: usize = 4096;
 
-/// What is in the datagrams.
+/// The contents of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Content {
-    /// Series that lines belong to; each comes once before any comes again
+    /// Series of the lines; each is sent once before any is repeated
     #[arg(long, default_value_t = 1000)]
     pub series: usize,
-    /// Lines of a datagram
+    /// Lines per datagram
     #[arg(long, default_value_t = 10)]
     pub lines: usize,
-    /// Bytes that a datagram is filled up to with whole lines, instead of a number of lines
+    /// Fill datagrams with whole lines up to this many bytes, instead of a number of lines
     #[arg(long, default_value_t = 0)]
     pub fill_bytes: usize,
     /// Make a gauge of every second series
@@ -27,19 +27,19 @@ pub struct Content {
     pub sorted: bool,
 }
 
-/// Datagrams, one after the other in memory.
+/// Datagrams, contiguous in memory.
 pub struct Datagrams {
     bytes: Vec<u8>,
-    /// Counters in each.
+    /// Counters per datagram.
     counters: Vec<u32>,
-    /// Bytes of one.
+    /// Bytes per datagram.
     pub len: usize,
-    /// Lines of one.
+    /// Lines per datagram.
     pub lines: usize,
 }
 
 impl Content {
-    /// Lines of one datagram.
+    /// Returns the lines of one datagram.
     pub fn lines(self) -> usize {
         match self.fill_bytes {
             0 => self.lines,
@@ -47,7 +47,7 @@ impl Content {
         }
     }
 
-    /// Bytes of name and tags of one series.
+    /// Returns the bytes of name and tags of one series.
     pub fn context_bytes() -> usize {
         let content = Content { series: 1, lines: 1, fill_bytes: 0, gauges: false, sorted: false };
         content.line(0).len() - ":1|c|#".len()
@@ -57,7 +57,7 @@ impl Content {
         self.gauges && series % 2 == 1
     }
 
-    /// A line of one series: five tags, keys of 6 bytes, values of 12.
+    /// Writes a line of one series: five tags, keys of 6 bytes, values of 12.
     fn line(self, series: usize) -> Vec<u8> {
         let mut tags = [
             format!("region:eu-central-{:02}", series % 3),
@@ -73,7 +73,7 @@ impl Content {
         format!("bench.requests.{:03}:1|{kind}|#{}", series % 50, tags.join(",")).into_bytes()
     }
 
-    /// All datagrams of the load; they are sent over and over.
+    /// Creates all datagrams of the load; they are sent repeatedly.
     pub fn datagrams(self) -> Datagrams {
         let lines = self.lines();
         let number = self.series.div_ceil(lines).max(DATAGRAMS_MIN);
@@ -97,23 +97,23 @@ impl Content {
 }
 
 impl Datagrams {
-    /// Their number.
+    /// Returns their number.
     pub fn number(&self) -> usize {
         self.counters.len()
     }
 
-    /// `count` of them that follow each other, from the one at `at`.
+    /// Returns `count` consecutive ones, from the one at `at`.
     pub fn bytes(&self, at: usize, count: usize) -> &[u8] {
         &self.bytes[at * self.len..(at + count) * self.len]
     }
 
-    /// Counters in the datagram at `at`.
+    /// Returns the counters in the datagram at `at`.
     pub fn counters(&self, at: usize) -> u64 {
         u64::from(self.counters[at])
     }
 }
 
-/// Series in a random order, each once before any comes again.
+/// Returns the series in a random order, each once before any is repeated.
 struct Order {
     series: Vec<usize>,
     at: usize,

@@ -1,5 +1,5 @@
-//! Small datagrams merged into batches and not: what each load of single points costs, and how long
-//! a lone one waits.
+//! Measures small datagrams with and without merging: the cost of each load of single points, and
+//! the delay of a single datagram.
 
 use super::REPETITIONS;
 use super::program::{Bench, Measured};
@@ -11,9 +11,9 @@ use crate::process::Subject;
 use crate::report::{Report, Table};
 use std::io;
 
-/// Datagrams a second, each of one point.
+/// Datagrams per second, each with one point.
 const RATES: [u32; 4] = [48_000, 75_000, 120_000, 150_000];
-/// So few that the probes are alone.
+/// So few that probes arrive alone.
 const LONE: f64 = 1.0;
 const MERGE: [&str; 2] = ["true", "false"];
 const COLUMNS: &[&str] = &[
@@ -28,7 +28,7 @@ const COLUMNS: &[&str] = &[
 ];
 const DELAY_COLUMNS: &[&str] = &["a datagram every ms", "p50 us", "p99 us", "max us", "datagrams"];
 
-/// Measures both ways at every rate, then the delay of single datagrams.
+/// Measures both modes at every rate, then the delay of single datagrams.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -54,14 +54,14 @@ pub fn run(
     ));
     report.add(table)?;
     let [merged, single] = cpu;
-    let bars =
+    let targets =
         [Bars { label: "merged", values: merged }, Bars { label: "one by one", values: single }];
     let labels = RATES.map(|rate| format!("{} k/s", rate / 1000));
-    report.bars("metrics_merging", "CPU % by datagrams a second", &labels, &bars)?;
+    report.bars("metrics_merging", "CPU % by datagrams a second", &labels, &targets)?;
     delays(options, scenario, bench, report)
 }
 
-/// Runs with and without merging, in turn.
+/// Runs with and without merging, alternately.
 fn both(
     options: &Options,
     scenario: &Header,
@@ -85,15 +85,16 @@ fn once(
     merge: &str,
     rate: f64,
 ) -> io::Result<Measured> {
-    let places = bench.places()?.with("MERGE", merge);
-    let mut load = super::program::load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
+    let variables = bench.variables()?.with("MERGE", merge);
+    let mut load =
+        super::program::load(scenario, &variables.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
     load.per_s = rate;
-    load.probe = (rate <= LONE).then(|| places.path("SOCKET"));
+    load.probe = (rate <= LONE).then(|| variables.path("SOCKET"));
     let subject = Subject::agent(&options.agent, "", scenario);
-    bench.run(&subject, scenario.text("counted"), &places, &load)
+    bench.run(&subject, scenario.text("counted"), &variables, &load)
 }
 
-/// Single datagrams, one each millisecond, are what the probe sends; there is nothing beside them.
+/// The probe sends single datagrams, one per millisecond, and nothing else is sent.
 fn delays(
     options: &Options,
     scenario: &Header,

@@ -1,28 +1,29 @@
-//! When how many datagrams are due. Pure: the time is given.
+//! Computes when how many datagrams are due. Pure: the time is an argument.
 
-/// A sender that was held up for longer does not send what it missed: the load would be a burst
-/// that nobody asked for.
+/// A sender that was delayed for longer than this skips what it missed: the load would otherwise be
+/// a burst.
 const BEHIND_S: f64 = 0.001;
 
-/// The rhythm of a load.
+/// The schedule of a load.
 pub struct Pace {
-    /// Datagrams a second; infinite for as fast as it goes.
+    /// Datagrams per second; infinite for as fast as possible.
     per_s: f64,
-    /// Datagrams that are sent together at least.
+    /// Fewest datagrams per call.
     burst: usize,
-    /// Time at which the first one was due, moved on by what was missed.
+    /// Time at which the first one was due, moved by the skipped ones.
     origin_s: f64,
     sent: u64,
 }
 
 impl Pace {
-    /// `per_s` datagrams a second, at least `burst` of them at a time; 0 for as fast as it goes.
+    /// Schedules `per_s` datagrams per second, at least `burst` at a time; 0 for as fast as
+    /// possible.
     pub fn new(per_s: f64, burst: usize) -> Self {
         let per_s = if per_s > 0.0 { per_s } else { f64::INFINITY };
         Pace { per_s, burst: burst.max(1), origin_s: 0.0, sent: 0 }
     }
 
-    /// How many may be sent at `now_s`.
+    /// Returns how many may be sent at `now_s`.
     pub fn due(&mut self, now_s: f64) -> usize {
         if self.per_s.is_infinite() {
             return usize::MAX;
@@ -36,12 +37,12 @@ impl Pace {
         if due < self.burst { 0 } else { due }
     }
 
-    /// Time at which the next ones are due.
+    /// Returns when the next ones are due.
     pub fn next_s(&self) -> f64 {
         self.origin_s + (self.sent as f64 + self.burst as f64 - 1.0) / self.per_s
     }
 
-    /// `count` were sent.
+    /// Records that `count` were sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count as u64;
     }

@@ -1,5 +1,5 @@
-//! How long a datagram waits until the receiver takes it, seen from the sender: on a Unix socket
-//! the kernel charges a datagram to its sender until it was received.
+//! Measures how long a datagram waits until the receiver reads it, from the sender's side: on a
+//! Unix socket the kernel charges a datagram to its sender until it is received.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -8,13 +8,13 @@ use std::path::Path;
 
 /// Time between two probes.
 const EVERY_S: f64 = 0.001;
-/// A point of its own, so that the sums of the load stay what they are.
+/// A separate point, so that the sums of the load are unchanged.
 const POINT: &[u8] = b"probe:1|g";
 
 /// A sender of single datagrams, one at a time.
 pub struct Probe {
     socket: UnixDatagram,
-    /// When the one on its way was sent.
+    /// When the pending one was sent.
     sent_s: Option<f64>,
     next_s: f64,
     /// Seconds that each one waited.
@@ -30,18 +30,18 @@ impl Probe {
         Ok(Probe { socket, sent_s: None, next_s: start_s, delays_s: Vec::new() })
     }
 
-    /// Whether one is on its way.
+    /// Whether one is pending.
     pub fn is_waiting(&self) -> bool {
         self.sent_s.is_some()
     }
 
-    /// When the next one is sent.
+    /// Returns when the next one is sent.
     pub fn next_s(&self) -> f64 {
         self.next_s
     }
 
-    /// Looks whether the last one was taken, and sends the next one. `now` is the clock: the time
-    /// between the call and the kernel's answer counts.
+    /// Checks whether the last one was received, and sends the next one. `now` is the clock: the
+    /// time between the call and the kernel's response counts.
     pub fn step(&mut self, now: impl Fn() -> f64) -> io::Result<()> {
         if let Some(sent_s) = self.sent_s {
             if self.unread_bytes()? > 0 {

@@ -1,93 +1,93 @@
-//! A program that receives a load: started, watched from outside, asked for what it has counted.
+//! A program that receives a load: started, measured from outside, and queried for its counts.
 
 use super::send::{Load, Sent};
 use super::socket::{granted_bytes, row};
 use crate::delivered;
 use crate::header::Header;
-use crate::places::Places;
 use crate::process::{Program, Subject};
 use crate::scratch::Scratch;
+use crate::variables::Variables;
 use std::fs;
 use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a program may take until its socket is there, and to work off what it has received.
+/// Time limit for a program to open its socket, and to process what it has received.
 const START_MAX: Duration = Duration::from_secs(10);
 const DRAIN_MAX: Duration = Duration::from_secs(30);
-/// Time to come to rest after the start.
+/// Idle time after the start.
 const SETTLE: Duration = Duration::from_millis(500);
-/// A program that used less than this part of a core for a while has nothing left to do.
+/// A program that used less than this part of a core for a while has processed everything.
 const IDLE_LOOK: Duration = Duration::from_millis(200);
 const IDLE_SHARE: f64 = 0.03;
 
-/// What a program has done with a load.
+/// The results of a program under a load.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     pub sent: Sent,
-    /// From before the load until everything is worked off, user and system.
+    /// User and system CPU time, from before the load until everything is processed.
     pub cpu_seconds: f64,
-    /// Of all threads, by their own will and not, in that time.
+    /// Voluntary and involuntary, of all threads, in that time.
     pub switches: u64,
     /// Before the load and after it.
     pub rss_bytes: [u64; 2],
     pub peak_rss_bytes: u64,
-    /// Datagrams that found no room in the socket.
+    /// Datagrams dropped because the socket buffer was full.
     pub drops: u64,
-    /// What the kernel has granted as receive buffer.
+    /// The receive buffer that the kernel granted.
     pub granted_bytes: usize,
-    /// Sum of the counters that came out.
+    /// Sum of the emitted counters.
     pub counted: u64,
 }
 
 impl Measured {
-    /// Counters that were sent and did not come out.
+    /// Returns the counters that were sent but not emitted.
     pub fn lost(&self) -> u64 {
         self.sent.counters.saturating_sub(self.counted)
     }
 
-    /// Part of the load that was lost, 0 to 1.
+    /// Returns the lost part of the load, 0 to 1.
     pub fn lost_share(&self) -> f64 {
         self.lost() as f64 / self.sent.counters.max(1) as f64
     }
 
-    /// Points that it took.
+    /// Returns the points it received.
     pub fn points(&self) -> f64 {
         self.sent.points as f64 * (1.0 - self.lost_share())
     }
 
-    /// Points for each CPU second.
+    /// Returns the points per CPU second.
     pub fn points_per_cpu_s(&self) -> f64 {
         self.points() / self.cpu_seconds
     }
 }
 
-/// Where programs and loads run.
+/// The cores of programs and loads.
 pub struct Bench<'a> {
     pub scratch: &'a Scratch,
-    /// Of the program.
+    /// Core of the program.
     pub core: usize,
-    /// Of the load.
+    /// Core of the load.
     pub load_core: usize,
 }
 
 impl Bench<'_> {
-    /// Places for a program, the port that it listens at among them.
-    pub fn places(&self) -> io::Result<Places> {
-        Places::fresh(self.scratch, &self.scratch.path("none"))?.with_sockets(self.scratch)
+    /// Returns the variables of a program, including its port.
+    pub fn variables(&self) -> io::Result<Variables> {
+        Variables::fresh(self.scratch, &self.scratch.path("none"))?.with_sockets(self.scratch)
     }
 
-    /// Starts `subject`, sends `load` to its port and looks what became of it; `counted` says where
-    /// that stands.
+    /// Starts `subject`, sends `load` to its port and reads the results, whose counts are at
+    /// `counted`.
     pub fn run(
         &self,
         subject: &Subject,
         counted: &str,
-        places: &Places,
+        variables: &Variables,
         load: &Load,
     ) -> io::Result<Measured> {
-        let port: u16 = places.fill("${BENCH_UDP}")?.parse().map_err(io::Error::other)?;
-        let program = Program::start(subject, places, &[self.core])?;
+        let port: u16 = variables.fill("${BENCH_UDP}")?.parse().map_err(io::Error::other)?;
+        let program = Program::start(subject, variables, &[self.core])?;
         await_socket(&program, port)?;
         let mut measured =
             Measured { granted_bytes: granted_bytes(program.id(), port)?, ..Measured::default() };
@@ -99,7 +99,7 @@ impl Bench<'_> {
         measured.drops = row(port)?.map_or(0, |row| row.drops);
         let [after, peak] = memory_bytes(program.id())?;
         (measured.rss_bytes, measured.peak_rss_bytes) = ([rss, after], peak);
-        let counted = places.fill(counted)?;
+        let counted = variables.fill(counted)?;
         if counted.starts_with("http://") {
             measured.counted = delivered::sum(&counted, program.output())?.0;
         }
@@ -113,7 +113,7 @@ impl Bench<'_> {
     }
 }
 
-/// The load of a scenario, sent to `to`.
+/// Returns the load of a scenario, sent to `to`.
 pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
     let content = super::load::Content {
         series: scenario.count("series", 1000)?,
@@ -140,7 +140,7 @@ pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
     })
 }
 
-/// Waits until it listens, and for a moment more.
+/// Waits until it listens, and briefly after that.
 pub fn await_socket(program: &Program, port: u16) -> io::Result<()> {
     let start = Instant::now();
     while row(port)?.is_none() {
@@ -168,13 +168,13 @@ pub fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
     }
 }
 
-/// Resident set now, and the largest so far.
+/// Returns the resident set size now, and its peak.
 pub fn memory_bytes(pid: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     Ok(["VmRSS:", "VmHWM:"].map(|key| number_of(&text, key) * 1024))
 }
 
-/// Context switches of all its threads.
+/// Returns the context switches of all its threads.
 fn switches(pid: u32) -> io::Result<u64> {
     let mut switches = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,5 +1,4 @@
-//! The load in a process of its own: datagrams that were made before, sent many with a call, at a
-//! rate.
+//! Sends the load from a separate process: prepared datagrams, many per call, at a rate.
 
 use super::load::{Content, Datagrams};
 use super::pace::Pace;
@@ -15,30 +14,30 @@ use std::process::{Child, Command, Stdio};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// Most datagrams of one call.
+/// Most datagrams per call.
 const BATCH: usize = 64;
-/// Most bytes and datagrams that the kernel cuts from one buffer.
+/// Most bytes and datagrams that the kernel splits from one buffer.
 const SEGMENTS_BYTES: usize = 65_000;
 const SEGMENTS: usize = 64;
-/// With less to wait the sender looks at the clock instead of sleeping.
+/// For shorter waits the sender polls the clock instead of sleeping.
 const SPIN_S: f64 = 0.000_1;
 
 /// A load.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Load {
-    /// Where it goes: udp://ADDRESS:PORT or unixgram://PATH
+    /// Destination: udp://ADDRESS:PORT or unixgram://PATH
     #[arg(long)]
     pub to: String,
-    /// Datagrams a second; 0 for as fast as it goes
+    /// Datagrams per second; 0 for as fast as possible
     #[arg(long, default_value_t = 0.0)]
     pub per_s: f64,
-    /// How long
+    /// Duration
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// Datagrams that are sent together at least
+    /// Fewest datagrams per call
     #[arg(long, default_value_t = 1)]
     pub burst: usize,
-    /// Let the kernel cut datagrams from large buffers (UDP_SEGMENT)
+    /// Let the kernel split datagrams from large buffers (UDP_SEGMENT)
     #[arg(long)]
     pub segment: bool,
     /// Unix datagram socket that gets a point every millisecond; reports how long they waited
@@ -51,7 +50,7 @@ pub struct Load {
     pub content: Content,
 }
 
-/// What was sent.
+/// The result of sending.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sent {
     pub datagrams: u64,
@@ -62,11 +61,11 @@ pub struct Sent {
     pub bytes: u64,
     /// From the first datagram to the last.
     pub seconds: f64,
-    /// Of the sender.
+    /// CPU seconds of the sender.
     pub cpu_seconds: f64,
-    /// Calls that the kernel refused for a moment.
+    /// Calls that the kernel refused temporarily.
     pub refused: u64,
-    /// Seconds that probes waited: half of them, 99 %, all; then their number.
+    /// Seconds that probes waited: median, 99th percentile, maximum; then their number.
     pub probes_s: [f64; 3],
     pub probes: u64,
 }
@@ -114,7 +113,7 @@ impl Load {
 }
 
 impl Sent {
-    /// As one line.
+    /// Formats it as one line.
     pub fn line(&self) -> String {
         let mut line = String::new();
         for (key, value) in self.pairs() {
@@ -161,19 +160,19 @@ impl Sent {
         })
     }
 
-    /// Datagrams a second that were reached.
+    /// Returns the achieved datagrams per second.
     pub fn per_s(&self) -> f64 {
         self.datagrams as f64 / self.seconds
     }
 }
 
-/// A socket, what goes into it, and what went.
+/// A socket, its load, and the result so far.
 struct Sender {
     socket: OwnedFd,
     datagrams: Datagrams,
-    /// The next one.
+    /// The next datagram.
     at: usize,
-    /// Most that one call takes.
+    /// Most datagrams per call.
     batch: usize,
     segment: bool,
     probe: Option<Probe>,
@@ -223,7 +222,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Looks after the probe; sleeps until `next_s` if there is nothing else to do.
+    /// Runs the probe; sleeps until `next_s` if nothing is due.
     fn wait(&mut self, start: Instant, next_s: f64, is_busy: bool) -> io::Result<()> {
         let now = || start.elapsed().as_secs_f64();
         let mut until_s = next_s;
@@ -238,7 +237,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends up to `due` with one call; returns how many went.
+    /// Sends up to `due` with one call; returns how many were sent.
     fn some(&mut self, due: usize) -> io::Result<usize> {
         let count = due.min(self.batch).min(self.datagrams.number() - self.at);
         let gone = match if self.segment { self.cut(count) } else { self.many(count) } {
@@ -300,7 +299,7 @@ fn connect(to: &str) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// From now on the kernel cuts what is sent into datagrams of `len` bytes.
+/// Makes the kernel split buffers into datagrams of `len` bytes from now on.
 fn set_segment(socket: &OwnedFd, len: libc::c_int) -> io::Result<()> {
     // SAFETY: the option is read from the variable, whose size is given.
     let set = unsafe {

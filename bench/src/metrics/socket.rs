@@ -1,4 +1,4 @@
-//! What the kernel says of a UDP socket, whoever owns it.
+//! The kernel's view of a UDP socket of any process.
 
 use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -9,14 +9,14 @@ use std::os::fd::AsFd;
 /// A row of `/proc/net/udp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Bytes in the receive queue, with what the kernel takes for itself.
+    /// Bytes in the receive queue, including the kernel's overhead.
     pub queued_bytes: u64,
-    /// Datagrams that found no room.
+    /// Datagrams dropped because the buffer was full.
     pub drops: u64,
     inode: u64,
 }
 
-/// The socket bound to `port`, or `None`.
+/// Returns the socket bound to `port`, or `None`.
 pub fn row(port: u16) -> io::Result<Option<Row>> {
     let text = fs::read_to_string("/proc/net/udp")? + &fs::read_to_string("/proc/net/udp6")?;
     Ok(text.lines().find_map(|line| parse(line, port)))
@@ -37,7 +37,7 @@ fn parse(line: &str, port: u16) -> Option<Row> {
     })
 }
 
-/// The receive buffer that the kernel has granted to the socket that process `pid` has bound to
+/// Returns the receive buffer that the kernel granted to the socket that process `pid` has bound to
 /// `port`, in bytes.
 pub fn granted_bytes(pid: u32, port: u16) -> io::Result<usize> {
     let missing = || io::Error::other(format!("process {pid} has no socket at port {port}"));
@@ -57,7 +57,7 @@ pub fn granted_bytes(pid: u32, port: u16) -> io::Result<usize> {
     Err(missing())
 }
 
-/// Asks for a receive buffer of `bytes`, past the system's limit where the process may.
+/// Requests a receive buffer of `bytes`, beyond the system's limit if the process may.
 pub fn force_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     match sockopt::set_socket_recv_buffer_size_force(socket, bytes) {
         Ok(()) => Ok(()),

@@ -1,6 +1,6 @@
-//! What was sent, before compression and after it, and what the least work with it takes.
+//! The sent bytes before and after compression, and the cost of the minimum of work on them.
 
-use crate::far::Body;
+use crate::endpoint::Body;
 use crate::measure::thread_cpu_seconds;
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
@@ -13,14 +13,14 @@ pub struct Least {
     pub requests: usize,
     pub plain_bytes: usize,
     pub sent_bytes: usize,
-    /// Copying what was compressed.
+    /// Copying the compressed bytes.
     pub copy_seconds: f64,
-    /// Compressing it again, the compressor alone.
+    /// Compressing them again, the compressor alone.
     pub compress_seconds: f64,
 }
 
 impl Least {
-    /// Takes every request apart and does the work on this thread.
+    /// Decompresses every request and does the work on this thread.
     pub fn of(bodies: &[Body]) -> io::Result<Least> {
         let mut least = Least { requests: bodies.len(), ..Least::default() };
         let Some(first) = bodies.first() else { return Ok(least) };
@@ -43,8 +43,8 @@ impl Least {
     }
 }
 
-/// Bytes of all requests as they are, and then compressed by each of the algorithms, request by
-/// request.
+/// Returns the bytes of all requests uncompressed, and compressed by each of the algorithms,
+/// request by request.
 pub fn bytes_by_algorithm(bodies: &[Body], algorithms: &[Algorithm]) -> io::Result<Vec<usize>> {
     let mut compressors: Vec<Compressor> =
         algorithms.iter().map(|algorithm| Compressor::new(*algorithm, None)).collect();
@@ -59,7 +59,7 @@ pub fn bytes_by_algorithm(bodies: &[Body], algorithms: &[Algorithm]) -> io::Resu
     Ok(bytes)
 }
 
-/// The algorithm that a request names.
+/// Returns the algorithm that a request names.
 fn algorithm(content_encoding: &str) -> io::Result<Algorithm> {
     let named =
         |algorithm: &Algorithm| algorithm.content_encoding().unwrap_or("") == content_encoding;

@@ -1,19 +1,19 @@
-//! A million series to the network: what each encoding takes of CPU time and of bytes, beside a
-//! flush into nothing.
+//! Measures a million series over the network: CPU time and bytes of each encoding, beside a flush
+//! to nowhere.
 
 use super::compressed::{Least, bytes_by_algorithm};
 use crate::Options;
 use crate::delivered;
-use crate::far::{Body, Far};
+use crate::endpoint::{Body, Endpoint};
 use crate::header::Header;
 use crate::measure::{Samples, progress};
 use crate::metrics::program::{Bench, await_rest, await_socket, load, memory_bytes};
 use crate::metrics::send::Load;
-use crate::peers::Bar;
-use crate::places::Places;
+use crate::peers::Target;
 use crate::plot::Bars;
 use crate::process::{Program, Subject};
 use crate::report::{Report, Table};
+use crate::variables::Variables;
 use millstream_compression::Algorithm;
 use std::io;
 use std::thread::sleep;
@@ -25,7 +25,7 @@ const COLUMNS: &[&str] = &[
     "series",
     "CPU s",
     "without the flush itself",
-    "bar",
+    "target",
     "compressor alone",
     "copy alone",
     "requests",
@@ -33,17 +33,17 @@ const COLUMNS: &[&str] = &[
     "MB sent",
     "peak RSS MB",
 ];
-/// The first flush makes what is kept for each series, later ones find it.
+/// The first flush creates the state of each series, later ones find it.
 const FLUSHES: usize = 2;
-/// In each scenario.
+/// Flushes per scenario.
 const PERIOD_S: f64 = 10.0;
 /// A batch that is not full waits for a second.
 const HOLD: Duration = Duration::from_millis(1500);
 /// By then the load must be over.
 const LOAD_MAX_S: f64 = 9.0;
-/// Where the agent says how many series it has delivered.
+/// The agent's count of delivered series.
 const SENT: &str = "http://127.0.0.1:${BENCH_PORT}/metrics millstream_component_sent_events_total{component_id=\"out\"*} #";
-/// What the columns of bytes are for.
+/// The meaning of the byte columns.
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4];
 
@@ -62,8 +62,8 @@ struct Runs<'a> {
     least: Vec<Least>,
 }
 
-/// Measures all scenarios; the one that sends nothing says what the others have to do anyway.
-/// Returns the bars.
+/// Measures all scenarios; the one that sends nothing shows the base cost of the others. Returns
+/// the targets.
 pub fn run(
     options: &Options,
     scenarios: &[&Header],
@@ -75,7 +75,7 @@ pub fn run(
         let mut flushes = once(options, scenario, bench)?;
         let least =
             flushes.iter().map(|flush| Least::of(&flush.bodies)).collect::<io::Result<_>>()?;
-        // The bodies of all scenarios together would be most of a small host's memory.
+        // The bodies of all scenarios together would use most of a small host's memory.
         let last = flushes.last().map_or(Ok(None), |flush| sizes_of(scenario, flush))?;
         sizes.extend(last);
         flushes.iter_mut().for_each(|flush| flush.bodies.clear());
@@ -89,10 +89,10 @@ pub fn run(
     report.add(table(&all, &nothing)?)?;
     report_sizes(sizes, report)?;
     plot(&all, &nothing, report)?;
-    bars(&all, &nothing)
+    targets(&all, &nothing)
 }
 
-/// Seconds into the period that is on.
+/// Returns the seconds since the start of the current period.
 fn phase_s() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs_f64() % PERIOD_S
@@ -103,55 +103,55 @@ fn sleep_into_next_period(by: Duration) {
 }
 
 fn once(options: &Options, scenario: &Header, bench: &Bench<'_>) -> io::Result<Vec<Flush>> {
-    let far = Far::start(bench.load_core)?;
-    let places = bench.places()?.with("FAR", &far.address.to_string());
-    let load = load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
+    let endpoint = Endpoint::start(bench.load_core)?;
+    let variables = bench.variables()?.with("ENDPOINT", &endpoint.address.to_string());
+    let load = load(scenario, &variables.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
     let program =
-        Program::start(&Subject::agent(&options.agent, "", scenario), &places, &[bench.core])?;
-    await_socket(&program, port(&places)?)?;
+        Program::start(&Subject::agent(&options.agent, "", scenario), &variables, &[bench.core])?;
+    await_socket(&program, port(&variables)?)?;
     let mut flushes = Vec::new();
     for number in 1..=FLUSHES {
         progress(&format!("metrics-out: {}, flush {number}", scenario.name));
-        flushes.push(flush(&program, &places, &load, &far, bench)?);
+        flushes.push(flush(&program, &variables, &load, &endpoint, bench)?);
     }
     program.terminate()?;
     program.wait(0)?;
     Ok(flushes)
 }
 
-fn port(places: &Places) -> io::Result<u16> {
-    places.fill("${BENCH_UDP}")?.parse().map_err(io::Error::other)
+fn port(variables: &Variables) -> io::Result<u16> {
+    variables.fill("${BENCH_UDP}")?.parse().map_err(io::Error::other)
 }
 
-/// Fills a period, and watches what becomes of it when it ends.
+/// Fills a period, and observes its flush.
 fn flush(
     program: &Program,
-    places: &Places,
+    variables: &Variables,
     load: &Load,
-    far: &Far,
+    endpoint: &Endpoint,
     bench: &Bench<'_>,
 ) -> io::Result<Flush> {
     sleep_into_next_period(Duration::from_millis(100));
     load.run(bench.load_core)?;
-    await_rest(program, port(places)?)?;
+    await_rest(program, port(variables)?)?;
     if phase_s() > LOAD_MAX_S {
         return Err(io::Error::other("the load did not end within the period"));
     }
-    let sent = delivered::sum(&places.fill(SENT)?, program.output())?.0;
-    far.take();
+    let sent = delivered::sum(&variables.fill(SENT)?, program.output())?.0;
+    endpoint.take();
     let before = program.cpu_seconds()?;
     sleep_into_next_period(HOLD);
-    await_rest(program, port(places)?)?;
+    await_rest(program, port(variables)?)?;
     sleep(HOLD);
     let cpu_seconds = program.cpu_seconds()? - before;
-    let series = delivered::sum(&places.fill(SENT)?, program.output())?.0 - sent;
+    let series = delivered::sum(&variables.fill(SENT)?, program.output())?.0 - sent;
     let [_, peak_rss_bytes] = memory_bytes(program.id())?;
-    Ok(Flush { series, cpu_seconds, peak_rss_bytes, bodies: far.take() })
+    Ok(Flush { series, cpu_seconds, peak_rss_bytes, bodies: endpoint.take() })
 }
 
 impl Runs<'_> {
-    /// CPU seconds of each flush beyond those of a flush into nothing; NaN if that was not
-    /// measured.
+    /// Returns the CPU seconds of each flush beyond those of a flush to nowhere; NaN if that was
+    /// not measured.
     fn beyond(&self, nothing: &[f64]) -> Vec<f64> {
         let nothing = nothing.iter().copied().chain(std::iter::repeat(f64::NAN));
         self.flushes
@@ -170,8 +170,10 @@ fn table(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Table> {
     let mut table =
         Table::new("metrics_out_flush", "A million series to the network, one core", COLUMNS);
     for runs in all {
-        let bar =
-            runs.scenario.number("bar_cpu_s")?.map_or(String::new(), |bar| format!("<= {bar}"));
+        let target = runs
+            .scenario
+            .number("target_cpu_s")?
+            .map_or(String::new(), |target| format!("<= {target}"));
         let beyond = runs.beyond(nothing);
         for (number, (flush, least)) in runs.flushes.iter().zip(&runs.least).enumerate() {
             let mut cells = vec![
@@ -181,7 +183,7 @@ fn table(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Table> {
             ];
             cells.push(format!("{:.2}", flush.cpu_seconds));
             cells.push(format!("{:.2}", beyond[number]));
-            cells.push(bar.clone());
+            cells.push(target.clone());
             cells.extend(
                 [least.compress_seconds, least.copy_seconds].map(|seconds| format!("{seconds:.3}")),
             );
@@ -203,7 +205,7 @@ fn table(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Table> {
     Ok(table)
 }
 
-/// A row of bytes for each series: as it is, and compressed request by request.
+/// Adds a row of bytes per series: uncompressed, and compressed request by request.
 fn sizes_of(scenario: &Header, flush: &Flush) -> io::Result<Option<(String, Vec<f64>)>> {
     if flush.bodies.is_empty() {
         return Ok(None);
@@ -263,18 +265,18 @@ fn plot(all: &[Runs<'_>], nothing: &[f64], report: &mut Report) -> io::Result<()
     )
 }
 
-fn bars(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Vec<Vec<String>>> {
-    let mut bars = Vec::new();
+fn targets(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Vec<Vec<String>>> {
+    let mut targets = Vec::new();
     for runs in all.iter().filter(|runs| runs.sends()) {
         let expected = runs.scenario.required("series")?;
         let missing =
             runs.flushes.iter().map(|flush| (expected - flush.series as f64).max(0.0)).sum();
-        bars.push(Bar::most("series missing", missing, 0.0).cells(&runs.scenario.name));
-        let Some(bar) = runs.scenario.number("bar_cpu_s")? else { continue };
+        targets.push(Target::most("series missing", missing, 0.0).cells(&runs.scenario.name));
+        let Some(target) = runs.scenario.number("target_cpu_s")? else { continue };
         let mut beyond = Samples::default();
         runs.beyond(nothing).into_iter().for_each(|seconds| beyond.push(seconds));
         let what = "CPU s to encode, compress and send, the slower flush";
-        bars.push(Bar::most(what, beyond.max(), bar).cells(&runs.scenario.name));
+        targets.push(Target::most(what, beyond.max(), target).cells(&runs.scenario.name));
     }
-    Ok(bars)
+    Ok(targets)
 }

@@ -1,18 +1,18 @@
-//! Logs over HTTP: a file as JSON lines, compressed, to an endpoint that only reads, beside the
-//! compressor alone.
+//! Measures logs over HTTP: a file as JSON lines, compressed, to an endpoint that only reads,
+//! beside the compressor alone.
 
 use super::compressed::Least;
 use crate::Options;
-use crate::far::Far;
+use crate::endpoint::Endpoint;
 use crate::header::Header;
 use crate::measure::{Samples, progress};
 use crate::metrics::program::Bench;
-use crate::peers::Bar;
-use crate::places::Places;
+use crate::peers::Target;
 use crate::plot::Bars;
 use crate::process::{Outcome, Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::Input;
+use crate::variables::Variables;
 use std::io;
 
 const COLUMNS: &[&str] = &[
@@ -26,7 +26,7 @@ const COLUMNS: &[&str] = &[
     "max",
     "compressor alone, CPU s",
     "ratio",
-    "bar",
+    "target",
     "MB of JSON per CPU s",
     "events missing",
     "peak RSS MB",
@@ -44,7 +44,7 @@ struct Measured {
     missing: u64,
 }
 
-/// Measures the scenario; returns its bars.
+/// Measures the scenario; returns its targets.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -58,8 +58,8 @@ pub fn run(
     for repetition in 1..=scenario.count("repetitions", options.repetitions)? {
         progress(&format!("metrics-out: {}, {repetition}", scenario.name));
         measured.empty.push(once(options, scenario, &empty, bench)?.0.cpu_seconds);
-        let (outcome, far) = once(options, scenario, &input, bench)?;
-        let bodies = far.take();
+        let (outcome, endpoint) = once(options, scenario, &input, bench)?;
+        let bodies = endpoint.take();
         measured.least = Least::of(&bodies)?;
         measured.full.push(outcome.cpu_seconds);
         measured.rss_mb.push(outcome.peak_rss_bytes as f64 / 1e6);
@@ -69,12 +69,13 @@ pub fn run(
         measured.missing += input.lines.saturating_sub(arrived);
     }
     Input::remove(bench.scratch)?;
-    let bar = scenario.required("bar_ratio")?;
-    report.add(measured.table(scenario, &input, bar))?;
+    let target = scenario.required("target_ratio")?;
+    report.add(measured.table(scenario, &input, target))?;
     plot(&measured, report)?;
-    let ratio = Bar::least("speed, times the compressor alone".to_owned(), measured.ratio(), bar);
-    let missing = Bar::most("events missing", measured.missing as f64, 0.0);
-    Ok([ratio, missing].map(|bar| bar.cells(&scenario.name)).to_vec())
+    let ratio =
+        Target::least("speed, times the compressor alone".to_owned(), measured.ratio(), target);
+    let missing = Target::most("events missing", measured.missing as f64, 0.0);
+    Ok([ratio, missing].map(|target| target.cells(&scenario.name)).to_vec())
 }
 
 fn once(
@@ -82,12 +83,13 @@ fn once(
     scenario: &Header,
     input: &Input,
     bench: &Bench<'_>,
-) -> io::Result<(Outcome, Far)> {
-    let far = Far::start(bench.load_core)?;
-    let places = Places::fresh(bench.scratch, &input.path)?.with("FAR", &far.address.to_string());
+) -> io::Result<(Outcome, Endpoint)> {
+    let endpoint = Endpoint::start(bench.load_core)?;
+    let variables = Variables::fresh(bench.scratch, &input.path)?
+        .with("ENDPOINT", &endpoint.address.to_string());
     let subject = Subject::agent(&options.agent, "--until-eof", scenario);
-    let outcome = Program::start(&subject, &places, &[bench.core])?.wait(input.lines)?;
-    Ok((outcome, far))
+    let outcome = Program::start(&subject, &variables, &[bench.core])?.wait(input.lines)?;
+    Ok((outcome, endpoint))
 }
 
 impl Measured {
@@ -99,7 +101,7 @@ impl Measured {
         self.compressor.median() / self.busy_seconds()
     }
 
-    fn table(&self, scenario: &Header, input: &Input, bar: f64) -> Table {
+    fn table(&self, scenario: &Header, input: &Input, target: f64) -> Table {
         let mut table = Table::new("metrics_out_logs", "Logs over HTTP, one core", COLUMNS);
         let idle = self.empty.median();
         let mut cells = vec![scenario.name.clone()];
@@ -110,7 +112,7 @@ impl Measured {
         let seconds = [self.full.median(), self.full.min(), self.full.max()];
         cells.extend(seconds.map(|seconds| format!("{:.3}", seconds - idle)));
         cells.push(format!("{:.3}", self.compressor.median()));
-        cells.extend([format!("{:.2}", self.ratio()), format!(">= {bar}")]);
+        cells.extend([format!("{:.2}", self.ratio()), format!(">= {target}")]);
         cells.push(format!("{:.0}", self.least.plain_bytes as f64 / 1e6 / self.busy_seconds()));
         cells.extend([self.missing.to_string(), format!("{:.1}", self.rss_mb.max())]);
         table.row(cells);

@@ -1,4 +1,4 @@
-//! What a server of Prometheus would know after remote write: the last value of each series.
+//! The state of a Prometheus server after remote write: the last value of each series.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,7 +14,7 @@ struct Sample {
 }
 
 impl Series {
-    /// Takes a request of remote write 1.0, without its compression.
+    /// Reads an uncompressed remote write 1.0 request.
     pub fn add(&mut self, request: &[u8]) -> io::Result<()> {
         Fields(request).each(|number, series, _| match number {
             1 => self.add_series(series),
@@ -39,7 +39,7 @@ impl Series {
         Ok(())
     }
 
-    /// The number of series in whose labels `text` stands, and the sum of their values.
+    /// Returns the number of series whose labels contain `text`, and the sum of their values.
     pub fn sum(&self, text: &str) -> (usize, f64) {
         let found = self
             .0
@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
 
-    /// A message field of up to 127 bytes.
+    /// Encodes a message field of up to 127 bytes.
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
     }

@@ -1,13 +1,13 @@
-//! The whole way: points from a socket, and out of it what Prometheus takes, sent or fetched.
+//! Measures the whole path: points from a socket to Prometheus, pushed or scraped.
 
 use super::remote_write::Series;
 use crate::Options;
 use crate::delivered;
-use crate::far::Far;
+use crate::endpoint::Endpoint;
 use crate::header::Header;
 use crate::measure::{Samples, progress};
 use crate::metrics::program::{Bench, Measured, load};
-use crate::peers::Bar;
+use crate::peers::Target;
 use crate::plot::Bars;
 use crate::process::{AGENT, Subject};
 use crate::report::{Report, Table};
@@ -30,22 +30,22 @@ const COLUMNS: &[&str] = &[
     "requests or pages",
 ];
 const REPETITIONS: usize = 2;
-/// As often as the agent sends, a peer's page is fetched.
+/// A peer's page is scraped as often as the agent sends.
 const SCRAPE_EVERY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
-/// What stands in the labels of the load's series, as Prometheus writes them.
+/// The text in the labels of the load's series, as Prometheus writes them.
 const NAME: &str = "bench_requests";
 
 /// All runs of one program.
 struct Runs {
     name: String,
     measured: Vec<Measured>,
-    /// Requests that it has sent, or pages that were fetched from it.
+    /// Requests it has sent, or pages scraped from it.
     requests: usize,
     fault: Option<String>,
 }
 
-/// Measures the agent and its peers; returns the bars.
+/// Measures the agent and its peers; returns the targets.
 pub fn run(
     options: &Options,
     scenario: &Header,
@@ -72,41 +72,41 @@ pub fn run(
     }
     report.add(table(scenario, &all))?;
     plot(scenario, &all, report)?;
-    bars(scenario, &all)
+    targets(scenario, &all)
 }
 
-/// A run of a program that sends by remote write.
+/// Runs a program that sends by remote write.
 fn sent(subject: &Subject, scenario: &Header, bench: &Bench<'_>) -> io::Result<(Measured, usize)> {
-    let far = Far::start(bench.load_core)?;
-    let places = bench.places()?.with("FAR", &far.address.to_string());
-    let load = load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
-    let mut measured = bench.run(subject, "", &places, &load)?;
-    let (bodies, mut series) = (far.take(), Series::default());
+    let endpoint = Endpoint::start(bench.load_core)?;
+    let variables = bench.variables()?.with("ENDPOINT", &endpoint.address.to_string());
+    let load = load(scenario, &variables.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
+    let mut measured = bench.run(subject, "", &variables, &load)?;
+    let (bodies, mut series) = (endpoint.take(), Series::default());
     bodies.iter().try_for_each(|body| series.add(&body.plain()?))?;
     measured.counted = series.sum(NAME).1 as u64;
     Ok((measured, bodies.len()))
 }
 
-/// A run of a program whose page is fetched meanwhile, as Prometheus does.
+/// Runs a program whose page is scraped meanwhile, as Prometheus does.
 fn scraped(
     subject: &Subject,
     counted: &str,
     scenario: &Header,
     bench: &Bench<'_>,
 ) -> io::Result<(Measured, usize)> {
-    let places = bench.places()?;
-    let load = load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
-    let (page, is_over) = (places.fill(counted)?, AtomicBool::new(false));
+    let variables = bench.variables()?;
+    let load = load(scenario, &variables.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
+    let (page, is_over) = (variables.fill(counted)?, AtomicBool::new(false));
     thread::scope(|scope| {
         let scraper = scope.spawn(|| scrape(&page, bench.load_core, &is_over));
-        let measured = bench.run(subject, counted, &places, &load);
+        let measured = bench.run(subject, counted, &variables, &load);
         is_over.store(true, Ordering::Relaxed);
         let pages = scraper.join().unwrap_or(0);
         measured.map(|measured| (measured, pages))
     })
 }
 
-/// Fetches a page until it is over; returns how often that went well.
+/// Scrapes a page until the end; returns the number of successful scrapes.
 fn scrape(page: &str, core: usize, is_over: &AtomicBool) -> usize {
     let (mut waited, mut pages) = (Duration::ZERO, 0);
     let _ = crate::measure::pin(core);
@@ -201,21 +201,21 @@ fn plot(scenario: &Header, all: &[Runs], report: &mut Report) -> io::Result<()> 
     report.bars("metrics_out_whole", &title, &labels, &[Bars { label: "", values }])
 }
 
-fn bars(scenario: &Header, all: &[Runs]) -> io::Result<Vec<Vec<String>>> {
+fn targets(scenario: &Header, all: &[Runs]) -> io::Result<Vec<Vec<String>>> {
     let find = |name: &str| all.iter().find(|runs| runs.name == name && !runs.measured.is_empty());
     let Some(agent) = find(AGENT) else { return Ok(Vec::new()) };
-    let mut bars = Vec::new();
-    for (peer, bar) in scenario.pairs("bar_peers")? {
+    let mut targets = Vec::new();
+    for (peer, target) in scenario.pairs("target_peers")? {
         let ratio = find(&peer).map_or(f64::NAN, |peer| agent.speed() / peer.speed());
-        bars.push(Bar::least(format!("points per CPU s, times {peer}"), ratio, bar));
+        targets.push(Target::least(format!("points per CPU s, times {peer}"), ratio, target));
     }
-    for (peer, bar) in scenario.pairs("bar_memory_peers")? {
+    for (peer, target) in scenario.pairs("target_memory_peers")? {
         let ratio = find(&peer).map_or(f64::NAN, |peer| agent.peak_mb() / peer.peak_mb());
-        bars.push(Bar::most(&format!("peak RSS, times {peer}"), ratio, bar));
+        targets.push(Target::most(&format!("peak RSS, times {peer}"), ratio, target));
     }
-    if let Some(bar) = scenario.number("bar_lost")? {
+    if let Some(target) = scenario.number("target_lost")? {
         let lost = agent.measured.iter().map(|run| run.lost() as f64).sum();
-        bars.push(Bar::most("points lost", lost, bar));
+        targets.push(Target::most("points lost", lost, target));
     }
-    Ok(bars.iter().map(|bar| bar.cells(&scenario.name)).collect())
+    Ok(targets.iter().map(|target| target.cells(&scenario.name)).collect())
 }

@@ -1,4 +1,4 @@
-//! An endpoint over HTTP that only reads, and what it was sent.
+//! An HTTP endpoint that only reads, and keeps the requests.
 
 use crate::measure::pin;
 use flate2::read::{GzDecoder, ZlibDecoder};
@@ -8,14 +8,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// A longer body is no request of ours.
+/// Longest accepted body; the agent sends no longer one.
 const BODY_BYTES_MAX: usize = 256 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A server on a port of loopback. Its threads end with the connections.
-pub struct Far {
-    /// Where it listens.
+/// A server on a loopback port. Its threads end with the connections.
+pub struct Endpoint {
+    /// Its address.
     pub address: SocketAddr,
     bodies: Arc<Mutex<Vec<Body>>>,
 }
@@ -23,30 +23,30 @@ pub struct Far {
 /// The body of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
-    /// `Content-Encoding`, or nothing.
+    /// `Content-Encoding`, or an empty string.
     pub encoding: String,
-    /// As it was sent.
+    /// The body as it was sent.
     pub bytes: Vec<u8>,
 }
 
-impl Far {
+impl Endpoint {
     /// Starts it on `core`.
-    pub fn start(core: usize) -> io::Result<Far> {
+    pub fn start(core: usize) -> io::Result<Endpoint> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let far = Far { address: listener.local_addr()?, bodies: Arc::default() };
-        let bodies = far.bodies.clone();
+        let endpoint = Endpoint { address: listener.local_addr()?, bodies: Arc::default() };
+        let bodies = endpoint.bodies.clone();
         thread::spawn(move || -> io::Result<()> {
             pin(core)?;
             loop {
                 let (stream, bodies) = (listener.accept()?.0, bodies.clone());
-                // A connection that breaks is the sender's to notice.
+                // The sender detects a broken connection.
                 thread::spawn(move || serve(stream, &bodies));
             }
         });
-        Ok(far)
+        Ok(endpoint)
     }
 
-    /// What has come since it was asked last, in order within each connection.
+    /// Returns the requests since the last call, in order within each connection.
     pub fn take(&self) -> Vec<Body> {
         std::mem::take(&mut *self.bodies.lock())
     }
@@ -63,7 +63,7 @@ fn serve(stream: TcpStream, bodies: &Mutex<Vec<Body>>) -> io::Result<()> {
     Ok(())
 }
 
-/// The next request; `None` at the end of the connection.
+/// Reads the next request; `None` at the end of the connection.
 fn read_request(from: &mut impl BufRead) -> io::Result<Option<Body>> {
     let (mut body, mut len, mut line) = (Body::default(), None, String::new());
     if from.read_line(&mut line)? == 0 {
@@ -88,7 +88,7 @@ fn read_request(from: &mut impl BufRead) -> io::Result<Option<Body>> {
 }
 
 impl Body {
-    /// As it was before compression.
+    /// Returns the decompressed body.
     pub fn plain(&self) -> io::Result<Vec<u8>> {
         let (bytes, mut plain) = (&self.bytes[..], Vec::new());
         match self.encoding.as_str() {
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn it_answers_and_keeps_what_it_was_sent() {
-        let far = Far::start(0).unwrap();
-        let mut stream = TcpStream::connect(far.address).unwrap();
+        let endpoint = Endpoint::start(0).unwrap();
+        let mut stream = TcpStream::connect(endpoint.address).unwrap();
         for (algorithm, text) in
             [(Algorithm::None, "one"), (Algorithm::Zstd, "two"), (Algorithm::Snappy, "")]
         {
             let body = Compressor::new(algorithm, None).compress(&[text.into()]).unwrap();
-            write!(stream, "POST /in HTTP/1.1\r\nHost: far\r\nContent-Length: {}\r\n", body.len())
+            write!(stream, "POST /in HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n", body.len())
                 .unwrap();
             let encoding =
                 algorithm.content_encoding().map(|name| format!("content-encoding: {name}\r\n"));
@@ -128,8 +128,9 @@ mod tests {
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(answer, ANSWER);
         }
-        let plain: Vec<Vec<u8>> = far.take().iter().map(|body| body.plain().unwrap()).collect();
+        let plain: Vec<Vec<u8>> =
+            endpoint.take().iter().map(|body| body.plain().unwrap()).collect();
         assert_eq!(plain, [&b"one"[..], b"two", b""]);
-        assert!(far.take().is_empty());
+        assert!(endpoint.take().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What `${BENCH_…}` stands for in a scenario: paths and addresses of one run.
+//! The values of `${BENCH_…}` in a scenario: paths and addresses of one run.
 
 use crate::scratch::Scratch;
 use std::io;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 const OPEN: &str = "${BENCH_";
 
-/// The places of one run of one program.
-pub struct Places(Vec<(&'static str, String)>);
+/// The variables of one run of one program.
+pub struct Variables(Vec<(&'static str, String)>);
 
-impl Places {
-    /// Fresh folders for data and output, and a free port.
+impl Variables {
+    /// Creates fresh folders for data and output, and a free port.
     pub fn fresh(scratch: &Scratch, input: &Path) -> io::Result<Self> {
         let data = scratch.empty_folder("data")?;
         let output = scratch.empty_folder("out")?.join("out.log");
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        Ok(Places(vec![
+        Ok(Variables(vec![
             ("INPUT", text(input)),
             ("OUTPUT", text(&output)),
             ("DATA", text(&data)),
@@ -33,8 +33,8 @@ impl Places {
         self
     }
 
-    /// Adds what a load is sent to: a free UDP port and the path of a socket, of which there is
-    /// none yet.
+    /// Adds the addresses of a load: a free UDP port and the path of a socket that does not exist
+    /// yet.
     pub fn with_sockets(mut self, scratch: &Scratch) -> io::Result<Self> {
         let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
         let socket = scratch.empty_folder("sockets")?.join("load.sock");
@@ -43,18 +43,18 @@ impl Places {
         Ok(self)
     }
 
-    /// Lets `name` stand for `value`.
+    /// Sets `name` to `value`.
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.0.push((name, value.to_owned()));
         self
     }
 
-    /// The path that `name` stands for.
+    /// Returns the path in `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.value(name).map_or_else(PathBuf::new, PathBuf::from)
     }
 
-    /// `text` with every `${BENCH_…}` replaced.
+    /// Returns `text` with every `${BENCH_…}` replaced.
     pub fn fill(&self, text: &str) -> io::Result<String> {
         let mut parts = text.split(OPEN);
         let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn names_are_replaced_and_unknown_ones_refused() {
-        let places = Places(vec![("INPUT", "/in".to_owned())]);
+        let variables = Variables(vec![("INPUT", "/in".to_owned())]);
         assert_eq!(
-            places.fill("a ${BENCH_INPUT} ${b} ${BENCH_INPUT}!").unwrap(),
+            variables.fill("a ${BENCH_INPUT} ${b} ${BENCH_INPUT}!").unwrap(),
             "a /in ${b} /in!"
         );
-        assert!(places.fill("${BENCH_BROKER}").is_err());
+        assert!(variables.fill("${BENCH_BROKER}").is_err());
     }
 }
