@@ -196,12 +196,12 @@ fn wrong_arrows(package: &Value) -> Vec<String> {
 }
 
 /// The sentence of a crate that fences `unsafe` code.
-const FENCES_UNSAFE: &str = "A crate of its own because it fences `unsafe`";
+const FENCES_UNSAFE: &str = "A separate crate because it fences `unsafe`";
 
 /// The other reasons for a crate: the sentence at the top of its `lib.rs`.
 const CRATE_REASONS: &[&str] = &[
-    "A crate of its own because it is pure and fuzzed alone.",
-    "A crate of its own because it cuts a dependency: ",
+    "A separate crate because it is pure and fuzzed alone.",
+    "A separate crate because it cuts a dependency: ",
 ];
 
 #[test]
@@ -219,7 +219,7 @@ fn wrong_crate(path: &str) -> Option<String> {
         return None;
     }
     if !CRATE_REASONS.iter().any(|reason| top.contains(reason)) {
-        return Some(format!("{path}: does not say why it is a crate of its own"));
+        return Some(format!("{path}: does not state why it is a separate crate"));
     }
     let is_safe = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
     (!is_safe).then(|| format!("{path}: `#![forbid(unsafe_code)]` is missing"))

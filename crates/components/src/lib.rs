@@ -1,6 +1,6 @@
 //! The components of Millstream: one folder each, and the registry that lists them.
 //!
-//! A crate of its own because it cuts a dependency: engine, console and store build and are tested
+//! A separate crate because it cuts a dependency: engine, console and store build and are tested
 //! without any component.
 
 #![forbid(unsafe_code)]

@@ -21,8 +21,8 @@ pub fn bind(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
         .map_err(|error| context(format_args!("control socket {}", path.display()), error))
 }
 
-/// The socket gets its mode before its name, and its name before it listens: nobody connects to a
-/// socket that is too open, and whoever finds it finds it working.
+/// Sets the mode and the final name before it listens, so that no client connects to a socket that
+/// is too open.
 fn bind_and_rename(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     let unnamed = path.with_extension("new");
     remove_if_there(&unnamed)?;

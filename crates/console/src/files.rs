@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 /// Default number of files in a response.
 const FILES_SHOWN: usize = 1000;
 
-/// Files of a source with metrics of their own, those with the most lag: each has three series, and
-/// a host may have ten thousand files.
+/// Files per source with separate metrics, those with the most lag: each has three series, and a
+/// host may have ten thousand files.
 const FILES_MEASURED: usize = 100;
 
 /// The response of `/api/files`.
@@ -196,7 +196,7 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// Returns the files of a source with metrics of their own.
+/// Returns the files of a source with separate metrics.
 fn with_most_lag(source: &ComponentSnapshot) -> Vec<(&ComponentSnapshot, &FileSnapshot)> {
     let mut files: Vec<&FileSnapshot> = source.files.iter().collect();
     files.sort_by_key(|file| (Reverse(file.lag_bytes), file.path.as_str(), file.file_id.as_str()));

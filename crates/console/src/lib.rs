@@ -1,13 +1,13 @@
 //! The agent's HTTP interface: metrics, health and snapshots of the engine.
 //!
-//! A crate of its own because it cuts a dependency: only it needs the HTTP server.
+//! A separate crate because it cuts a dependency: only it needs the HTTP server.
 //!
 //! The same routes are served on a TCP listener and on a Unix socket in the data folder, the
-//! *control socket*. Over TCP most of them need a token, and requests that a web page of somebody
-//! else could have sent are refused; whoever may open the control socket needs neither.
+//! *control socket*. Over TCP most routes need a token, and requests that a foreign web page could
+//! have sent are refused. Clients that may open the control socket need neither.
 //!
-//! Nothing here waits for the engine and the engine waits for nothing here: a request takes a
-//! snapshot, renders it and sends it. Connections are bounded in number and in time.
+//! The interface and the engine never wait for each other: a request takes a snapshot, renders it
+//! and sends it. Connections are bounded in number and in time.
 
 #![forbid(unsafe_code)]
 

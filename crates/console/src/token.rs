@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Random bytes of a token, written as twice as many hexadecimal digits.
 const TOKEN_BYTES: usize = 32;
-/// Shortest accepted token, whoever made it.
+/// Shortest accepted token, generated or configured.
 const TOKEN_LEN_MIN: usize = 32;
 /// Most bytes to read of a token file.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;

@@ -1,6 +1,6 @@
 //! The fields of many events, by column.
 //!
-//! A crate of its own because it cuts a dependency: parsers, encoders and expressions need columns,
+//! A separate crate because it cuts a dependency: parsers, encoders and expressions need columns,
 //! but neither batches nor acknowledgements.
 //!
 //! A [`Column`] has one [`Cell`] per row: eight bytes that say where a value lies and what it is.

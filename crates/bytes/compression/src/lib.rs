@@ -1,7 +1,7 @@
 //! Whole buffers compressed for the network, in formats that the endpoint reads without help of
 //! ours.
 //!
-//! A crate of its own because it cuts a dependency: the compression libraries are compiled and
+//! A separate crate because it cuts a dependency: the compression libraries are compiled and
 //! tuned in one place.
 //!
 //! A [`Compressor`] keeps what it works with from one buffer to the next: the state of a library,

@@ -1,7 +1,7 @@
 //! What must not leave the host: card numbers, addresses, tokens, keys, and whatever a pattern
 //! says. No I/O, no clock.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! It works in two steps. [`Detectors::candidates`] goes once over a whole block and notes the few
 //! places where something might end or begin ([`scan`]); [`Detectors::find`] looks at a text that

@@ -1,6 +1,6 @@
 //! Encoders of metrics. No I/O, no clock.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! A [`Metric`](metric::Metric) is what an encoder takes: slices of the event it came from, nothing
 //! copied.

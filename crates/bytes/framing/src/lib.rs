@@ -2,7 +2,7 @@
 //! which container runtimes write. No clock, and no I/O once the name of a time zone is looked up,
 //! when rules are compiled.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it is given bytes that begin
 //! where an event begins, and says which events are whole. What it gives depends on those bytes

@@ -1,6 +1,6 @@
 //! Parsers of log lines. They do no I/O and read no clock.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! A [`Parser`] parses lines into [`Fields`]: per field, a column of cells that point into the
 //! line. Only values that must be rewritten, such as a number with leading zeros, are copied. A

@@ -1,7 +1,7 @@
 //! Messages of metric clients to points: those of DogStatsD and of the metric server. No I/O,
 //! no clock.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! A message is a datagram, or what one frame of a stream holds. A parser calls a [`Visit`] with
 //! what the message has, in its order: points, events, service checks, and what of it is at fault.

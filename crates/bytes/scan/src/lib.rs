@@ -1,7 +1,7 @@
 //! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, lines of
 //! StatsD, tags of metrics, hashes and comparisons of keys. No I/O, no dependencies.
 //!
-//! A crate of its own because it fences `unsafe`: SIMD intrinsics and unchecked loads.
+//! A separate crate because it fences `unsafe`: SIMD intrinsics and unchecked loads.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel
 //! here, and SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly

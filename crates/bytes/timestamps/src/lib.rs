@@ -1,7 +1,7 @@
 //! The time of a log line: a format, compiled once, reads it from the beginning of a text; and
 //! times written as RFC 3339. No I/O, no clock, no dependencies.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! A [`Format`] reads every text by itself. A [`Parser`] remembers the text it read last: lines
 //! that follow each other mostly share their minute, and then only the digits of the second and of

@@ -1,7 +1,7 @@
 //! Time zones by name: from the database of the host, and where it has none or not that zone, from
 //! the one that is built in.
 //!
-//! A crate of its own because it cuts a dependency: `timestamps`, and through it expressions,
+//! A separate crate because it cuts a dependency: `timestamps`, and through it expressions,
 //! parsers and transport, build without jiff and its time zone database.
 //!
 //! A zone is looked up once, when a configuration is read; what comes out is a table for

@@ -1,6 +1,6 @@
 //! Conditions and computed fields: a subset of the Common Expression Language over columns.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! A text is read once ([`Expression::new`]) and then computed for the chosen rows of a batch at a
 //! time, as a condition ([`Expression::matches`]) or as a field ([`Expression::compute`]).

@@ -1,7 +1,7 @@
 //! The metric store: aggregates points into one value per series and period. No I/O, no clock, no
 //! threads, no randomness: the caller passes times and seeds.
 //!
-//! A crate of its own because it is pure and fuzzed alone.
+//! A separate crate because it is pure and fuzzed alone.
 //!
 //! A [`Shard`] belongs to one receiver thread. It looks up a point by its name and tags as they
 //! arrived, and updates 16 bytes; for a known series that takes no lock and no allocation. A series

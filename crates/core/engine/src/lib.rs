@@ -1,6 +1,6 @@
 //! How events flow: from a blueprint to a running topology.
 //!
-//! A crate of its own because it cuts a dependency: it knows components by their traits alone, so
+//! A separate crate because it cuts a dependency: it knows components by their traits alone, so
 //! its simulation runs without any.
 //!
 //! A [`Blueprint`] names the components and who reads whom. Building it opens the checkpoint store

@@ -1,6 +1,6 @@
 //! What flows through Millstream, and what the parts agree on.
 //!
-//! A crate of its own because it cuts a dependency: components and engine agree on it and not on
+//! A separate crate because it cuts a dependency: components and engine agree on it and not on
 //! each other.
 //!
 //! A source fills a [`Block`] under the memory [`Grant`], makes a [`Batch`] of views into it, and

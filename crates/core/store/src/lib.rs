@@ -1,6 +1,6 @@
 //! The checkpoint store: what the agent knows over a restart.
 //!
-//! A crate of its own because it cuts a dependency: the embedded database stays behind its
+//! A separate crate because it cuts a dependency: the embedded database stays behind its
 //! interface.
 //!
 //! It is an embedded database, `checkpoints.redb`, with four tables. All values are followed by the

@@ -1,7 +1,7 @@
 //! What the kernel says of the host: processors, memory, disks, file systems, networks, load,
 //! processes, control groups and pressure.
 //!
-//! A crate of its own because it cuts a dependency: the program reads its own limits with it,
+//! A separate crate because it cuts a dependency: the program reads its own limits with it,
 //! before any component exists.
 //!
 //! It is read from `/proc` and `/sys`, or from where those of the host are mounted in a container.

@@ -1,7 +1,7 @@
 //! The border to librdkafka: batches of records in without copies, every delivery report out, and a
 //! reader for tests of a host.
 //!
-//! A crate of its own because it fences `unsafe`: what librdkafka is given and calls back.
+//! A separate crate because it fences `unsafe`: what librdkafka is given and calls back.
 //!
 //! A [`Shipment`] is many records over shared buffers. [`Producer::send`] hands their addresses to
 //! the library, which keeps the addresses, not copies, until it reports each record. So a shipment

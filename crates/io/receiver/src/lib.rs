@@ -1,7 +1,7 @@
 //! The border to sockets: datagrams, packets and streams to threads, many with one call, without
 //! copies.
 //!
-//! A crate of its own because it fences `unsafe`: `recvmmsg` and the buffers it fills.
+//! A separate crate because it fences `unsafe`: `recvmmsg` and the buffers it fills.
 //!
 //! ```text
 //! Receiver::open        sockets are bound; the kernel keeps what arrives, nothing is read

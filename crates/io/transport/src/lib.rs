@@ -1,7 +1,7 @@
 //! How bytes leave for an endpoint: HTTP requests over connections that are kept, endpoints with
 //! their health, and the pauses between attempts.
 //!
-//! A crate of its own because it fences `unsafe`: one socket query that no library has. It also
+//! A separate crate because it fences `unsafe`: one socket query that no library has. It also
 //! keeps TLS out of the components.
 //!
 //! This crate knows no component: what is sent, and what an answer means for the events in it, is

@@ -1,7 +1,7 @@
 //! Servers for tests and benchmarks: Kafka, Prometheus and Toxiproxy as processes of their own, HTTP
 //! and framed TCP servers within the process, and certificates for them.
 //!
-//! A crate of its own because it cuts a dependency: only tests that start a server build its
+//! A separate crate because it cuts a dependency: only tests that start a server build its
 //! clients.
 
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 //! driven by hand, batches made and checked, randomness that can be repeated. For tests and
 //! benchmarks only.
 //!
-//! A crate of its own because it cuts a dependency: tests of the core build without the clients of
+//! A separate crate because it cuts a dependency: tests of the core build without the clients of
 //! real servers, which are in `testkit-servers`.
 
 #![forbid(unsafe_code)]

@@ -341,7 +341,7 @@ async fn a_refused_request_is_split_and_only_invalid_events_are_dropped() {
         .map(|seen| seen.header("idempotency-key").to_owned())
         .collect::<Vec<_>>();
     let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
-    assert_eq!(distinct.len(), ids.len(), "parts are requests of their own");
+    assert_eq!(distinct.len(), ids.len(), "parts are separate requests");
 }
 
 #[tokio::test]

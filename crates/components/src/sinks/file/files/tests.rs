@@ -171,7 +171,7 @@ fn a_foreign_compressed_file_is_set_aside_and_our_own_is_continued() {
 }
 
 #[test]
-fn a_renamed_or_deleted_file_is_started_anew() {
+fn a_renamed_or_deleted_file_is_created_again() {
     let (dir, path) = folder();
     let moved = dir.path().join("out.log.1");
     let mut files = Kept::default().files(PLAIN);
