@@ -340,12 +340,12 @@ const QUEUE_DATAGRAMS: u32 = 512;
 
 /// Logs that a socket is open; warns if its receive buffer or queue is small.
 pub fn report(source: &str, socket: &Bound) {
-    let Bound { address, asked, granted } = socket;
+    let Bound { address, requested, granted } = socket;
     match address {
         // The kernel rounds the size.
-        Address::Udp(_) if granted + 1 < *asked => log::warn!(
-            "source {source}: listening on {address} with a receive buffer of {granted} bytes instead of {asked}; \
-             bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
+        Address::Udp(_) if granted + 1 < *requested => log::warn!(
+            "source {source}: listening on {address} with a receive buffer of {granted} bytes instead of {requested}; \
+             bursts may be lost; raise it with: sysctl -w net.core.rmem_max={requested}"
         ),
         Address::Udp(_) => {
             log::info!(

@@ -150,7 +150,7 @@ impl Flusher {
             Ending::Done => return Polled::Ended,
             Ending::Requested => {
                 // The sockets are drained before the last swap.
-                self.receiving.ask_pause();
+                self.receiving.request_pause();
                 self.ending = Ending::Last;
                 self.stage = Stage::Pausing;
                 return Polled::Wait(PAUSE_POLL);
@@ -269,7 +269,9 @@ impl Flusher {
             );
         }
         cx.counters.busy(now.cpu.saturating_sub(before.cpu));
-        if let Some(last_error) = now.last_error.filter(|_| now.unreadable > before.unreadable) {
+        if let Some(last_error) =
+            now.last_error.filter(|_| now.errors_recorded > before.errors_recorded)
+        {
             log::warn!("source {}: {last_error}", cx.info.id);
         }
     }
@@ -417,7 +419,7 @@ impl Source for Flusher {
 
     fn close(&mut self, for_good: bool) -> bool {
         if for_good {
-            self.receiving.refuse();
+            self.receiving.stop_intake();
         }
         if self.ending == Ending::No {
             self.ending = Ending::Requested;

@@ -1,33 +1,32 @@
-//! Where to listen, as people write it: `udp://127.0.0.1:8125`,
-//! `unixgram:///run/millstream/dsd.sock`.
+//! Listen addresses as URLs: `udp://127.0.0.1:8125`, `unixgram:///run/millstream/dsd.sock`.
 
-use crate::names::Names;
+use crate::dns_cache::DnsCache;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The check of a configuration, what it claims and its sockets all need the address of a name, one
-/// after the other: for so long, besides the time in which name servers are asked, they see the
-/// same one.
-const SAME: Duration = Duration::from_secs(10);
+/// Lifetime of a resolved host name. The configuration check, the claim on the address and the bind
+/// resolve the name one after another and must see the same address. Time spent waiting for DNS
+/// does not count.
+const DNS_TTL: Duration = Duration::from_secs(10);
 
-/// The addresses of names that were looked up a moment ago.
-static FOUND: Names = Names::new(SAME);
+/// Recently resolved host names.
+static DNS_CACHE: DnsCache = DnsCache::new(DNS_TTL);
 
-/// A place to listen at. Written as a URL; [`Display`](fmt::Display) gives what [`FromStr`] takes.
+/// A listen address. [`Display`](fmt::Display) writes the URL that [`FromStr`] parses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// `udp://127.0.0.1:8125`: datagrams.
     Udp(SocketAddr),
-    /// `tcp://127.0.0.1:8125`: connections with streams of bytes.
+    /// `tcp://127.0.0.1:8125`: byte-stream connections.
     Tcp(SocketAddr),
-    /// `unixgram:///run/a.sock`: datagrams of processes of this host.
+    /// `unixgram:///run/a.sock`: datagrams from processes on this host.
     UnixDatagram(PathBuf),
-    /// `unix:///run/a.sock`: connections with streams of bytes.
+    /// `unix:///run/a.sock`: byte-stream connections.
     UnixStream(PathBuf),
-    /// `unixpacket:///run/a.sock`: connections with packets.
+    /// `unixpacket:///run/a.sock`: packet connections.
     UnixPacket(PathBuf),
 }
 
@@ -35,7 +34,7 @@ const KINDS: &str =
     "udp://HOST:PORT, tcp://HOST:PORT, unixgram:///PATH, unix:///PATH or unixpacket:///PATH";
 
 impl Address {
-    /// The path of a Unix socket.
+    /// Returns the path of a Unix socket.
     pub fn path(&self) -> Option<&std::path::Path> {
         match self {
             Address::Udp(_) | Address::Tcp(_) => None,
@@ -45,7 +44,7 @@ impl Address {
         }
     }
 
-    /// True for streams of bytes, whose messages [`Framing`](crate::Framing) tells apart.
+    /// Returns true for byte streams, which need [`Framing`](crate::Framing) to delimit messages.
     pub fn is_stream(&self) -> bool {
         matches!(self, Address::Tcp(_) | Address::UnixStream(_))
     }
@@ -88,12 +87,11 @@ impl fmt::Display for Address {
 impl FromStr for Address {
     type Err = String;
 
-    /// Host names are looked up here, so this may wait for a name server; of several addresses an
-    /// IPv4 one is preferred, as clients of the protocols prefer it for `localhost`. What was found
-    /// is kept for some seconds.
+    /// Resolves host names, so this may block on DNS. Prefers an IPv4 address, as clients of these
+    /// protocols do for `localhost`. Resolved names are cached for a few seconds.
     fn from_str(text: &str) -> Result<Address, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(format!("'{text}' does not begin with a kind of socket; write {KINDS}"));
+            return Err(format!("'{text}' does not begin with a socket type; write {KINDS}"));
         };
         match scheme {
             "udp" => host_and_port(text, rest).map(Address::Udp),
@@ -101,7 +99,7 @@ impl FromStr for Address {
             "unixgram" => path(text, scheme, rest).map(Address::UnixDatagram),
             "unix" => path(text, scheme, rest).map(Address::UnixStream),
             "unixpacket" => path(text, scheme, rest).map(Address::UnixPacket),
-            _ => Err(format!("'{scheme}' is not a kind of socket; write {KINDS}")),
+            _ => Err(format!("'{scheme}' is not a socket type; write {KINDS}")),
         }
     }
 }
@@ -122,8 +120,10 @@ fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
         ));
     }
     let look_up = |rest: &str| Ok(rest.to_socket_addrs()?.collect());
-    let found = FOUND.resolve(rest, look_up).map_err(|error| {
-        format!("'{text}': the host '{host}' is not found ({error}); write its IP address instead")
+    let found = DNS_CACHE.resolve(rest, look_up).map_err(|error| {
+        format!(
+            "'{text}': cannot resolve the host '{host}' ({error}); write its IP address instead"
+        )
     })?;
     found.ok_or_else(|| format!("'{text}': the host has no address; write an IP address instead"))
 }
@@ -134,10 +134,10 @@ fn path(text: &str, scheme: &str, rest: &str) -> Result<PathBuf, String> {
             "'{text}': the path is not absolute; write three slashes, as in {scheme}:///run/a.sock"
         )),
         _ if rest.ends_with('/') => {
-            Err(format!("'{text}' is a folder; write the name of the socket as well"))
+            Err(format!("'{text}' is a folder; append the name of the socket"))
         }
         _ if rest.contains('\0') => {
-            Err(format!("'{scheme}://…': the path has a NUL byte; remove it"))
+            Err(format!("'{scheme}://…': the path contains a NUL byte; remove it"))
         }
         _ => Ok(PathBuf::from(rest)),
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn displayed_addresses_parse_back() {
         for text in [
             "udp://127.0.0.1:8125",
             "udp://[::1]:8125",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_becomes_an_address() {
+    fn host_names_resolve_to_an_ip_address() {
         assert_eq!(
             "udp://localhost:81".parse::<Address>(),
             Ok(Address::Udp("127.0.0.1:81".parse().unwrap()))
@@ -170,15 +170,15 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_to_write() {
+    fn errors_say_what_to_write() {
         for (text, part) in [
             ("127.0.0.1:8125", "write udp://HOST:PORT"),
-            ("dgram:///a", "'dgram' is not a kind of socket"),
+            ("dgram:///a", "'dgram' is not a socket type"),
             ("udp://127.0.0.1", "no port"),
             ("udp://127.0.0.1:99999", "no port"),
             ("udp://:8125", "no host"),
             ("udp://::1:8125", "brackets"),
-            ("udp://no-such-host.invalid:1", "is not found"),
+            ("udp://no-such-host.invalid:1", "cannot resolve the host"),
             ("unixgram://run/a", "three slashes, as in unixgram:///"),
             ("unix:///run/", "is a folder"),
             ("unix:///a\0b", "NUL byte"),

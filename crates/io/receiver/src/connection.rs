@@ -1,26 +1,26 @@
-//! A connection somebody made to a socket that is listened at.
+//! A connection accepted from a listening socket.
 
 use crate::messages::Batch;
+use crate::receive_buffers::{Ancillary, ReceiveBuffers};
 use crate::senders::Senders;
-use crate::slots::{Notes, Slots};
 use crate::socket::Socket;
-use crate::stream::{Broken, READ_BYTES, Stream};
-use crate::sys::{self, Area};
+use crate::stream::{Desynchronized, READ_BYTES, Stream};
+use crate::sys::{self, Mapping};
 use crate::{Address, Framing, Options};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Packets read from a connection at once, so that it does not keep the others waiting.
-const PACKETS: usize = 64;
+/// Packets read from a connection per turn, so that it does not starve the others.
+const PACKETS_MAX: usize = 64;
 
-/// A connection with what is known of its stream.
+/// A connection and the parser state of its stream.
 #[derive(Debug)]
 pub struct Connection {
     pub fd: OwnedFd,
     kind: Kind,
-    /// The process at the other end, if it is to be known.
+    /// Process id of the peer, if credentials are enabled and available.
     pid: Option<u32>,
 }
 
@@ -30,17 +30,17 @@ enum Kind {
     Stream(Stream),
 }
 
-/// What reading a connection came to; messages are in the batch.
+/// The outcome of one read. The messages are in the batch.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct ReadOutcome {
     pub truncated: usize,
     pub framing_errors: usize,
-    /// Bytes taken from the connection; a packet without any counts as one.
+    /// Bytes read. An empty packet counts as one byte.
     pub bytes: usize,
-    /// There may be more.
+    /// More data may be waiting.
     pub is_more: bool,
-    /// It is to be closed, because it has ended or cannot go on.
-    pub is_over: bool,
+    /// The connection must be closed: the peer closed it, or the stream is unusable.
+    pub is_finished: bool,
     pub error: Option<Errno>,
 }
 
@@ -52,7 +52,7 @@ impl Connection {
         options: &Options,
     ) -> Connection {
         if matches!(listener.address, Address::Tcp(_)) {
-            // A peer that vanished without a word is noticed some time.
+            // Keepalive detects a peer that vanished without closing the connection.
             let _ = sockopt::set_socket_keepalive(&fd, true);
         }
         let pid = peer(&fd, listener, options);
@@ -63,17 +63,20 @@ impl Connection {
         Connection { fd, kind, pid }
     }
 
-    /// Goes on under the options of another receiver. Returns how many faults in the stream that
-    /// makes.
-    pub fn adapt(&mut self, listener: &Socket, options: &Options) -> Result<usize, Broken> {
+    /// Applies the options of another receiver. Returns the number of framing errors this causes.
+    pub fn apply_options(
+        &mut self,
+        listener: &Socket,
+        options: &Options,
+    ) -> Result<usize, Desynchronized> {
         self.pid = peer(&self.fd, listener, options);
         match &mut self.kind {
             Kind::Packets => Ok(0),
-            Kind::Stream(stream) => stream.adapt(options.message_bytes_max),
+            Kind::Stream(stream) => stream.set_limit(options.message_bytes_max),
         }
     }
 
-    /// Bytes that wait to be read.
+    /// Returns the number of bytes waiting in the socket's receive buffer.
     pub fn waiting(&self) -> usize {
         let bytes = rustix::io::ioctl_fionread(&self.fd).unwrap_or(0);
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -83,79 +86,81 @@ impl Connection {
         matches!(self.kind, Kind::Packets)
     }
 
-    /// Reads packets into the slots. `is_hung_up` says that the other end is known to be closed.
+    /// Reads packets into the buffers. `is_hung_up` means the peer is known to have closed.
     pub fn packets(
         &mut self,
-        slots: &mut Slots,
+        buffers: &mut ReceiveBuffers,
         senders: &mut Senders,
         batch: &mut Batch,
         is_hung_up: bool,
-    ) -> Reading {
-        let sender = batch.sender(self.pid.map(|pid| senders.get(pid)));
-        match slots.receive(self.fd.as_fd(), PACKETS, Notes::Plain(sender), batch) {
-            // The end looks like packets without a byte, which may as well be sent.
-            Ok(received) => Reading {
+    ) -> ReadOutcome {
+        let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
+        match buffers.receive(self.fd.as_fd(), PACKETS_MAX, Ancillary::Plain(sender), batch) {
+            // End of stream looks like an empty packet, but a peer may also send empty packets.
+            Ok(received) => ReadOutcome {
                 truncated: received.truncated,
-                bytes: batch.bytes.max(received.slots),
-                is_more: received.slots == PACKETS && received.empty == 0,
-                is_over: received.slots == 0 || (is_hung_up && received.empty > 0),
-                ..Reading::default()
+                bytes: batch.bytes.max(received.buffers),
+                is_more: received.buffers == PACKETS_MAX && received.empty == 0,
+                is_finished: received.buffers == 0 || (is_hung_up && received.empty > 0),
+                ..ReadOutcome::default()
             },
-            Err(error) => Reading::failed(error),
+            Err(error) => ReadOutcome::failed(error),
         }
     }
 
-    /// Reads a part of the stream into the memory, of [`Stream::memory_bytes`] at least.
+    /// Reads one chunk of the stream into `memory`, which holds at least [`Stream::memory_bytes`].
     pub fn stream(
         &mut self,
-        memory: &mut Area,
+        memory: &mut Mapping,
         senders: &mut Senders,
         batch: &mut Batch,
-    ) -> Reading {
-        let Kind::Stream(stream) = &mut self.kind else { return Reading::default() };
+    ) -> ReadOutcome {
+        let Kind::Stream(stream) = &mut self.kind else { return ReadOutcome::default() };
         let memory = memory.bytes_mut();
-        let open = stream.begin(memory);
-        let sender = batch.sender(self.pid.map(|pid| senders.get(pid)));
-        let read = match rustix::io::read(&self.fd, &mut memory[open..open + READ_BYTES]) {
+        let partial = stream.restore(memory);
+        let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
+        let read = match rustix::io::read(&self.fd, &mut memory[partial..partial + READ_BYTES]) {
             Ok(read) => read,
-            Err(error) if is_passing(error) => return Reading::default(),
+            Err(error) if is_transient(error) => return ReadOutcome::default(),
             Err(error) => {
-                let framing_errors = stream.break_off();
-                return Reading { framing_errors, ..Reading::failed(error) };
+                let framing_errors = stream.abort();
+                return ReadOutcome { framing_errors, ..ReadOutcome::failed(error) };
             }
         };
         if read == 0 {
-            let framing_errors = stream.end(&memory[..open], batch, sender);
-            return Reading { framing_errors, is_over: true, ..Reading::default() };
+            let framing_errors = stream.finish(&memory[..partial], batch, sender);
+            return ReadOutcome { framing_errors, is_finished: true, ..ReadOutcome::default() };
         }
-        match stream.take(&memory[..open + read], batch, sender) {
-            Ok(framing_errors) => Reading {
+        match stream.parse(&memory[..partial + read], batch, sender) {
+            Ok(framing_errors) => ReadOutcome {
                 framing_errors,
                 bytes: read,
                 is_more: read == READ_BYTES,
-                ..Reading::default()
+                ..ReadOutcome::default()
             },
-            Err(_) => Reading { framing_errors: 1, is_over: true, ..Reading::default() },
+            Err(_) => {
+                ReadOutcome { framing_errors: 1, is_finished: true, ..ReadOutcome::default() }
+            }
         }
     }
 }
 
-impl Reading {
-    fn failed(error: Errno) -> Reading {
-        if is_passing(error) {
-            return Reading::default();
+impl ReadOutcome {
+    fn failed(error: Errno) -> ReadOutcome {
+        if is_transient(error) {
+            return ReadOutcome::default();
         }
-        Reading { is_over: true, error: Some(error), ..Reading::default() }
+        ReadOutcome { is_finished: true, error: Some(error), ..ReadOutcome::default() }
     }
 }
 
-/// The process at the other end, if it is to be known and can be.
+/// Returns the process id of the peer, if credentials are enabled and available.
 fn peer(fd: &OwnedFd, listener: &Socket, options: &Options) -> Option<u32> {
     let is_known = options.credentials && !matches!(listener.address, Address::Tcp(_));
     is_known.then(|| sys::peer(fd.as_fd())).flatten()
 }
 
-/// True for errors that only say "not now".
-pub fn is_passing(error: Errno) -> bool {
+/// Returns true for errors that only mean "try again later".
+pub fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::AGAIN | Errno::INTR)
 }

@@ -1,4 +1,4 @@
-//! What a thread is told from outside: to notify, to pause, to end.
+//! Commands to a receiver thread: notify, pause, shut down.
 
 use crate::reader::Input;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -6,49 +6,49 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The wishes at one thread, and how far it has got.
+/// Pending requests to one thread, and its progress.
 #[derive(Debug)]
 pub struct Control {
     state: Mutex<State>,
     changed: Condvar,
-    /// Sockets that came after the thread was started.
+    /// Sockets added after the thread started.
     inputs: Mutex<Vec<Input>>,
-    /// Readable while there is something to be looked at.
+    /// An eventfd, readable while requests are pending.
     wake: OwnedFd,
 }
 
 #[derive(Debug)]
 struct State {
-    is_pause_wanted: bool,
-    /// The thread was told to pause; a resume takes that back.
+    is_pause_requested: bool,
+    /// The thread has taken the pause command. A resume clears this.
     is_pausing: bool,
-    is_end_wanted: bool,
-    is_notify_wanted: bool,
+    is_shutdown_requested: bool,
+    is_notify_requested: bool,
     is_paused: bool,
     has_ended: bool,
 }
 
-/// What a thread is to do next.
+/// The next step of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Go on reading.
+pub enum Command {
+    /// Continue reading.
     Read,
     /// Call [`notified`](crate::MessageHandler::notified).
     Notify,
-    /// Read what is there, call `notified`, then report with [`Control::paused`].
+    /// Read everything buffered, call `notified`, then report with [`Control::report_paused`].
     Pause,
-    /// End.
-    End,
+    /// Shut down.
+    Shutdown,
 }
 
 impl State {
-    /// As in a pause: a thread that begins waits to be told to read.
-    fn begin() -> State {
+    /// The initial state is paused: a new thread waits for the first resume.
+    fn initial() -> State {
         State {
-            is_pause_wanted: true,
+            is_pause_requested: true,
             is_pausing: true,
-            is_end_wanted: false,
-            is_notify_wanted: false,
+            is_shutdown_requested: false,
+            is_notify_requested: false,
             is_paused: true,
             has_ended: false,
         }
@@ -56,11 +56,11 @@ impl State {
 }
 
 impl Control {
-    /// For a thread that is paused.
+    /// Creates the control of a paused thread.
     pub fn new() -> io::Result<Control> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Control {
-            state: Mutex::new(State::begin()),
+            state: Mutex::new(State::initial()),
             inputs: Mutex::default(),
             changed: Condvar::new(),
             wake,
@@ -75,88 +75,89 @@ impl Control {
         self.wake.as_fd()
     }
 
-    /// Has the thread look at its orders.
+    /// Wakes the thread to check its requests.
     pub fn wake(&self) {
-        // It can only fail when the counter is full, and then the thread is awake.
+        // The write fails only when the counter is at its maximum, and then the thread is awake.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         self.changed.notify_all();
     }
 
     pub fn notify(&self) {
-        self.state().is_notify_wanted = true;
+        self.state().is_notify_requested = true;
         self.wake();
     }
 
-    pub fn ask_pause(&self) {
-        self.state().is_pause_wanted = true;
+    pub fn request_pause(&self) {
+        self.state().is_pause_requested = true;
         self.wake();
     }
 
-    /// Gives the thread a socket, to be taken when it goes on reading.
-    pub fn give(&self, input: Input) {
+    /// Adds a socket, which the thread picks up when it resumes.
+    pub fn add_input(&self, input: Input) {
         self.inputs.lock().push(input);
     }
 
-    /// The thread takes the sockets it was given.
+    /// Returns the sockets added since the last call.
     pub fn take_inputs(&self) -> Vec<Input> {
         std::mem::take(&mut *self.inputs.lock())
     }
 
     pub fn resume(&self) {
         let mut state = self.state();
-        (state.is_pause_wanted, state.is_pausing, state.is_paused) = (false, false, false);
+        (state.is_pause_requested, state.is_pausing, state.is_paused) = (false, false, false);
         drop(state);
         self.wake();
     }
 
-    pub fn end(&self) {
-        self.state().is_end_wanted = true;
+    pub fn shut_down(&self) {
+        self.state().is_shutdown_requested = true;
         self.wake();
     }
 
-    /// Waits until the thread has stopped reading, or was told to go on, or has ended.
+    /// Waits until the thread has paused, was resumed, or has ended.
     pub fn wait_paused(&self) {
-        let is_under_way =
-            |state: &mut State| state.is_pause_wanted && !state.is_paused && !state.has_ended;
-        self.changed.wait_while(&mut self.state(), is_under_way);
+        let is_pending =
+            |state: &mut State| state.is_pause_requested && !state.is_paused && !state.has_ended;
+        self.changed.wait_while(&mut self.state(), is_pending);
     }
 
-    /// True if the thread has stopped reading, or has ended.
+    /// Returns true if the thread has paused or has ended.
     pub fn is_paused(&self) -> bool {
         let state = self.state();
         state.is_paused || state.has_ended
     }
 
-    /// The thread takes its next order. While it is paused this waits for one.
-    pub fn order(&self) -> Order {
+    /// Returns the thread's next command. Blocks while the thread is paused.
+    pub fn next_command(&self) -> Command {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut counter);
-        let nothing_new =
-            |state: &mut State| state.is_paused && !state.is_notify_wanted && !state.is_end_wanted;
+        let is_idle = |state: &mut State| {
+            state.is_paused && !state.is_notify_requested && !state.is_shutdown_requested
+        };
         let mut state = self.state();
-        self.changed.wait_while(&mut state, nothing_new);
+        self.changed.wait_while(&mut state, is_idle);
         match () {
-            () if state.is_end_wanted => Order::End,
-            () if std::mem::take(&mut state.is_notify_wanted) => Order::Notify,
-            () if state.is_pause_wanted => {
+            () if state.is_shutdown_requested => Command::Shutdown,
+            () if std::mem::take(&mut state.is_notify_requested) => Command::Notify,
+            () if state.is_pause_requested => {
                 state.is_pausing = true;
-                Order::Pause
+                Command::Pause
             }
-            () => Order::Read,
+            () => Command::Read,
         }
     }
 
-    /// The thread has stopped reading. If it was told to go on meanwhile, that counts for nothing:
-    /// a pause that is wanted by now has yet to be made.
-    pub fn paused(&self) {
+    /// Reports that the thread has stopped reading. A resume in the meantime cancels this pause; a
+    /// pause requested after that resume still has to be made.
+    pub fn report_paused(&self) {
         let mut state = self.state();
         state.is_paused = state.is_pausing;
         drop(state);
         self.changed.notify_all();
     }
 
-    /// The thread has ended.
-    pub fn ended(&self) {
+    /// Reports that the thread has ended.
+    pub fn report_ended(&self) {
         self.state().has_ended = true;
         self.changed.notify_all();
     }
@@ -167,31 +168,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_that_was_taken_back_is_no_pause() {
+    fn a_resume_cancels_an_unfinished_pause() {
         let control = Control::new().unwrap();
-        assert!(control.is_paused(), "it begins so");
+        assert!(control.is_paused(), "the initial state is paused");
         control.resume();
-        assert_eq!((control.order(), control.is_paused()), (Order::Read, false));
-        control.ask_pause();
-        assert_eq!(control.order(), Order::Pause);
+        assert_eq!((control.next_command(), control.is_paused()), (Command::Read, false));
+        control.request_pause();
+        assert_eq!(control.next_command(), Command::Pause);
         control.resume();
-        control.ask_pause();
-        control.paused();
-        assert!(!control.is_paused(), "the second one has not begun");
-        assert_eq!(control.order(), Order::Pause);
-        control.paused();
+        control.request_pause();
+        control.report_paused();
+        assert!(!control.is_paused(), "the second pause has not started");
+        assert_eq!(control.next_command(), Command::Pause);
+        control.report_paused();
         assert!(control.is_paused());
         control.notify();
-        assert_eq!((control.order(), control.is_paused()), (Order::Notify, true));
+        assert_eq!((control.next_command(), control.is_paused()), (Command::Notify, true));
     }
 
     #[test]
-    fn a_thread_that_has_ended_is_not_waited_for() {
+    fn wait_paused_returns_after_the_thread_ended() {
         let control = Control::new().unwrap();
         control.resume();
-        control.ask_pause();
+        control.request_pause();
         assert!(!control.is_paused());
-        control.ended();
+        control.report_ended();
         control.wait_paused();
         assert!(control.is_paused());
     }

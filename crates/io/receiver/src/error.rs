@@ -1,10 +1,10 @@
-//! Why a socket could not be opened, and what to do about it.
+//! The reason a socket could not be opened, and how to fix it.
 
 use crate::Address;
 use std::fmt;
 use std::io;
 
-/// A socket could not be opened. Its text gives the address, the cause and advice.
+/// A socket could not be opened. The message gives the address, the cause and advice.
 #[derive(Debug)]
 pub struct BindError {
     address: String,
@@ -27,15 +27,19 @@ impl BindError {
         }
     }
 
-    /// An error of the system while doing `what`, with advice by its kind.
-    pub(crate) fn system(address: &Address, what: &str, error: impl Into<io::Error>) -> BindError {
+    /// Wraps a system error that occurred while doing `action`, with advice by its kind.
+    pub(crate) fn system(
+        address: &Address,
+        action: &str,
+        error: impl Into<io::Error>,
+    ) -> BindError {
         let error = error.into();
         let advice = advice(address, &error);
-        let cause = format!("cannot {what}: {error}");
+        let cause = format!("cannot {action}: {error}");
         BindError { address: address.to_string(), cause, advice, source: Some(error) }
     }
 
-    /// The address as it was written.
+    /// Returns the address as configured.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -48,15 +52,16 @@ fn advice(address: &Address, error: &io::Error) -> String {
             format!("let the agent's user write to {folder}, or choose another folder")
         }
         (io::ErrorKind::PermissionDenied, None) => {
-            "use a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".into()
+            "use a port of 1024 or above, or grant the program CAP_NET_BIND_SERVICE".into()
         }
         (io::ErrorKind::AddrInUse, None) => {
             format!(
-                "stop the process that uses it (`ss -lunpt` shows it), or listen on another port than {address}"
+                "stop the process that uses it (`ss -lunpt` shows it), or use a port other than that of {address}"
             )
         }
         (io::ErrorKind::AddrNotAvailable, _) => {
-            "write an address of this host (`ip address` lists them), or 0.0.0.0 for any".into()
+            "use an address of this host (`ip address` lists them), or 0.0.0.0 for all of them"
+                .into()
         }
         (io::ErrorKind::NotADirectory, _) => "choose a path whose parents are folders".into(),
         (io::ErrorKind::ReadOnlyFilesystem, _) => "choose a path on a writable file system".into(),

@@ -1,4 +1,4 @@
-//! Socket files: made, found stale, removed.
+//! Socket files: creation, detection of stale ones, removal.
 
 use crate::{Address, BindError};
 use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
@@ -11,21 +11,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a path that the kernel takes for a socket, without the byte 0 at its end.
+/// Maximum length of a Unix socket path in bytes, without the terminating NUL.
 const PATH_BYTES_MAX: usize = 107;
 
-/// A socket file this process has made.
+/// A socket file created by this process.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// The file itself, wherever its path leads by now. While it is open, no other file has its
-    /// inode number.
+    /// The file itself, even after the path has been replaced. While this descriptor is open, no
+    /// other file gets its inode number.
     file: OwnedFd,
 }
 
 impl SocketFile {
-    /// Binds the socket to the path. Missing folders are made; a file left by a process that has
-    /// ended is replaced.
+    /// Binds the socket to the path. Creates missing folders and replaces a stale file left by
+    /// a process that has ended.
     pub fn bind(
         socket: &OwnedFd,
         address: &Address,
@@ -40,20 +40,20 @@ impl SocketFile {
         };
         let name = name(address, path)?;
         if let Some(folder) = path.parent() {
-            let made = fs::create_dir_all(folder);
-            let what = format!("make the folder {}", folder.display());
-            made.map_err(|error| BindError::system(address, &what, error))?;
+            let created = fs::create_dir_all(folder);
+            let what = format!("create the folder {}", folder.display());
+            created.map_err(|error| BindError::system(address, &what, error))?;
         }
-        make_way(address, path, &name)?;
+        remove_stale(address, path, &name)?;
         if let Some(mode) = mode {
-            // Before the file exists, so that nobody finds it with wider rights for a moment.
+            // Set before the file exists, so that it never has wider permissions.
             let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
         }
         bind(socket, &name)
-            .map_err(|error| BindError::system(address, "make the socket file", error))?;
+            .map_err(|error| BindError::system(address, "create the socket file", error))?;
         let file = SocketFile::open(path);
         let file =
-            file.map_err(|error| BindError::system(address, "look at the socket file", error))?;
+            file.map_err(|error| BindError::system(address, "open the socket file", error))?;
         match mode.map_or(Ok(()), |mode| file.set_mode(mode)) {
             Ok(()) => Ok(file),
             Err(error) => {
@@ -63,8 +63,7 @@ impl SocketFile {
         }
     }
 
-    /// The socket file at the path, which was made just now; a link that took its place is an
-    /// error.
+    /// Opens the socket file just created at the path. A symlink that replaced it is an error.
     fn open(path: &Path) -> Result<SocketFile, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -74,14 +73,15 @@ impl SocketFile {
         }
     }
 
-    /// Gives the file other rights.
+    /// Changes the permissions of the file.
     pub fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        // Not by its path: whoever may write to the folder could have put a link to any file there.
+        // Not through the path: anyone who may write to the folder could have replaced the file
+        // by a symlink.
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }
 
-    /// True while the path still leads to this file.
+    /// Returns true while the path still leads to this file.
     pub fn is_there(&self) -> bool {
         let (there, ours) = (lstat(&self.path), fstat(&self.file));
         there.is_ok_and(|there| {
@@ -89,7 +89,7 @@ impl SocketFile {
         })
     }
 
-    /// Removes the file, unless it is another one by now.
+    /// Removes the file, unless another one has replaced it.
     pub fn remove(&self) {
         if self.is_there() {
             let _ = fs::remove_file(&self.path);
@@ -111,24 +111,24 @@ fn name(address: &Address, path: &Path) -> Result<SocketAddrUnix, BindError> {
     SocketAddrUnix::new(path).map_err(|error| BindError::system(address, "use this path", error))
 }
 
-/// Removes a socket file that nobody listens at; whatever else is at the path is an error.
-fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), BindError> {
+/// Removes a stale socket file. Anything else at the path is an error.
+fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), BindError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(BindError::system(address, "look at the path", error)),
+        Err(error) => return Err(BindError::system(address, "examine the path", error)),
     };
     if !meta.file_type().is_socket() {
         let advice = "it is not touched; remove it, or choose another path";
         return Err(BindError::new(address, "a file exists there that is not a socket", advice));
     }
-    match try_out(address, name) {
+    match probe(address, name) {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => {
             return Err(BindError::system(
                 address,
-                "find out whether the socket there is in use",
+                "determine whether the existing socket is in use",
                 error,
             ));
         }
@@ -138,19 +138,17 @@ fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(),
         }
     }
     let removed = fs::remove_file(path);
-    removed.map_err(|error| {
-        BindError::system(address, "remove the socket file that is left over", error)
-    })
+    removed.map_err(|error| BindError::system(address, "remove the stale socket file", error))
 }
 
-/// Connects as a client would: refused means that nobody listens.
-fn try_out(address: &Address, name: &SocketAddrUnix) -> Result<(), Errno> {
+/// Connects as a client would: `ECONNREFUSED` means that no process listens.
+fn probe(address: &Address, name: &SocketAddrUnix) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, kind(address), flags, None)?;
     connect(&socket, name)
 }
 
-/// The type of socket that an address asks for.
+/// Returns the socket type of an address.
 pub fn kind(address: &Address) -> SocketType {
     match address {
         Address::Udp(_) | Address::UnixDatagram(_) => SocketType::DGRAM,
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_those_of_the_socket_and_never_of_what_took_its_place() {
+    fn set_mode_never_follows_a_replaced_path() {
         let folder = tempfile::tempdir().unwrap();
         let (path, precious) = (folder.path().join("a.sock"), folder.path().join("precious"));
         fs::write(&precious, "data").unwrap();

@@ -1,40 +1,39 @@
-//! The border to sockets: datagrams, packets and streams to threads, many with one call, without
-//! copies.
+//! Receives datagrams, packets and streams on threads, many per system call, without copies.
 //!
 //! A separate crate because it fences `unsafe`: `recvmmsg` and the buffers it fills.
 //!
 //! ```text
-//! Receiver::open        sockets are bound; the kernel keeps what arrives, nothing is read
-//! Receiver::start       one thread per share, paused
-//! Receiving::resume     recvmmsg into slots -> MessageHandler::round with views
-//! Receiving::pause      what waits is read, then nothing more
+//! Receiver::open        binds the sockets; the kernel buffers data, nothing is read
+//! Receiver::start       spawns one thread per share, paused
+//! Receiving::resume     recvmmsg into buffers -> MessageHandler::round with views
+//! Receiving::pause      reads what is buffered, then stops
 //! ```
 //!
-//! UDP has one socket per thread on the same port, and the kernel spreads senders over them. A Unix
-//! datagram socket belongs to one thread; a connection to the thread that took it.
+//! UDP has one socket per thread on the same port, and the kernel distributes senders over them. A
+//! Unix datagram socket belongs to one thread, a connection to the thread that accepted it.
 //!
-//! Two receivers of one process may have the same address open: they share its sockets, so that
-//! nothing is lost while the second takes over from the first. Each message goes to one of them.
+//! Two receivers of one process may have the same address open. They share its sockets, so nothing
+//! is lost while the second takes over from the first. Each message goes to one of them.
 
 mod address;
 mod connection;
+mod connection_limit;
 mod control;
-mod ends;
+mod dns_cache;
+mod epoll;
 mod error;
 mod file;
 mod handler;
+mod merge_pacer;
 mod messages;
-mod names;
-mod pace;
 mod reader;
+mod receive_buffers;
 mod receiver;
 mod senders;
-mod slots;
 mod socket;
 mod stats;
 mod stream;
 mod sys;
-mod wait;
 
 pub use address::Address;
 pub use error::BindError;
@@ -43,42 +42,42 @@ pub use messages::{Iter, Message, Messages, Sender};
 pub use receiver::{Bound, Receiver, Receiving};
 pub use stats::Stats;
 
-/// How the messages of a stream of bytes are told apart.
+/// How messages are delimited in a byte stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// A line is a message. A line that is too long is left out, the end of the connection ends the
-    /// last one, and empty lines are no messages. What an error of the network cuts off is left
-    /// out.
+    /// One message per line. Lines over the limit are dropped, the end of the connection ends the
+    /// last line, and empty lines are ignored. A line cut off by a network error is dropped.
     Lines,
-    /// Four bytes with the length, the lowest first, stand before each message. A length that is
-    /// too large ends the connection: nobody could say where the next message begins.
+    /// A length prefix before each message: four bytes, little-endian. A length over the limit
+    /// closes the connection, as the next message boundary is unknown.
     Length,
 }
 
-/// A place to listen at.
+/// An address to listen on, with the options of its socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Where.
+    /// The address.
     pub address: Address,
-    /// Rights of the socket file, such as `0o660`; those of the umask if none.
+    /// Permissions of the socket file, such as `0o660`; `None` for those of the umask.
     pub mode: Option<u32>,
-    /// How messages are told apart in streams; other kinds of socket ignore it.
+    /// How messages are delimited in streams; other socket types ignore it.
     pub framing: Framing,
 }
 
-/// How a receiver reads.
+/// The options of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Threads, and sockets of each UDP address.
+    /// Number of threads, and of sockets per UDP address.
     pub shares: usize,
-    /// Bytes of receive buffer to ask for, per socket.
+    /// Requested receive buffer per socket, in bytes.
     pub receive_buffer: usize,
-    /// Longest message, in bytes; longer ones are counted and left out. 16 MiB at most.
+    /// Maximum message size in bytes, at most 16 MiB. Longer messages are counted and dropped.
     pub message_bytes_max: usize,
-    /// Connections open at the same time, over all threads.
+    /// Maximum number of open connections over all threads.
     pub connections_max: usize,
-    /// Ask Unix sockets who sent a message.
+    /// Request the sender's credentials on Unix sockets.
     pub credentials: bool,
-    /// Wait for up to a millisecond when UDP datagrams come fast, so that one wake-up brings many.
+    /// Wait for up to a millisecond under a high rate of UDP datagrams, so that each wake-up
+    /// receives many.
     pub merge: bool,
 }

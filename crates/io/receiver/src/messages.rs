@@ -1,26 +1,26 @@
-//! What one round of receives gave: views into the receiver's memory.
+//! The messages of one receive round: views into the receiver's memory.
 
 use std::sync::Arc;
 
 /// The process that sent a message over a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// Its process id, as the agent's pid namespace has it.
+    /// Process id in the agent's pid namespace.
     pub pid: u32,
-    /// The container it runs in, if its cgroup names one.
+    /// Id of the container the process runs in, if its cgroup names one.
     pub container: Option<Arc<str>>,
 }
 
 /// One message: a datagram, a packet, or a message of a stream without its delimiter.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// Its bytes, in the receiver's memory.
+    /// The bytes, in the receiver's memory.
     pub bytes: &'a [u8],
-    /// Who sent it; only Unix sockets know, and only if they were asked to.
+    /// The sender; known only on Unix sockets with credentials enabled.
     pub sender: Option<&'a Sender>,
 }
 
-/// The messages of one round of receives, in the order of their arrival on each socket.
+/// The messages of one receive round, in order of arrival per socket.
 #[derive(Debug)]
 pub struct Messages<'a> {
     pub(crate) memory: &'a [u8],
@@ -29,7 +29,7 @@ pub struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// The messages, one after the other.
+    /// Returns an iterator over the messages.
     pub fn iter(&self) -> Iter<'a> {
         Iter {
             memory: self.memory,
@@ -41,22 +41,22 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// When the round was read: nanoseconds since 1970 by the clock of the host.
+    /// Returns when the round was read, in nanoseconds since the Unix epoch by the host's clock.
     pub fn received_ns(&self) -> u64 {
         self.received_ns
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.batch.messages
     }
 
-    /// True if there are none; a receiver never hands on such a round.
+    /// Returns true if there are none; a receiver never passes on such a round.
     pub fn is_empty(&self) -> bool {
         self.batch.messages == 0
     }
 
-    /// Bytes of all messages together.
+    /// Returns the total size of all messages in bytes.
     pub fn bytes(&self) -> usize {
         self.batch.bytes
     }
@@ -71,13 +71,13 @@ impl<'a> IntoIterator for &Messages<'a> {
     }
 }
 
-/// The messages of a round, one after the other.
+/// An iterator over the messages of a round.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
     memory: &'a [u8],
     spans: std::slice::Iter<'a, Span>,
     senders: &'a [Sender],
-    /// What is left of a slot that holds several datagrams, and the length of each.
+    /// The unread part of a buffer that holds several datagrams, and the length of each.
     rest: &'a [u8],
     segment: usize,
     sender: Option<&'a Sender>,
@@ -104,9 +104,10 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 /// Marks a span without a sender.
-const NOBODY: u32 = u32::MAX;
+const NO_SENDER: u32 = u32::MAX;
 
-/// Where a message lies in the memory; several datagrams of one length if `segment` is not 0.
+/// Position of a message in the memory. A non-zero `segment` means several datagrams of that
+/// length.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
@@ -115,7 +116,7 @@ struct Span {
     sender: u32,
 }
 
-/// The spans of one round; used again for the next.
+/// The spans of one round; reused for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     spans: Vec<Span>,
@@ -131,24 +132,26 @@ impl Batch {
         (self.messages, self.bytes) = (0, 0);
     }
 
-    /// Notes the sender of the messages pushed with the index it returns.
-    pub fn sender(&mut self, sender: Option<&Sender>) -> u32 {
-        let Some(sender) = sender else { return NOBODY };
-        // Messages of one process mostly follow each other.
+    /// Adds a sender and returns its index, to be passed to [`Batch::push`].
+    pub fn add_sender(&mut self, sender: Option<&Sender>) -> u32 {
+        let Some(sender) = sender else { return NO_SENDER };
+        // Consecutive messages mostly come from one process.
         if self.senders.last() != Some(sender) {
             self.senders.push(sender.clone());
         }
         self.senders.len() as u32 - 1
     }
 
-    /// `segment` is 0 for a single message, else the length of each datagram but the last.
+    /// Adds a message. `segment` is 0 for a single message, else the length of each datagram but
+    /// the last.
     #[inline]
     pub fn push(&mut self, start: usize, len: usize, segment: usize, sender: u32) {
         let is_single = segment == 0 || segment >= len;
         let segment = if is_single { 0 } else { segment };
         self.messages += if is_single { 1 } else { len.div_ceil(segment) };
         self.bytes += len;
-        // The memory of a thread is less than 4 GiB: Slots::new and Stream::new see to that.
+        // The memory of a thread is smaller than 4 GiB, as ReceiveBuffers::new and Stream::new
+        // ensure.
         self.spans.push(Span {
             start: start as u32,
             len: len as u32,
@@ -163,13 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_of_one_slot_come_apart() {
+    fn merged_datagrams_are_split() {
         let mut batch = Batch::default();
         let sender = Sender { pid: 7, container: None };
-        let (one, nobody) = (batch.sender(Some(&sender)), batch.sender(None));
+        let (one, none) = (batch.add_sender(Some(&sender)), batch.add_sender(None));
         batch.push(0, 7, 3, one);
-        batch.push(7, 0, 0, nobody);
-        batch.push(8, 2, 2, nobody);
+        batch.push(7, 0, 0, none);
+        batch.push(8, 2, 2, none);
         let messages = Messages { memory: b"abcdefg.hi", batch: &batch, received_ns: 1 };
         let found: Vec<_> = messages.iter().map(|m| (m.bytes, m.sender.map(|s| s.pid))).collect();
         let expected: [(&[u8], _); 5] =

@@ -1,18 +1,18 @@
-//! What one thread does: it waits for its sockets and hands on what they have.
+//! A receiver thread: it waits for its sockets, reads them and passes the messages on.
 
-use crate::connection::{Connection, Reading, is_passing};
-use crate::control::{Control, Order};
-use crate::ends::{Ends, Place};
-use crate::handler::Guarded;
+use crate::connection::{Connection, ReadOutcome, is_transient};
+use crate::connection_limit::{ConnectionLimit, Slot};
+use crate::control::{Command, Control};
+use crate::epoll::{register, timespec};
+use crate::handler::GuardedHandler;
+use crate::merge_pacer::MergePacer;
 use crate::messages::Batch;
-use crate::pace::Pace;
+use crate::receive_buffers::{Ancillary, ReceiveBuffers, Received};
 use crate::senders::Senders;
-use crate::slots::{Notes, Received, Slots};
 use crate::socket::Socket;
 use crate::stats::{Counters, add};
-use crate::stream::{Broken, Stream};
-use crate::sys::Area;
-use crate::wait::{timespec, watch};
+use crate::stream::{Desynchronized, Stream};
+use crate::sys::Mapping;
 use crate::{Address, Framing, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
@@ -26,61 +26,61 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rounds from one socket before the others have their turn.
-const ROUNDS: usize = 8;
+/// Receive rounds per socket before the others get a turn.
+const ROUNDS_MAX: usize = 8;
 
-/// Connections taken from one socket before the others have their turn.
-const ACCEPTS: usize = 64;
+/// Connections accepted per socket before the others get a turn.
+const ACCEPTS_MAX: usize = 64;
 
-/// Turns of so many while the receiver is being paused: as many as a full backlog needs.
-const LAST_ACCEPTS: usize = 16;
+/// Accept turns per socket during a pause: enough for a full backlog.
+const PAUSE_ACCEPTS_MAX: usize = 16;
 
-/// A socket with an error that lasts, such as no more open files, is left alone for so long.
-const REST: Duration = Duration::from_millis(100);
+/// How long a socket is ignored after a persistent error, such as `EMFILE`.
+const BACKOFF: Duration = Duration::from_millis(100);
 
-/// Marks of events: sockets have their index, connections a number from the first on.
+/// Epoll tokens: a socket has its index, a connection a number from `FIRST_CONNECTION` up.
 const WAKE: u64 = u64::MAX;
-const OTHERS: u64 = u64::MAX - 1;
-pub const CONNECTIONS: u64 = 1 << 32;
+const NON_UDP: u64 = u64::MAX - 1;
+pub const FIRST_CONNECTION: u64 = 1 << 32;
 
-/// A socket this thread reads, or takes connections from.
+/// A socket that this thread reads or accepts connections from.
 #[derive(Debug)]
 pub struct Input {
     pub socket: Arc<Socket>,
     pub framing: Framing,
 }
 
-/// A connection this thread reads. The place comes first, as fields are dropped in this order:
-/// whoever cannot find the end of a connection any more, because it is closed, is to find its place
-/// free.
-struct Open {
-    place: Place,
+/// A connection this thread reads. Fields drop in order, so the slot is freed before the descriptor
+/// closes: once the connection limit can no longer see a hang-up, its slot must be free.
+struct OpenConnection {
+    slot: Slot,
     index: usize,
     connection: Connection,
 }
 
-/// One thread.
+/// The state of one receiver thread.
 pub struct Reader {
     control: Arc<Control>,
     counters: Arc<Counters>,
     options: Options,
-    handler: Guarded,
+    handler: GuardedHandler,
     inputs: Vec<Input>,
-    /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
+    /// Epoll instances for everything, and for everything but UDP. A merge pause waits on the
+    /// latter.
     all: OwnedFd,
-    others: OwnedFd,
-    ends: Arc<Ends>,
-    connections: HashMap<u64, Open>,
-    slots: Slots,
-    memory: Area,
+    non_udp: OwnedFd,
+    connection_limit: Arc<ConnectionLimit>,
+    connections: HashMap<u64, OpenConnection>,
+    buffers: ReceiveBuffers,
+    stream_memory: Mapping,
     batch: Batch,
     senders: Senders,
-    pace: Pace,
-    /// Sockets that are left alone after an error, and until when.
-    resting: Vec<(Instant, usize)>,
-    /// Bytes of the smallest buffer of a UDP socket, as the kernel counts them.
+    pacer: MergePacer,
+    /// Sockets in back-off after an error, and until when.
+    backing_off: Vec<(Instant, usize)>,
+    /// Smallest receive buffer of the UDP sockets in bytes, as the kernel counts it.
     buffer_bytes: usize,
-    /// The mark of what is being read: if there is a panic, it is at fault.
+    /// Token of what is being read, which is to blame if the read panics.
     reading: Option<u64>,
 }
 
@@ -88,17 +88,17 @@ impl Reader {
     pub fn new(
         control: Arc<Control>,
         counters: Arc<Counters>,
-        ends: Arc<Ends>,
+        connection_limit: Arc<ConnectionLimit>,
         options: Options,
-        handler: Guarded,
+        handler: GuardedHandler,
         inputs: Vec<Input>,
     ) -> io::Result<Reader> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let others = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        watch(&all, others.as_fd(), OTHERS, epoll::EventFlags::IN)?;
-        watch(&others, control.fd(), WAKE, epoll::EventFlags::IN)?;
-        let slots = Slots::new(options.message_bytes_max)?;
-        let memory = Area::new(Stream::memory_bytes(options.message_bytes_max))?;
+        let non_udp = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        register(&all, non_udp.as_fd(), NON_UDP, epoll::EventFlags::IN)?;
+        register(&non_udp, control.fd(), WAKE, epoll::EventFlags::IN)?;
+        let buffers = ReceiveBuffers::new(options.message_bytes_max)?;
+        let stream_memory = Mapping::new(Stream::memory_bytes(options.message_bytes_max))?;
         let reader = Reader {
             control,
             counters,
@@ -106,150 +106,150 @@ impl Reader {
             handler,
             inputs,
             all,
-            others,
-            ends,
+            non_udp,
+            connection_limit,
             connections: HashMap::new(),
-            slots,
-            memory,
+            buffers,
+            stream_memory,
             batch: Batch::default(),
             senders: Senders::default(),
-            pace: Pace::new(Instant::now()),
-            resting: Vec::new(),
+            pacer: MergePacer::new(Instant::now()),
+            backing_off: Vec::new(),
             buffer_bytes: 0,
             reading: None,
         };
-        (0..reader.inputs.len()).try_for_each(|index| reader.listen(index))?;
+        (0..reader.inputs.len()).try_for_each(|index| reader.register_input(index))?;
         Ok(reader)
     }
 
-    /// Begins to wait for a socket.
-    fn listen(&self, index: usize) -> io::Result<()> {
+    /// Registers a socket with epoll.
+    fn register_input(&self, index: usize) -> io::Result<()> {
         let socket = &self.inputs[index].socket;
         let (epoll, flags) = match &socket.address {
             Address::Udp(_) => (&self.all, epoll::EventFlags::IN),
-            Address::UnixDatagram(_) => (&self.others, epoll::EventFlags::IN),
-            // Every thread listens here; a connection is to wake one of them.
-            _ => (&self.others, epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE),
+            Address::UnixDatagram(_) => (&self.non_udp, epoll::EventFlags::IN),
+            // Every thread listens here; a connection should wake only one of them.
+            _ => (&self.non_udp, epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE),
         };
-        watch(epoll, socket.fd.as_fd(), index as u64, flags)
+        register(epoll, socket.fd.as_fd(), index as u64, flags)
     }
 
-    /// Reads until it is told to end.
+    /// Runs until the thread is told to shut down.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {
-            input.socket.announce(&self.control);
+            input.socket.add_reader(&self.control);
         }
-        // The first order comes when it is to read.
-        let mut goes_on = self.guard(Reader::obey);
-        while goes_on != Some(false) {
-            goes_on = self.guard(|reader| reader.cycle(&mut events));
+        // The first command arrives when the receiver resumes.
+        let mut is_running = self.catch_panic(Reader::run_commands);
+        while is_running != Some(false) {
+            is_running = self.catch_panic(|reader| reader.poll_once(&mut events));
         }
     }
 
-    /// Calls `what`; None if it panics. A connection at fault is closed, and a socket rests, so
-    /// that the same panic does not come again at once.
-    fn guard<T>(&mut self, what: impl FnOnce(&mut Reader) -> T) -> Option<T> {
+    /// Calls `operation`; returns `None` if it panics. The connection being read is closed, or the
+    /// socket backs off, so that the same panic does not repeat at once.
+    fn catch_panic<T>(&mut self, operation: impl FnOnce(&mut Reader) -> T) -> Option<T> {
         self.reading = None;
-        let panic = match catch_unwind(AssertUnwindSafe(|| what(self))) {
+        let panic = match catch_unwind(AssertUnwindSafe(|| operation(self))) {
             Ok(value) => return Some(value),
             Err(panic) => panic,
         };
-        let _ = ManuallyDrop::new(panic); // to drop it may panic as well
+        let _ = ManuallyDrop::new(panic); // dropping it may panic, too
         add(&self.counters.panics, 1);
-        self.counters.record_error("a panic while a socket was read; see the log".into());
+        self.counters.record_error("reading a socket panicked; see the log".into());
         match self.reading.take() {
-            Some(mark) if mark >= CONNECTIONS => _ = self.connections.remove(&mark),
-            Some(index) => self.rest(index as usize),
+            Some(token) if token >= FIRST_CONNECTION => _ = self.connections.remove(&token),
+            Some(index) => self.back_off(index as usize),
             None => {}
         }
-        // An order may have been taken that was not obeyed.
+        // A command may have been taken but not executed.
         self.control.wake();
         None
     }
 
-    /// Waits for sockets and reads those that have something. False at the end.
-    fn cycle(&mut self, events: &mut Vec<epoll::Event>) -> bool {
+    /// Waits for sockets and reads the ready ones. Returns false on shutdown.
+    fn poll_once(&mut self, events: &mut Vec<epoll::Event>) -> bool {
         self.wait(events);
         let (mut datagrams, mut bytes, mut is_emptied) = (0, 0, false);
-        let mut has_order = false;
+        let mut has_command = false;
         for event in events.drain(..) {
             match event.data.u64() {
-                WAKE => has_order = true,
-                mark if mark >= CONNECTIONS => {
-                    let ends =
+                WAKE => has_command = true,
+                token if token >= FIRST_CONNECTION => {
+                    let hang_up =
                         epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                     let flags = event.flags; // the struct is packed
-                    self.connection(mark, flags.intersects(ends));
+                    self.read_connection(token, flags.intersects(hang_up));
                 }
                 index => {
-                    let (n, read, is_empty) = self.input(index as usize);
+                    let (n, read, is_empty) = self.read_input(index as usize);
                     (datagrams, bytes, is_emptied) =
                         (datagrams + n, bytes + read, is_emptied || is_empty);
                 }
             }
         }
         if datagrams > 0 && self.options.merge {
-            self.pace.note(Instant::now(), datagrams, bytes);
+            self.pacer.record(Instant::now(), datagrams, bytes);
             if is_emptied {
-                self.merge_pause();
+                self.pause_to_merge();
             }
         }
-        !has_order || self.obey()
+        !has_command || self.run_commands()
     }
 
-    /// Fills `events` with what is ready; waits if nothing is.
+    /// Fills `events` with ready descriptors; blocks if there are none.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         let now = Instant::now;
-        while let Some(at) = self.resting.iter().position(|(until, _)| *until <= now()) {
-            let (_, index) = self.resting.swap_remove(at);
-            if let Err(error) = self.listen(index) {
-                self.fail(index, error);
+        while let Some(at) = self.backing_off.iter().position(|(until, _)| *until <= now()) {
+            let (_, index) = self.backing_off.swap_remove(at);
+            if let Err(error) = self.register_input(index) {
+                self.record_failure(index, error);
             }
         }
-        let until = self.resting.iter().map(|(until, _)| *until).min();
+        let until = self.backing_off.iter().map(|(until, _)| *until).min();
         let timeout = until.map(|until| timespec(until.saturating_duration_since(now())));
         let waited =
             epoll::wait(&self.all, rustix::buffer::spare_capacity(events), timeout.as_ref());
         if waited.is_err() {
             return;
         }
-        if let Some(at) = events.iter().position(|event| event.data.u64() == OTHERS) {
+        if let Some(at) = events.iter().position(|event| event.data.u64() == NON_UDP) {
             events.swap_remove(at);
             let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let _ = epoll::wait(&self.others, rustix::buffer::spare_capacity(events), Some(&zero));
+            let _ = epoll::wait(&self.non_udp, rustix::buffer::spare_capacity(events), Some(&zero));
         }
     }
 
-    /// Does what it is told. False at the end.
-    fn obey(&mut self) -> bool {
+    /// Runs pending commands. Returns false on shutdown.
+    fn run_commands(&mut self) -> bool {
         self.reading = None;
         loop {
-            match self.control.order() {
-                Order::Read => {
+            match self.control.next_command() {
+                Command::Read => {
                     self.take_inputs();
-                    self.adopt();
+                    self.adopt_orphans();
                     return true;
                 }
-                Order::End => return false,
-                Order::Notify => self.handler.notified(&self.counters),
-                Order::Pause => {
-                    self.adopt();
-                    self.guard(Reader::read_all);
+                Command::Shutdown => return false,
+                Command::Notify => self.handler.notified(&self.counters),
+                Command::Pause => {
+                    self.adopt_orphans();
+                    self.catch_panic(Reader::read_all);
                     self.handler.notified(&self.counters);
-                    self.control.paused();
+                    self.control.report_paused();
                 }
             }
         }
     }
 
-    /// Begins to read the sockets it was given since the start. Buffers may have changed as well.
+    /// Registers the sockets added since the start. Buffer sizes may also have changed.
     fn take_inputs(&mut self) {
         for input in self.control.take_inputs() {
             let index = self.inputs.len();
             self.inputs.push(input);
-            if let Err(error) = self.listen(index) {
-                self.fail(index, error);
+            if let Err(error) = self.register_input(index) {
+                self.record_failure(index, error);
             }
         }
         let udp =
@@ -257,17 +257,17 @@ impl Reader {
         self.buffer_bytes = udp.map(|input| input.socket.granted() * 2).min().unwrap_or(0);
     }
 
-    /// Waits a moment while UDP datagrams gather; everything else is listened to.
-    fn merge_pause(&mut self) {
-        let Some(pause) = self.pace.pause(self.buffer_bytes) else { return };
+    /// Pauses briefly while UDP datagrams accumulate; other sockets still wake the thread.
+    fn pause_to_merge(&mut self) {
+        let Some(pause) = self.pacer.pause(self.buffer_bytes) else { return };
         add(&self.counters.merge_pauses, 1);
-        let mut fds = [PollFd::new(&self.others, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.non_udp, PollFlags::IN)];
         let _ = poll(&mut fds, Some(&timespec(pause)));
     }
 
-    /// Reads a socket or takes its connections. Returns datagrams and bytes of UDP, and whether the
-    /// socket is empty now.
-    fn input(&mut self, index: usize) -> (usize, usize, bool) {
+    /// Reads a socket or accepts its connections. Returns the datagrams and bytes read from UDP,
+    /// and whether the socket is now empty.
+    fn read_input(&mut self, index: usize) -> (usize, usize, bool) {
         self.reading = Some(index as u64);
         if !self.inputs[index].socket.address.is_datagram() {
             self.accept(index);
@@ -275,75 +275,76 @@ impl Reader {
         }
         let is_udp = matches!(self.inputs[index].socket.address, Address::Udp(_));
         let (mut datagrams, mut bytes) = (0, 0);
-        for _ in 0..ROUNDS {
-            let most = self.slots.depth();
-            let Some(received) = self.round(index, most) else { return (datagrams, bytes, false) };
+        for _ in 0..ROUNDS_MAX {
+            let max = self.buffers.depth();
+            let Some(received) = self.receive_round(index, max) else {
+                return (datagrams, bytes, false);
+            };
             datagrams += self.batch.messages + received.truncated;
             bytes += self.batch.bytes;
-            if received.slots < most {
+            if received.buffers < max {
                 return (if is_udp { datagrams } else { 0 }, bytes, is_udp);
             }
         }
         (if is_udp { datagrams } else { 0 }, bytes, false)
     }
 
-    /// One round from a socket with datagrams, handed on. None if there was an error.
-    fn round(&mut self, index: usize, most: usize) -> Option<Received> {
+    /// Receives one round from a datagram socket and passes it on. Returns `None` on error.
+    fn receive_round(&mut self, index: usize, max: usize) -> Option<Received> {
         let socket = self.inputs[index].socket.clone();
         self.batch.clear();
-        let notes = match socket.address {
-            Address::Udp(_) if socket.merges_datagrams() => Notes::Segments,
+        let ancillary = match socket.address {
+            Address::Udp(_) if socket.merges_datagrams() => Ancillary::Segments,
             Address::UnixDatagram(_) if self.options.credentials => {
-                Notes::Senders(&mut self.senders)
+                Ancillary::Senders(&mut self.senders)
             }
-            _ => Notes::Plain(self.batch.sender(None)),
+            _ => Ancillary::Plain(self.batch.add_sender(None)),
         };
-        match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
+        match self.buffers.receive(socket.fd.as_fd(), max, ancillary, &mut self.batch) {
             Ok(received) => {
                 add(&self.counters.truncated, received.truncated);
-                self.handler.round(self.slots.memory(), &self.batch, &self.counters);
-                self.slots.settle();
+                self.handler.round(self.buffers.memory(), &self.batch, &self.counters);
+                self.buffers.trim();
                 Some(received)
             }
-            Err(error) if is_passing(error) => Some(Received::default()),
+            Err(error) if is_transient(error) => Some(Received::default()),
             Err(error) => {
-                self.fail(index, error);
+                self.record_failure(index, error);
                 None
             }
         }
     }
 
-    /// Counts an error of a socket and leaves it alone for a while: it would be ready again at
-    /// once.
-    fn fail(&mut self, index: usize, error: impl Display) {
+    /// Counts a socket error and backs off: the socket would be ready again at once.
+    fn record_failure(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
         self.counters.record_error(format!("{}: {error}", self.inputs[index].socket.address));
-        self.rest(index);
+        self.back_off(index);
     }
 
-    fn rest(&mut self, index: usize) {
+    fn back_off(&mut self, index: usize) {
         let socket = &self.inputs[index].socket;
         let epoll =
-            if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.others };
+            if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.non_udp };
         let _ = epoll::delete(epoll, &socket.fd);
-        self.resting.retain(|(_, resting)| *resting != index);
-        self.resting.push((Instant::now() + REST, index));
+        self.backing_off.retain(|(_, waiting)| *waiting != index);
+        self.backing_off.push((Instant::now() + BACKOFF, index));
     }
 
-    /// Takes connections that wait. True if there may be more.
+    /// Accepts waiting connections. Returns true if there may be more.
     fn accept(&mut self, index: usize) -> bool {
-        for _ in 0..ACCEPTS {
+        for _ in 0..ACCEPTS_MAX {
             let Input { socket, framing } = &self.inputs[index];
             match accept_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(fd) => {
                     let connection = Connection::new(fd, socket, *framing, &self.options);
                     add(&self.counters.connections_accepted, 1);
-                    self.connect(index, connection);
+                    self.add_connection(index, connection);
                 }
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
-                Err(error) if is_passing(error) => return false,
+                Err(error) if is_transient(error) => return false,
                 Err(error) => {
-                    self.fail(index, error);
+                    self.record_failure(index, error);
                     return false;
                 }
             }
@@ -351,9 +352,9 @@ impl Reader {
         true
     }
 
-    /// Begins to wait for a connection, unless there are too many.
-    fn connect(&mut self, index: usize, connection: Connection) {
-        match self.open(index, connection) {
+    /// Registers an accepted connection, or refuses it at the limit.
+    fn add_connection(&mut self, index: usize, connection: Connection) {
+        match self.register_connection(index, connection) {
             Ok(true) => {}
             Ok(false) => add(&self.counters.connections_refused, 1),
             Err(error) => {
@@ -364,123 +365,130 @@ impl Reader {
         }
     }
 
-    /// Begins to wait for a connection. False if there are too many.
-    fn open(&mut self, index: usize, connection: Connection) -> io::Result<bool> {
-        let placed = self.ends.place(&connection.fd, self.options.connections_max)?;
-        let Some((place, ended)) = placed else { return Ok(false) };
-        // A panic at one that has ended is no reason to lose this one.
-        self.guard(|reader| reader.close_ended(&ended));
+    /// Registers an accepted connection. Returns false at the limit.
+    fn register_connection(&mut self, index: usize, connection: Connection) -> io::Result<bool> {
+        let acquired =
+            self.connection_limit.acquire(&connection.fd, self.options.connections_max)?;
+        let Some((slot, hung_up)) = acquired else { return Ok(false) };
+        // A panic while reading a closed connection must not cost the new one.
+        self.catch_panic(|reader| reader.close_hung_up(&hung_up));
         self.reading = Some(index as u64);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        watch(&self.others, connection.fd.as_fd(), place.mark(), flags)?;
-        self.connections.insert(place.mark(), Open { place, index, connection });
+        register(&self.non_udp, connection.fd.as_fd(), slot.token(), flags)?;
+        self.connections.insert(slot.token(), OpenConnection { slot, index, connection });
         Ok(true)
     }
 
-    /// Reads those of this thread to their end and closes them: where connections come and go
-    /// quickly, the ends of the old ones may wait behind the beginnings of the new ones.
-    fn close_ended(&mut self, ended: &[u64]) {
-        for mark in ended {
-            // Once for the rest, and once for the end behind it; a passing error must not hold the
-            // thread.
+    /// Drains and closes connections of this thread that their peers have closed. When connections
+    /// come and go quickly, the hang-ups of old ones may be queued after the new ones.
+    fn close_hung_up(&mut self, hung_up: &[u64]) {
+        for token in hung_up {
+            // The first read gets the data, the second the end of stream. A transient error must
+            // not block the thread.
             let mut reads = 0;
-            while reads < 2 && self.connections.contains_key(mark) {
-                reads += usize::from(self.connection(*mark, true) == 0);
+            while reads < 2 && self.connections.contains_key(token) {
+                reads += usize::from(self.read_connection(*token, true) == 0);
             }
         }
     }
 
-    /// Takes the connections of a receiver that has ended.
-    fn adopt(&mut self) {
+    /// Takes over the connections of receivers that have ended.
+    fn adopt_orphans(&mut self) {
         for index in 0..self.inputs.len() {
             let socket = self.inputs[index].socket.clone();
-            for mut connection in socket.adopt() {
-                match connection.adapt(&socket, &self.options) {
+            for mut connection in socket.take_orphans() {
+                match connection.apply_options(&socket, &self.options) {
                     Ok(framing_errors) => {
                         add(&self.counters.framing_errors, framing_errors);
-                        self.connect(index, connection);
+                        self.add_connection(index, connection);
                     }
-                    Err(Broken) => add(&self.counters.framing_errors, 1),
+                    Err(Desynchronized) => add(&self.counters.framing_errors, 1),
                 }
             }
         }
     }
 
-    /// Reads a part of what a connection has. Returns how many bytes if there may be more, else 0.
-    fn connection(&mut self, mark: u64, is_hung_up: bool) -> usize {
-        let Some(Open { index, connection, .. }) = self.connections.get_mut(&mark) else {
+    /// Reads one chunk from a connection. Returns the bytes read if there may be more, else 0.
+    fn read_connection(&mut self, token: u64, is_hung_up: bool) -> usize {
+        let Some(OpenConnection { index, connection, .. }) = self.connections.get_mut(&token)
+        else {
             return 0;
         };
-        self.reading = Some(mark);
+        self.reading = Some(token);
         self.batch.clear();
-        let reading = if connection.is_packets() {
-            let reading =
-                connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
-            self.handler.round(self.slots.memory(), &self.batch, &self.counters);
-            self.slots.settle();
-            reading
+        let outcome = if connection.is_packets() {
+            let outcome = connection.packets(
+                &mut self.buffers,
+                &mut self.senders,
+                &mut self.batch,
+                is_hung_up,
+            );
+            self.handler.round(self.buffers.memory(), &self.batch, &self.counters);
+            self.buffers.trim();
+            outcome
         } else {
-            let reading = connection.stream(&mut self.memory, &mut self.senders, &mut self.batch);
-            self.handler.round(self.memory.bytes(), &self.batch, &self.counters);
-            reading
+            let outcome =
+                connection.stream(&mut self.stream_memory, &mut self.senders, &mut self.batch);
+            self.handler.round(self.stream_memory.bytes(), &self.batch, &self.counters);
+            outcome
         };
-        if let Some(error) = reading.error {
+        if let Some(error) = outcome.error {
             let address = &self.inputs[*index].socket.address;
             self.counters.record_error(format!("{address}: a connection ended: {error}"));
         }
-        self.count(&reading);
-        if reading.is_over {
-            self.connections.remove(&mark);
+        self.count(&outcome);
+        if outcome.is_finished {
+            self.connections.remove(&token);
         }
-        if reading.is_more { reading.bytes } else { 0 }
+        if outcome.is_more { outcome.bytes } else { 0 }
     }
 
-    fn count(&self, reading: &Reading) {
-        add(&self.counters.truncated, reading.truncated);
-        add(&self.counters.framing_errors, reading.framing_errors);
-        add(&self.counters.connection_errors, usize::from(reading.error.is_some()));
+    fn count(&self, outcome: &ReadOutcome) {
+        add(&self.counters.truncated, outcome.truncated);
+        add(&self.counters.framing_errors, outcome.framing_errors);
+        add(&self.counters.connection_errors, usize::from(outcome.error.is_some()));
     }
 
-    /// Reads what the sockets hold at this moment.
+    /// Reads everything that the sockets hold at this moment.
     fn read_all(&mut self) {
         for index in 0..self.inputs.len() {
             self.reading = Some(index as u64);
             if !self.inputs[index].socket.address.is_datagram() {
-                (0..LAST_ACCEPTS).take_while(|_| self.accept(index)).count();
+                (0..PAUSE_ACCEPTS_MAX).take_while(|_| self.accept(index)).count();
                 continue;
             }
-            let mut left = self.inputs[index].socket.room();
-            while !left.is_used_up() {
-                let most = self.slots.depth();
-                let Some(received) = self.round(index, most) else { break };
-                if received.slots < most {
+            let mut left = self.inputs[index].socket.capacity();
+            while !left.is_exhausted() {
+                let max = self.buffers.depth();
+                let Some(received) = self.receive_round(index, max) else { break };
+                if received.buffers < max {
                     break;
                 }
-                left.take(received.slots, self.batch.bytes);
+                left.consume(received.buffers, self.batch.bytes);
             }
         }
-        // Measured before the first is read: a peer that never stops sending would else keep the
+        // Measured before the first read: otherwise a peer that never stops sending would keep the
         // receiver from pausing.
-        let waiting = |(mark, open): (&u64, &Open)| (*mark, open.connection.waiting());
+        let waiting = |(token, open): (&u64, &OpenConnection)| (*token, open.connection.waiting());
         let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
-        for (mark, mut left) in waiting {
+        for (token, mut left) in waiting {
             let mut bytes = usize::MAX;
             while left > 0 && bytes > 0 {
-                bytes = self.connection(mark, false);
+                bytes = self.read_connection(token, false);
                 left = left.saturating_sub(bytes);
             }
         }
     }
 }
 
-/// However the thread ends, its connections are left to whoever listens there.
+/// However the thread ends, its connections go to the remaining readers of the socket.
 impl Drop for Reader {
     fn drop(&mut self) {
-        for (_, Open { place, index, connection }) in self.connections.drain() {
-            let _ = epoll::delete(&self.others, &connection.fd);
-            self.ends.forget(&connection.fd);
-            drop(place);
-            self.inputs[index].socket.leave(connection);
+        for (_, OpenConnection { slot, index, connection }) in self.connections.drain() {
+            let _ = epoll::delete(&self.non_udp, &connection.fd);
+            self.connection_limit.unregister(&connection.fd);
+            drop(slot);
+            self.inputs[index].socket.add_orphan(connection);
         }
     }
 }
@@ -488,18 +496,18 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Held;
+    use crate::socket::SocketSet;
     use crate::{Listen, MessageHandler, Messages};
 
-    struct Nothing;
+    struct NoopHandler;
 
-    impl MessageHandler for Nothing {
+    impl MessageHandler for NoopHandler {
         fn round(&mut self, _: &Messages<'_>) {}
         fn notified(&mut self) {}
     }
 
-    /// A reader of a Unix datagram socket.
-    fn reader(folder: &std::path::Path) -> (Reader, Held) {
+    /// Creates a reader of a Unix datagram socket.
+    fn reader(folder: &std::path::Path) -> (Reader, SocketSet) {
         let options = Options {
             shares: 1,
             receive_buffer: 1 << 16,
@@ -513,33 +521,37 @@ mod tests {
             mode: None,
             framing: Framing::Lines,
         };
-        let held = Held::open(&listen, &options).unwrap();
-        let inputs = vec![Input { socket: held.sockets()[0].clone(), framing: Framing::Lines }];
+        let sockets = SocketSet::open(&listen, &options).unwrap();
+        let inputs = vec![Input { socket: sockets.sockets()[0].clone(), framing: Framing::Lines }];
         let control = Arc::new(Control::new().unwrap());
-        let ends = Arc::new(Ends::new(CONNECTIONS).unwrap());
-        let handler = Guarded(Box::new(Nothing));
-        (Reader::new(control, Arc::default(), ends, options, handler, inputs).unwrap(), held)
+        let connection_limit = Arc::new(ConnectionLimit::new(FIRST_CONNECTION).unwrap());
+        let handler = GuardedHandler(Box::new(NoopHandler));
+        (
+            Reader::new(control, Arc::default(), connection_limit, options, handler, inputs)
+                .unwrap(),
+            sockets,
+        )
     }
 
-    /// It would else never be heard again.
+    /// Otherwise the socket would never be read again.
     #[test]
-    fn a_socket_that_cannot_be_waited_for_is_tried_again() {
+    fn a_failed_epoll_registration_is_retried() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut reader, _held) = reader(folder.path());
-        reader.rest(0);
-        // No epoll: to wait for a socket with it is an error.
+        let (mut reader, _sockets) = reader(folder.path());
+        reader.back_off(0);
+        // Not an epoll instance, so registering a socket fails.
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        let others = std::mem::replace(&mut reader.others, event);
-        std::thread::sleep(REST);
+        let non_udp = std::mem::replace(&mut reader.non_udp, event);
+        std::thread::sleep(BACKOFF);
         reader.wait(&mut Vec::with_capacity(8));
         assert_eq!(reader.counters.read().socket_errors, 1);
-        assert_eq!(reader.resting.len(), 1);
-        reader.others = others;
-        std::thread::sleep(REST);
+        assert_eq!(reader.backing_off.len(), 1);
+        reader.non_udp = non_udp;
+        std::thread::sleep(BACKOFF);
         reader.control.wake();
         reader.wait(&mut Vec::with_capacity(8));
         assert_eq!(reader.counters.read().socket_errors, 1);
-        assert!(reader.resting.is_empty());
-        assert!(reader.listen(0).is_err(), "it is waited for already");
+        assert!(reader.backing_off.is_empty());
+        assert!(reader.register_input(0).is_err(), "it is registered already");
     }
 }

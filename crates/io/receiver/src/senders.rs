@@ -1,4 +1,4 @@
-//! From a process id to the container it runs in, by its cgroup.
+//! Maps process ids to containers by their cgroup.
 
 use crate::Sender;
 use std::collections::HashMap;
@@ -6,29 +6,30 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// An id may be given to another process, and a process may be moved, so what is known of one is
-/// looked up again after this time.
-const FRESH: Duration = Duration::from_secs(5);
+/// How long a lookup is cached. A process id may be reused, and a process may move to another
+/// cgroup.
+const TTL: Duration = Duration::from_secs(5);
 
-/// Processes remembered at most; short-lived ones would fill the memory.
+/// Maximum number of cached processes, as short-lived ones would otherwise accumulate.
 const PROCESSES_MAX: usize = 4096;
 
-/// The processes that have sent something.
+/// A cache of the processes that have sent messages.
 #[derive(Debug, Default)]
 pub struct Senders {
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, CachedSender>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedSender {
     sender: Sender,
     looked_up: Instant,
 }
 
 impl Senders {
-    /// The sender with this process id. Reads /proc when it has not done so for some seconds.
+    /// Returns the sender with this process id. Reads `/proc` if the cached entry is missing or
+    /// expired.
     pub fn get(&mut self, pid: u32) -> &Sender {
-        let is_fresh = self.known.get(&pid).is_some_and(|known| known.looked_up.elapsed() < FRESH);
+        let is_fresh = self.known.get(&pid).is_some_and(|known| known.looked_up.elapsed() < TTL);
         if !is_fresh {
             self.look_up(pid);
         }
@@ -38,21 +39,23 @@ impl Senders {
     fn look_up(&mut self, pid: u32) {
         let found = fs::read_to_string(format!("/proc/{pid}/cgroup"));
         if self.known.len() >= PROCESSES_MAX && !self.known.contains_key(&pid) {
-            self.forget_half();
+            self.evict_half();
         }
         let container = match (found, self.known.get(&pid)) {
             (Ok(cgroup), _) => container(&cgroup).map(Arc::from),
-            // It has ended; what it sent before is still being read.
+            // The process has ended, but its earlier messages are still being read.
             (Err(_), Some(known)) => known.sender.container.clone(),
             (Err(_), None) => None,
         };
-        self.known
-            .insert(pid, Known { sender: Sender { pid, container }, looked_up: Instant::now() });
+        self.known.insert(
+            pid,
+            CachedSender { sender: Sender { pid, container }, looked_up: Instant::now() },
+        );
     }
 
-    /// Forgets the half that was looked up first. Half of them, so that the search for the oldest
-    /// is seldom; not all, so that processes that send often are mostly known.
-    fn forget_half(&mut self) {
+    /// Evicts the older half. Half, so that this search is rare; not all, so that frequent senders
+    /// mostly stay cached.
+    fn evict_half(&mut self) {
         let mut times: Vec<Instant> = self.known.values().map(|known| known.looked_up).collect();
         let middle = times.len() / 2;
         let (_, median, _) = times.select_nth_unstable(middle);
@@ -60,9 +63,8 @@ impl Senders {
     }
 }
 
-/// The container's id in the text of /proc/PID/cgroup, of version 1 or 2: the innermost part of a
-/// path that has the form of an id. Names such as `docker-ID.scope` and `cri-containerd-ID` hold
-/// it.
+/// Returns the container id in the contents of `/proc/PID/cgroup`, version 1 or 2: the innermost
+/// path component that contains an id, such as `docker-ID.scope` or `cri-containerd-ID`.
 fn container(cgroup: &str) -> Option<&str> {
     cgroup.lines().find_map(|line| {
         let path = line.splitn(3, ':').nth(2)?;
@@ -70,25 +72,25 @@ fn container(cgroup: &str) -> Option<&str> {
     })
 }
 
-/// An id within one part of a path: 64 hexadecimal digits, or what Amazon ECS and Cloud Foundry
-/// have.
+/// Returns the id within one path component: 64 hexadecimal digits, or the format of Amazon ECS or
+/// Cloud Foundry.
 fn id(part: &str) -> Option<&str> {
     let part = part.strip_suffix(".scope").unwrap_or(part);
     if part.split('-').any(|word| word == "conmon") {
-        return None; // the process that watches over a container, not one in it
+        return None; // monitors a container, but does not run in it
     }
     let long = part.split(['-', '.', ':', '_']).find(|word| is_hex(word, 64));
     long.or_else(|| (is_ecs(part) || is_garden(part)).then_some(part))
 }
 
-/// 32 hexadecimal digits, a hyphen, a number.
+/// Amazon ECS: 32 hexadecimal digits, a hyphen, a number.
 fn is_ecs(part: &str) -> bool {
     part.split_once('-').is_some_and(|(hex, number)| {
         is_hex(hex, 32) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
     })
 }
 
-/// Groups of 8, 4, 4, 4 and 4 hexadecimal digits: shorter than the UUID of a pod.
+/// Cloud Foundry: groups of 8, 4, 4, 4 and 4 hexadecimal digits, shorter than the UUID of a pod.
 fn is_garden(part: &str) -> bool {
     let groups = [8, 4, 4, 4, 4];
     part.split('-').count() == groups.len()
@@ -106,7 +108,7 @@ mod tests {
     const ID: &str = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
 
     #[test]
-    fn ids_of_the_usual_runtimes_are_found() {
+    fn recognizes_ids_of_common_runtimes() {
         for line in [
             "13:name=systemd:/docker/{}",
             "0::/system.slice/docker-{}.scope",
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_container_gives_none() {
+    fn ignores_cgroups_without_a_container() {
         for text in [
             "",
             "0::/",
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn evicts_the_oldest_entries() {
         let mut senders = Senders::default();
         for pid in 0..PROCESSES_MAX as u32 * 2 {
             assert_eq!(senders.get(u32::MAX - pid).container, None);

@@ -1,4 +1,4 @@
-//! Sockets that are listened at, and the table of those this process has open.
+//! Listening sockets, and the process-wide table of open ones.
 
 use crate::connection::Connection;
 use crate::control::Control;
@@ -13,78 +13,78 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Once, Weak};
 
-/// Connections that wait to be taken; the system lowers it to net.core.somaxconn.
+/// Listen backlog; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 1024;
 
-/// Datagrams that wait at a Unix socket where the system does not say its limit.
+/// Assumed queue length of a Unix datagram socket if the system does not report its limit.
 const DATAGRAMS_MAX: usize = 4096;
 
-/// What is left of a buffer's contents at one moment while they are read.
+/// The remaining part of a buffer's contents at one moment, while they are read.
 #[derive(Debug)]
-pub enum Room {
+pub enum BufferCapacity {
     Datagrams(usize),
     Bytes(usize),
 }
 
-impl Room {
-    pub fn is_used_up(&self) -> bool {
-        matches!(self, Room::Datagrams(0) | Room::Bytes(0))
+impl BufferCapacity {
+    pub fn is_exhausted(&self) -> bool {
+        matches!(self, BufferCapacity::Datagrams(0) | BufferCapacity::Bytes(0))
     }
 
-    pub fn take(&mut self, datagrams: usize, bytes: usize) {
+    pub fn consume(&mut self, datagrams: usize, bytes: usize) {
         match self {
-            Room::Datagrams(left) => *left = left.saturating_sub(datagrams),
-            // Every datagram is charged for its slot in the kernel as well.
-            Room::Bytes(left) => {
+            BufferCapacity::Datagrams(left) => *left = left.saturating_sub(datagrams),
+            // The kernel also charges every datagram its bookkeeping overhead.
+            BufferCapacity::Bytes(left) => {
                 *left = left.saturating_sub(bytes + datagrams * DATAGRAM_BYTES_MIN)
             }
         }
     }
 }
 
-/// Bytes that the kernel charges for a datagram at least, beside its own.
+/// Minimum overhead in bytes that the kernel charges per datagram, in addition to its payload.
 const DATAGRAM_BYTES_MIN: usize = 512;
 
-/// A socket that is listened at. Receivers of one process that listen at one address share it, so
-/// that what waits in its buffer is read by whoever goes on.
+/// A listening socket. Receivers of one process on one address share it, so that a successor reads
+/// what waits in its buffer.
 #[derive(Debug)]
 pub struct Socket {
     pub fd: OwnedFd,
-    /// With the port the system gave, if 0 was asked for.
+    /// The address, with the port that the kernel chose if 0 was requested.
     pub address: Address,
     file: Option<SocketFile>,
-    /// Datagrams that wait at most, if it is a Unix socket: their bytes are charged to senders.
+    /// Maximum queue length of a Unix datagram socket, whose bytes are charged to the senders.
     datagrams_max: usize,
-    /// Drops of the kernel that have been counted already.
+    /// Kernel drops that have been counted already.
     drops_counted: Mutex<u32>,
-    /// Connections whose receiver has ended, for one that goes on.
+    /// Connections whose receiver thread has ended, to be taken over by another one.
     orphans: Mutex<Vec<Connection>>,
-    /// Threads that take connections here, to be told of orphans.
+    /// Threads that accept connections here and are woken for orphans.
     readers: Mutex<Vec<Weak<Control>>>,
 }
 
-/// The sockets of this process. Weak: the table keeps nothing open.
+/// The sockets of this process. Weak, so the table keeps no socket open.
 static TABLE: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 
-/// Kernels before 4.12 do not count drops for a program; that is said once.
-static UNKNOWN_DROPS: Once = Once::new();
+/// Kernels before 4.12 do not report drops to programs; logged once.
+static DROPS_UNSUPPORTED: Once = Once::new();
 
 fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
     TABLE.lock()
 }
 
-/// The sockets of one address, held by one receiver. They are let go under the lock of the table:
-/// nobody finds a socket file whose owner is just about to remove it.
+/// The sockets of one address, held by one receiver. They are released under the lock of the table,
+/// so no other receiver finds a socket file that its owner is about to remove.
 #[derive(Debug)]
-pub struct Held {
+pub struct SocketSet {
     listen: Listen,
     options: Options,
     sockets: Mutex<Vec<Arc<Socket>>>,
-    /// Sockets of another receiver are left as they are until this one reads.
-    is_unchanged: AtomicBool,
+    /// Options are not applied yet: shared sockets stay unchanged until this receiver reads.
+    is_pending: AtomicBool,
 }
 
-impl Drop for Held {
+impl Drop for SocketSet {
     fn drop(&mut self) {
         let mut table = table();
         self.sockets.lock().clear();
@@ -92,9 +92,9 @@ impl Drop for Held {
     }
 }
 
-impl Held {
+impl SocketSet {
     /// Opens an address, or shares the sockets this process has open there.
-    pub fn open(listen: &Listen, options: &Options) -> Result<Held, BindError> {
+    pub fn open(listen: &Listen, options: &Options) -> Result<SocketSet, BindError> {
         let mut table = table();
         let mut sockets = find(&table, listen);
         let is_shared = !sockets.is_empty();
@@ -102,50 +102,49 @@ impl Held {
             grow(&mut table, &mut sockets, listen, options)?;
         }
         drop(table);
-        let (sockets, is_unchanged) = (Mutex::new(sockets), AtomicBool::new(is_shared));
-        Ok(Held { listen: listen.clone(), options: *options, sockets, is_unchanged })
+        let (sockets, is_pending) = (Mutex::new(sockets), AtomicBool::new(is_shared));
+        Ok(SocketSet { listen: listen.clone(), options: *options, sockets, is_pending })
     }
 
-    /// Applies what was asked for to sockets that are shared, and opens those that are missing,
-    /// when it is called for the first time. Returns the sockets that are new here with their
-    /// places in the list, and the error at which it stopped.
-    pub fn begin(&self) -> (Vec<(usize, Arc<Socket>)>, Option<BindError>) {
-        if !self.is_unchanged.swap(false, Relaxed) {
+    /// On the first call, applies the options to shared sockets and opens missing ones. Returns the
+    /// added sockets with their indexes, and the error that stopped it.
+    pub fn activate(&self) -> (Vec<(usize, Arc<Socket>)>, Option<BindError>) {
+        if !self.is_pending.swap(false, Relaxed) {
             return (Vec::new(), None);
         }
         let (mut table, mut sockets) = (table(), self.sockets.lock());
         let known = sockets.len();
         for found in find(&table, &self.listen) {
-            // Another receiver may have opened more of them meanwhile.
+            // Another receiver may have opened more sockets in the meantime.
             if !sockets.iter().any(|socket| Arc::ptr_eq(socket, &found)) {
                 sockets.push(found);
             }
         }
-        let adapted =
-            sockets.iter().try_for_each(|socket| socket.adapt(&self.listen, &self.options));
+        let applied =
+            sockets.iter().try_for_each(|socket| socket.apply_options(&self.listen, &self.options));
         let grown = grow(&mut table, &mut sockets, &self.listen, &self.options);
         let new = sockets.iter().cloned().enumerate().skip(known).collect();
-        (new, adapted.and(grown).err())
+        (new, applied.and(grown).err())
     }
 
     pub fn sockets(&self) -> Vec<Arc<Socket>> {
         self.sockets.lock().clone()
     }
 
-    /// Bytes of receive buffer that were asked for.
-    pub fn asked(&self) -> usize {
+    /// Returns the requested receive buffer in bytes.
+    pub fn requested(&self) -> usize {
         self.options.receive_buffer
     }
 }
 
-/// The sockets this process has open at an address.
+/// Returns the sockets this process has open at an address.
 fn find(table: &[Weak<Socket>], listen: &Listen) -> Vec<Arc<Socket>> {
     let mut sockets: Vec<Arc<Socket>> = table.iter().filter_map(Weak::upgrade).collect();
     sockets.retain(|socket| socket.address == listen.address && socket.is_reachable());
     sockets
 }
 
-/// Opens sockets until there are as many as wanted.
+/// Opens sockets until there are as many as the options require.
 fn grow(
     table: &mut Vec<Weak<Socket>>,
     sockets: &mut Vec<Arc<Socket>>,
@@ -171,8 +170,8 @@ fn grow(
     Ok(())
 }
 
-/// Lets further sockets have the same port. Only after the first is bound: binding it alone shows
-/// that no other process has the port.
+/// Allows further sockets on the same port. Only after the first is bound: binding it exclusively
+/// shows that no other process has the port.
 fn share_port(socket: &Socket) -> Result<(), BindError> {
     let shared = sockopt::set_socket_reuseport(&socket.fd, true);
     shared
@@ -189,14 +188,14 @@ impl Socket {
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(family, kind(address), flags, None);
-        let fd = fd.map_err(|error| BindError::system(address, "make a socket", error))?;
+        let fd = fd.map_err(|error| BindError::system(address, "create a socket", error))?;
         let prepared = prepare(&fd, address, shares_port);
         prepared.map_err(|error| BindError::system(address, "set up the socket", error))?;
         let file = match address.socket() {
             None => Some(SocketFile::bind(&fd, address, listen.mode)?),
             Some(at) => {
                 bind(&fd, &at)
-                    .map_err(|error| BindError::system(address, "listen there", error))?;
+                    .map_err(|error| BindError::system(address, "listen on it", error))?;
                 None
             }
         };
@@ -205,25 +204,25 @@ impl Socket {
         let (orphans, readers) = (Mutex::default(), Mutex::default());
         let (datagrams_max, drops_counted) = (datagrams_max(), Mutex::new(0));
         let socket = Socket { fd, address, file, datagrams_max, drops_counted, orphans, readers };
-        socket.adapt(listen, options)?;
+        socket.apply_options(listen, options)?;
         if !socket.address.is_datagram() {
             let listening = rustix::net::listen(&socket.fd, BACKLOG);
-            listening.map_err(|error| BindError::system(&socket.address, "listen there", error))?;
+            listening.map_err(|error| BindError::system(&socket.address, "listen on it", error))?;
         }
         Ok(socket)
     }
 
-    /// Applies what may be changed while the socket is open.
-    fn adapt(&self, listen: &Listen, options: &Options) -> Result<(), BindError> {
-        let asked = options.receive_buffer;
-        // Only with CAP_NET_ADMIN; without it net.core.rmem_max is the limit.
-        if sockopt::set_socket_recv_buffer_size_force(&self.fd, asked).is_err() {
-            let _ = sockopt::set_socket_recv_buffer_size(&self.fd, asked);
+    /// Applies the options that can change while the socket is open.
+    fn apply_options(&self, listen: &Listen, options: &Options) -> Result<(), BindError> {
+        let requested = options.receive_buffer;
+        // Works only with CAP_NET_ADMIN; otherwise net.core.rmem_max is the limit.
+        if sockopt::set_socket_recv_buffer_size_force(&self.fd, requested).is_err() {
+            let _ = sockopt::set_socket_recv_buffer_size(&self.fd, requested);
         }
         if matches!(self.address, Address::UnixDatagram(_)) && options.credentials {
             let passed = sockopt::set_socket_passcred(&self.fd, true);
             passed
-                .map_err(|error| BindError::system(&self.address, "ask for credentials", error))?;
+                .map_err(|error| BindError::system(&self.address, "request credentials", error))?;
         }
         match (&self.file, listen.mode) {
             (Some(file), Some(mode)) => file.set_mode(mode).map_err(|error| {
@@ -233,40 +232,41 @@ impl Socket {
         }
     }
 
-    /// False if somebody has removed or replaced the socket file.
+    /// Returns false if the socket file was removed or replaced.
     fn is_reachable(&self) -> bool {
         self.file.as_ref().is_none_or(SocketFile::is_there)
     }
 
-    /// Bytes of buffer, as asked for: the kernel keeps twice that, for its own bookkeeping.
+    /// Returns the receive buffer in the unit of the request. The kernel doubles it for its own
+    /// bookkeeping.
     pub fn granted(&self) -> usize {
         sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2
     }
 
-    /// What its buffer can hold.
-    pub fn room(&self) -> Room {
+    /// Returns how much its buffer can hold.
+    pub fn capacity(&self) -> BufferCapacity {
         match self.address {
-            Address::UnixDatagram(_) => Room::Datagrams(self.datagrams_max),
-            _ => Room::Bytes(self.granted() * 2),
+            Address::UnixDatagram(_) => BufferCapacity::Datagrams(self.datagrams_max),
+            _ => BufferCapacity::Bytes(self.granted() * 2),
         }
     }
 
-    /// True if one slot may bring several datagrams.
+    /// Returns true if one receive buffer may hold several datagrams.
     pub fn merges_datagrams(&self) -> bool {
         has_network(&self.address)
     }
 
-    /// Takes nothing more from senders of datagrams; what has come can still be read.
-    pub fn refuse(&self) -> io::Result<()> {
+    /// Stops accepting datagrams. Those that have arrived can still be read.
+    pub fn stop_intake(&self) -> io::Result<()> {
         match self.address {
-            Address::Udp(_) => sys::filter_all(self.fd.as_fd()),
+            Address::Udp(_) => sys::drop_all(self.fd.as_fd()),
             Address::UnixDatagram(_) => Ok(rustix::net::shutdown(&self.fd, Shutdown::Read)?),
             _ => Ok(()),
         }
     }
 
-    /// Packets the kernel dropped here since the last call by anybody: each is counted once, also
-    /// when two receivers share the socket.
+    /// Returns the packets that the kernel dropped here since the last call by any receiver. Each
+    /// is counted once, even when two receivers share the socket.
     pub fn new_drops(&self) -> u32 {
         if !matches!(self.address, Address::Udp(_)) {
             return 0;
@@ -275,7 +275,7 @@ impl Socket {
         let now = match sys::drops(self.fd.as_fd()) {
             Ok(now) => now,
             Err(error) => {
-                UNKNOWN_DROPS.call_once(|| {
+                DROPS_UNSUPPORTED.call_once(|| {
                     log::warn!("{}: this system does not report drops: {error}", self.address);
                 });
                 return 0;
@@ -287,23 +287,24 @@ impl Socket {
     }
 }
 
-/// Connections live longer than the receiver that took them, if another one listens at the address.
+/// Connections outlive the receiver thread that accepted them if another one listens on the
+/// address.
 impl Socket {
-    /// Has the thread told when there are orphans.
-    pub fn announce(&self, reader: &Arc<Control>) {
+    /// Registers a thread to be woken when there are orphans.
+    pub fn add_reader(&self, reader: &Arc<Control>) {
         let mut readers = self.readers.lock();
         readers.retain(|known| known.strong_count() > 0);
         readers.push(Arc::downgrade(reader));
     }
 
-    /// Leaves a connection to whoever goes on; it is closed with the socket if nobody does.
-    pub fn leave(&self, connection: Connection) {
+    /// Leaves a connection to the remaining readers. Without any, it closes with the socket.
+    pub fn add_orphan(&self, connection: Connection) {
         self.orphans.lock().push(connection);
         self.readers.lock().iter().filter_map(Weak::upgrade).for_each(|reader| reader.wake());
     }
 
-    /// Takes the connections that were left.
-    pub fn adopt(&self) -> Vec<Connection> {
+    /// Takes the orphaned connections.
+    pub fn take_orphans(&self) -> Vec<Connection> {
         std::mem::take(&mut *self.orphans.lock())
     }
 }
@@ -322,42 +323,41 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
             if shares_port {
                 sockopt::set_socket_reuseport(fd, true)?;
             }
-            // Only where a network card may have merged datagrams: with this option the kernel
-            // looks into a cold line of every datagram, which costs a local one a seventh of its
-            // CPU time. Kernels before 5.0 do not know it; each datagram then has a slot of its
-            // own.
+            // Only where a network card may have merged datagrams. With this option the kernel
+            // reads a cold cache line of every datagram, which costs a local one a seventh of its
+            // CPU time. Kernels before 5.0 do not support it; each datagram then takes a buffer.
             if has_network(address) {
                 let _ = sys::merge_datagrams(fd.as_fd());
             }
             Ok(())
         }
-        // Connections of the process before this one may still be ending.
+        // Connections of a previous process may still be closing.
         Address::Tcp(_) => sockopt::set_socket_reuseaddr(fd, true),
         _ => Ok(()),
     }
 }
 
-/// Datagrams that the system lets wait at a Unix socket that is made now.
+/// Returns the maximum queue length of a Unix datagram socket created now.
 fn datagrams_max() -> usize {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
-    // One more than the limit says; if it cannot be read, the largest that is usual.
+    // The kernel accepts one more than the limit. The fallback is the largest common value.
     text.trim().parse().map_or(DATAGRAMS_MAX, |limit: usize| limit.saturating_add(1))
 }
 
-/// True for a UDP address that other hosts can send to.
+/// Returns true for a UDP address that other hosts can send to.
 fn has_network(address: &Address) -> bool {
     matches!(address, Address::Udp(at) if !at.ip().is_loopback())
 }
 
-/// The address with the port the system has chosen, if it was left to it.
+/// Returns the address with the port that the kernel chose, if the request left it open.
 fn bound(fd: &OwnedFd, address: &Address) -> Address {
-    let is = |asked: SocketAddr| {
+    let is = |requested: SocketAddr| {
         let name = getsockname(fd).ok().and_then(|name| SocketAddr::try_from(name).ok());
-        SocketAddr::new(asked.ip(), name.map_or(asked.port(), |name| name.port()))
+        SocketAddr::new(requested.ip(), name.map_or(requested.port(), |name| name.port()))
     };
     match address {
-        Address::Udp(asked) => Address::Udp(is(*asked)),
-        Address::Tcp(asked) => Address::Tcp(is(*asked)),
+        Address::Udp(requested) => Address::Udp(is(*requested)),
+        Address::Tcp(requested) => Address::Tcp(is(*requested)),
         unix => unix.clone(),
     }
 }

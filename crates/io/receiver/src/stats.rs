@@ -1,47 +1,48 @@
-//! What a receiver has done, counted by its threads.
+//! Statistics of a receiver, counted by its threads.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Sums over all sockets and threads of a receiver since it was started.
+/// Totals over all sockets and threads of a receiver since it started.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Stats {
-    /// Messages handed to the handlers.
+    /// Messages passed to the handlers.
     pub messages: u64,
-    /// Bytes of these messages, without delimiters and lengths.
+    /// Bytes of these messages, without delimiters and length prefixes.
     pub bytes: u64,
-    /// Rounds handed to the handlers.
+    /// Rounds passed to the handlers.
     pub rounds: u64,
-    /// Pauses made so that one wake-up brings many datagrams.
+    /// Pauses made so that one wake-up receives many datagrams.
     pub merge_pauses: u64,
-    /// Datagrams the kernel dropped at UDP sockets, because a buffer was full or a checksum was
-    /// wrong. What the network layer had merged into one packet counts once.
+    /// Datagrams that the kernel dropped at UDP sockets because of a full buffer or a wrong
+    /// checksum. Datagrams merged by the network layer count as one.
     pub kernel_drops: u64,
-    /// Datagrams and packets left out because they were longer than `message_bytes_max`.
+    /// Datagrams and packets dropped because they exceed `message_bytes_max`.
     pub truncated: u64,
-    /// Faults in streams: lines that were too long, lengths that were too large, messages that
-    /// ended before their length.
+    /// Framing errors in streams: lines or lengths over the limit, and messages shorter than their
+    /// length.
     pub framing_errors: u64,
     /// Connections open now.
     pub connections: u64,
-    /// Connections taken since the start.
+    /// Connections accepted since the start.
     pub connections_accepted: u64,
     /// Connections closed at once because `connections_max` were open.
     pub connections_refused: u64,
-    /// Connections that ended with an error of the network, such as a reset.
+    /// Connections that ended with a network error, such as a reset.
     pub connection_errors: u64,
-    /// Errors of the system at sockets that are listened at: no memory, no more open files.
+    /// System errors at listening sockets: out of memory, out of file descriptors.
     pub socket_errors: u64,
-    /// Panics of a handler, whose round is lost, and of what reads a connection, which is closed.
+    /// Panics of a handler, whose round is lost, and of connection reads, whose connection is
+    /// closed.
     pub panics: u64,
-    /// Threads that have ended although the receiver goes on: what belonged to them is not read.
+    /// Threads that have ended while the receiver still runs: their sockets are no longer read.
     pub threads_ended: u64,
     /// CPU time of the threads.
     pub cpu: std::time::Duration,
-    /// The last error, as text; it stays until there is another one.
+    /// The most recent error message.
     pub last_error: Option<String>,
-    /// Errors that had a text, so that the same text twice can be told from one that stays.
-    pub unreadable: u64,
+    /// Error messages recorded so far, which distinguishes a repeated message from an old one.
+    pub errors_recorded: u64,
 }
 
 /// The counters behind [`Stats`], shared by the threads of a receiver.
@@ -60,7 +61,7 @@ pub(crate) struct Counters {
     pub socket_errors: AtomicU64,
     pub panics: AtomicU64,
     pub threads_ended: AtomicU64,
-    /// How many there were, and the text of the last.
+    /// Number of recorded messages, and the most recent one.
     last_error: Mutex<(u64, Option<String>)>,
 }
 
@@ -70,10 +71,10 @@ impl Counters {
         *last_error = (last_error.0 + 1, Some(text));
     }
 
-    /// All but the connections that are open and the CPU time, which are counted elsewhere.
+    /// Returns all statistics but open connections and CPU time, which are kept elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let (unreadable, last_error) = self.last_error.lock().clone();
+        let (errors_recorded, last_error) = self.last_error.lock().clone();
         Stats {
             messages: get(&self.messages),
             bytes: get(&self.bytes),
@@ -89,7 +90,7 @@ impl Counters {
             panics: get(&self.panics),
             threads_ended: get(&self.threads_ended),
             last_error,
-            unreadable,
+            errors_recorded,
             ..Stats::default()
         }
     }

@@ -1,7 +1,7 @@
 //! UDP and Unix datagram sockets.
 
 use crate::support::{
-    Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for,
+    Recorder, at, listen, options, sender, start, start_with, udp, unixgram, wait_for,
 };
 use millstream_receiver::{Address, Options, Receiver};
 use std::collections::HashSet;
@@ -12,9 +12,9 @@ use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 #[test]
-fn datagrams_come_whole_and_in_order() {
+fn datagrams_arrive_whole_and_in_order() {
     for text in ["udp://127.0.0.1:0", "udp://[::1]:0"] {
-        let (receiving, keeper, address) = start(&listen(text.parse().unwrap()), &options());
+        let (receiving, recorder, address) = start(&listen(text.parse().unwrap()), &options());
         let socket =
             UdpSocket::bind(if text.contains("::") { "[::1]:0" } else { "127.0.0.1:0" }).unwrap();
         for n in 0..500 {
@@ -24,7 +24,7 @@ fn datagrams_come_whole_and_in_order() {
         let stats = wait_for(&receiving, |stats| stats.messages == 501);
         let expected: Vec<String> =
             (0..500).map(|n| format!("point.{n}:1|c\nx")).chain([String::new()]).collect();
-        assert_eq!(keeper.texts(), expected);
+        assert_eq!(recorder.texts(), expected);
         assert_eq!(stats.bytes as usize, expected.iter().map(String::len).sum::<usize>());
         assert_eq!((stats.kernel_drops, stats.last_error), (0, None));
     }
@@ -43,33 +43,33 @@ fn send_segments(socket: &UdpSocket, bytes: &[u8], segment: i32) {
 }
 
 #[test]
-fn datagrams_the_kernel_merged_come_apart() {
+fn datagrams_merged_by_the_kernel_are_split() {
     let any = listen("udp://0.0.0.0:0".parse().unwrap());
-    let (receiving, keeper, address) = start(&any, &options());
+    let (receiving, recorder, address) = start(&any, &options());
     let text: String = (0..1234).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
     send_segments(&sender(&address), text.as_bytes(), 100);
     let stats = wait_for(&receiving, |stats| stats.messages == 13);
-    assert_eq!(stats.rounds, 1, "the kernel gave them as one");
+    assert_eq!(stats.rounds, 1, "the kernel delivered them as one");
     let expected: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
     assert_eq!(
-        keeper.texts(),
+        recorder.texts(),
         expected.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect::<Vec<_>>()
     );
 }
 
 #[test]
-fn a_datagram_that_is_too_long_is_counted_and_left_out() {
+fn oversized_datagrams_are_counted_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let long = vec![b'x'; 70_000];
-    let (receiving, keeper, _) =
+    let (receiving, recorder, _) =
         start(&unixgram(&path), &Options { message_bytes_max: 100, ..options() });
     let socket = UnixDatagram::unbound().unwrap();
     for length in [100, 101, 70_000, 5] {
         socket.send_to(&long[..length], &path).unwrap();
     }
     wait_for(&receiving, |stats| (stats.messages, stats.truncated) == (2, 2));
-    assert_eq!(keeper.texts().iter().map(String::len).collect::<Vec<_>>(), [100, 5]);
+    assert_eq!(recorder.texts().iter().map(String::len).collect::<Vec<_>>(), [100, 5]);
 
     let any = listen("udp://0.0.0.0:0".parse().unwrap());
     let (receiving, _, address) = start(&any, &Options { message_bytes_max: 100, ..options() });
@@ -79,14 +79,14 @@ fn a_datagram_that_is_too_long_is_counted_and_left_out() {
     wait_for(&receiving, |stats| (stats.messages, stats.truncated) == (1, 4));
 }
 
-/// Every datagram is either received or counted as dropped: none is lost in silence, none counted
+/// Every datagram is either received or counted as dropped. None is lost silently, none counted
 /// twice.
 #[test]
-fn drops_of_the_kernel_are_counted_to_the_last() {
+fn every_kernel_drop_is_counted_once() {
     for shares in [1, 3] {
         let options = Options { receive_buffer: 64 << 10, shares, ..options() };
-        let keeper = Keeper { delay: Duration::from_millis(20), ..Keeper::default() };
-        let (receiving, keeper, address) = start_with(&udp(), &options, keeper);
+        let recorder = Recorder { delay: Duration::from_millis(20), ..Recorder::default() };
+        let (receiving, recorder, address) = start_with(&udp(), &options, recorder);
         let sent = 20_000;
         for n in 0..10 {
             let socket = sender(&address);
@@ -97,31 +97,34 @@ fn drops_of_the_kernel_are_counted_to_the_last() {
         }
         let stats = wait_for(&receiving, |stats| stats.messages + stats.kernel_drops == sent);
         assert!(stats.kernel_drops > 0, "{stats:?}");
-        assert_eq!(keeper.texts().into_iter().collect::<HashSet<_>>().len() as u64, stats.messages);
+        assert_eq!(
+            recorder.texts().into_iter().collect::<HashSet<_>>().len() as u64,
+            stats.messages
+        );
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(receiving.stats().kernel_drops, stats.kernel_drops);
     }
 }
 
-/// Drops from before the threads run are no less lost.
+/// Datagrams dropped before the threads run are lost, too.
 #[test]
-fn drops_before_the_start_count_as_well() {
+fn drops_before_the_start_are_counted() {
     let options = Options { receive_buffer: 8 << 10, ..options() };
     let receiver = Receiver::open(&[udp()], &options).unwrap();
     let socket = sender(&receiver.sockets()[0].address);
     (0..1000).for_each(|_| assert_eq!(socket.send(b"x").unwrap(), 1));
-    let receiving = receiver.start("test", vec![Box::new(Keeper::default())]).unwrap();
+    let receiving = receiver.start("test", vec![Box::new(Recorder::default())]).unwrap();
     receiving.resume();
     let stats = wait_for(&receiving, |stats| stats.messages + stats.kernel_drops == 1000);
     assert!(stats.kernel_drops > 0);
 }
 
-/// At a rate where pauses are made, nothing is lost or changed by them; without `merge` there are
-/// none.
+/// At a rate where merge pauses occur, they lose and change nothing. Without `merge` there are no
+/// pauses.
 #[test]
-fn merging_changes_nothing_but_the_number_of_wake_ups() {
+fn merging_changes_only_the_number_of_wake_ups() {
     for merge in [true, false] {
-        let (receiving, keeper, address) =
+        let (receiving, recorder, address) =
             start(&udp(), &Options { merge, receive_buffer: 8 << 20, ..options() });
         let socket = sender(&address);
         let start = Instant::now();
@@ -131,45 +134,47 @@ fn merging_changes_nothing_but_the_number_of_wake_ups() {
             while n % 32 == 0 && start.elapsed() < Duration::from_secs(1) * n / 60_000 {
                 std::thread::sleep(Duration::from_micros(100));
             }
-            keeper.keep_up(n as usize);
+            recorder.keep_up(n as usize);
             socket.send(format!("{n}").as_bytes()).unwrap();
         }
         let stats = wait_for(&receiving, |stats| stats.messages == u64::from(sent));
-        assert_eq!(keeper.texts(), (0..sent).map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!(recorder.texts(), (0..sent).map(|n| n.to_string()).collect::<Vec<_>>());
         assert_eq!(stats.kernel_drops, 0);
         assert!(merge || stats.merge_pauses == 0, "{stats:?}");
     }
 }
 
 #[test]
-fn shares_have_sockets_of_their_own_on_one_port() {
+fn each_share_has_its_own_socket_on_one_port() {
     let options = Options { shares: 4, ..options() };
     let receiver = Receiver::open(&[udp()], &options).unwrap();
     let sockets = receiver.sockets();
     assert_eq!(sockets.len(), 4);
     assert!(
-        sockets.iter().all(|bound| bound.address == sockets[0].address && bound.asked == 4 << 20)
+        sockets
+            .iter()
+            .all(|bound| bound.address == sockets[0].address && bound.requested == 4 << 20)
     );
     assert!(sockets.iter().all(|bound| bound.granted > 0), "{sockets:?}");
-    let keepers: Vec<Keeper> = (0..4).map(|_| Keeper::default()).collect();
-    let handlers = keepers.iter().map(|keeper| Box::new(keeper.clone()) as _).collect();
+    let recorders: Vec<Recorder> = (0..4).map(|_| Recorder::default()).collect();
+    let handlers = recorders.iter().map(|recorder| Box::new(recorder.clone()) as _).collect();
     let receiving = receiver.start("test", handlers).unwrap();
     receiving.resume();
     for n in 0..200 {
         sender(&sockets[0].address).send(format!("{n}").as_bytes()).unwrap();
     }
     wait_for(&receiving, |stats| stats.messages == 200);
-    let busy = keepers.iter().filter(|keeper| keeper.len() > 0).count();
-    assert!(busy >= 2, "200 senders came to {busy} of 4 threads");
+    let busy = recorders.iter().filter(|recorder| recorder.len() > 0).count();
+    assert!(busy >= 2, "200 senders reached {busy} of 4 threads");
 }
 
 #[test]
-fn a_unix_socket_has_its_mode_and_knows_its_senders() {
+fn a_unix_socket_has_the_configured_mode_and_identifies_senders() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/folder/a.sock");
     let mut listen = unixgram(&path);
     listen.mode = Some(0o666);
-    let (receiving, keeper, _) = start(&listen, &Options { credentials: true, ..options() });
+    let (receiving, recorder, _) = start(&listen, &Options { credentials: true, ..options() });
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o666);
     let socket = UnixDatagram::unbound().unwrap();
     socket.send_to(b"mine", &path).unwrap();
@@ -179,17 +184,17 @@ fn a_unix_socket_has_its_mode_and_knows_its_senders() {
         std::process::Command::new("python3").args(["-c", python]).arg(&path).spawn().unwrap();
     child.wait().unwrap();
     wait_for(&receiving, |stats| stats.messages == 2);
-    let taken = keeper.taken.lock();
-    assert_eq!(taken[0].1.as_ref().unwrap().pid, std::process::id());
-    assert_eq!(taken[1].1.as_ref().unwrap().pid, child.id());
-    assert_eq!(taken[1].0, child.id().to_string().as_bytes());
+    let recorded = recorder.recorded.lock();
+    assert_eq!(recorded[0].1.as_ref().unwrap().pid, std::process::id());
+    assert_eq!(recorded[1].1.as_ref().unwrap().pid, child.id());
+    assert_eq!(recorded[1].0, child.id().to_string().as_bytes());
     drop(receiving);
-    assert!(!path.exists(), "the socket file is removed at the end");
+    assert!(!path.exists(), "the socket file is removed on drop");
 }
 
-/// Descriptors that a sender passes along are closed by the kernel: they would else pile up here.
+/// The kernel closes descriptors that a sender passes; otherwise they would pile up here.
 #[test]
-fn descriptors_that_are_passed_along_find_no_room() {
+fn passed_descriptors_are_closed() {
     let folder = tempfile::tempdir().unwrap();
     for credentials in [true, false] {
         let path = folder.path().join(format!("{credentials}.sock"));
@@ -208,8 +213,8 @@ fn descriptors_that_are_passed_along_find_no_room() {
 }
 
 #[test]
-fn an_address_is_shown_as_it_is_bound() {
+fn a_bound_address_has_the_chosen_port() {
     let receiver = Receiver::open(&[udp()], &options()).unwrap();
-    let Address::Udp(at) = receiver.sockets()[0].address else { panic!("no UDP") };
+    let Address::Udp(at) = receiver.sockets()[0].address else { panic!("not UDP") };
     assert_ne!(at.port(), 0);
 }

@@ -1,4 +1,4 @@
-//! Why a socket cannot be opened, and what the error advises.
+//! Errors on opening a socket, and their advice.
 
 use crate::support::{listen, options, start, udp, unixgram, wait_for};
 use millstream_receiver::{Address, BindError, Listen, Options, Receiver};
@@ -7,7 +7,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::PathBuf;
 
-fn refused(listen: &Listen) -> String {
+fn open_error(listen: &Listen) -> String {
     match Receiver::open(std::slice::from_ref(listen), &options()) {
         Ok(_) => panic!("{listen:?} was opened"),
         Err(error) => {
@@ -19,25 +19,25 @@ fn refused(listen: &Listen) -> String {
 }
 
 #[test]
-fn a_port_that_another_socket_has_is_an_error() {
+fn a_port_in_use_is_an_error() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // Another program that shares its port must not get a part of our datagrams by accident.
+    // Another program that shares its port must not get part of our datagrams by accident.
     rustix::net::sockopt::set_socket_reuseport(&other, true).unwrap();
-    let text = refused(&listen(Address::Udp(other.local_addr().unwrap())));
+    let text = open_error(&listen(Address::Udp(other.local_addr().unwrap())));
     assert!(text.contains("in use") && text.contains("ss -lunpt"), "{text}");
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
-    let text = refused(&listen(Address::Tcp(other.local_addr().unwrap())));
+    let text = open_error(&listen(Address::Tcp(other.local_addr().unwrap())));
     assert!(text.contains("in use"), "{text}");
 }
 
 #[test]
 fn an_address_of_another_host_is_an_error() {
-    let text = refused(&listen("udp://192.0.2.1:8125".parse().unwrap()));
+    let text = open_error(&listen("udp://192.0.2.1:8125".parse().unwrap()));
     assert!(text.contains("address of this host"), "{text}");
 }
 
 #[test]
-fn a_socket_in_use_is_left_alone() {
+fn a_socket_file_in_use_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let other = UnixDatagram::bind(&path).unwrap();
@@ -46,7 +46,7 @@ fn a_socket_in_use_is_left_alone() {
         Address::UnixStream(path.clone()),
         Address::UnixPacket(path.clone()),
     ] {
-        let text = refused(&listen(address));
+        let text = open_error(&listen(address));
         assert!(
             text.contains("another process listens on it") && text.contains("ss -xlp"),
             "{text}"
@@ -58,7 +58,7 @@ fn a_socket_in_use_is_left_alone() {
 }
 
 #[test]
-fn a_socket_file_nobody_listens_at_is_replaced() {
+fn a_stale_socket_file_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     drop(UnixDatagram::bind(&path).unwrap());
@@ -76,24 +76,24 @@ fn a_socket_file_nobody_listens_at_is_replaced() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_never_removed() {
+fn a_regular_file_is_never_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("precious");
     fs::write(&path, "data").unwrap();
-    let text = refused(&unixgram(&path));
+    let text = open_error(&unixgram(&path));
     assert!(text.contains("not a socket") && text.contains("choose another path"), "{text}");
     assert_eq!(fs::read(&path).unwrap(), b"data");
     let link = folder.path().join("link");
     std::os::unix::fs::symlink("nowhere", &link).unwrap();
-    assert!(refused(&unixgram(&link)).contains("not a socket"));
-    assert!(refused(&unixgram(&path.join("below"))).contains("folder"));
+    assert!(open_error(&unixgram(&link)).contains("not a socket"));
+    assert!(open_error(&unixgram(&path.join("below"))).contains("folder"));
 }
 
 #[test]
-fn a_path_that_is_too_long_is_an_error() {
+fn an_overlong_path_is_an_error() {
     let path = PathBuf::from("/tmp").join("x".repeat(103));
     assert_eq!(path.as_os_str().len(), 108);
-    let text = refused(&unixgram(&path));
+    let text = open_error(&unixgram(&path));
     assert!(
         text.contains("108 bytes") && text.contains("at most 107") && text.contains("shorter"),
         "{text}"
@@ -115,18 +115,18 @@ fn an_address_listed_twice_is_an_error_and_closes_the_first() {
 }
 
 #[test]
-fn the_number_of_handlers_is_that_of_shares() {
+fn the_number_of_handlers_must_equal_the_shares() {
     let receiver = Receiver::open(&[udp()], &Options { shares: 2, ..options() }).unwrap();
     assert!(receiver.start("test", Vec::new()).is_err());
 }
 
-/// A file that took the place of ours is somebody else's.
+/// A file that replaced ours belongs to another process.
 #[test]
-fn a_socket_file_that_was_replaced_is_not_removed() {
+fn a_replaced_socket_file_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let (receiving, _, _) = start(&unixgram(&path), &options());
-    // Made before ours is removed: the inode number would else be the same.
+    // Created before ours is removed, or the inode number could be the same.
     let next = folder.path().join("next.sock");
     let _other = UnixDatagram::bind(&next).unwrap();
     fs::rename(&next, &path).unwrap();

@@ -1,4 +1,5 @@
-//! No more open files: a connection waits until there is room; the thread neither ends nor spins.
+//! Without free file descriptors a connection stays in the backlog; the thread neither ends nor
+//! spins.
 
 use millstream_receiver::{Framing, Listen, MessageHandler, Messages, Options, Receiver};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -7,15 +8,15 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-struct Nothing;
+struct NoopHandler;
 
-impl MessageHandler for Nothing {
+impl MessageHandler for NoopHandler {
     fn round(&mut self, _: &Messages<'_>) {}
     fn notified(&mut self) {}
 }
 
 #[test]
-fn without_a_free_descriptor_a_connection_waits() {
+fn a_connection_waits_for_a_free_descriptor() {
     let few = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
     setrlimit(Resource::Nofile, few).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -32,15 +33,15 @@ fn without_a_free_descriptor_a_connection_waits() {
     let listen = Listen { address, mode: None, framing: Framing::Lines };
     let receiving = Receiver::open(&[listen], &options)
         .unwrap()
-        .start("full", vec![Box::new(Nothing)])
+        .start("full", vec![Box::new(NoopHandler)])
         .unwrap();
     receiving.resume();
-    let wait_for = |what: &dyn Fn() -> bool| {
+    let wait_for = |condition: &dyn Fn() -> bool| {
         let start = Instant::now();
-        while !what() {
+        while !condition() {
             assert!(
                 start.elapsed() < Duration::from_secs(20),
-                "never came: {:?}",
+                "timed out: {:?}",
                 receiving.stats()
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -63,7 +64,7 @@ fn without_a_free_descriptor_a_connection_waits() {
     let before = receiving.stats().socket_errors;
     std::thread::sleep(Duration::from_millis(500));
     let stats = receiving.stats();
-    assert!(stats.socket_errors - before <= 10, "it tries again ten times a second: {stats:?}");
+    assert!(stats.socket_errors - before <= 10, "it retries ten times a second: {stats:?}");
     assert!(stats.last_error.as_ref().is_some_and(|text| text.contains("open files")), "{stats:?}");
     drop(taken);
     wait_for(&|| receiving.stats().messages == 1);

@@ -1,4 +1,4 @@
-//! To stand still, to go on, to be notified.
+//! Pause, resume and notify.
 
 use crate::support::{at, listen, options, sender, start, udp, unixgram, unread, wait_for};
 use millstream_receiver::{Address, Options};
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 #[test]
 fn a_pause_loses_nothing() {
-    let (receiving, keeper, address) = start(&udp(), &Options { shares: 2, ..options() });
+    let (receiving, recorder, address) = start(&udp(), &Options { shares: 2, ..options() });
     let sockets = [sender(&address), sender(&address)];
     for round in 1..=20 {
         for n in 0..100 {
             sockets[n % 2].send(b"x").unwrap();
         }
         receiving.pause();
-        assert_eq!(keeper.len(), round * 200 - 100, "what was sent before is read");
+        assert_eq!(recorder.len(), round * 200 - 100, "data sent before the pause is read");
         for n in 0..100 {
             sockets[n % 2].send(b"y").unwrap();
         }
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(keeper.len(), round * 200 - 100, "and nothing more");
+        assert_eq!(recorder.len(), round * 200 - 100, "data sent after the pause is not read");
         receiving.resume();
         wait_for(&receiving, |stats| stats.messages == round as u64 * 200);
     }
@@ -30,57 +30,57 @@ fn a_pause_loses_nothing() {
 }
 
 #[test]
-fn every_thread_is_notified_before_a_pause_and_within_it() {
-    let (receiving, keeper, _) = start(&udp(), &Options { shares: 3, ..options() });
-    let until = |n: usize| wait_for(&receiving, |_| keeper.notified.load(SeqCst) == n);
+fn every_thread_is_notified_before_and_during_a_pause() {
+    let (receiving, recorder, _) = start(&udp(), &Options { shares: 3, ..options() });
+    let until = |n: usize| wait_for(&receiving, |_| recorder.notified.load(SeqCst) == n);
     receiving.notify();
     until(3);
     receiving.pause();
-    assert_eq!(keeper.notified.load(SeqCst), 6);
+    assert_eq!(recorder.notified.load(SeqCst), 6);
     receiving.notify();
     until(9);
     receiving.pause();
     receiving.resume();
     receiving.pause();
-    assert_eq!(keeper.notified.load(SeqCst), 12, "a pause after a resume is a new one");
+    assert_eq!(recorder.notified.load(SeqCst), 12, "a pause after a resume is a new one");
 }
 
 #[test]
 fn a_paused_receiver_can_be_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
-    let (receiving, keeper, _) = start(&unixgram(&path), &options());
+    let (receiving, recorder, _) = start(&unixgram(&path), &options());
     UnixDatagram::unbound().unwrap().send_to(b"x", &path).unwrap();
     receiving.pause();
-    assert_eq!(keeper.texts(), ["x"]);
+    assert_eq!(recorder.texts(), ["x"]);
     drop(receiving);
     assert!(!path.exists());
 }
 
-/// Nobody has to wait where a pause is asked for.
+/// A pause can be requested without blocking the caller.
 #[test]
-fn a_pause_can_be_asked_for() {
-    let (receiving, keeper, address) = start(&udp(), &options());
+fn a_pause_can_be_requested_without_waiting() {
+    let (receiving, recorder, address) = start(&udp(), &options());
     assert!(!receiving.is_paused());
-    let round_waits = keeper.taken.lock();
+    let blocked_round = recorder.recorded.lock();
     sender(&address).send(b"x").unwrap();
-    receiving.ask_pause();
+    receiving.request_pause();
     assert!(!receiving.is_paused());
-    drop(round_waits);
+    drop(blocked_round);
     wait_for(&receiving, |_| receiving.is_paused());
-    assert_eq!((keeper.len(), keeper.notified.load(SeqCst)), (1, 1));
+    assert_eq!((recorder.len(), recorder.notified.load(SeqCst)), (1, 1));
     receiving.resume();
     assert!(!receiving.is_paused());
 }
 
-/// Writes lines until the other end takes no more, and returns how many bytes that were.
+/// Writes lines until the socket accepts no more, and returns the number of bytes written.
 fn fill(client: &mut impl Write) -> usize {
     let line = [&[b'x'; 998][..], b"\n"].concat();
     let (mut bytes, mut refusals) = (0, 0);
     while refusals < 40 {
         match client.write(&line[bytes % line.len()..]) {
             Ok(written) => (bytes, refusals) = (bytes + written, 0),
-            // What is under way may make room.
+            // Data in transit may free buffer space.
             Err(_) => refusals += 1,
         }
         if refusals > 0 {
@@ -90,13 +90,13 @@ fn fill(client: &mut impl Write) -> usize {
     bytes
 }
 
-/// However much it is.
+/// The amount of buffered data does not matter.
 #[test]
-fn what_waits_in_streams_is_read_before_a_pause() {
+fn buffered_stream_data_is_read_before_a_pause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
     let large = Options { receive_buffer: 8 << 20, ..options() };
-    let (receiving, keeper, _) = start(&listen(Address::UnixStream(path.clone())), &large);
+    let (receiving, recorder, _) = start(&listen(Address::UnixStream(path.clone())), &large);
     let mut client = UnixStream::connect(&path).unwrap();
     wait_for(&receiving, |stats| stats.connections == 1);
     receiving.pause();
@@ -104,9 +104,10 @@ fn what_waits_in_streams_is_read_before_a_pause() {
     let lines = fill(&mut client) / 999;
     receiving.resume();
     receiving.pause();
-    assert_eq!(keeper.len(), lines);
+    assert_eq!(recorder.len(), lines);
 
-    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &large);
+    let (receiving, recorder, address) =
+        start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &large);
     let mut client = TcpStream::connect(at(&address)).unwrap();
     wait_for(&receiving, |stats| stats.connections == 1);
     receiving.pause();
@@ -114,15 +115,15 @@ fn what_waits_in_streams_is_read_before_a_pause() {
     let received = fill(&mut client) - unread(&client);
     receiving.resume();
     receiving.pause();
-    let read = keeper.len() * 999;
+    let read = recorder.len() * 999;
     assert!(read + 999 > received && received > 100_000, "{read} of {received}");
 }
 
 #[test]
-fn what_waits_at_a_unix_datagram_socket_is_read_before_a_pause() {
+fn queued_unix_datagrams_are_read_before_a_pause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.sock");
-    let (receiving, keeper, _) =
+    let (receiving, recorder, _) =
         start(&unixgram(&path), &Options { receive_buffer: 4 << 10, ..options() });
     receiving.pause();
     let clients: Vec<UnixDatagram> = (0..64).map(|_| UnixDatagram::unbound().unwrap()).collect();
@@ -135,5 +136,5 @@ fn what_waits_at_a_unix_datagram_socket_is_read_before_a_pause() {
     }
     receiving.resume();
     receiving.pause();
-    assert!(keeper.len() == sent && sent > 0, "{} of {sent}", keeper.len());
+    assert!(recorder.len() == sent && sent > 0, "{} of {sent}", recorder.len());
 }

@@ -1,6 +1,6 @@
-//! Connections: packets, lines, messages with their length.
+//! Connections: packets, lines, length-prefixed messages.
 
-use crate::support::{Keeper, at, listen, options, start, wait_for};
+use crate::support::{Recorder, at, listen, options, start, wait_for};
 use millstream_receiver::{Address, Framing, Listen, Options};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
 use std::io::{ErrorKind, Read, Write};
@@ -29,7 +29,7 @@ fn packets_are_messages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.sock");
     let at = listen(Address::UnixPacket(path.clone()));
-    let (receiving, keeper, _) = start(&at, &Options { credentials: true, ..options() });
+    let (receiving, recorder, _) = start(&at, &Options { credentials: true, ..options() });
     let client = packets(&path);
     for n in 0..300 {
         send(&client, format!("packet {n}").as_bytes(), SendFlags::empty()).unwrap();
@@ -38,11 +38,11 @@ fn packets_are_messages() {
     send(&client, b"", SendFlags::empty()).unwrap();
     send(&client, b"after an empty one", SendFlags::empty()).unwrap();
     let has_all = |texts: &[String]| texts.last().is_some_and(|text| text == "after an empty one");
-    wait_for(&receiving, |_| has_all(&keeper.texts()));
-    let texts: Vec<String> = keeper.texts().into_iter().filter(|text| !text.is_empty()).collect();
+    wait_for(&receiving, |_| has_all(&recorder.texts()));
+    let texts: Vec<String> = recorder.texts().into_iter().filter(|text| !text.is_empty()).collect();
     assert_eq!(texts[..300], (0..300).map(|n| format!("packet {n}")).collect::<Vec<_>>());
     assert_eq!(texts.len(), 301);
-    assert_eq!(keeper.taken.lock()[0].1.as_ref().unwrap().pid, std::process::id());
+    assert_eq!(recorder.recorded.lock()[0].1.as_ref().unwrap().pid, std::process::id());
     let stats = receiving.stats();
     assert_eq!((stats.truncated, stats.connections), (1, 1));
     drop(client);
@@ -50,9 +50,9 @@ fn packets_are_messages() {
 }
 
 #[test]
-fn lines_are_messages_however_they_are_cut() {
+fn lines_are_reassembled_from_any_chunks() {
     let listen = Listen { framing: Framing::Lines, ..listen("tcp://127.0.0.1:0".parse().unwrap()) };
-    let (receiving, keeper, address) = start(&listen, &options());
+    let (receiving, recorder, address) = start(&listen, &options());
     let mut client = TcpStream::connect(at(&address)).unwrap();
     client.set_nodelay(true).unwrap();
     for part in ["one\nt", "w", "o\n\nthree", "\n", "the last"] {
@@ -61,15 +61,15 @@ fn lines_are_messages_however_they_are_cut() {
     }
     drop(client);
     wait_for(&receiving, |stats| stats.connections_accepted == 1 && stats.connections == 0);
-    assert_eq!(keeper.texts(), ["one", "two", "three", "the last"]);
+    assert_eq!(recorder.texts(), ["one", "two", "three", "the last"]);
 }
 
 #[test]
-fn a_line_that_is_too_long_is_skipped_to_its_end() {
+fn oversized_lines_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
     let options = Options { message_bytes_max: 1000, ..options() };
-    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
+    let (receiving, recorder, _) = start(&stream(&path, Framing::Lines), &options);
     let mut client = UnixStream::connect(&path).unwrap();
     let fits = "f".repeat(1000);
     let text = format!(
@@ -82,15 +82,15 @@ fn a_line_that_is_too_long_is_skipped_to_its_end() {
     drop(client);
     let stats =
         wait_for(&receiving, |stats| stats.connections_accepted == 1 && stats.connections == 0);
-    assert_eq!(keeper.texts(), ["a", "b", &fits, "c"]);
+    assert_eq!(recorder.texts(), ["a", "b", &fits, "c"]);
     assert_eq!(stats.framing_errors, 3);
 }
 
 #[test]
-fn a_length_stands_before_each_message() {
+fn length_prefixed_messages_are_parsed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
-    let (receiving, keeper, _) =
+    let (receiving, recorder, _) =
         start(&stream(&path, Framing::Length), &Options { credentials: true, ..options() });
     let mut client = UnixStream::connect(&path).unwrap();
     let texts: Vec<String> =
@@ -104,11 +104,11 @@ fn a_length_stands_before_each_message() {
         std::thread::sleep(Duration::from_millis(1));
     }
     wait_for(&receiving, |stats| stats.messages == 5001);
-    assert_eq!(keeper.texts()[..5000], texts);
-    assert_eq!(keeper.texts()[5000], "byte by byte");
+    assert_eq!(recorder.texts()[..5000], texts);
+    assert_eq!(recorder.texts()[5000], "byte by byte");
     assert!(
-        keeper
-            .taken
+        recorder
+            .recorded
             .lock()
             .iter()
             .all(|(_, sender)| sender.as_ref().unwrap().pid == std::process::id())
@@ -120,15 +120,15 @@ fn a_length_stands_before_each_message() {
 }
 
 #[test]
-fn a_length_that_is_too_large_ends_the_connection() {
+fn an_oversized_length_closes_the_connection() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
-    let (receiving, keeper, _) = start(&stream(&path, Framing::Length), &options());
+    let (receiving, recorder, _) = start(&stream(&path, Framing::Length), &options());
     let mut client = UnixStream::connect(&path).unwrap();
     client.write_all(&[message("good"), vec![0xff; 4]].concat()).unwrap();
-    assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "the other end is closed");
+    assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "the receiver closed it");
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
-    assert_eq!((keeper.texts(), stats.framing_errors), (vec!["good".to_string()], 1));
+    assert_eq!((recorder.texts(), stats.framing_errors), (vec!["good".to_string()], 1));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn connections_beyond_the_limit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
     let options = Options { connections_max: 3, shares: 2, ..options() };
-    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
+    let (receiving, recorder, _) = start(&stream(&path, Framing::Lines), &options);
     let mut clients: Vec<UnixStream> =
         (0..3).map(|_| UnixStream::connect(&path).unwrap()).collect();
     wait_for(&receiving, |stats| stats.connections == 3);
@@ -147,14 +147,14 @@ fn connections_beyond_the_limit_are_refused() {
     assert_eq!((stats.connections_refused, stats.connections), (1, 3));
     clients.pop();
     wait_for(&receiving, |stats| stats.connections == 2);
-    UnixStream::connect(&path).unwrap().write_all(b"room again\n").unwrap();
+    UnixStream::connect(&path).unwrap().write_all(b"accepted again\n").unwrap();
     wait_for(&receiving, |stats| stats.messages == 2);
-    assert_eq!(keeper.texts(), ["still there", "room again"]);
+    assert_eq!(recorder.texts(), ["still there", "accepted again"]);
 }
 
-/// Of those that have ended only the end is still to be read: they take nobody's place.
+/// A closed connection only has its end left to be read, so it must not count against the limit.
 #[test]
-fn connections_that_come_and_go_quickly_are_not_refused() {
+fn short_connections_are_not_refused() {
     const CLIENTS: usize = 60;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
@@ -165,7 +165,7 @@ fn connections_that_come_and_go_quickly_are_not_refused() {
         } else {
             stream(&path, Framing::Lines)
         };
-        let (receiving, keeper, _) = start(&at, &options);
+        let (receiving, recorder, _) = start(&at, &options);
         let open = if is_packets {
             packets(&path)
         } else {
@@ -182,25 +182,26 @@ fn connections_that_come_and_go_quickly_are_not_refused() {
             send(&client, format!("client {n}\n").as_bytes(), SendFlags::empty()).unwrap();
         }
         receiving.resume();
-        let all = |keeper: &Keeper| {
-            keeper.texts().iter().filter(|text| text.starts_with("client")).count()
+        let all = |recorder: &Recorder| {
+            recorder.texts().iter().filter(|text| text.starts_with("client")).count()
         };
-        let stats =
-            wait_for(&receiving, |stats| all(&keeper) == CLIENTS || stats.connections_refused > 0);
-        assert_eq!((all(&keeper), stats.connections_refused), (CLIENTS, 0));
+        let stats = wait_for(&receiving, |stats| {
+            all(&recorder) == CLIENTS || stats.connections_refused > 0
+        });
+        assert_eq!((all(&recorder), stats.connections_refused), (CLIENTS, 0));
         let stats = wait_for(&receiving, |stats| stats.connections == 1);
         assert_eq!(stats.connections_accepted, CLIENTS as u64 + 1);
         drop(open);
     }
 }
 
-/// True if the other end has closed the connection.
+/// Returns true if the peer has closed the connection.
 fn is_closed(mut client: &UnixStream) -> bool {
     client.set_nonblocking(true).unwrap();
     !client.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Opens this many connections, one after the other, at the same time as other threads.
+/// Opens `each` connections per thread, one after another.
 fn crowd(path: &Path, threads: usize, each: usize, stays: bool) -> Vec<UnixStream> {
     let open = || (0..each).map(|_| UnixStream::connect(path).unwrap()).filter(|_| stays).collect();
     std::thread::scope(|scope| {
@@ -209,9 +210,9 @@ fn crowd(path: &Path, threads: usize, each: usize, stays: bool) -> Vec<UnixStrea
     })
 }
 
-/// Some come and go quickly, some stay, while several threads take them.
+/// Some connections come and go quickly, some stay, while several threads accept them.
 #[test]
-fn never_more_than_the_limit_are_open() {
+fn open_connections_never_exceed_the_limit() {
     const MAX: usize = 4;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
@@ -230,7 +231,7 @@ fn never_more_than_the_limit_are_open() {
         receiving.pause();
         assert!(!holding.iter().any(is_closed));
         let stayed = staying.iter().filter(|client| !is_closed(client)).count();
-        assert!(held + stayed <= MAX, "{stayed} besides {held}: {stats:?}");
+        assert!(held + stayed <= MAX, "{stayed} in addition to {held}: {stats:?}");
         let stats = receiving.stats();
         assert!(stats.connections <= MAX as u64, "{stats:?}");
         assert!(held < MAX || stats.connections_refused == 1500, "{stats:?}");
@@ -240,121 +241,122 @@ fn never_more_than_the_limit_are_open() {
     }
 }
 
-/// The connection at fault is read where there is to be room for the next one.
+/// The panicking connection is read in order to free its slot for the next one.
 #[test]
-fn a_panic_at_an_ended_connection_costs_no_place() {
+fn a_panic_on_a_closed_connection_costs_no_slot() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
     let options = Options { connections_max: 1, ..options() };
-    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
+    let (receiving, recorder, _) = start(&stream(&path, Framing::Lines), &options);
     receiving.pause();
     UnixStream::connect(&path).unwrap().write_all(b"bomb\n").unwrap();
     let mut next = UnixStream::connect(&path).unwrap();
     next.write_all(b"next\n").unwrap();
     receiving.resume();
-    let stats = wait_for(&receiving, |_| keeper.texts() == ["next"]);
+    let stats = wait_for(&receiving, |_| recorder.texts() == ["next"]);
     assert_eq!((stats.connections, stats.connections_refused, stats.panics), (1, 0, 2));
     drop(next);
     wait_for(&receiving, |stats| stats.connections == 0);
     UnixStream::connect(&path).unwrap().write_all(b"last\n").unwrap();
-    wait_for(&receiving, |_| keeper.texts() == ["next", "last"]);
+    wait_for(&receiving, |_| recorder.texts() == ["next", "last"]);
 }
 
-/// Some send without end, some a byte at a time, some nothing: an honest one is heard.
+/// Some clients send endlessly, some a byte at a time, some nothing. A well-behaved one is still
+/// read.
 #[test]
-fn one_connection_never_keeps_another_waiting() {
+fn no_connection_starves_another() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
-    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options());
+    let (receiving, recorder, _) = start(&stream(&path, Framing::Lines), &options());
     let idle: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
     let end = std::sync::atomic::AtomicBool::new(false);
-    let goes_on = || !end.load(std::sync::atomic::Ordering::SeqCst);
+    let is_running = || !end.load(std::sync::atomic::Ordering::SeqCst);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = UnixStream::connect(&path).unwrap();
             let endless = vec![b'x'; 1 << 20];
-            while goes_on() && client.write_all(&endless).is_ok() {}
+            while is_running() && client.write_all(&endless).is_ok() {}
         });
         scope.spawn(|| {
             let mut client = UnixStream::connect(&path).unwrap();
-            while goes_on() && client.write_all(b"y").is_ok() {}
+            while is_running() && client.write_all(b"y").is_ok() {}
         });
         for n in 0..20 {
             let mut client = UnixStream::connect(&path).unwrap();
             client.write_all(format!("honest {n}\n").as_bytes()).unwrap();
-            wait_for(&receiving, |_| keeper.texts().contains(&format!("honest {n}")));
+            wait_for(&receiving, |_| recorder.texts().contains(&format!("honest {n}")));
         }
         receiving.pause();
         receiving.resume();
         end.store(true, std::sync::atomic::Ordering::SeqCst);
     });
-    assert!(receiving.stats().connections >= 20, "idle connections stay");
+    assert!(receiving.stats().connections >= 20, "idle connections stay open");
     drop(idle);
     wait_for(&receiving, |stats| stats.connections == 0);
 }
 
-/// A reset is an error of that connection and of nobody else.
+/// A reset is an error of that connection only.
 #[test]
 fn a_reset_connection_is_counted() {
-    let (receiving, keeper, address) =
+    let (receiving, recorder, address) =
         start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
     let client = TcpStream::connect(at(&address)).unwrap();
     wait_for(&receiving, |stats| stats.connections == 1);
     rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     drop(client);
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
-    assert_eq!((stats.connection_errors, stats.unreadable), (1, 1));
+    assert_eq!((stats.connection_errors, stats.errors_recorded), (1, 1));
     assert!(stats.last_error.unwrap().contains("a connection ended"));
     TcpStream::connect(at(&address)).unwrap().write_all(b"next\n").unwrap();
-    wait_for(&receiving, |_| keeper.texts() == ["next"]);
+    wait_for(&receiving, |_| recorder.texts() == ["next"]);
     let client = TcpStream::connect(at(&address)).unwrap();
     wait_for(&receiving, |stats| stats.connections_accepted == 3);
     rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     drop(client);
-    wait_for(&receiving, |stats| stats.connection_errors == 2 && stats.unreadable == 2);
+    wait_for(&receiving, |stats| stats.connection_errors == 2 && stats.errors_recorded == 2);
 }
 
 #[test]
-fn a_panic_of_the_handler_ends_nothing() {
+fn a_handler_panic_closes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
-    let keeper = Keeper { panics_at: Some(b"boom"), ..Keeper::default() };
-    let (receiving, keeper, _) =
-        crate::support::start_with(&stream(&path, Framing::Lines), &options(), keeper);
+    let recorder = Recorder { panics_at: Some(b"boom"), ..Recorder::default() };
+    let (receiving, recorder, _) =
+        crate::support::start_with(&stream(&path, Framing::Lines), &options(), recorder);
     for text in ["before\n", "boom\n", "after\n"] {
         let rounds = receiving.stats().rounds;
         UnixStream::connect(&path).unwrap().write_all(text.as_bytes()).unwrap();
         wait_for(&receiving, |stats| stats.rounds > rounds);
     }
-    wait_for(&receiving, |stats| stats.panics == 1 && keeper.texts() == ["before", "after"]);
+    wait_for(&receiving, |stats| stats.panics == 1 && recorder.texts() == ["before", "after"]);
 }
 
-/// A panic that is not caught where the handler is called ends the connection, and nothing else.
+/// A panic that is not caught around the handler call closes only that connection.
 #[test]
-fn a_panic_while_reading_ends_that_connection() {
+fn a_panic_while_reading_closes_that_connection() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
-    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options());
+    let (receiving, recorder, _) = start(&stream(&path, Framing::Lines), &options());
     let mut good = UnixStream::connect(&path).unwrap();
     let mut bad = UnixStream::connect(&path).unwrap();
     wait_for(&receiving, |stats| stats.connections == 2);
     bad.write_all(b"bomb\n").unwrap();
-    assert_eq!(bad.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+    assert_eq!(bad.read(&mut [0; 8]).unwrap_or(0), 0, "the connection is closed");
     good.write_all(b"good\n").unwrap();
-    let stats = wait_for(&receiving, |_| keeper.texts() == ["good"]);
+    let stats = wait_for(&receiving, |_| recorder.texts() == ["good"]);
     assert_eq!((stats.connections, stats.panics, stats.threads_ended), (1, 2, 0));
     assert!(stats.last_error.unwrap().contains("panic"));
     let mut last = UnixStream::connect(&path).unwrap();
     receiving.pause();
     receiving.resume();
     last.write_all(b"last\n").unwrap();
-    wait_for(&receiving, |_| keeper.texts() == ["good", "last"]);
+    wait_for(&receiving, |_| recorder.texts() == ["good", "last"]);
 }
 
-/// The same at a socket with datagrams, also while it is read for the last time before a pause.
+/// The same at a datagram socket, including during the final read before a pause.
 #[test]
-fn a_panic_while_datagrams_are_read_ends_nothing() {
-    let (receiving, keeper, address) = start(&crate::support::udp(), &options());
+fn a_panic_while_reading_datagrams_ends_no_thread() {
+    let (receiving, recorder, address) = start(&crate::support::udp(), &options());
     let client = crate::support::sender(&address);
     for n in 0..6 {
         client.send(b"bomb").unwrap();
@@ -365,14 +367,14 @@ fn a_panic_while_datagrams_are_read_ends_nothing() {
         wait_for(&receiving, |stats| stats.panics == 2 * (n + 1));
     }
     client.send(b"good").unwrap();
-    let stats = wait_for(&receiving, |_| keeper.texts() == ["good"]);
+    let stats = wait_for(&receiving, |_| recorder.texts() == ["good"]);
     assert_eq!(stats.threads_ended, 0);
 }
 
-/// Half a line would be another message than the one that was meant.
+/// A truncated line would be a different message from the one intended.
 #[test]
-fn what_a_reset_cuts_off_is_no_message() {
-    let (receiving, keeper, address) =
+fn a_message_truncated_by_a_reset_is_dropped() {
+    let (receiving, recorder, address) =
         start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
     let mut client = TcpStream::connect(at(&address)).unwrap();
     client.write_all(b"whole\nhal").unwrap();
@@ -381,5 +383,5 @@ fn what_a_reset_cuts_off_is_no_message() {
     drop(client);
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
     assert_eq!((stats.connection_errors, stats.framing_errors), (1, 1));
-    assert_eq!(keeper.texts(), ["whole"]);
+    assert_eq!(recorder.texts(), ["whole"]);
 }

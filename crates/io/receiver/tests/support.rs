@@ -1,4 +1,4 @@
-//! What the tests share: a handler that keeps everything, and sockets to send from.
+//! Shared by the tests: a handler that records all messages, and sockets to send from.
 
 use millstream_receiver::{
     Address, Framing, Listen, MessageHandler, Messages, Options, Receiver, Receiving, Sender, Stats,
@@ -12,34 +12,34 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// A message with its sender.
-pub type Taken = (Vec<u8>, Option<Sender>);
+pub type Recorded = (Vec<u8>, Option<Sender>);
 
-/// What a panic may bring: whoever drops it has another panic.
+/// A panic payload that panics again when it is dropped.
 pub struct Bomb;
 
 impl Bomb {
-    /// The message at which a keeper panics with a bomb.
+    /// The message at which a recorder panics with a bomb.
     pub const MESSAGE: &[u8] = b"bomb";
 }
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        panic!("a panic within a panic");
+        panic!("the payload's drop panics");
     }
 }
 
-/// Keeps all messages.
+/// Records all messages.
 #[derive(Clone, Default)]
-pub struct Keeper {
-    pub taken: Arc<Mutex<Vec<Taken>>>,
+pub struct Recorder {
+    pub recorded: Arc<Mutex<Vec<Recorded>>>,
     pub notified: Arc<AtomicUsize>,
     /// How long each round takes.
     pub delay: Duration,
-    /// Panics at a message like this.
+    /// Panics at a message with these bytes.
     pub panics_at: Option<&'static [u8]>,
 }
 
-impl MessageHandler for Keeper {
+impl MessageHandler for Recorder {
     fn round(&mut self, messages: &Messages<'_>) {
         assert_eq!(messages.len(), messages.iter().count());
         assert_eq!(
@@ -48,14 +48,14 @@ impl MessageHandler for Keeper {
         );
         assert!(messages.received_ns() > 1_600_000_000_000_000_000 && !messages.is_empty());
         if let Some(bytes) = self.panics_at {
-            assert!(messages.iter().all(|message| message.bytes != bytes), "asked to panic");
+            assert!(messages.iter().all(|message| message.bytes != bytes), "test panic");
         }
         if messages.iter().any(|message| message.bytes == Bomb::MESSAGE) {
             std::panic::panic_any(Bomb);
         }
         let copies =
             messages.iter().map(|message| (message.bytes.to_vec(), message.sender.cloned()));
-        self.taken.lock().extend(copies);
+        self.recorded.lock().extend(copies);
         std::thread::sleep(self.delay);
     }
 
@@ -64,14 +64,14 @@ impl MessageHandler for Keeper {
     }
 }
 
-impl Keeper {
+impl Recorder {
     pub fn texts(&self) -> Vec<String> {
-        let taken = self.taken.lock();
-        taken.iter().map(|(bytes, _)| String::from_utf8_lossy(bytes).into_owned()).collect()
+        let recorded = self.recorded.lock();
+        recorded.iter().map(|(bytes, _)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
-    /// Waits until all but a few of so many have come: they fit into the smallest buffer, so that a
-    /// busy host drops none.
+    /// Waits until all but a few of the sent messages have arrived. Those few fit into the smallest
+    /// buffer, so a busy host drops none.
     pub fn keep_up(&self, sent: usize) {
         while sent.is_multiple_of(32) && sent > self.len() + 200 {
             std::thread::sleep(Duration::from_micros(100));
@@ -79,7 +79,7 @@ impl Keeper {
     }
 
     pub fn len(&self) -> usize {
-        self.taken.lock().len()
+        self.recorded.lock().len()
     }
 }
 
@@ -106,23 +106,24 @@ pub fn unixgram(path: &Path) -> Listen {
     listen(Address::UnixDatagram(path.to_path_buf()))
 }
 
-/// A receiver on one address, with one keeper for all its threads.
-pub fn start(listen: &Listen, options: &Options) -> (Receiving, Keeper, Address) {
-    start_with(listen, options, Keeper::default())
+/// Starts a receiver on one address, with one recorder for all its threads.
+pub fn start(listen: &Listen, options: &Options) -> (Receiving, Recorder, Address) {
+    start_with(listen, options, Recorder::default())
 }
 
 pub fn start_with(
     listen: &Listen,
     options: &Options,
-    keeper: Keeper,
-) -> (Receiving, Keeper, Address) {
+    recorder: Recorder,
+) -> (Receiving, Recorder, Address) {
     let receiver = Receiver::open(std::slice::from_ref(listen), options).unwrap();
     let address = receiver.sockets()[0].address.clone();
-    let handlers =
-        (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn MessageHandler>).collect();
+    let handlers = (0..options.shares)
+        .map(|_| Box::new(recorder.clone()) as Box<dyn MessageHandler>)
+        .collect();
     let receiving = receiver.start("test", handlers).unwrap();
     receiving.resume();
-    (receiving, keeper, address)
+    (receiving, recorder, address)
 }
 
 pub fn at(address: &Address) -> SocketAddr {
@@ -132,27 +133,28 @@ pub fn at(address: &Address) -> SocketAddr {
     }
 }
 
-/// A UDP socket that sends to the address.
+/// Creates a UDP socket connected to the address.
 pub fn sender(address: &Address) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(at(address)).unwrap();
     socket
 }
 
-/// Waits until the statistics are as wanted; shows them if they never are.
-pub fn wait_for(receiving: &Receiving, what: impl Fn(&Stats) -> bool) -> Stats {
+/// Waits until the statistics meet the condition. Panics with them on timeout.
+pub fn wait_for(receiving: &Receiving, condition: impl Fn(&Stats) -> bool) -> Stats {
     let start = Instant::now();
     loop {
         let stats = receiving.stats();
-        if what(&stats) {
+        if condition(&stats) {
             return stats;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "never came: {stats:?}");
+        assert!(start.elapsed() < Duration::from_secs(20), "timed out: {stats:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Bytes that the other end of a Unix stream has not read, or the host of a TCP one not received.
+/// Returns the bytes that the peer of a Unix stream has not read, or that the peer of a TCP stream
+/// has not acknowledged.
 pub fn unread(client: &impl AsRawFd) -> usize {
     let mut waiting: libc::c_int = 0;
     // SAFETY: the kernel writes an int to the address.

@@ -1,7 +1,7 @@
 //! A receiver that takes over the addresses of another one in the same process.
 
 use crate::support::{
-    Keeper, at, listen, options, sender, start, start_with, udp, unixgram, unread, wait_for,
+    Recorder, at, listen, options, sender, start, start_with, udp, unixgram, unread, wait_for,
 };
 use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use std::collections::HashSet;
@@ -11,10 +11,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Receivers follow each other while datagrams come: each has its successor before it ends.
+/// Receivers replace each other while datagrams arrive: each successor starts before its
+/// predecessor ends.
 #[test]
 fn nothing_is_lost_between_two_receivers() {
-    let (mut receiving, keeper, address) =
+    let (mut receiving, recorder, address) =
         start(&udp(), &Options { receive_buffer: 8 << 20, ..options() });
     let end = AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
@@ -23,7 +24,7 @@ fn nothing_is_lost_between_two_receivers() {
             while !end.load(SeqCst) {
                 socket.send(n.to_string().as_bytes()).unwrap();
                 n += 1;
-                keeper.keep_up(n as usize);
+                recorder.keep_up(n as usize);
                 if n % 64 == 0 {
                     std::thread::sleep(std::time::Duration::from_micros(500));
                 }
@@ -32,7 +33,7 @@ fn nothing_is_lost_between_two_receivers() {
         });
         for round in 0..20 {
             let options = Options { shares: 1 + round % 3, receive_buffer: 8 << 20, ..options() };
-            let (next, _, same) = start_with(&listen(address.clone()), &options, keeper.clone());
+            let (next, _, same) = start_with(&listen(address.clone()), &options, recorder.clone());
             assert_eq!(same, address);
             std::thread::sleep(std::time::Duration::from_millis(5));
             receiving.pause();
@@ -42,12 +43,12 @@ fn nothing_is_lost_between_two_receivers() {
         end.store(true, SeqCst);
         sending.join().unwrap()
     });
-    wait_for(&receiving, |_| keeper.len() as u64 == sent);
-    assert_eq!(keeper.texts().into_iter().collect::<HashSet<_>>().len() as u64, sent);
+    wait_for(&receiving, |_| recorder.len() as u64 == sent);
+    assert_eq!(recorder.texts().into_iter().collect::<HashSet<_>>().len() as u64, sent);
 }
 
 #[test]
-fn a_socket_file_stays_until_its_last_receiver() {
+fn the_last_receiver_removes_the_socket_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let (first, _, _) = start(&unixgram(&path), &options());
@@ -56,12 +57,12 @@ fn a_socket_file_stays_until_its_last_receiver() {
     client.send_to(b"waits in the kernel", &path).unwrap();
     let mut changed = unixgram(&path);
     changed.mode = Some(0o622);
-    let (second, keeper, _) = start(&changed, &Options { credentials: true, ..options() });
+    let (second, recorder, _) = start(&changed, &Options { credentials: true, ..options() });
     drop(first);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o622);
     client.send_to(b"next", &path).unwrap();
     wait_for(&second, |stats| stats.messages == 2);
-    assert_eq!(keeper.texts(), ["waits in the kernel", "next"]);
+    assert_eq!(recorder.texts(), ["waits in the kernel", "next"]);
     drop(second);
     assert!(!path.exists());
     let (third, _, _) = start(&unixgram(&path), &options());
@@ -69,9 +70,9 @@ fn a_socket_file_stays_until_its_last_receiver() {
     wait_for(&third, |stats| stats.messages == 1);
 }
 
-/// A line whose first half one receiver has read is ended by the next.
+/// The successor completes a line whose first half its predecessor has read.
 #[test]
-fn connections_go_on_with_the_successor() {
+fn connections_continue_with_the_successor() {
     let address: Address = "tcp://127.0.0.1:0".parse().unwrap();
     let (first, before, address) = start(&listen(address), &options());
     let mut client = TcpStream::connect(at(&address)).unwrap();
@@ -85,14 +86,14 @@ fn connections_go_on_with_the_successor() {
     let third = Receiver::open(&[listen(address)], &options()).unwrap();
     drop(second);
     client.write_all(b"left before the start\n").unwrap();
-    let keeper = Keeper::default();
-    let third = third.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    let recorder = Recorder::default();
+    let third = third.start("test", vec![Box::new(recorder.clone())]).unwrap();
     third.resume();
     wait_for(&third, |stats| stats.messages == 1);
-    assert_eq!(keeper.texts(), ["left before the start"]);
+    assert_eq!(recorder.texts(), ["left before the start"]);
 }
 
-/// Both see the same socket, and its drops are counted by one of them.
+/// Both share the socket, and only one of them counts its drops.
 #[test]
 fn drops_are_counted_once() {
     let options = Options { receive_buffer: 8 << 10, ..options() };
@@ -109,9 +110,9 @@ fn drops_are_counted_once() {
     });
 }
 
-/// What the predecessor has read of a message may be longer than the successor allows.
+/// The predecessor may have read more of a message than the successor allows.
 #[test]
-fn a_lower_limit_ends_or_skips_what_is_open() {
+fn a_lower_limit_applies_to_a_partial_message() {
     let folder = tempfile::tempdir().unwrap();
     for framing in [Framing::Lines, Framing::Length] {
         let path = folder.path().join(format!("{framing:?}.sock"));
@@ -123,11 +124,11 @@ fn a_lower_limit_ends_or_skips_what_is_open() {
         client.write_all(&[b'x'; 200_000]).unwrap();
         wait_for(&first, |_| unread(&client) == 0);
         let small = Options { message_bytes_max: 100, credentials: true, ..options() };
-        let (second, keeper, _) = start(&place, &small);
+        let (second, recorder, _) = start(&place, &small);
         drop(first);
         wait_for(&second, |stats| stats.framing_errors == 1);
         if framing == Framing::Length {
-            assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+            assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "the connection is closed");
             client = UnixStream::connect(&path).unwrap();
             client.write_all(b"\x04\0\0\0next").unwrap();
         } else {
@@ -135,17 +136,17 @@ fn a_lower_limit_ends_or_skips_what_is_open() {
         }
         let stats = wait_for(&second, |stats| stats.messages == 1);
         assert_eq!(
-            (keeper.texts(), stats.framing_errors, stats.connections),
+            (recorder.texts(), stats.framing_errors, stats.connections),
             (vec!["next".into()], 1, 1)
         );
-        assert_eq!(keeper.taken.lock()[0].1.as_ref().unwrap().pid, std::process::id());
+        assert_eq!(recorder.recorded.lock()[0].1.as_ref().unwrap().pid, std::process::id());
     }
 }
 
-/// What never reads takes nothing from the receiver before it: no datagram, no connection, no
+/// A receiver that never resumes takes nothing from its predecessor: no datagram, no connection, no
 /// orphan.
 #[test]
-fn a_successor_that_is_dropped_has_taken_nothing() {
+fn a_dropped_successor_has_taken_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let places =
         [udp(), unixgram(&folder.path().join("d.sock")), unixgram(&folder.path().join("s.sock"))];
@@ -154,11 +155,11 @@ fn a_successor_that_is_dropped_has_taken_nothing() {
     let open = |places: &[Listen]| Receiver::open(places, &options()).unwrap();
     let receiver = open(&places);
     places[0].address = receiver.sockets()[0].address.clone();
-    let keeper = Keeper::default();
-    let receiving = receiver.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    let recorder = Recorder::default();
+    let receiving = receiver.start("test", vec![Box::new(recorder.clone())]).unwrap();
     receiving.resume();
     for round in 1..=20 {
-        let other = Keeper::default();
+        let other = Recorder::default();
         let next = open(&places).start("next", vec![Box::new(other.clone())]).unwrap();
         assert!(next.is_paused());
         next.notify();
@@ -169,12 +170,12 @@ fn a_successor_that_is_dropped_has_taken_nothing() {
         wait_for(&receiving, |stats| stats.messages == 3 * round);
         assert_eq!((other.len(), next.stats().connections_accepted), (0, 0));
     }
-    assert_eq!(keeper.len(), 60);
+    assert_eq!(recorder.len(), 60);
 }
 
-/// A shared socket is as the receiver before has it until the next one reads.
+/// A shared socket keeps the predecessor's options until the successor reads.
 #[test]
-fn a_successor_changes_nothing_before_it_reads() {
+fn a_successor_changes_no_options_before_it_reads() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let small = Options { receive_buffer: 64 << 10, ..options() };
@@ -182,15 +183,16 @@ fn a_successor_changes_nothing_before_it_reads() {
     places[1].mode = Some(0o600);
     let receiver = Receiver::open(&places, &small).unwrap();
     places[0].address = receiver.sockets()[0].address.clone();
-    let first = receiver.start("test", vec![Box::new(Keeper::default())]).unwrap();
+    let first = receiver.start("test", vec![Box::new(Recorder::default())]).unwrap();
     first.resume();
     let before = first.sockets();
     places[1].mode = Some(0o622);
-    let keeper = Keeper::default();
+    let recorder = Recorder::default();
     let next =
         Receiver::open(&places, &Options { shares: 3, receive_buffer: 128 << 10, ..options() })
             .unwrap();
-    let next = next.start("next", (0..3).map(|_| Box::new(keeper.clone()) as _).collect()).unwrap();
+    let next =
+        next.start("next", (0..3).map(|_| Box::new(recorder.clone()) as _).collect()).unwrap();
     let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((first.sockets(), mode(), next.sockets().len()), (before.clone(), 0o600, 2));
     next.resume();

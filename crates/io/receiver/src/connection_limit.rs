@@ -1,0 +1,176 @@
+//! Enforces the maximum number of open connections across the threads of a receiver, and detects
+//! connections that their peers have closed.
+
+use crate::epoll::{register, timespec};
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::epoll::{self, EventFlags};
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Closed connections collected per `epoll_wait`.
+const EVENTS_MAX: usize = 256;
+
+/// Limits the open connections of a receiver. Its epoll instance watches only for hang-ups, so
+/// finding closed connections does not scan the open ones.
+#[derive(Debug)]
+pub struct ConnectionLimit {
+    epoll: OwnedFd,
+    held: Mutex<Held>,
+}
+
+/// Tokens of connections that hold a slot. Each is removed once: when the hang-up is found, or when
+/// its [`Slot`] drops.
+#[derive(Debug)]
+struct Held {
+    next_token: u64,
+    tokens: HashSet<u64>,
+}
+
+/// An open connection's share of the limit. Dropping it frees the slot, unless a hang-up has
+/// already freed it; another connection may hold it by then.
+#[derive(Debug)]
+pub struct Slot {
+    limit: Arc<ConnectionLimit>,
+    token: u64,
+}
+
+impl Slot {
+    /// Returns the token, which is unique within the receiver.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.limit.held().tokens.remove(&self.token);
+    }
+}
+
+impl ConnectionLimit {
+    /// Creates a limit without connections. Tokens start at `first_token`.
+    pub fn new(first_token: u64) -> io::Result<ConnectionLimit> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let held = Mutex::new(Held { next_token: first_token, tokens: HashSet::new() });
+        Ok(ConnectionLimit { epoll, held })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock()
+    }
+
+    /// Returns the number of connections that hold a slot.
+    pub fn open(&self) -> usize {
+        self.held().tokens.len()
+    }
+
+    /// Reserves a slot for the connection and watches it for a hang-up until it is closed or
+    /// unregistered. Returns `None` if `slots_max` connections are open. Closed connections give up
+    /// their slots to make space; their tokens are also returned, each once.
+    pub fn acquire(
+        self: &Arc<ConnectionLimit>,
+        connection: &OwnedFd,
+        slots_max: usize,
+    ) -> io::Result<Option<(Slot, Vec<u64>)>> {
+        // One lock for all steps: no other thread counts a connection before its hang-up can be
+        // found, or takes the slots reclaimed here.
+        let mut held = self.held();
+        let closed = self.reclaim(&mut held.tokens, slots_max);
+        if held.tokens.len() >= slots_max {
+            return Ok(None);
+        }
+        let token = held.next_token;
+        // One-shot: connections that were reported but not closed yet would hide later ones.
+        register(&self.epoll, connection.as_fd(), token, EventFlags::RDHUP | EventFlags::ONESHOT)?;
+        held.next_token += 1;
+        held.tokens.insert(token);
+        Ok(Some((Slot { limit: self.clone(), token }, closed)))
+    }
+
+    /// Frees the slots of closed connections if the limit is reached. Returns their tokens.
+    fn reclaim(&self, tokens: &mut HashSet<u64>, slots_max: usize) -> Vec<u64> {
+        let mut closed = Vec::new();
+        while tokens.len() >= slots_max {
+            let hung_up = self.take_hung_up();
+            if hung_up.is_empty() {
+                break;
+            }
+            // A token that is missing belongs to a connection that is being closed.
+            closed.extend(hung_up.into_iter().filter(|token| tokens.remove(token)));
+        }
+        closed
+    }
+
+    /// Returns the tokens of connections that the peer has closed and that are still open here,
+    /// each once.
+    fn take_hung_up(&self) -> Vec<u64> {
+        let mut closed = Vec::with_capacity(EVENTS_MAX);
+        let spare = rustix::buffer::spare_capacity(&mut closed);
+        let _ = epoll::wait(&self.epoll, spare, Some(&timespec(Duration::ZERO)));
+        closed.iter().map(|event| event.data.u64()).collect()
+    }
+
+    /// Stops watching a connection that moves to another receiver.
+    pub fn unregister(&self, connection: &OwnedFd) {
+        let _ = epoll::delete(&self.epoll, connection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (OwnedFd, UnixStream) {
+        let (here, there) = UnixStream::pair().unwrap();
+        (here.into(), there)
+    }
+
+    #[test]
+    fn each_slot_is_freed_once() {
+        let limit = Arc::new(ConnectionLimit::new(7).unwrap());
+        let ((first, other), (second, _stays), (third, _stays_too)) = (pair(), pair(), pair());
+        let (first_slot, closed) = limit.acquire(&first, 2).unwrap().unwrap();
+        let (second_slot, _) = limit.acquire(&second, 2).unwrap().unwrap();
+        assert_eq!(
+            (first_slot.token(), second_slot.token(), closed, limit.open()),
+            (7, 8, vec![], 2)
+        );
+        assert!(limit.acquire(&third, 2).unwrap().is_none());
+        drop(other);
+        let (third_slot, closed) = limit.acquire(&third, 2).unwrap().unwrap();
+        assert_eq!((closed, limit.open()), (vec![7], 2));
+        // The first connection is still open here, but the third holds its slot.
+        drop(first_slot);
+        assert_eq!(limit.open(), 2);
+        drop(second_slot);
+        assert_eq!(limit.open(), 1);
+        drop(third_slot);
+        assert_eq!(limit.open(), 0);
+    }
+
+    /// More connections have hung up than one `epoll_wait` returns, and none of them is closed
+    /// here.
+    #[test]
+    fn reported_hang_ups_do_not_hide_others() {
+        let limit = Arc::new(ConnectionLimit::new(0).unwrap());
+        let mut here = Vec::new();
+        for _ in 0..EVENTS_MAX + 10 {
+            let (connection, _) = pair();
+            let (slot, _) = limit.acquire(&connection, 1).unwrap().unwrap();
+            here.push((slot, connection));
+        }
+        assert_eq!(limit.open(), 1);
+    }
+
+    #[test]
+    fn an_unwatchable_descriptor_takes_no_slot() {
+        let limit = Arc::new(ConnectionLimit::new(0).unwrap());
+        let file = OwnedFd::from(tempfile::tempfile().unwrap());
+        assert!(limit.acquire(&file, 1).is_err(), "epoll rejects regular files");
+        assert_eq!(limit.open(), 0);
+    }
+}

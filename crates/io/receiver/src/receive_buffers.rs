@@ -1,0 +1,269 @@
+//! Receives many datagrams per system call: the buffers, and the headers that describe them to the
+//! kernel.
+
+use crate::messages::Batch;
+use crate::senders::Senders;
+use crate::sys::Mapping;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// Maximum number of buffers per round. Measured with 64, 256 and 1,024: the cost per datagram is
+/// the same, and every buffer keeps a page resident.
+const BUFFERS_MAX: usize = 256;
+
+/// A buffer holds the largest UDP datagram, which is also as much as the kernel merges into one.
+const BUFFER_BYTES_MIN: usize = 64 << 10;
+
+/// Buffers start at different offsets within a page. Otherwise their first cache lines would
+/// compete for the same few cache sets. Three cache lines of 64 bytes.
+const STAGGER_BYTES: usize = 192;
+
+/// Maximum address space of all buffers. Untouched pages are not resident.
+const MAPPING_BYTES_MAX: usize = 64 << 20;
+
+/// Target bytes per round: what fits into the L2 cache next to everything else. Datagrams of 8,000
+/// bytes cost a quarter more with rounds of 2 MB.
+const ROUND_BYTES: usize = 128 << 10;
+
+/// Pages beyond the first of each buffer are released when they exceed this total.
+const TOUCHED_BYTES_MAX: usize = 4 << 20;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Space for the sender's credentials or the length of merged datagrams only. File descriptors that
+/// a sender passes do not fit, so the kernel closes them.
+const CONTROL_BYTES: usize = 32;
+
+/// The message headers of all buffers.
+struct Headers {
+    headers: Vec<libc::mmsghdr>,
+    /// The headers point into these two, so they must never grow.
+    _vectors: Vec<libc::iovec>,
+    controls: Mapping,
+}
+
+/// The result of one `recvmmsg` call.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Received {
+    /// Buffers filled. Fewer than requested means that the socket is empty.
+    pub buffers: usize,
+    /// Datagrams that were dropped because they exceed the limit.
+    pub truncated: usize,
+    /// Buffers without data, which the end of a connection also produces.
+    pub empty: usize,
+}
+
+/// The receive buffers of one thread.
+pub struct ReceiveBuffers {
+    mapping: Mapping,
+    /// Headers with space for control messages, and without.
+    with_control: Headers,
+    without_control: Headers,
+    stride: usize,
+    message_bytes_max: usize,
+    /// Bytes written to each buffer, at least a page.
+    touched: Vec<u32>,
+    touched_bytes: usize,
+    depth: usize,
+}
+
+impl ReceiveBuffers {
+    pub fn new(message_bytes_max: usize) -> io::Result<ReceiveBuffers> {
+        let buffer_bytes = message_bytes_max.max(BUFFER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
+        let stride = buffer_bytes + STAGGER_BYTES;
+        let count = (MAPPING_BYTES_MAX / stride).clamp(1, BUFFERS_MAX);
+        let mapping = Mapping::new(stride * count)?;
+        let with_control = Headers::new(&mapping, buffer_bytes, count, CONTROL_BYTES)?;
+        let without_control = Headers::new(&mapping, buffer_bytes, count, 0)?;
+        let touched = vec![PAGE_BYTES as u32; count];
+        Ok(ReceiveBuffers {
+            mapping,
+            with_control,
+            without_control,
+            stride,
+            message_bytes_max,
+            touched,
+            touched_bytes: 0,
+            depth: count,
+        })
+    }
+
+    pub fn memory(&self) -> &[u8] {
+        self.mapping.bytes()
+    }
+
+    /// Returns how many buffers the next round should use, so that its data fits into the cache.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Receives up to `max` waiting datagrams and adds them to the batch.
+    pub fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        max: usize,
+        ancillary: Ancillary<'_>,
+        batch: &mut Batch,
+    ) -> Result<Received, Errno> {
+        let headers = match ancillary {
+            Ancillary::Plain(_) => &mut self.without_control,
+            _ => &mut self.with_control,
+        };
+        let max = max.min(headers.headers.len());
+        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        let first = headers.headers.as_mut_ptr();
+        // SAFETY: `first` points to at least `max` headers. Their vectors point to buffers within
+        // the mapping, and their control addresses into `controls`, with the lengths of both. All
+        // of that lives as long as `self`, and `&mut self` rules out views into the buffers.
+        let received = unsafe {
+            libc::recvmmsg(socket.as_raw_fd(), first, max as u32, flags as _, ptr::null_mut())
+        };
+        match usize::try_from(received) {
+            Ok(filled) => Ok(self.collect(filled, ancillary, batch)),
+            Err(_) => Err(last_error()),
+        }
+    }
+
+    /// Adds the received datagrams to the batch and resets the headers for the next round.
+    fn collect(
+        &mut self,
+        filled: usize,
+        mut ancillary: Ancillary<'_>,
+        batch: &mut Batch,
+    ) -> Received {
+        let headers = if matches!(ancillary, Ancillary::Plain(_)) {
+            &mut self.without_control
+        } else {
+            &mut self.with_control
+        };
+        let mut received = Received { buffers: filled, ..Received::default() };
+        let mut longest = 0;
+        let controls = headers.controls.bytes();
+        for (index, header) in headers.headers[..filled].iter_mut().enumerate() {
+            let len = header.msg_len as usize;
+            let control = &controls[index * CONTROL_BYTES..][..CONTROL_BYTES];
+            let (segment, sender) = ancillary.read(&mut header.msg_hdr, control, batch);
+            longest = longest.max(len);
+            if len > self.touched[index] as usize {
+                self.touched_bytes += len - self.touched[index] as usize;
+                self.touched[index] = len as u32;
+            }
+            let is_truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+            let datagram_bytes = if segment == 0 { len } else { segment };
+            received.empty += usize::from(len == 0);
+            match is_truncated || datagram_bytes > self.message_bytes_max {
+                true => received.truncated += if segment == 0 { 1 } else { len.div_ceil(segment) },
+                false => batch.push(index * self.stride, len, segment, sender),
+            }
+        }
+        self.depth =
+            (ROUND_BYTES / longest.max(1)).clamp(16.min(self.touched.len()), self.touched.len());
+        received
+    }
+
+    /// Releases memory touched by long datagrams if there is a lot of it. Call after a round has
+    /// been passed on.
+    pub fn trim(&mut self) {
+        if self.touched_bytes > TOUCHED_BYTES_MAX {
+            self.mapping.release();
+            self.touched.fill(PAGE_BYTES as u32);
+            self.touched_bytes = 0;
+        }
+    }
+}
+
+/// The ancillary data to expect with each datagram of a socket.
+pub enum Ancillary<'a> {
+    /// None. All datagrams have this sender, an index into the batch.
+    Plain(u32),
+    /// The segment length of merged datagrams.
+    Segments,
+    /// The credentials of the sender.
+    Senders(&'a mut Senders),
+}
+
+impl Ancillary<'_> {
+    /// Returns the segment length of merged datagrams or 0, and the sender's index. Resets the
+    /// header for the next round.
+    #[inline]
+    fn read(
+        &mut self,
+        header: &mut libc::msghdr,
+        control: &[u8],
+        batch: &mut Batch,
+    ) -> (usize, u32) {
+        let senders = match self {
+            Ancillary::Plain(sender) => return (0, *sender),
+            Ancillary::Segments if header.msg_controllen == 0 => {
+                header.msg_controllen = CONTROL_BYTES;
+                return (0, batch.add_sender(None));
+            }
+            Ancillary::Segments => None,
+            Ancillary::Senders(senders) => Some(senders),
+        };
+        let message = parse_control(&control[..header.msg_controllen.min(CONTROL_BYTES)]);
+        header.msg_controllen = CONTROL_BYTES;
+        match (message, senders) {
+            (Some(ControlMessage::Segment(bytes)), _) => (bytes, batch.add_sender(None)),
+            (Some(ControlMessage::Pid(pid)), Some(senders)) => {
+                (0, batch.add_sender(Some(senders.get(pid))))
+            }
+            _ => (0, batch.add_sender(None)),
+        }
+    }
+}
+
+/// A control message.
+enum ControlMessage {
+    Segment(usize),
+    Pid(u32),
+}
+
+/// Parses the control message. The buffer holds only one.
+fn parse_control(control: &[u8]) -> Option<ControlMessage> {
+    // struct cmsghdr: length (usize), level (int), type (int), followed by the data.
+    let number = |at: usize| control.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    let (level, kind, value) = (number(8)? as i32, number(12)? as i32, number(16)?);
+    match (level, kind) {
+        (libc::SOL_UDP, libc::UDP_GRO) => Some(ControlMessage::Segment(value as usize)),
+        (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if value != 0 => Some(ControlMessage::Pid(value)),
+        _ => None,
+    }
+}
+
+impl Headers {
+    /// Creates headers for `count` buffers of `buffer_bytes` bytes, [`STAGGER_BYTES`] apart.
+    fn new(
+        mapping: &Mapping,
+        buffer_bytes: usize,
+        count: usize,
+        control_bytes: usize,
+    ) -> io::Result<Headers> {
+        let controls = Mapping::new(count * CONTROL_BYTES)?;
+        let start =
+            |index: usize| mapping.start().wrapping_add(index * (buffer_bytes + STAGGER_BYTES));
+        let vector = |index| libc::iovec { iov_base: start(index).cast(), iov_len: buffer_bytes };
+        let mut vectors: Vec<libc::iovec> = (0..count).map(vector).collect();
+        let header = |(index, vector): (usize, &mut libc::iovec)| {
+            // SAFETY: all fields are integers and pointers, for which 0 is a valid value.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            if control_bytes > 0 {
+                header.msg_hdr.msg_control =
+                    controls.start().wrapping_add(index * CONTROL_BYTES).cast();
+                header.msg_hdr.msg_controllen = control_bytes;
+            }
+            header
+        };
+        let headers = vectors.iter_mut().enumerate().map(header).collect();
+        Ok(Headers { headers, _vectors: vectors, controls })
+    }
+}
+
+fn last_error() -> Errno {
+    let error = io::Error::last_os_error();
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
