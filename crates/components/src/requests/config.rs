@@ -1,7 +1,7 @@
 //! Options shared by the sinks that send requests.
 
 use millstream_model::{Interval, Size};
-use millstream_transport::auth::{Auth, AuthOptions, is_own_header};
+use millstream_transport::auth::{Auth, AuthOptions, is_reserved_header};
 use millstream_transport::http::ClientOptions;
 use millstream_transport::tls::{Tls, TlsFiles};
 use millstream_transport::{HeaderMap, HeaderName, HeaderValue, Method, Target};
@@ -236,7 +236,7 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)
             _ if HeaderName::try_from(name).is_err() => {
                 "is not a valid header name; write for example X-Tenant"
             }
-            own if is_own_header(own) => "is set by the agent; remove it",
+            own if is_reserved_header(own) => "is set by the agent; remove it",
             "authorization" => "would expose the credentials; use `auth`",
             // The message leaves out the value, which may be a secret.
             _ if HeaderValue::from_str(value).is_err() => {

@@ -3,7 +3,7 @@
 use super::{Request, Settings};
 use bytes::Bytes;
 use millstream_transport::auth::Auth;
-use millstream_transport::http::{Answer, Client, Outgoing, SendError};
+use millstream_transport::http::{Client, Outgoing, Response, SendError};
 use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate};
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -31,7 +31,7 @@ pub struct Dispatcher {
 /// A request in flight; dropping it aborts the request.
 struct InFlight {
     endpoint: usize,
-    task: JoinHandle<(Client, Result<Answer, SendError>)>,
+    task: JoinHandle<(Client, Result<Response, SendError>)>,
 }
 
 impl Drop for InFlight {
@@ -45,7 +45,7 @@ pub struct Attempt {
     /// Index of the endpoint.
     pub endpoint: usize,
     /// The response, or why none arrived.
-    pub result: Result<Answer, SendError>,
+    pub result: Result<Response, SendError>,
 }
 
 impl Dispatcher {
@@ -120,13 +120,13 @@ impl Dispatcher {
 
     /// Marks an endpoint as healthy: it responded, even if it refused the request.
     pub fn mark_healthy(&mut self, endpoint: usize) {
-        self.endpoints.well(endpoint);
+        self.endpoints.mark_healthy(endpoint);
     }
 
     /// Marks an endpoint as failed for the length of `pause`. Returns the time until any endpoint
     /// may be tried: zero if another one is healthy.
     pub fn mark_failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
-        self.endpoints.failed(endpoint, pause, fastrand::u32(..), now);
+        self.endpoints.mark_failed(endpoint, pause, fastrand::u32(..), now);
         self.endpoints.next_at(now).saturating_duration_since(now)
     }
 }
@@ -136,7 +136,7 @@ async fn attempt(
     mut client: Client,
     mut outgoing: Outgoing,
     auth: Option<Arc<Auth>>,
-) -> (Client, Result<Answer, SendError>) {
+) -> (Client, Result<Response, SendError>) {
     let mut secrets = Vec::new();
     if let Some(auth) = auth {
         let header = spawn_blocking(move || Ok((auth_header(&auth)?, secret(&auth)))).await;

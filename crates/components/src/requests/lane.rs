@@ -12,7 +12,7 @@ use super::{EncodedPayload, Packer, PayloadMetadata, Request, Settings};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
 };
-use millstream_transport::http::Answer;
+use millstream_transport::http::Response;
 use millstream_transport::{HeaderMap, Pause};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -338,7 +338,7 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    fn delivered(&mut self, endpoint: usize, response: Answer, now: Instant) {
+    fn delivered(&mut self, endpoint: usize, response: Response, now: Instant) {
         self.dispatcher.mark_healthy(endpoint);
         self.batcher.grow(now);
         self.responses.push(response.headers);
@@ -368,7 +368,7 @@ impl<P: Packer> RequestLane<P> {
         DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
     }
 
-    fn refused(&mut self, endpoint: usize, response: &Answer, too_large: bool, now: Instant) {
+    fn refused(&mut self, endpoint: usize, response: &Response, too_large: bool, now: Instant) {
         self.dispatcher.mark_healthy(endpoint);
         self.counters.error("refused");
         let Some(batch) = self.batches.front_mut() else { return };

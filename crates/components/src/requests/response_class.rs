@@ -1,6 +1,6 @@
 //! Classifies responses: what a status means for the events of a request.
 
-use millstream_transport::http::Answer;
+use millstream_transport::http::Response;
 use millstream_transport::{Pause, retry_after};
 use std::time::SystemTime;
 
@@ -26,7 +26,7 @@ pub enum ResponseClass {
 }
 
 /// Classifies a response by its status and `Retry-After`.
-pub fn response_class(response: &Answer, now: SystemTime) -> ResponseClass {
+pub fn response_class(response: &Response, now: SystemTime) -> ResponseClass {
     match response.status {
         200..=299 => ResponseClass::Delivered,
         400 | 422 => ResponseClass::Refused { too_large: false },
@@ -37,7 +37,7 @@ pub fn response_class(response: &Answer, now: SystemTime) -> ResponseClass {
         408 | 425 | 429 | 500..=599 => {
             let header = response.headers.get("retry-after").and_then(|value| value.to_str().ok());
             let wait = header.and_then(|value| retry_after(value, now));
-            ResponseClass::Later(wait.map_or(Pause::Backoff, Pause::Asked))
+            ResponseClass::Later(wait.map_or(Pause::Backoff, Pause::Requested))
         }
         _ => ResponseClass::Misconfigured,
     }
@@ -59,7 +59,7 @@ pub fn kind(status: u16) -> &'static str {
 }
 
 /// Describes a response: its status, what to do about it, and the beginning of its body.
-pub fn explain(response: &Answer) -> String {
+pub fn explain(response: &Response) -> String {
     let mut text = format!("responded {}", response.status);
     if let Some(advice) = advice(response) {
         text = format!("{text} {advice}");
@@ -83,7 +83,7 @@ pub fn refusal(events: u64) -> String {
     }
 }
 
-fn advice(response: &Answer) -> Option<String> {
+fn advice(response: &Response) -> Option<String> {
     Some(match response.status {
         300..=399 => {
             let to = response.headers.get("location").and_then(|to| to.to_str().ok()).map(bare);
@@ -120,11 +120,11 @@ mod tests {
         status: u16,
         header: Option<(&'static str, &'static str)>,
         body: &'static str,
-    ) -> Answer {
+    ) -> Response {
         let headers =
             header.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect::<HeaderMap>();
-        Answer { status, headers, body: Bytes::from_static(body.as_bytes()) }
+        Response { status, headers, body: Bytes::from_static(body.as_bytes()) }
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         let busy = response(503, Some(("retry-after", "17")), "");
         assert_eq!(
             response_class(&busy, SystemTime::UNIX_EPOCH),
-            ResponseClass::Later(Pause::Asked(Duration::from_secs(17)))
+            ResponseClass::Later(Pause::Requested(Duration::from_secs(17)))
         );
         let odd = response(429, Some(("retry-after", "later")), "");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! How a client says who it is, over HTTP: basic, bearer, or a header of its own. Secrets come from
-//! options or files; they never show in texts.
+//! HTTP authentication of a client: basic, bearer, or a custom header. Secrets come from options or
+//! files and never appear in messages.
 
 use crate::stamp::Stamp;
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longest secret of a file, in bytes: a longer file is not one.
+/// Maximum size of a secret file in bytes; a longer file does not hold a secret.
 const SECRET_BYTES_MAX: usize = 64 * 1024;
 
 /// Options of `auth`.
@@ -38,7 +38,7 @@ pub enum AuthOptions {
         #[serde(default)]
         token_file: Option<PathBuf>,
     },
-    /// A header of another name.
+    /// A custom header.
     Header {
         /// Name of the header.
         name: String,
@@ -62,10 +62,10 @@ impl fmt::Debug for AuthOptions {
 }
 
 impl AuthOptions {
-    /// Faults of the options, as (JSON pointer below `auth`, "what is wrong; what to write
+    /// Returns the invalid options, as (JSON pointer below `auth`, "what is wrong; what to write
     /// instead").
     pub fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let (key, text, file) = match self {
             AuthOptions::Basic { password, password_file, .. } => {
                 ("password", password, password_file)
@@ -75,15 +75,15 @@ impl AuthOptions {
         };
         match (text, file) {
             (None, None) => {
-                faults.push((String::new(), format!("needs `{key}_file` or `{key}`; give one")))
+                errors.push((String::new(), format!("needs `{key}_file` or `{key}`; give one")))
             }
             (Some(_), Some(_)) => {
-                faults.push((
+                errors.push((
                     format!("/{key}"),
                     format!("conflicts with `{key}_file`; keep one of them"),
                 ));
             }
-            (Some(text), None) if !is_header_value(text) => faults.push((
+            (Some(text), None) if !is_header_value(text) => errors.push((
                 format!("/{key}"),
                 "has bytes that are invalid in a header; write one line of visible characters"
                     .to_owned(),
@@ -92,20 +92,20 @@ impl AuthOptions {
         }
         match self {
             AuthOptions::Basic { user, .. } if user.contains(':') || !is_header_value(user) => {
-                faults.push((
+                errors.push((
                     "/user".to_owned(),
                     "has a colon or a control character; remove it".to_owned(),
                 ));
             }
             AuthOptions::Header { name, .. } => {
-                faults.extend(name_fault(name).map(|text| ("/name".to_owned(), text)));
+                errors.extend(name_error(name).map(|text| ("/name".to_owned(), text)));
             }
             _ => {}
         }
-        faults
+        errors
     }
 
-    /// The file of the secret, if there is one, with its JSON pointer below `auth`.
+    /// Returns the secret's file, if any, with its JSON pointer below `auth`.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
         let (pointer, file) = match self {
             AuthOptions::Basic { password_file, .. } => ("/password_file", password_file),
@@ -115,7 +115,7 @@ impl AuthOptions {
         file.iter().map(|path| (pointer.to_owned(), path.clone())).collect()
     }
 
-    /// What the options say. Reads nothing yet.
+    /// Builds the authentication. Reads no file yet.
     pub fn build(self) -> Auth {
         match self {
             AuthOptions::Basic { user, password, password_file } => {
@@ -131,18 +131,18 @@ impl AuthOptions {
     }
 }
 
-/// What is wrong with the name of a header that carries a secret.
-fn name_fault(name: &str) -> Option<String> {
+/// Returns why the name is invalid for a header that carries a secret.
+fn name_error(name: &str) -> Option<String> {
     if !is_header_name(name) {
         return Some(format!("{name:?} is not a header name; write for example X-Api-Key"));
     }
     let text = || format!("{name} is set by the agent; write another name, such as X-Api-Key");
-    is_own_header(name).then(text)
+    is_reserved_header(name).then(text)
 }
 
-/// Whether requests depend on this header, so that nobody else may set it. Case does not matter.
-pub fn is_own_header(name: &str) -> bool {
-    const OWN: [&str; 6] = [
+/// Returns true for headers that requests set themselves. Case-insensitive.
+pub fn is_reserved_header(name: &str) -> bool {
+    const RESERVED: [&str; 6] = [
         "host",
         "content-length",
         "transfer-encoding",
@@ -150,15 +150,15 @@ pub fn is_own_header(name: &str) -> bool {
         "content-encoding",
         "idempotency-key",
     ];
-    OWN.iter().any(|own| own.eq_ignore_ascii_case(name))
+    RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
-/// How a client says who it is.
+/// How a client authenticates itself.
 #[derive(Clone, Debug)]
 pub enum Auth {
-    /// User and password.
+    /// User name and password.
     Basic {
-        /// Name of the user.
+        /// The user name.
         user: String,
         /// The password.
         password: Secret,
@@ -168,7 +168,7 @@ pub enum Auth {
         /// The token.
         token: Secret,
     },
-    /// A header of another name.
+    /// A custom header.
     Header {
         /// Name of the header.
         name: String,
@@ -178,10 +178,10 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// The password, token or value.
+    /// Returns the password, token or value.
     ///
     /// # Errors
-    /// Its file cannot be used.
+    /// If its file is unusable.
     pub fn secret(&self) -> Result<Arc<str>, SecretError> {
         match self {
             Auth::Basic { password: secret, .. }
@@ -190,10 +190,11 @@ impl Auth {
         }
     }
 
-    /// Name and value of the header for the next request. May read a file. The value is secret.
+    /// Returns the name and value of the header for the next request. May read a file. The value is
+    /// secret.
     ///
     /// # Errors
-    /// The file of a secret cannot be used; the text names it and what to do.
+    /// If the file of the secret is unusable; the message names it and says what to do.
     pub fn header(&self) -> Result<(&str, String), SecretError> {
         Ok(match self {
             Auth::Basic { user, password } => {
@@ -206,22 +207,23 @@ impl Auth {
     }
 }
 
-/// The file of a secret cannot be used.
+/// The file of a secret is unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("the secret in {}: {what}", path.display())]
 pub struct SecretError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong; what to do.
+    /// What is wrong, and what to do.
     pub what: String,
 }
 
-/// A text that never shows: given, or in a file that is read again when it has changed.
+/// A string that is never displayed. It is a literal, or in a file that is read again after a
+/// change.
 #[derive(Clone)]
-pub struct Secret(Arc<Place>);
+pub struct Secret(Arc<SecretSource>);
 
-enum Place {
-    Given(Arc<str>),
+enum SecretSource {
+    Literal(Arc<str>),
     File(PathBuf, Mutex<Option<(Stamp, Arc<str>)>>),
 }
 
@@ -232,69 +234,69 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// This text.
-    pub fn given(text: &str) -> Secret {
-        Secret(Arc::new(Place::Given(text.into())))
+    /// Creates a literal secret.
+    pub fn literal(text: &str) -> Secret {
+        Secret(Arc::new(SecretSource::Literal(text.into())))
     }
 
-    /// What the file at `path` holds, without the line end behind it.
+    /// Creates a secret stored in the file at `path`, without its trailing newline.
     pub fn file(path: PathBuf) -> Secret {
-        Secret(Arc::new(Place::File(path, Mutex::default())))
+        Secret(Arc::new(SecretSource::File(path, Mutex::default())))
     }
 
     fn of(text: Option<String>, file: Option<PathBuf>) -> Secret {
         match file {
             Some(path) => Secret::file(path),
-            None => Secret::given(&text.unwrap_or_default()),
+            None => Secret::literal(&text.unwrap_or_default()),
         }
     }
 
-    /// The secret, as it is now.
+    /// Returns the current secret.
     ///
     /// # Errors
-    /// The file cannot be read, is empty, longer than 64 KiB, or not one line of visible
-    /// characters.
+    /// If the file is unreadable, empty, longer than 64 KiB, or not one line of visible characters.
     pub fn text(&self) -> Result<Arc<str>, SecretError> {
         let (path, read) = match &*self.0 {
-            Place::Given(text) => return Ok(text.clone()),
-            Place::File(path, read) => (path, read),
+            SecretSource::Literal(text) => return Ok(text.clone()),
+            SecretSource::File(path, read) => (path, read),
         };
-        let fault = |what: String| SecretError { path: path.clone(), what };
+        let secret_error = |what: String| SecretError { path: path.clone(), what };
         let mut read = read.lock();
-        let stamp = Stamp::of(path).map_err(|error| fault(error.to_string()))?;
+        let stamp = Stamp::of(path).map_err(|error| secret_error(error.to_string()))?;
         if let (Some(stamp), Some((before, text))) = (&stamp, &*read)
             && stamp == before
         {
             return Ok(text.clone());
         }
-        let text: Arc<str> = read_secret(path).map_err(|error| fault(error.to_string()))?.into();
+        let text: Arc<str> =
+            read_secret(path).map_err(|error| secret_error(error.to_string()))?.into();
         *read = stamp.map(|stamp| (stamp, text.clone()));
         Ok(text)
     }
 }
 
 fn read_secret(path: &Path) -> io::Result<String> {
-    let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-    // A pipe or a device could keep the reader for ever.
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    // A pipe or a device could block the reader forever.
     if !path.metadata()?.is_file() {
-        return Err(bad("is not a regular file; write the secret into one"));
+        return Err(invalid("is not a regular file; write the secret into one"));
     }
     let mut text = String::new();
     File::open(path)?.take(SECRET_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
     if text.len() > SECRET_BYTES_MAX {
-        return Err(bad("is longer than 64 KiB; give the file that holds only the secret"));
+        return Err(invalid("is longer than 64 KiB; use a file that holds only the secret"));
     }
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
-        "" => Err(bad("is empty; write the secret into it")),
+        "" => Err(invalid("is empty; write the secret into it")),
         text if !is_header_value(text) => {
-            Err(bad("is not one line of visible characters; look at the file"))
+            Err(invalid("is not one line of visible characters; check the file"))
         }
         text => Ok(text.to_owned()),
     }
 }
 
-/// Whether a header can have this value.
+/// Returns true if a header may have this value.
 fn is_header_value(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != 0x7f)
 }
@@ -304,7 +306,7 @@ fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token)
 }
 
-/// Base 64 with padding.
+/// Encodes as Base64 with padding.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,4 +1,4 @@
-//! A request body of several buffers that are sent one after the other, not joined.
+//! A request body of several buffers, sent one after another without being joined.
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -7,14 +7,14 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Buffers still to be sent.
+/// The buffers still to be sent.
 pub struct Chunks {
     left: VecDeque<Bytes>,
     bytes: u64,
 }
 
 impl Chunks {
-    /// A body of these buffers.
+    /// Creates a body from the buffers.
     pub fn new(parts: &[Bytes]) -> Chunks {
         let left: VecDeque<Bytes> = parts.iter().filter(|part| !part.is_empty()).cloned().collect();
         Chunks { bytes: left.iter().map(|part| part.len() as u64).sum(), left }

@@ -1,7 +1,7 @@
-//! One HTTP/1.1 connection to one endpoint, kept from request to request.
+//! A persistent HTTP/1.1 connection to one endpoint.
 
 use crate::body::Chunks;
-use crate::patient::Patient;
+use crate::read_after_close::ReadAfterClose;
 use crate::target::Target;
 use crate::tcp::{self, ConnectError};
 use crate::tls::Tls;
@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::io;
@@ -20,57 +20,57 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Bytes of an answer that are read: enough for any message. A connection on which more comes is
-/// closed.
-pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Maximum bytes read of a response body: enough for any error message. A connection with a longer
+/// body is closed.
+pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// How long the body of an answer may take to come after its head. The status is what counts.
-const BODY_TIME: Duration = Duration::from_secs(5);
+/// Maximum time for the response body after the head. The status is what matters.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a kept connection may take to be ready: an answer may come before the whole request was
-/// read, and who has answered need not read the rest.
-const READY_TIME: Duration = Duration::from_secs(1);
+/// Maximum time for a kept connection to become ready. A response may precede the end of the
+/// request, and a server that has responded may never read the rest.
+const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How a [`Client`] connects and how long it waits.
+/// How a [`Client`] connects, and its timeouts.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Longest time for a request, connecting and reading the answer included.
+    /// Timeout of a request, including the connect and the response.
     pub timeout: Duration,
-    /// Longest time to look up the name, connect and agree on TLS.
+    /// Timeout of the name lookup, the connect and the TLS handshake.
     pub connect_timeout: Duration,
-    /// For `https`; asked at each connect, so that renewed certificates are taken up.
+    /// TLS for `https`, consulted on each connect so that renewed certificates take effect.
     pub tls: Arc<Tls>,
 }
 
-/// What is sent. Cheap to clone.
+/// A request. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// The method.
     pub method: Method,
-    /// Headers beside `Host` and `Content-Length`.
+    /// Headers in addition to `Host` and `Content-Length`.
     pub headers: HeaderMap,
-    /// The body, in parts.
+    /// The body, as buffers.
     pub body: Vec<Bytes>,
 }
 
-/// What came back.
+/// A received response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Response {
     /// The status code.
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body as far as it came, at most [`ANSWER_BYTES_MAX`].
+    /// The body as far as it was received, at most [`RESPONSE_BYTES_MAX`].
     pub body: Bytes,
 }
 
-/// A request that got no answer. The endpoint may have taken it nevertheless.
+/// A request without a response. The endpoint may have processed it nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SendError {
-    /// Short name of the kind: one of [`ConnectError::kind`], `timeout`, `broken`.
+    /// Short name of the error kind: one of [`ConnectError::kind`], `timeout`, `broken`.
     pub kind: &'static str,
-    /// What happened, without the endpoint.
+    /// The cause, without the endpoint.
     pub message: String,
 }
 
@@ -93,7 +93,7 @@ pub struct Client {
     connection: Option<Connection>,
 }
 
-/// An open connection; closed when it is dropped.
+/// An open connection, closed on drop.
 struct Connection {
     requests: SendRequest<Chunks>,
     driver: JoinHandle<()>,
@@ -106,29 +106,29 @@ impl Drop for Connection {
 }
 
 impl Client {
-    /// A client that connects when it is first used.
+    /// Creates a client that connects on first use.
     pub fn new(target: Arc<Target>, options: ClientOptions) -> Client {
         Client { target, options, connection: None }
     }
 
-    /// Where it sends to.
+    /// Returns the URI it sends to.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Sends a request and waits for the answer; any status is an answer. Dropped before its end,
-    /// the connection is closed.
+    /// Sends a request and waits for the response, whatever its status. Dropping the future closes
+    /// the connection.
     ///
-    /// A connection that was kept may have been closed by the endpoint in the same moment: then the
-    /// request is sent once more over a new one.
+    /// The endpoint may close a kept connection just as it is reused. The request is then sent
+    /// again over a new one.
     ///
     /// # Errors
     ///
-    /// No connection, or response timed out.
-    pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Answer, SendError> {
+    /// If the connect fails or the response times out.
+    pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Response, SendError> {
         let deadline = Instant::now() + self.options.timeout;
         if let Some(mut connection) = self.connection.take()
-            && let Ok(Ok(())) = timeout(READY_TIME, connection.requests.ready()).await
+            && let Ok(Ok(())) = timeout(READY_TIMEOUT, connection.requests.ready()).await
         {
             match self.exchange(connection, outgoing, deadline).await {
                 Err(error) if error.kind == "broken" => {}
@@ -137,36 +137,36 @@ impl Client {
         }
         let limit = deadline.min(Instant::now() + self.options.connect_timeout);
         let connection = timeout_at(limit, self.connect()).await;
-        let late = |_| SendError::new("unreachable", "connection timed out");
-        let connection = connection.map_err(late)??;
+        let connect_timeout = |_| SendError::new("unreachable", "connection timed out");
+        let connection = connection.map_err(connect_timeout)??;
         self.exchange(connection, outgoing, deadline).await
     }
 
-    /// Sends a request over this connection, and keeps it if it can be used again.
+    /// Sends a request over this connection, and keeps the connection if it is reusable.
     async fn exchange(
         &mut self,
         mut connection: Connection,
         outgoing: &Outgoing,
         deadline: Instant,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<Response, SendError> {
         let request = self.request(outgoing)?;
         let response = timeout_at(deadline, connection.requests.send_request(request)).await;
         let response = response
             .map_err(|_| SendError::new("timeout", "response timed out"))?
             .map_err(|error| self.broken(&error))?;
-        let (answer, whole) = read(response, deadline).await;
-        if whole && !connection.requests.is_closed() {
+        let (response, is_complete) = read(response, deadline).await;
+        if is_complete && !connection.requests.is_closed() {
             self.connection = Some(connection);
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// What happened to a connection. With TLS 1.3 the endpoint's judgement of our certificate
-    /// comes only with the answer.
+    /// Explains a connection error. With TLS 1.3 a rejected client certificate shows only when the
+    /// response is read.
     fn broken(&self, error: &hyper::Error) -> SendError {
-        let mut of_tls =
+        let mut io_errors =
             causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
-        match of_tls.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
+        match io_errors.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
             Some(message) => SendError::new("tls", message),
             None => broken(error),
         }
@@ -186,7 +186,7 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, SendError> {
-        let stream = Patient::new(self.dial().await?);
+        let stream = ReadAfterClose::new(self.dial().await?);
         if !self.target.tls {
             return handshake(TokioIo::new(stream)).await;
         }
@@ -196,8 +196,8 @@ impl Client {
 
     async fn dial(&self) -> Result<TcpStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        // Each request notices an endpoint that is gone by its own limit, which comes first; the
-        // kernel sees to connections that rest.
+        // Each request detects a dead endpoint by its own, shorter timeout. The kernel's timeout
+        // covers idle connections.
         tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }
 }
@@ -207,35 +207,35 @@ where
     TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (requests, connection) = http1::handshake(stream).await.map_err(|error| broken(&error))?;
-    // Errors of the connection come out of the request that meets them.
+    // A connection error surfaces in the request that hits it.
     let driver = tokio::spawn(async move { drop(connection.await) });
     Ok(Connection { requests, driver })
 }
 
-/// Reads the answer; whether it was whole, so that the connection can be used again.
-async fn read(response: Response<Incoming>, deadline: Instant) -> (Answer, bool) {
+/// Reads the response. Returns true if it is complete, so that the connection is reusable.
+async fn read(response: hyper::Response<Incoming>, deadline: Instant) -> (Response, bool) {
     let (head, mut incoming) = response.into_parts();
-    let (mut body, mut whole) = (BytesMut::new(), false);
+    let (mut body, mut is_complete) = (BytesMut::new(), false);
     let reading = async {
         while let Some(frame) = incoming.frame().await {
             let Ok(frame) = frame else { return };
             let Some(data) = frame.data_ref() else { continue };
-            let room = ANSWER_BYTES_MAX - body.len();
-            body.extend_from_slice(&data[..data.len().min(room)]);
-            if data.len() > room {
+            let capacity = RESPONSE_BYTES_MAX - body.len();
+            body.extend_from_slice(&data[..data.len().min(capacity)]);
+            if data.len() > capacity {
                 return;
             }
         }
-        whole = true;
+        is_complete = true;
     };
-    // Without its end an answer still has its status.
-    let _ = timeout_at(deadline.min(Instant::now() + BODY_TIME), reading).await;
-    let answer =
-        Answer { status: head.status.as_u16(), headers: head.headers, body: body.freeze() };
-    (answer, whole)
+    // Without its end, a response still has its status.
+    let _ = timeout_at(deadline.min(Instant::now() + BODY_TIMEOUT), reading).await;
+    let response =
+        Response { status: head.status.as_u16(), headers: head.headers, body: body.freeze() };
+    (response, is_complete)
 }
 
-/// An error with its causes, which the library keeps apart.
+/// Joins an error with its causes, which hyper reports separately.
 fn broken(error: &hyper::Error) -> SendError {
     let mut message = error.to_string();
     for cause in causes(error) {
@@ -247,7 +247,7 @@ fn broken(error: &hyper::Error) -> SendError {
     SendError::new("broken", message)
 }
 
-/// What is behind an error, the nearest first.
+/// Returns the sources of an error, the nearest first.
 fn causes(error: &hyper::Error) -> Vec<&(dyn Error + 'static)> {
     let (mut found, mut next) = (Vec::new(), error.source());
     while let Some(cause) = next {

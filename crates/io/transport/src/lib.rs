@@ -1,18 +1,18 @@
-//! How bytes leave for an endpoint: HTTP requests over connections that are kept, endpoints with
-//! their health, and the pauses between attempts.
+//! Sends bytes to endpoints: HTTP requests over persistent connections, endpoint health, and the
+//! pauses between attempts.
 //!
 //! A separate crate because it fences `unsafe`: one socket query that no library has. It also
 //! keeps TLS out of the components.
 //!
-//! This crate knows no component: what is sent, and what an answer means for the events in it, is
-//! decided by the sinks.
+//! It is independent of the components: the sinks decide what is sent, and what a response means
+//! for the events in it.
 
 pub mod auth;
 mod body;
 mod endpoints;
 pub mod http;
-mod patient;
 mod rate;
+mod read_after_close;
 mod retry_after;
 mod stamp;
 mod sys;

@@ -1,12 +1,12 @@
-//! The header `Retry-After`: how long an endpoint asks us to wait.
+//! The `Retry-After` header: how long an endpoint asks clients to wait.
 
 use std::time::{Duration, SystemTime};
 
-/// The longest wait that is granted: an endpoint that asks for more is asked again after this.
+/// Cap on the requested wait. The endpoint is tried again after this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
-/// Reads a value: seconds, or a date as HTTP writes it. `None` if it is neither; zero for a date
-/// that has passed.
+/// Parses a header value: seconds, or an HTTP date. Returns `None` if it is neither, and zero for a
+/// date in the past.
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let wait = match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_dates_are_read_and_bounded() {
+    fn parses_seconds_and_dates_with_a_cap() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         let seconds = |text: &str| retry_after(text, now).map(|wait| wait.as_secs());
         assert_eq!(seconds("0"), Some(0));

@@ -1,4 +1,4 @@
-//! Whether a file may have changed since it was read.
+//! Detects whether a file may have changed since it was read.
 
 use std::fs::Metadata;
 use std::io;
@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How long after its last change a file may change again without another time stamp: kernels note
-/// times in steps of up to 10 ms, and network file systems in whole seconds.
-const STEP: Duration = Duration::from_secs(2);
+/// How long after a change a second one may leave the same timestamp: kernel timestamps have steps
+/// of up to 10 ms, network file systems whole seconds.
+const TIMESTAMP_STEP: Duration = Duration::from_secs(2);
 
-/// What tells one state of a file from another.
+/// Identifies one state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,
@@ -20,21 +20,21 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of the file at `path` (links are followed), taken before it is read.
-    /// [`None`] for one that was changed a moment ago: it has to be read again next time.
+    /// Returns the stamp of the file at `path`, following links. Take it before reading the file.
+    /// [`None`] means the file changed too recently and must be read again next time.
     pub fn of(path: &Path) -> io::Result<Option<Stamp>> {
-        let about = path.metadata()?;
+        let metadata = path.metadata()?;
         let stamp = Stamp {
-            device: about.dev(),
-            inode: about.ino(),
-            bytes: about.len(),
-            changed: (about.ctime(), about.ctime_nsec()),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         };
-        Ok(has_settled(&about).then_some(stamp))
+        Ok(is_stable(&metadata).then_some(stamp))
     }
 }
 
-fn has_settled(about: &Metadata) -> bool {
-    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(about.ctime().max(0) as u64);
-    changed.elapsed().is_ok_and(|age| age > STEP)
+fn is_stable(metadata: &Metadata) -> bool {
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(metadata.ctime().max(0) as u64);
+    changed.elapsed().is_ok_and(|age| age > TIMESTAMP_STEP)
 }

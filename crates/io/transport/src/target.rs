@@ -1,4 +1,4 @@
-//! Where requests go: a URI, checked once.
+//! The destination of requests: a validated URI.
 
 use hyper::Uri;
 use hyper::http::uri::Authority;
@@ -9,31 +9,31 @@ use std::fmt;
 pub struct Target {
     /// Whether the connection is encrypted.
     pub tls: bool,
-    /// Host name or address; without the brackets of IPv6.
+    /// Host name or address, without the brackets of IPv6.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Path and query, as they are sent.
+    /// Path and query, as sent.
     pub path: String,
-    /// Value of the header `Host`.
+    /// Value of the `Host` header.
     pub authority: String,
 }
 
-/// Why a text is no [`Target`]: what is wrong, and what to write instead.
+/// The reason a string is not a [`Target`], and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(pub String);
 
 impl Target {
-    /// Reads a URI.
+    /// Parses a URI.
     ///
     /// # Errors
     ///
-    /// No absolute URI, another scheme, or user and password in it: texts that show a URI would
-    /// show them too.
+    /// If it is not an absolute URI, has another scheme, or contains user and password, which would
+    /// show up in messages.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let error = |text: &str| Err(TargetError(text.to_owned()));
-        // The text is not shown: it may hold a password.
+        // The text is not shown, as it may contain a password.
         let Ok(uri) = text.parse::<Uri>() else {
             return error("is not a URI; write for example http://host:8080/path");
         };
@@ -56,7 +56,7 @@ impl Target {
     }
 }
 
-/// Path and query; a request line has a path even where the URI has none.
+/// Returns the path and query. A request line needs a path even if the URI has none.
 fn path(uri: &Uri) -> String {
     let slash = if uri.path_and_query().is_some_and(|all| all.as_str().starts_with('?')) {
         "/"
@@ -66,7 +66,7 @@ fn path(uri: &Uri) -> String {
     format!("{slash}{}", uri.path_and_query().map_or("/", |path| path.as_str()))
 }
 
-/// Host, without the brackets of IPv6, and port; or what is wrong.
+/// Returns the host without the brackets of IPv6, and the port.
 fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u16), String> {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     if host.is_empty() {
@@ -82,7 +82,7 @@ fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u1
     }
 }
 
-/// As messages name it: without the query, which may hold a key.
+/// As messages show it: without the query, which may contain a key.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.split('?').next().unwrap_or_default();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_uri_are_found_and_messages_show_no_query() {
+    fn parses_uris_and_displays_them_without_the_query() {
         let target = Target::parse("https://logs.example/in/put?key=secret").unwrap();
         assert_eq!((target.tls, target.port, target.host.as_str()), (true, 443, "logs.example"));
         assert_eq!(target.path, "/in/put?key=secret");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused_with_advice_and_without_showing_it() {
+    fn invalid_targets_are_rejected_without_leaking_secrets() {
         for (text, advice) in [
             ("", "is not a URI"),
             ("/only/a/path", "has no host"),

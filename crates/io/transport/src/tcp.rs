@@ -1,4 +1,4 @@
-//! Connections over TCP, with or without TLS, that know what the peer's kernel has taken.
+//! TCP connections, with or without TLS, that track what the peer's kernel has acknowledged.
 
 use crate::sys;
 use crate::tls::{Tls, TlsError};
@@ -19,23 +19,22 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long a connection is silent before the kernel asks whether the peer is still there.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+/// Idle time before the first keepalive probe.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// How long it waits between such questions.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+/// Interval of keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Questions without an answer after which the peer is gone.
-const KEEPALIVE_QUESTIONS: u32 = 3;
+/// Unanswered probes after which the peer is considered dead.
+const KEEPALIVE_PROBES: u32 = 3;
 
-/// Longest silence that the kernel takes, in milliseconds: its option is a signed number. 24.8
-/// days.
-const SILENCE_MS_MAX: u32 = i32::MAX as u32;
+/// Maximum of TCP_USER_TIMEOUT in milliseconds, a signed number in the kernel: 24.8 days.
+const USER_TIMEOUT_MS_MAX: u32 = i32::MAX as u32;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Name or IP address, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
     /// Port.
     pub port: u16,
@@ -45,11 +44,11 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
-        let bad = || {
+        let invalid = || {
             format!("{text:?} is not an address; write host:port, such as logs.example.com:6514")
         };
-        let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
-        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(bad)?;
+        let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(invalid)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let is_plain = !host.is_empty() && !host.contains([':', '/', ' ', '@', '[', ']']);
         match bare {
@@ -57,7 +56,7 @@ impl FromStr for Address {
                 Ok(Address { host: host.to_owned(), port })
             }
             None if is_plain => Ok(Address { host: host.to_owned(), port }),
-            _ => Err(bad()),
+            _ => Err(invalid()),
         }
     }
 }
@@ -71,28 +70,28 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why there is no connection; where to is known to who asked.
+/// A failed connect. The caller knows the address.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address.
     #[error("the name cannot be resolved: {0}")]
     Resolve(io::Error),
-    /// Nobody answers there.
+    /// The server is unreachable.
     #[error("{0}")]
     Unreachable(#[from] io::Error),
-    /// It took too long.
+    /// The connect timed out.
     #[error("connection timed out after {0:?}")]
     Timeout(Duration),
-    /// The options of TLS cannot be used.
+    /// The TLS options are unusable.
     #[error("{0}")]
     TlsFiles(TlsError),
-    /// TLS cannot be begun with the peer.
+    /// The TLS handshake failed.
     #[error("{0}")]
     Handshake(String),
 }
 
 impl ConnectError {
-    /// Short name for a label of errors.
+    /// Returns a short name for use as an error label.
     pub fn kind(&self) -> &'static str {
         match self {
             ConnectError::Resolve(..) => "resolve",
@@ -102,50 +101,50 @@ impl ConnectError {
     }
 }
 
-/// A stream of bytes in both directions.
+/// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connection.
 pub struct Connection {
-    /// What goes over it.
+    /// The byte stream.
     pub stream: Box<dyn Stream>,
-    /// How much of that has arrived.
+    /// Counts the bytes written and acknowledged.
     pub meter: Meter,
 }
 
-/// Counts the bytes of a connection, as they are on the wire.
+/// Counts the bytes of a connection on the wire.
 pub struct Meter {
-    /// A second handle of the socket: TLS owns the first one.
+    /// A second handle to the socket, as TLS owns the first.
     socket: OwnedFd,
     written: Arc<AtomicU64>,
 }
 
 impl Meter {
-    /// Bytes that were handed to our kernel so far.
+    /// Returns the bytes passed to our kernel so far.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    /// How many of them the kernel of the peer has acknowledged; what its program has read of those
-    /// is not known.
+    /// Returns how many of these bytes the peer's kernel has acknowledged. Its program may not have
+    /// read them yet.
     ///
     /// # Errors
-    /// The system cannot say it.
+    /// If the system does not report it.
     pub fn acknowledged(&self) -> io::Result<u64> {
-        // In this order: what is written in between makes the result too small, never too large.
+        // In this order, a concurrent write makes the result too small, never too large.
         let written = self.written();
         Ok(written.saturating_sub(sys::unacknowledged(self.socket.as_fd())?))
     }
 }
 
-/// Connects to `address`, whose name is resolved anew. `within` is the time for all of it, TLS
-/// included; `silence` is how long sent bytes may stay unacknowledged by the peer's kernel before
-/// it counts as gone.
+/// Connects to `address`, resolving its name each time. `within` is the timeout for everything, TLS
+/// included. `silence` is how long sent bytes may stay unacknowledged before the peer counts as
+/// dead.
 ///
 /// # Errors
-/// Those of [`ConnectError`].
+/// Any [`ConnectError`].
 pub async fn connect(
     address: &Address,
     tls: Option<&Arc<Tls>>,
@@ -158,7 +157,7 @@ pub async fn connect(
         let socket = stream.as_fd().try_clone_to_owned()?;
         let written = Arc::new(AtomicU64::new(0));
         let meter = Meter { socket, written: written.clone() };
-        let stream = Counted { stream, written };
+        let stream = CountedStream { stream, written };
         Ok(match tls {
             None => Connection { stream: Box::new(stream), meter },
             Some(tls) => Connection { stream: Box::new(encrypt(stream, host, tls).await?), meter },
@@ -167,18 +166,18 @@ pub async fn connect(
     timeout(within, all).await.unwrap_or(Err(ConnectError::Timeout(within)))
 }
 
-/// A stream to the first address of the host that answers; each has its part of the time. `within`
-/// and `silence` are those of [`connect`].
+/// Connects to the first reachable address of the host; each gets an equal share of the time.
+/// `within` and `silence` are those of [`connect`].
 ///
 /// # Errors
-/// Those of [`ConnectError`] that are not about TLS.
+/// Any [`ConnectError`] that does not concern TLS.
 pub(crate) async fn dial(
     host: (&str, u16),
     within: Duration,
     silence: Duration,
 ) -> Result<TcpStream, ConnectError> {
     let found: Vec<_> = lookup_host(host).await.map_err(ConnectError::Resolve)?.collect();
-    // One that swallows packets leaves time for the others.
+    // An address that swallows packets leaves time for the others.
     let share = within / u32::try_from(found.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address").into();
     for peer in found {
@@ -194,38 +193,42 @@ pub(crate) async fn dial(
     Err(last)
 }
 
-/// Has the kernel notice a peer that is gone, or that takes nothing of what is sent for longer than
-/// `silence`: the connection fails then. 24.8 days is the longest silence. What the kernel refuses
-/// is logged at level debug: the connection can do without.
+/// Makes the kernel detect a dead peer, or one that acknowledges nothing for longer than `silence`,
+/// and fail the connection. The maximum is 24.8 days. An option that the kernel rejects is logged
+/// at debug level, as the connection works without it.
 pub fn watch_peer(stream: &TcpStream, silence: Duration) {
-    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(SILENCE_MS_MAX);
+    let silence_ms =
+        u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(USER_TIMEOUT_MS_MAX);
     let options: [(&str, io::Result<()>); 6] = [
         ("TCP_NODELAY", stream.set_nodelay(true)),
         ("SO_KEEPALIVE", sockopt::set_socket_keepalive(stream, true).map_err(Into::into)),
-        ("TCP_KEEPIDLE", sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER).map_err(Into::into)),
-        ("TCP_KEEPINTVL", sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY).map_err(Into::into)),
-        ("TCP_KEEPCNT", sockopt::set_tcp_keepcnt(stream, KEEPALIVE_QUESTIONS).map_err(Into::into)),
+        ("TCP_KEEPIDLE", sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE).map_err(Into::into)),
+        (
+            "TCP_KEEPINTVL",
+            sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL).map_err(Into::into),
+        ),
+        ("TCP_KEEPCNT", sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES).map_err(Into::into)),
         ("TCP_USER_TIMEOUT", sockopt::set_tcp_user_timeout(stream, silence_ms).map_err(Into::into)),
     ];
     for (option, set) in options {
         if let Err(error) = set {
-            log::debug!("option {option} of a connection: {error}");
+            log::debug!("cannot set {option} on a connection: {error}");
         }
     }
 }
 
-/// Begins TLS with `host` over a stream. The files of its options are read on a blocking thread.
+/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread.
 ///
 /// # Errors
-/// Those of [`ConnectError`] that are about TLS.
+/// Any [`ConnectError`] that concerns TLS.
 pub(crate) async fn encrypt<S: Stream>(
     stream: S,
     host: &str,
     tls: &Arc<Tls>,
 ) -> Result<TlsStream<S>, ConnectError> {
     let name = tls.server_name(host).map_err(ConnectError::TlsFiles)?;
-    let reading = tls.clone();
-    let config = spawn_blocking(move || reading.config()).await;
+    let shared = tls.clone();
+    let config = spawn_blocking(move || shared.config()).await;
     let config = config.unwrap_or_else(|error| Err(TlsError::Other(error.to_string())));
     let connector = TlsConnector::from(config.map_err(ConnectError::TlsFiles)?);
     connector.connect(name, stream).await.map_err(|error| {
@@ -234,13 +237,13 @@ pub(crate) async fn encrypt<S: Stream>(
     })
 }
 
-/// A TCP stream that counts what is written.
-struct Counted {
+/// A TCP stream that counts the bytes written.
+struct CountedStream {
     stream: TcpStream,
     written: Arc<AtomicU64>,
 }
 
-impl Counted {
+impl CountedStream {
     fn count(&self, result: io::Result<usize>) -> Poll<io::Result<usize>> {
         if let Ok(bytes) = &result {
             self.written.fetch_add(*bytes as u64, Ordering::Release);
@@ -249,7 +252,7 @@ impl Counted {
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -259,7 +262,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! TLS for clients: from files and options to a configuration of rustls, and its errors in words.
+//! TLS for clients: builds a rustls configuration from files and options, and explains its errors.
 
 mod explain;
 mod verify;
@@ -14,22 +14,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How connections are encrypted.
+/// The `tls` options.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
-    /// PEM file with the authorities that are trusted; those of the system by default.
+    /// PEM file with the trusted CA certificates; those of the system by default.
     pub ca_file: Option<PathBuf>,
-    /// PEM file with the certificate of the agent, and those between it and an authority.
+    /// PEM file with the agent's certificate and any intermediate certificates.
     pub cert_file: Option<PathBuf>,
-    /// PEM file with the key to that certificate.
+    /// PEM file with the private key of that certificate.
     pub key_file: Option<PathBuf>,
-    /// `false` takes any certificate of the endpoint: for tests only.
+    /// `false` accepts any certificate of the endpoint; for tests only.
     pub verify: bool,
-    /// `false` takes a certificate for another host name.
+    /// `false` accepts a certificate for another host name.
     pub verify_hostname: bool,
-    /// Name that is asked for and that the certificate must have; the host of the address by
-    /// default.
+    /// Server name to request, which the certificate must match; by default the host of the
+    /// address.
     pub server_name: Option<String>,
 }
 
@@ -47,12 +47,12 @@ impl Default for TlsFiles {
 }
 
 impl TlsFiles {
-    /// Faults of the options, as (JSON pointer below `tls`, "what is wrong; what to write
+    /// Returns the invalid options, as (JSON pointer below `tls`, "what is wrong; what to write
     /// instead").
     pub fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         if self.cert_file.is_some() != self.key_file.is_some() {
-            faults.push((
+            errors.push((
                 String::new(),
                 "`cert_file` and `key_file` belong together; give both".to_owned(),
             ));
@@ -63,12 +63,12 @@ impl TlsFiles {
             let text = format!(
                 "{name:?} is not a host name; write one without a port, such as logs.example.com"
             );
-            faults.push(("/server_name".to_owned(), text));
+            errors.push(("/server_name".to_owned(), text));
         }
-        faults
+        errors
     }
 
-    /// The files that are read, each with its JSON pointer below `tls`.
+    /// Returns the configured files, each with its JSON pointer below `tls`.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
         let all = [
             ("/ca_file", &self.ca_file),
@@ -81,43 +81,43 @@ impl TlsFiles {
     }
 }
 
-/// Why TLS cannot begin. Each message says which file it is about and what to do.
+/// The reason TLS is unusable. Each message names the file and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
+    /// A file is unreadable.
     #[error("`{option}` {}: {error}", path.display())]
     Read {
-        /// The option that names it.
+        /// The option that names the file.
         option: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has unusable contents.
     #[error("`{option}` {} {what}", path.display())]
     Content {
-        /// The option that names it.
+        /// The option that names the file.
         option: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong; what to do.
+        /// What is wrong, and what to do.
         what: String,
     },
-    /// The system has no authorities.
+    /// The system has no trusted CA certificates.
     #[error(
         "the system has no trusted CA certificates{0}; install ca-certificates or set `ca_file`"
     )]
     NoAuthorities(String),
-    /// Something else.
+    /// Any other error.
     #[error("{0}")]
     Other(String),
 }
 
-/// A configuration for connections with these options. Reads the files.
+/// Builds a configuration from these options. Reads the files.
 ///
 /// # Errors
-/// A file is missing or does not hold what it should, or the key does not fit the certificate.
+/// If a file is missing or has unusable contents, or the key does not match the certificate.
 pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -129,7 +129,7 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
             .dangerous()
             .with_custom_certificate_verifier(verify::any_name(authorities(files)?, provider)),
         (false, _) => {
-            builder.dangerous().with_custom_certificate_verifier(verify::anybody(provider))
+            builder.dangerous().with_custom_certificate_verifier(verify::any_certificate(provider))
         }
     };
     let config = match (&files.cert_file, &files.key_file) {
@@ -138,14 +138,14 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
             let key_der = private_key(key)?;
             builder
                 .with_client_auth_cert(chain, key_der)
-                .map_err(|error| own_fault(error, cert, key))?
+                .map_err(|error| client_certificate_error(error, cert, key))?
         }
         _ => builder.with_no_client_auth(),
     };
     Ok(Arc::new(config))
 }
 
-fn own_fault(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
+fn client_certificate_error(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
     let what = match error {
         rustls::Error::InconsistentKeys(_) => {
             format!("does not match the certificate in {}; give a matching pair", cert.display())
@@ -155,14 +155,14 @@ fn own_fault(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
     TlsError::Content { option: "key_file", path: key.to_owned(), what }
 }
 
-/// The authorities that are trusted.
+/// Returns the trusted CA certificates.
 fn authorities(files: &TlsFiles) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let Some(path) = &files.ca_file else {
         let found = rustls_native_certs::load_native_certs();
-        let (taken, _) = roots.add_parsable_certificates(found.certs);
+        let (added, _) = roots.add_parsable_certificates(found.certs);
         let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
-        return if taken == 0 { Err(TlsError::NoAuthorities(why)) } else { Ok(roots) };
+        return if added == 0 { Err(TlsError::NoAuthorities(why)) } else { Ok(roots) };
     };
     for certificate in certificates("ca_file", path)? {
         roots.add(certificate).map_err(|error| {
@@ -177,17 +177,17 @@ fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read { option, path: path.to_owned(), error })
 }
 
-/// The certificates of a PEM file; at least one.
+/// Returns the certificates of a PEM file, at least one.
 fn certificates(
     option: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let fault = |what: String| TlsError::Content { option, path: path.to_owned(), what };
+    let content_error = |what: String| TlsError::Content { option, path: path.to_owned(), what };
     let bytes = read(option, path)?;
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let found = found.map_err(|error| fault(format!("is corrupt: {error}; replace it")))?;
+    let found = found.map_err(|error| content_error(format!("is corrupt: {error}; replace it")))?;
     if found.is_empty() {
-        return Err(fault(
+        return Err(content_error(
             "contains no certificate; it needs a block `-----BEGIN CERTIFICATE-----`".to_owned(),
         ));
     }
@@ -211,7 +211,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// TLS for the connections of one component: its files are read again when they have changed.
+/// TLS for the connections of one component. Its files are read again after a change.
 pub struct Tls {
     files: TlsFiles,
     state: Mutex<State>,
@@ -220,24 +220,24 @@ pub struct Tls {
 #[derive(Default)]
 struct State {
     config: Option<Arc<ClientConfig>>,
-    /// Of the files that `config` was made from; [`None`] if it is to be made anew.
+    /// The stamps of the files behind `config`; [`None`] if it must be rebuilt.
     stamps: Option<Vec<Stamp>>,
-    /// What was said about files that could not be used.
-    said: Option<String>,
+    /// The last logged warning about unusable files.
+    warned: Option<String>,
 }
 
 impl Tls {
-    /// TLS with these options. Reads nothing yet.
+    /// Creates TLS with these options. Reads no file yet.
     pub fn new(files: TlsFiles) -> Tls {
         Tls { files, state: Mutex::default() }
     }
 
-    /// The configuration for the next connection. Reads the files if they have changed; it may wait
-    /// for a disk. Files that can no longer be used, as in the middle of an exchange, leave the
-    /// configuration as it was, and that is said in the log.
+    /// Returns the configuration for the next connection. Reads changed files, which may block on
+    /// disk. If they have become unusable, as in the middle of a replacement, keeps the previous
+    /// configuration and logs a warning.
     ///
     /// # Errors
-    /// Those of [`client_config`], while it has not succeeded once.
+    /// Those of [`client_config`], until it has succeeded once.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let mut state = self.state.lock();
         let stamps = self.stamps();
@@ -252,15 +252,15 @@ impl Tls {
         }
         match (client_config(&self.files), &state.config) {
             (Ok(config), _) => {
-                *state = State { config: Some(config.clone()), stamps, said: None };
+                *state = State { config: Some(config.clone()), stamps, warned: None };
                 Ok(config)
             }
             (Err(error), None) => Err(error),
             (Err(error), Some(config)) => {
                 let (config, text) = (config.clone(), error.to_string());
-                if state.said.as_ref() != Some(&text) {
+                if state.warned.as_ref() != Some(&text) {
                     log::warn!("{text}; the previous certificates stay in use");
-                    state.said = Some(text);
+                    state.warned = Some(text);
                 }
                 Ok(config)
             }
@@ -274,8 +274,8 @@ impl Tls {
     fn warn(&self) {
         if !self.files.verify {
             log::warn!(
-                "`tls.verify: false`: any certificate is taken; whoever is on the way can read and change \
-                 what is sent"
+                "`tls.verify: false`: any certificate is accepted; an attacker on the path can read and \
+                 change what is sent"
             );
         } else if !self.files.verify_hostname {
             log::warn!(
@@ -284,10 +284,10 @@ impl Tls {
         }
     }
 
-    /// The name to ask `host` for.
+    /// Returns the server name to request from `host`.
     ///
     /// # Errors
-    /// `host` is neither a name nor an IP address.
+    /// If `host` is neither a host name nor an IP address.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         let name = self.files.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).map_err(|_| {
@@ -295,7 +295,7 @@ impl Tls {
         })
     }
 
-    /// What a failure of a connection to `host` means, if it comes from TLS.
+    /// Explains a failed connection to `host` if the cause is TLS.
     pub fn explain(&self, error: &io::Error, host: &str) -> Option<String> {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(explain::explain(

@@ -33,10 +33,10 @@ fn host(random: &mut Rng, begun: Instant, rate_max: f64) -> (Vec<Duration>, Vec<
         rate.take(now);
         if now < begun + OUTAGE {
             attempts.push(now - begun);
-            endpoint.failed(0, Pause::Backoff, random.u64(..1 << 32) as u32, now);
+            endpoint.mark_failed(0, Pause::Backoff, random.u64(..1 << 32) as u32, now);
         } else {
             sent.push(now - begun);
-            endpoint.well(0);
+            endpoint.mark_healthy(0);
         }
     }
     (attempts, sent)
@@ -86,7 +86,7 @@ fn hosts_with_the_same_retry_after_do_not_return_at_once() {
         (Rng::with_seed(seed), Instant::now(), Duration::from_secs(30));
     let back = |_| {
         let mut endpoint = Endpoints::new(1, 0);
-        endpoint.failed(0, Pause::Asked(retry_after), random.u64(..1 << 32) as u32, now);
+        endpoint.mark_failed(0, Pause::Requested(retry_after), random.u64(..1 << 32) as u32, now);
         endpoint.next_at(now) - now
     };
     let back: Vec<Duration> = (0..2000).map(back).collect();

@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_challenge_names_the_scheme() {
-        let secret = || Secret::given("word");
+        let secret = || Secret::literal("word");
         assert!(challenge(&Auth::Bearer { token: secret() }).starts_with("Bearer "));
         assert!(
             challenge(&Auth::Basic { user: "a".into(), password: secret() }).starts_with("Basic ")

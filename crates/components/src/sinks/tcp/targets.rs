@@ -49,7 +49,7 @@ impl Targets {
     /// Marks the current address as failed. Returns the time until the next attempt, given a random
     /// number.
     pub fn failed(&mut self, now: Instant, random: u32) -> Duration {
-        self.endpoints.failed(self.current, Pause::Backoff, random, now);
+        self.endpoints.mark_failed(self.current, Pause::Backoff, random, now);
         let planned = self.plan(now);
         self.planned = Some(planned);
         planned.1.saturating_duration_since(now)
@@ -57,7 +57,7 @@ impl Targets {
 
     /// Marks the current address as healthy.
     pub fn succeeded(&mut self) {
-        self.endpoints.well(self.current);
+        self.endpoints.mark_healthy(self.current);
     }
 }
 

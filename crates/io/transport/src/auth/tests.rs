@@ -6,7 +6,7 @@ fn options(value: serde_json::Value) -> AuthOptions {
 }
 
 #[test]
-fn each_kind_makes_its_header() {
+fn each_kind_builds_its_header() {
     let cases = [
         (
             json!({"type": "basic", "user": "ann", "password": "pass:word"}),
@@ -25,7 +25,7 @@ fn each_kind_makes_its_header() {
 }
 
 #[test]
-fn no_secret_goes_into_a_header_that_requests_depend_on() {
+fn reserved_headers_cannot_carry_a_secret() {
     for (name, says) in [
         ("Host", "set by the agent; "),
         ("Content-Length", "set by the agent; "),
@@ -33,8 +33,8 @@ fn no_secret_goes_into_a_header_that_requests_depend_on() {
         ("IDEMPOTENCY-KEY", "set by the agent; "),
         ("a b", "not a header name; "),
     ] {
-        let faults = options(json!({"type": "header", "name": name, "value": "k"})).check();
-        let [(at, text)] = &faults[..] else { panic!("{name}: {faults:?}") };
+        let errors = options(json!({"type": "header", "name": name, "value": "k"})).check();
+        let [(at, text)] = &errors[..] else { panic!("{name}: {errors:?}") };
         assert!(at == "/name" && text.contains(says), "{name}: {text}");
     }
     assert_eq!(
@@ -44,7 +44,7 @@ fn no_secret_goes_into_a_header_that_requests_depend_on() {
 }
 
 #[test]
-fn base_64_is_padded() {
+fn base64_is_padded() {
     for (bytes, text) in
         [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("\u{ff}~?", "w79+Pw==")]
     {
@@ -53,7 +53,7 @@ fn base_64_is_padded() {
 }
 
 #[test]
-fn a_secret_of_a_file_follows_the_file() {
+fn a_changed_secret_file_is_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     let secret = Secret::file(path.clone());
@@ -69,19 +69,19 @@ fn a_secret_of_a_file_follows_the_file() {
 }
 
 #[test]
-fn pipes_and_devices_hold_no_secret() {
+fn pipes_and_devices_are_rejected() {
     let secret = Secret::file("/dev/zero".into());
     assert!(secret.text().unwrap_err().to_string().contains("not a regular file"));
 }
 
 #[test]
-fn no_secret_shows() {
+fn secrets_are_never_displayed() {
     let given = options(json!({"type": "basic", "user": "ann", "password": "hidden"}));
     assert!(!format!("{given:?} {:?}", given.clone().build()).contains("hidden"));
 }
 
 #[test]
-fn faults_have_their_place() {
+fn invalid_options_are_reported_with_a_pointer() {
     let cases = [
         (json!({"type": "bearer"}), "", "needs `token_file` or `token`"),
         (json!({"type": "bearer", "token": "a", "token_file": "b"}), "/token", "conflicts with"),
@@ -90,16 +90,16 @@ fn faults_have_their_place() {
         (json!({"type": "header", "name": "a b", "value": "c"}), "/name", "not a header name"),
     ];
     for (given, place, says) in cases {
-        let faults = options(given).check();
+        let errors = options(given).check();
         assert!(
-            faults.len() == 1 && faults[0].0 == place && faults[0].1.contains(says),
-            "{faults:?}"
+            errors.len() == 1 && errors[0].0 == place && errors[0].1.contains(says),
+            "{errors:?}"
         );
     }
 }
 
 #[test]
-fn unknown_keys_are_refused() {
+fn unknown_keys_are_rejected() {
     let slip = json!({"type": "bearer", "token": "a", "tokenfile": "b"});
     assert!(serde_json::from_value::<AuthOptions>(slip).is_err());
 }

@@ -1,4 +1,4 @@
-//! Against a server of plain sockets that answers as each test says.
+//! Tests against a server on plain sockets that follows a script.
 
 use super::*;
 use crate::tls::TlsFiles;
@@ -9,23 +9,23 @@ use tokio::net::TcpListener;
 /// What the server does with the next request on a connection.
 #[derive(Clone)]
 enum Do {
-    /// Answers with these bytes.
+    /// Responds with these bytes.
     Say(&'static [u8]),
-    /// Answers, then goes on without end.
+    /// Responds, then sends data endlessly.
     Endless(&'static [u8]),
     /// Closes the connection.
     Close,
-    /// Reads nothing and says nothing.
+    /// Reads nothing and sends nothing.
     Nothing,
-    /// Answers when the head is there, and closes.
+    /// Responds once the head has arrived, and closes.
     Refuse(&'static [u8]),
-    /// Answers without reading, and leaves the connection open.
+    /// Responds without reading, and leaves the connection open.
     Early(&'static [u8]),
 }
 
 const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// Reads one request off the stream: its head and its body.
+/// Reads one request from the stream: its head and its body.
 async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let head_end = loop {
@@ -42,8 +42,8 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     Some((head, bytes.split_off(head_end)))
 }
 
-/// Connection after connection does what its list says, then closes. The address, and the requests
-/// that were read.
+/// Starts a server. Each connection follows its script, then closes. Returns the address and the
+/// requests that were read.
 async fn server(
     script: Vec<Vec<Do>>,
 ) -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, Vec<u8>)>) {
@@ -67,7 +67,7 @@ async fn server(
                     break;
                 }
                 if let Do::Refuse(bytes) = action {
-                    // The kernel resets a connection that is closed with bytes that were not read.
+                    // The kernel resets a connection that is closed with unread bytes.
                     stream.read_exact(&mut [0; 100]).await.unwrap();
                     stream.write_all(bytes).await.unwrap();
                     break;
@@ -105,7 +105,7 @@ fn outgoing(parts: &[&'static [u8]]) -> Outgoing {
 const LONG: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn requests_go_one_after_the_other_over_one_connection() {
+async fn requests_share_one_connection() {
     let (address, mut seen) = server(vec![vec![Do::Say(OK), Do::Say(OK)]]).await;
     let mut client = client(&address, LONG);
     for parts in [[b"one " as &[u8], b"body"], [b"", b""]] {
@@ -120,12 +120,12 @@ async fn requests_go_one_after_the_other_over_one_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_replaced_without_an_error() {
+async fn a_closed_connection_is_replaced_without_an_error() {
     let (address, mut seen) =
         server(vec![vec![Do::Say(OK), Do::Close], vec![Do::Say(OK)], vec![Do::Say(OK)]]).await;
     let mut client = client(&address, LONG);
     assert_eq!(client.send(&outgoing(&[b"a"])).await.unwrap().status, 204);
-    // The server takes this one, and closes without an answer.
+    // The server reads this request and closes without a response.
     assert_eq!(client.send(&outgoing(&[b"b"])).await.unwrap().status, 204);
     let bodies =
         [seen.recv().await.unwrap().1, seen.recv().await.unwrap().1, seen.recv().await.unwrap().1];
@@ -133,7 +133,7 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced_without_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_or_endless_keeps_its_status_and_no_connection() {
+async fn a_truncated_or_endless_response_keeps_its_status_and_drops_the_connection() {
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
     let endless = b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 99999999999\r\n\r\n";
     let script = vec![vec![Do::Say(cut)], vec![Do::Endless(endless)], vec![Do::Say(OK)]];
@@ -142,13 +142,13 @@ async fn an_answer_that_is_cut_or_endless_keeps_its_status_and_no_connection() {
     let answer = client.send(&outgoing(&[b"a"])).await.unwrap();
     assert_eq!((answer.status, &answer.body[..]), (200, &b"short"[..]));
     let answer = client.send(&outgoing(&[b"b"])).await.unwrap();
-    assert_eq!((answer.status, answer.body.len()), (429, ANSWER_BYTES_MAX));
+    assert_eq!((answer.status, answer.body.len()), (429, RESPONSE_BYTES_MAX));
     assert_eq!(answer.headers["retry-after"], "7");
     assert_eq!(client.send(&outgoing(&[b"c"])).await.unwrap().status, 204);
 }
 
 #[tokio::test]
-async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
+async fn errors_distinguish_no_response_no_connection_and_no_http() {
     let (address, _seen) =
         server(vec![vec![Do::Close], vec![Do::Say(b"SSH-2.0-OpenSSH_9.2\r\n")]]).await;
     let mut one = client(&address, LONG);
@@ -164,7 +164,7 @@ async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_reads_runs_out_of_time() {
+async fn an_endpoint_that_never_reads_times_out() {
     let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
     let mut client = client(&address, Duration::from_millis(300));
     let large = Outgoing { body: vec![Bytes::from(vec![0; 32 << 20])], ..outgoing(&[]) };
@@ -173,7 +173,7 @@ async fn an_endpoint_that_never_reads_runs_out_of_time() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_before_the_request_was_read_counts() {
+async fn a_response_before_the_end_of_the_request_counts() {
     let refused = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n";
     let (address, mut seen) = server(vec![vec![Do::Early(refused)], vec![Do::Say(OK)]]).await;
     let mut client = client(&address, LONG);
@@ -184,7 +184,7 @@ async fn an_answer_that_comes_before_the_request_was_read_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_counts_although_the_connection_is_reset_behind_it() {
+async fn a_response_followed_by_a_reset_counts() {
     let refused = b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlarge";
     let (address, _seen) = server(vec![vec![Do::Refuse(refused)]; 200]).await;
     for turn in 0..200 {
@@ -196,7 +196,7 @@ async fn an_answer_counts_although_the_connection_is_reset_behind_it() {
 }
 
 #[tokio::test]
-async fn the_kernel_notices_an_endpoint_that_is_gone() {
+async fn the_kernel_detects_a_dead_endpoint() {
     let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
     let stream = client(&address, LONG).dial().await.unwrap();
     assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());

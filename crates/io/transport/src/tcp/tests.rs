@@ -11,7 +11,7 @@ async fn listen() -> (TcpListener, Address) {
 }
 
 #[test]
-fn addresses_read_back() {
+fn displayed_addresses_parse_back() {
     for text in ["a.example:1", "10.0.0.1:65535", "[::1]:443"] {
         assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
     }
@@ -23,7 +23,7 @@ fn addresses_read_back() {
 }
 
 #[tokio::test]
-async fn the_meter_knows_what_the_peer_has_taken() {
+async fn the_meter_counts_acknowledged_bytes() {
     let (listener, address) = listen().await;
     let mut near = connect(&address, None, LONG, LONG).await.unwrap();
     let (mut far, _) = listener.accept().await.unwrap();
@@ -35,9 +35,9 @@ async fn the_meter_knows_what_the_peer_has_taken() {
     }
 }
 
-/// Without this a reset would turn everything that was lost into something that has arrived.
+/// Otherwise a reset would turn lost bytes into acknowledged ones.
 #[tokio::test]
-async fn after_a_reset_what_was_not_taken_stays_so() {
+async fn unacknowledged_bytes_stay_so_after_a_reset() {
     let (listener, address) = listen().await;
     let mut near = connect(&address, None, LONG, LONG).await.unwrap();
     let (far, _) = listener.accept().await.unwrap();
@@ -47,13 +47,13 @@ async fn after_a_reset_what_was_not_taken_stays_so() {
     assert!(before < written, "{before} of {written}");
     drop(far);
     let error = timeout(LONG, near.stream.read(&mut [0; 1])).await.unwrap();
-    assert!(error.is_err(), "a peer that has not read everything resets");
+    assert!(error.is_err(), "a peer that closes with unread data resets");
     assert_eq!(near.meter.acknowledged().unwrap(), before);
 }
 
-/// The kernel refuses what is no positive signed number of milliseconds.
+/// The kernel accepts only a positive signed number of milliseconds.
 #[tokio::test]
-async fn silence_may_be_longer_than_the_kernel_takes() {
+async fn the_user_timeout_is_capped() {
     let (_listener, address) = listen().await;
     for days in [13, 26, 50, 36_500] {
         let silence = Duration::from_secs(days * 24 * 3600);
@@ -68,7 +68,7 @@ async fn silence_may_be_longer_than_the_kernel_takes() {
 }
 
 #[tokio::test]
-async fn why_there_is_no_connection_is_said() {
+async fn failed_connects_report_the_reason() {
     let (listener, address) = listen().await;
     drop(listener);
     let refused = connect(&address, None, LONG, LONG).await.err().unwrap();

@@ -7,7 +7,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const HOST: &str = "logs.example";
 
-/// One byte there and one back; what a person reads if that fails.
+/// Sends one byte each way. Returns the user-facing message on failure.
 async fn talk(tls: &Tls, acceptor: TlsAcceptor) -> Result<(), String> {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let server = tokio::spawn(async move {
@@ -47,14 +47,14 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_certificate_is_said() {
+async fn rejected_certificates_are_explained() {
     let (fix, other) = (fixture(), Authority::new());
     let cases = [
         (
             fix.authority.issue(&[HOST], Validity::Expired),
             "of logs.example has expired on 2020-02-01",
         ),
-        (fix.authority.issue(&[HOST], Validity::NotYet), "valid only from 2400-01-01 on"),
+        (fix.authority.issue(&[HOST], Validity::NotYet), "valid only from 2400-01-01"),
         (other.issue(&[HOST], Validity::Good), "is not signed by a CA in `ca_file` "),
         (
             fix.authority.issue(&["a.example", "10.0.0.1"], Validity::Good),
@@ -72,7 +72,7 @@ async fn what_is_wrong_with_a_certificate_is_said() {
 }
 
 #[tokio::test]
-async fn names_alone_can_be_let_pass() {
+async fn hostname_verification_can_be_disabled() {
     let (fix, other) = (fixture(), Authority::new());
     let lax = || Tls::new(TlsFiles { verify_hostname: false, ..fix.files() });
     let renamed = fix.authority.issue(&["a.example"], Validity::Good);
@@ -84,11 +84,11 @@ async fn names_alone_can_be_let_pass() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_certificate_gets_it() {
+async fn a_requested_client_certificate_is_sent() {
     let (fix, other) = (fixture(), Authority::new());
     let server = fix.authority.issue(&[HOST], Validity::Good).acceptor(Some(&fix.authority));
     let text = talk(&Tls::new(fix.files()), server.clone()).await.unwrap_err();
-    assert!(text.contains("refuses a connection without a client certificate"), "{text}");
+    assert!(text.contains("rejects a connection without a client certificate"), "{text}");
     for (authority, fits) in [(&fix.authority, true), (&other, false)] {
         let (cert, key) =
             authority.issue(&["agent"], Validity::Good).write(fix.dir.path(), "agent");
@@ -96,13 +96,13 @@ async fn a_server_that_wants_a_certificate_gets_it() {
         let result = talk(&Tls::new(files), server.clone()).await;
         assert_eq!(result.is_ok(), fits, "{result:?}");
         assert!(
-            fits || result.unwrap_err().contains("refuses the agent's certificate `cert_file`")
+            fits || result.unwrap_err().contains("rejects the agent's certificate `cert_file`")
         );
     }
 }
 
 #[tokio::test]
-async fn certificates_that_are_exchanged_count_from_the_next_connection_on() {
+async fn renewed_certificates_take_effect_on_the_next_connection() {
     let (fix, next) = (fixture(), Authority::new());
     let tls = Tls::new(fix.files());
     let servers =
@@ -116,7 +116,7 @@ async fn certificates_that_are_exchanged_count_from_the_next_connection_on() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_is_named_with_what_to_do() {
+fn unusable_files_are_named_with_advice() {
     let fix = fixture();
     let at = |name: &str| Some(fix.dir.path().join(name));
     fix.authority.issue(&["one"], Validity::Good).write(fix.dir.path(), "one");
@@ -146,7 +146,7 @@ fn a_file_that_does_not_fit_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_recognised() {
+async fn a_server_without_tls_is_recognized() {
     let (near, mut far) = tokio::io::duplex(1024);
     far.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
     let tls = Tls::new(fixture().files());
@@ -158,7 +158,7 @@ async fn a_server_without_tls_is_recognised() {
 }
 
 #[test]
-fn faults_of_options_have_their_place() {
+fn invalid_options_are_reported_with_a_pointer() {
     let files = |value| serde_json::from_value::<TlsFiles>(value).unwrap();
     assert_eq!(files(serde_json::json!({})).check(), []);
     let faults = files(serde_json::json!({"cert_file": "a", "server_name": "a b"})).check();

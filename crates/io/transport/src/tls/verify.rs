@@ -1,4 +1,4 @@
-//! Verifiers that look away where the options say so.
+//! Certificate verifiers that skip the checks the options disable.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -8,7 +8,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Takes certificates of these authorities for any name.
+/// Accepts certificates of these CAs for any host name.
 pub fn any_name(
     roots: RootCertStore,
     provider: Arc<CryptoProvider>,
@@ -16,14 +16,14 @@ pub fn any_name(
     Arc::new(Lax { roots: Some(roots), provider })
 }
 
-/// Takes any certificate.
-pub fn anybody(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+/// Accepts any certificate.
+pub fn any_certificate(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
     Arc::new(Lax { roots: None, provider })
 }
 
 #[derive(Debug)]
 struct Lax {
-    /// Who must have signed; [`None`] for anyone.
+    /// The trusted CAs; [`None`] accepts any issuer.
     roots: Option<RootCertStore>,
     provider: Arc<CryptoProvider>,
 }
@@ -51,7 +51,7 @@ impl ServerCertVerifier for Lax {
         Ok(ServerCertVerified::assertion())
     }
 
-    // The endpoint still proves that it has the key to the certificate it shows.
+    // The endpoint still proves that it holds the key of its certificate.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

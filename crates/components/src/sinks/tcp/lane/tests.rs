@@ -566,7 +566,7 @@ async fn an_error_reports_that_the_server_requires_a_certificate() {
     let (lines, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert_eq!(lines, all(10));
     assert!(
-        engine.errors[0].contains("refuses a connection without a client certificate"),
+        engine.errors[0].contains("rejects a connection without a client certificate"),
         "{:?}",
         engine.errors
     );

@@ -1,27 +1,27 @@
-//! A stream on which an answer is read although the endpoint no longer takes what is sent.
+//! A stream that can still read a response after the peer has closed it for writes.
 //!
-//! A server that refuses a large request may answer and close before it has read it all; its kernel
-//! then resets the connection. The answer lies here already, but the next write fails, and a client
-//! that stops there never sees why.
+//! A server that rejects a large request may respond and close before it has read all of it; its
+//! kernel then resets the connection. The response is in our receive buffer, but the next write
+//! fails, and a client that stops there never sees the reason.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose writes wait for ever when the endpoint has closed it; reads then give what has
-/// come, and at the end of that the error.
-pub struct Patient<S> {
+/// A stream whose writes stay pending once the peer has closed it. Reads return the buffered data,
+/// and then the write error.
+pub struct ReadAfterClose<S> {
     stream: S,
-    /// Why nothing can be written any more.
+    /// The error of the first failed write.
     closed: Option<io::Error>,
     is_closed: bool,
 }
 
-impl<S> Patient<S> {
-    /// Wraps a stream. Who writes to it must read from it in the same task.
-    pub fn new(stream: S) -> Patient<S> {
-        Patient { stream, closed: None, is_closed: false }
+impl<S> ReadAfterClose<S> {
+    /// Wraps a stream. The same task must read and write.
+    pub fn new(stream: S) -> ReadAfterClose<S> {
+        ReadAfterClose { stream, closed: None, is_closed: false }
     }
 
     fn written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -30,7 +30,7 @@ impl<S> Patient<S> {
             Poll::Ready(Err(error))
                 if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset) =>
             {
-                // The task is woken by what is read: at least its end is.
+                // A read wakes the task: at least the end of the stream is still to come.
                 (self.closed, self.is_closed) = (Some(error), true);
                 Poll::Pending
             }
@@ -39,7 +39,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadAfterClose<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadAfterClose<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
