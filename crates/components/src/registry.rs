@@ -103,7 +103,7 @@ pub struct Row {
     pub name: &'static str,
     /// Its kind and constructor.
     pub build: Build,
-    /// JSON Schema of its own options.
+    /// JSON Schema of its specific options.
     pub schema: fn() -> schemars::Schema,
     /// Returns the errors in options that match the schema.
     pub check: fn(Value) -> Vec<(String, String)>,

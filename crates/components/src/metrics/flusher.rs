@@ -419,7 +419,7 @@ impl Source for Flusher {
 
     fn close(&mut self, for_good: bool) -> bool {
         if for_good {
-            self.receiving.stop_intake();
+            self.receiving.stop_receiving();
         }
         if self.ending == Ending::No {
             self.ending = Ending::Requested;

@@ -134,7 +134,7 @@ impl Reader {
         register(epoll, socket.fd.as_fd(), index as u64, flags)
     }
 
-    /// Runs until the thread is told to shut down.
+    /// Runs until the thread is asked to shut down.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {

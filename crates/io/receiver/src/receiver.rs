@@ -204,9 +204,9 @@ impl Receiving {
     /// Permanently stops accepting data, so that what has arrived can be read without racing new
     /// arrivals. The kernel drops and counts further UDP datagrams; senders to a Unix datagram
     /// socket get an error.
-    pub fn stop_intake(&self) {
+    pub fn stop_receiving(&self) {
         for socket in self.sets.iter().flat_map(|(set, _)| set.sockets()) {
-            if let Err(error) = socket.stop_intake() {
+            if let Err(error) = socket.stop_receiving() {
                 log::warn!(
                     "{}: data that arrives from now on may be lost uncounted: {error}",
                     socket.address

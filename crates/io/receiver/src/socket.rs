@@ -257,7 +257,7 @@ impl Socket {
     }
 
     /// Stops accepting datagrams. Those that have arrived can still be read.
-    pub fn stop_intake(&self) -> io::Result<()> {
+    pub fn stop_receiving(&self) -> io::Result<()> {
         match self.address {
             Address::Udp(_) => sys::drop_all(self.fd.as_fd()),
             Address::UnixDatagram(_) => Ok(rustix::net::shutdown(&self.fd, Shutdown::Read)?),
