@@ -55,9 +55,7 @@ fn advice(address: &Address, error: &io::Error) -> String {
             "use a port of 1024 or above, or grant the program CAP_NET_BIND_SERVICE".into()
         }
         (io::ErrorKind::AddrInUse, None) => {
-            format!(
-                "stop the process that uses it (`ss -lunpt` shows it), or use a port other than that of {address}"
-            )
+            "stop the process that uses it (`ss -lunpt` shows it), or choose another port".into()
         }
         (io::ErrorKind::AddrNotAvailable, _) => {
             "use an address of this host (`ip address` lists them), or 0.0.0.0 for all of them"
