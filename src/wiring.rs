@@ -3,7 +3,8 @@
 mod metrics;
 
 use crate::config::{Catalog, Component, Config, Fault, Formats, LogTarget};
-use millstream_components::registry::{Build, ROWS, Row, find, tcp_claim};
+use millstream_components::component::{AnyComponent, tcp_claim};
+use millstream_components::registry::{ROWS, find};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
@@ -18,7 +19,7 @@ pub struct Registry;
 impl Catalog for Registry {
     fn types(&self, kind: Kind) -> Vec<&'static str> {
         let mut names: Vec<_> =
-            ROWS.iter().filter(|row| row.kind() == kind).map(|row| row.name).collect();
+            ROWS.iter().filter(|row| row.kind == kind).map(|row| row.name).collect();
         names.sort_unstable();
         names
     }
@@ -27,20 +28,10 @@ impl Catalog for Registry {
         find(kind, type_name).map(|row| (row.schema)())
     }
 
-    fn outputs(&self, kind: Kind, type_name: &str, options: &Value) -> Vec<String> {
-        find(kind, type_name).map_or_else(Vec::new, |row| (row.outputs)(options.clone()))
-    }
-
-    fn check(&self, kind: Kind, type_name: &str, options: &Value) -> Vec<(String, String)> {
-        find(kind, type_name).map_or_else(Vec::new, |row| (row.check)(options.clone()))
-    }
-
-    fn files(&self, kind: Kind, type_name: &str, options: &Value) -> Vec<(String, PathBuf)> {
-        find(kind, type_name).map_or_else(Vec::new, |row| (row.files)(options.clone()))
-    }
-
-    fn contents(&self, kind: Kind, type_name: &str, options: &Value) -> Vec<PathBuf> {
-        find(kind, type_name).map_or_else(Vec::new, |row| (row.contents)(options.clone()))
+    fn decode(&self, kind: Kind, type_name: &str, options: Value) -> Result<AnyComponent, String> {
+        let row =
+            find(kind, type_name).ok_or_else(|| format!("unknown {kind} type {type_name}"))?;
+        (row.decode)(options).map_err(|error| error.to_string())
     }
 
     fn formats(&self) -> Formats {
@@ -54,7 +45,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     let mut claimed: Vec<(String, &Component)> = Vec::new();
     let mut written: Vec<(&Component, Vec<PathBuf>)> = Vec::new();
     for component in &config.components {
-        for claim in claims(component) {
+        for claim in component.decoded.claims() {
             if let Some((_, first)) = claimed.iter().find(|(other, _)| is_same_claim(other, &claim))
             {
                 let what = format!("`{}` and `{}` both use {claim}", first.id, component.id);
@@ -83,16 +74,10 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     faults
 }
 
-/// Returns resources of which each can have only one owner, such as an address.
-fn claims(component: &Component) -> Vec<String> {
-    find(component.kind, &component.type_name)
-        .map_or_else(Vec::new, |row| (row.claims)(component.options.clone()))
-}
-
 /// Checks that a component does not use the address of the agent's API.
 fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
     let own = tcp_claim(config.globals.api.listen)?;
-    claims(component).iter().any(|claim| is_same_claim(claim, &own)).then(|| {
+    component.decoded.claims().iter().any(|claim| is_same_claim(claim, &own)).then(|| {
         let what = format!("`{}` and `api.listen` both use {own}", component.id);
         Fault::new(&component.place, what, "change one of them")
     })
@@ -177,9 +162,7 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
 
 /// Returns canonical paths of the files that a component writes.
 fn writes(component: &Component) -> Vec<PathBuf> {
-    let row = find(component.kind, &component.type_name);
-    let paths = row.map_or_else(Vec::new, |row| (row.writes)(component.options.clone()));
-    paths.iter().map(|path| canonical(path)).collect()
+    component.decoded.writes().iter().map(|path| canonical(path)).collect()
 }
 
 /// Resolves symbolic links and `..` in the existing part of a path.
@@ -193,7 +176,6 @@ fn canonical(path: &Path) -> PathBuf {
 
 /// Checks that a source does not read a file that the agent writes: it would grow forever.
 fn loops(config: &Config, source: &Component) -> Vec<Fault> {
-    let Some(reader) = find(source.kind, &source.type_name) else { return Vec::new() };
     let log = match &config.globals.log.to {
         LogTarget::File(path) => {
             std::path::absolute(path).ok().map(|path| ("the log of this agent".into(), path))
@@ -204,7 +186,7 @@ fn loops(config: &Config, source: &Component) -> Vec<Fault> {
         .components
         .iter()
         .flat_map(|c| writes(c).into_iter().map(|path| (format!("what `{}` writes", c.id), path)));
-    let read = written.chain(log).filter(|(_, path)| (reader.reads)(source.options.clone(), path));
+    let read = written.chain(log).filter(|(_, path)| source.decoded.reads(path));
     // The message omits the path: it may come from a variable with a secret.
     let fault = |(what, _): (String, PathBuf)| {
         Fault::new(
@@ -232,10 +214,7 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();
     for component in &config.components {
-        let row = find(component.kind, &component.type_name).ok_or_else(|| {
-            BuildError(format!("{} {}: unknown type", component.kind, component.id))
-        })?;
-        add(&mut blueprint, config, component, row)
+        add(&mut blueprint, config, component)
             .map_err(|error| BuildError(format!("{} {}: {error}", component.kind, component.id)))?;
     }
     Ok(blueprint)
@@ -245,33 +224,24 @@ fn add(
     blueprint: &mut Blueprint,
     config: &Config,
     component: &Component,
-    row: &Row,
 ) -> Result<(), BuildError> {
-    let (id, type_name) = (component.id.clone(), row.name);
-    match row.build {
-        Build::Source(build) => {
-            let open = build(component.options.clone())?;
-            blueprint.sources.push(SourcePart {
-                info: source_info(component),
-                type_name,
-                pace: component.pace,
-                open,
-            });
+    let id = component.id.clone();
+    let type_name = component.type_name;
+    match component.decoded.clone() {
+        AnyComponent::Source(source) => {
+            let open = Box::new(move |open| source.open(open));
+            let (info, pace) = (source_info(component), component.pace);
+            blueprint.sources.push(SourcePart { info, type_name, pace, open });
         }
-        Build::Transform(build) => {
-            let (inputs, transform) =
-                (inputs(config, component), build(component.options.clone())?);
+        AnyComponent::Transform(transform) => {
+            let transform = transform.build()?;
+            let inputs = inputs(config, component);
             blueprint.transforms.push(TransformPart { id, type_name, inputs, transform });
         }
-        Build::Sink(build) => {
-            let (inputs, sink) = (inputs(config, component), build(component.options.clone())?);
-            blueprint.sinks.push(SinkPart {
-                id,
-                type_name,
-                inputs,
-                buffer: component.buffer,
-                sink,
-            });
+        AnyComponent::Sink(sink) => {
+            let sink = sink.build()?;
+            let (inputs, buffer) = (inputs(config, component), component.buffer);
+            blueprint.sinks.push(SinkPart { id, type_name, inputs, buffer, sink });
         }
     }
     Ok(())
@@ -294,10 +264,11 @@ fn host_name() -> String {
 pub fn inputs(config: &Config, component: &Component) -> Vec<Input> {
     let resolve = |input: &String| {
         let (id, name) = input.split_once('.').unwrap_or((input, ""));
-        let index = config.components.iter().find(|c| c.id == id).and_then(|of| {
-            let outputs = Registry.outputs(of.kind, &of.type_name, &of.options);
-            outputs.iter().position(|output| output == name)
-        });
+        let index = config
+            .components
+            .iter()
+            .find(|c| c.id == id)
+            .and_then(|of| of.decoded.outputs().iter().position(|output| output == name));
         (id.to_owned(), if name.is_empty() { 0 } else { index.map_or(0, |i| i + 1) })
     };
     component.inputs.iter().map(resolve).collect()

@@ -44,7 +44,7 @@ fn root() -> PathBuf {
 
 /// Returns the folder of a component from the root.
 fn folder(row: &Row) -> String {
-    format!("crates/components/src/{}/{}", row.kind().section(), row.name)
+    format!("crates/components/src/{}/{}", row.kind.section(), row.name)
 }
 
 fn fail_if_any(faults: Vec<String>) {

@@ -274,7 +274,7 @@ fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
     {
         for entry in fs::read_dir(root().join(base).join(section)).unwrap().map(|e| e.unwrap()) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !ROWS.iter().any(|row| row.kind().section() == *section && row.name == name) {
+            if !ROWS.iter().any(|row| row.kind.section() == *section && row.name == name) {
                 faults.push(format!("{base}/{section}/{name}: no row in the registry"));
             }
             let parts = ["mod.rs", "config.rs", "README.md", "sample.yaml"];

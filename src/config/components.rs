@@ -63,13 +63,15 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
         let spot = Spot { key: "", place: &entry.place };
         own.extend(check::check(&entry.node, &schema, catalog.formats(), spot));
         if own.is_empty() && !entry.node.has_hole() {
-            let mut component = component(kind, type_name, entry);
-            own.extend(semantic_faults(&component, &entry.node, catalog));
-            component.contents =
-                hash_contents(&catalog.contents(kind, type_name, &component.options));
-            draft.warnings = missing_files(&component, &entry.node, catalog);
-            draft.outputs = Some(catalog.outputs(kind, type_name, &component.options));
-            draft.component = Some(component);
+            match component(kind, type_name, entry, catalog) {
+                Ok(component) => {
+                    own.extend(semantic_faults(&component, &entry.node));
+                    draft.warnings = missing_files(&component, &entry.node);
+                    draft.outputs = Some(component.decoded.outputs());
+                    draft.component = Some(component);
+                }
+                Err(fault) => own.push(fault),
+            }
         }
     }
     faults.append(&mut own);
@@ -77,12 +79,12 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
 }
 
 /// Returns the component's type and the schema of its options, if both exist.
-fn type_name<'c>(
+fn type_name(
     kind: Kind,
     entry: &Entry,
-    catalog: &'c dyn Catalog,
+    catalog: &dyn Catalog,
     faults: &mut Vec<Fault>,
-) -> Option<(&'c str, schemars::Schema)> {
+) -> Option<(&'static str, schemars::Schema)> {
     let types = catalog.types(kind);
     if !matches!(entry.node.value, Value::Map(_)) {
         faults.extend(not_a_map(kind, entry, &types));
@@ -163,16 +165,24 @@ fn inputs(node: &Node) -> Vec<Input> {
 }
 
 /// Builds the component from keys that match their schema.
-fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
+fn component(
+    kind: Kind,
+    type_name: &'static str,
+    entry: &Entry,
+    catalog: &dyn Catalog,
+) -> Result<Component, Fault> {
     let node = &entry.node;
     let common = |entry: &&Entry| {
         COMMON_KEYS.iter().any(|(key, kinds)| *key == entry.key && kinds.contains(&kind))
     };
-    let own = node.entries().iter().filter(|entry| !common(entry));
-    Component {
+    let options = entries_to_json(node.entries().iter().filter(|entry| !common(entry)));
+    let decoded = catalog
+        .decode(kind, type_name, options.clone())
+        .map_err(|message| undecodable(entry, &message))?;
+    Ok(Component {
         kind,
         id: entry.key.clone(),
-        type_name: type_name.to_owned(),
+        type_name,
         inputs: if kind == Kind::Source {
             Vec::new()
         } else {
@@ -186,10 +196,23 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
             .map(String::from),
         pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
         buffer: node.get("buffer").filter(|_| kind == Kind::Sink).map(buffer).unwrap_or_default(),
-        options: entries_to_json(own),
-        contents: 0,
+        contents: hash_contents(&decoded.contents()),
+        options,
+        decoded,
         place: entry.place.clone(),
+    })
+}
+
+/// Reports options that match their schema and still cannot be decoded.
+fn undecodable(entry: &Entry, message: &str) -> Fault {
+    if leaks(message, &entry.node.secrets()) {
+        return invalid_variable(&entry.place);
     }
+    Fault::new(&entry.place, message, "compare with the sample of this component")
+}
+
+fn invalid_variable(place: &Place) -> Fault {
+    Fault::new(place, "the value of a variable is invalid here", "check what the variable holds")
 }
 
 /// Returns the attributes with every value as its text: `version: 1.10` stays `1.10`.
@@ -227,18 +250,13 @@ fn buffer(node: &Node) -> Buffer {
 }
 
 /// Reports what the component itself finds wrong with options that match their schema.
-fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
-    let Component { kind, type_name, options, place, .. } = component;
+fn semantic_faults(component: &Component, node: &Node) -> Vec<Fault> {
     let secrets = node.secrets();
-    let found = catalog.check(*kind, type_name, options).into_iter().map(|(pointer, message)| {
+    let found = component.decoded.check().into_iter().map(|(pointer, message)| {
         let at = node.nearest(&pointer);
-        let place = if std::ptr::eq(at, node) { place } else { &at.place };
+        let place = if std::ptr::eq(at, node) { &component.place } else { &at.place };
         if leaks(&message, &secrets) {
-            return Fault::new(
-                place,
-                "the value of a variable is invalid here",
-                "check what the variable holds",
-            );
+            return invalid_variable(place);
         }
         let key = pointer_key(&pointer);
         Fault::from_message(place, &key.map_or(String::new(), |key| format!("`{key}`: ")), &message)
@@ -248,9 +266,9 @@ fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) ->
 
 /// Warns about files that cannot be read now. They need to exist only when the component connects:
 /// they may be provided after the agent starts.
-fn missing_files(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
-    let Component { kind, id, type_name, options, .. } = component;
-    let files = catalog.files(*kind, type_name, options).into_iter();
+fn missing_files(component: &Component, node: &Node) -> Vec<Fault> {
+    let id = &component.id;
+    let files = component.decoded.files().into_iter();
     let warning = |(pointer, path): (String, PathBuf)| {
         let (why, key) = (unreadable(&path)?, pointer_key(&pointer).unwrap_or_default());
         // The path is not shown: it may come from a variable with a secret.

@@ -31,6 +31,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use millstream_components::component::AnyComponent;
 use millstream_engine::{Buffer, Pace};
 use millstream_model::Kind;
 use serde_json::Value as Json;
@@ -53,19 +54,11 @@ pub trait Catalog {
     /// Returns the JSON Schema of the component's own options, without the common keys.
     fn schema(&self, kind: Kind, type_name: &str) -> Option<schemars::Schema>;
 
-    /// Returns the names of the side outputs of a component with these options: `rejected`, routes.
-    fn outputs(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<String>;
-
-    /// Returns what is wrong with options that match their schema, each as a JSON pointer into the
-    /// options and a message of the form "what is wrong; what to write instead".
-    fn check(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, String)>;
-
-    /// Returns the files that a component with these options reads when it connects, each with the
-    /// JSON pointer of its option.
-    fn files(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, PathBuf)>;
-
-    /// Returns the files that a component with these options reads when it is built.
-    fn contents(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<PathBuf>;
+    /// Decodes options that match the schema.
+    ///
+    /// # Errors
+    /// What the schema cannot express, without advice.
+    fn decode(&self, kind: Kind, type_name: &str, options: Json) -> Result<AnyComponent, String>;
 
     /// Returns the checks of texts, by the name of their `format` in a schema.
     fn formats(&self) -> Formats;
@@ -87,14 +80,14 @@ pub struct Config {
 }
 
 /// One source, transform or sink.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Component {
     /// What it does.
     pub kind: Kind,
     /// Its name, unique in the configuration.
     pub id: String,
     /// Its type as registered.
-    pub type_name: String,
+    pub type_name: &'static str,
     /// Its inputs, each `id` or `id.output`; empty for a source.
     pub inputs: Vec<String>,
     /// Constant fields of every event of a source.
@@ -107,6 +100,8 @@ pub struct Component {
     pub buffer: Buffer,
     /// Its own keys as a JSON object. May contain secrets: never show it.
     pub options: Json,
+    /// The same, decoded.
+    pub decoded: AnyComponent,
     /// Changes with the contents of the files that it reads when it is built.
     pub contents: u64,
     /// Position of its id.
@@ -117,7 +112,7 @@ impl Component {
     /// Whether the component is unchanged; its inputs, pace and buffer may differ.
     pub fn is_same(&self, other: &Component) -> bool {
         let of = |c: &Component| {
-            (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone())
+            (c.kind, c.id.clone(), c.type_name, c.attributes.clone(), c.host.clone())
         };
         of(self) == of(other) && self.options == other.options && self.contents == other.contents
     }

@@ -3,7 +3,7 @@
 use super::Config;
 use crate::config::Component;
 use crate::wiring;
-use millstream_components::registry::{Build, find};
+use millstream_components::component::AnyComponent;
 use millstream_model::{
     Batch, BuildError, ComponentError, Counters, Map, Now, Offload, Outputs, Serial, Transform,
 };
@@ -71,9 +71,8 @@ enum Op {
 
 impl Op {
     fn new(component: &Component) -> Result<Op, BuildError> {
-        let row = find(component.kind, &component.type_name);
-        let Some(Build::Transform(build)) = row.map(|row| row.build) else { return Ok(Op::Pass) };
-        match build(component.options.clone())? {
+        let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
+        match transform.build()? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),

@@ -3,8 +3,8 @@
 use super::network::Network;
 use super::{Config, Fault, Place};
 use crate::config::suggest;
-use crate::config::{Catalog, Component, Event, Expectation, TestInput, UnitTest};
-use crate::wiring::{self, Registry};
+use crate::config::{Component, Event, Expectation, TestInput, UnitTest};
+use crate::wiring;
 use millstream_components::formats::parse_rfc3339;
 use millstream_model::{Kind, Now, SourceInfo};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ fn outputs(config: &Config) -> Vec<String> {
 fn side_outputs(component: &Component) -> Vec<String> {
     match component.kind {
         Kind::Sink => Vec::new(),
-        _ => Registry.outputs(component.kind, &component.type_name, &component.options),
+        _ => component.decoded.outputs(),
     }
 }
 

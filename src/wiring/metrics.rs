@@ -1,7 +1,6 @@
 //! Checks that sinks which accept only metrics have inputs that emit metrics.
 
 use crate::config::{Component, Config, Fault};
-use millstream_components::registry::find;
 use std::collections::HashSet;
 
 /// Returns an error for each input of such a sink that cannot emit a metric: the sink would drop
@@ -42,11 +41,9 @@ fn id(input: &str) -> &str {
 }
 
 fn emits_metrics(component: &Component) -> bool {
-    let row = find(component.kind, &component.type_name);
-    row.is_some_and(|row| (row.makes_metrics)(component.options.clone()))
+    component.decoded.makes_metrics()
 }
 
 fn accepts_only_metrics(component: &Component) -> bool {
-    let row = find(component.kind, &component.type_name);
-    row.is_some_and(|row| (row.wants_metrics)(component.options.clone()))
+    component.decoded.wants_metrics()
 }

@@ -1,7 +1,8 @@
 //! A dead sink stops no other sink and loses nothing.
 
 use crate::support::{folder, lines};
-use millstream_components::registry::{Build, find};
+use millstream_components::component::AnyComponent;
+use millstream_components::registry::find;
 use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
@@ -34,11 +35,12 @@ fn grow(path: &Path, seconds: u64) -> usize {
 }
 
 fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
-    let Some(Build::Source(build)) = find(Kind::Source, "file").map(|row| row.build) else {
+    let include = dir.join("in.log").display().to_string();
+    let row = find(Kind::Source, "file").unwrap();
+    let AnyComponent::Source(file) = (row.decode)(json!({ "include": [include] })).unwrap() else {
         panic!("no file source")
     };
-    let include = dir.join("in.log").display().to_string();
-    let open = build(json!({ "include": [include] })).unwrap();
+    let open = Box::new(move |open| file.open(open));
     let info = SourceInfo { id: "app".into(), ..SourceInfo::default() };
     let sink = |index: usize| SinkPart {
         id: format!("s{index}"),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod component;
 pub mod compress;
 pub mod condition;
 pub mod disk;

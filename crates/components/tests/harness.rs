@@ -3,7 +3,8 @@
 //!
 //! Each row is checked in its own process, because some components use standard input and output.
 
-use millstream_components::registry::{Build, ROWS, Row};
+use millstream_components::component::AnyComponent;
+use millstream_components::registry::{ROWS, Row};
 use millstream_model::{
     Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalMetric,
     InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, Outcome, Outputs, Payload, Polled, Selection,
@@ -43,11 +44,11 @@ fn input() -> String {
 fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     let dir = tempfile::tempdir().unwrap();
     if let Ok(name) = std::env::var(ROW) {
-        let row = ROWS.iter().find(|row| row.kind() == kind && row.name == name).unwrap();
+        let row = ROWS.iter().find(|row| row.kind == kind && row.name == name).unwrap();
         return check(placed(options(row), dir.path()), row);
     }
     fs::write(dir.path().join("stdin"), input()).unwrap();
-    for row in ROWS.iter().filter(|row| row.kind() == kind) {
+    for row in ROWS.iter().filter(|row| row.kind == kind) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--nocapture"]).env(ROW, row.name);
         let output = command.stdin(File::open(dir.path().join("stdin")).unwrap()).output().unwrap();
@@ -59,7 +60,7 @@ fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
 /// Returns a component's own options from its sample.
 fn options(row: &Row) -> Value {
     let sample = yaml(row.sample);
-    let components = sample[row.kind().section()].as_object().expect("components of its kind");
+    let components = sample[row.kind.section()].as_object().expect("components of its kind");
     let mut options =
         components.values().find(|c| c["type"] == row.name).expect("one of its type").clone();
     for common in ["type", "inputs", "attributes", "host", "priority", "rate_limit", "buffer"] {
@@ -131,13 +132,14 @@ fn placed(options: Value, dir: &Path) -> Value {
 fn samples_are_configurations_of_their_component() {
     for row in ROWS {
         let options = options(row);
-        assert_eq!((row.check)(options.clone()), [], "{} {}", row.kind(), row.name);
-        let built = match row.build {
-            Build::Source(build) => build(options).map(drop),
-            Build::Transform(build) => build(options).map(drop),
-            Build::Sink(build) => build(options).map(drop),
+        let component = (row.decode)(options).unwrap();
+        assert_eq!((component.kind(), component.check()), (row.kind, vec![]), "{}", row.name);
+        let built = match component {
+            AnyComponent::Source(_) => Ok(()),
+            AnyComponent::Transform(transform) => transform.build().map(drop),
+            AnyComponent::Sink(sink) => sink.build().map(drop),
         };
-        assert!(built.is_ok(), "{} {}: {built:?}", row.kind(), row.name);
+        assert!(built.is_ok(), "{} {}: {built:?}", row.kind, row.name);
     }
 }
 
@@ -146,7 +148,6 @@ fn samples_are_configurations_of_their_component() {
 /// Builds a source from its sample, with files where it reads some, points in its socket, and
 /// metrics of the agent.
 fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
-    let Build::Source(build) = row.build else { panic!("no source") };
     if row.name == "host_metrics" {
         // Reads this host's own metrics.
         let own = options.as_object_mut().unwrap();
@@ -166,8 +167,10 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     }
     let mut rig = SourceRig::new(&["a", "b"]);
     (rig.until_eof, rig.expansion, rig.internal_metrics) = (until_eof, 1000, internal_metrics());
-    let open = build(options).unwrap();
-    let source = open(rig.open()).unwrap();
+    let AnyComponent::Source(component) = (row.decode)(options).unwrap() else {
+        panic!("no source")
+    };
+    let source = component.open(rig.open()).unwrap();
     if listens {
         let sender = UnixDatagram::unbound().unwrap();
         sender.send_to(&points(row.name), &socket).unwrap();
@@ -422,7 +425,6 @@ const BATCHES: &[(&str, Make)] = &[
 #[test]
 fn a_sink_accepts_every_batch() {
     for_each(Kind::Sink, "a_sink_accepts_every_batch", |options, row| {
-        let Build::Sink(build) = row.build else { panic!("no sink") };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -430,10 +432,11 @@ fn a_sink_accepts_every_batch() {
             .unwrap();
         let options = connected(options, row);
         for (codec, options) in by_codec(options) {
-            let (make, sink) = (
-                Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() },
-                build(options).unwrap(),
-            );
+            let AnyComponent::Sink(component) = (row.decode)(options).unwrap() else {
+                panic!("no sink")
+            };
+            let sink = component.build().unwrap();
+            let make = Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() };
             let mut lanes: Vec<_> =
                 (0..sink.lanes()).map(|lane| sink.lane(lane_cx(lane))).collect();
             let mut encoder = sink.encoder();
@@ -556,8 +559,10 @@ fn a_map_accepts_every_batch_and_is_independent_of_batching() {
         Kind::Transform,
         "a_map_accepts_every_batch_and_is_independent_of_batching",
         |options, row| {
-            let Build::Transform(build) = row.build else { panic!("no transform") };
-            let Transform::Map(instance) = build(options).unwrap() else { return };
+            let AnyComponent::Transform(component) = (row.decode)(options).unwrap() else {
+                panic!("no transform")
+            };
+            let Transform::Map(instance) = component.build().unwrap() else { return };
             let make = Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() };
             let mut used = instance();
             for (what, batch) in BATCHES.iter().map(|(what, batch)| (what, batch(&make))) {

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use millstream_model::{Interval, Kind, Size};
+use millstream_components::component::{
+    AnyComponent, Component, SinkComponent, SourceComponent, TransformComponent,
+};
+use millstream_model::{BuildError, Interval, Kind, Sink, Size, Source, SourceOpen, Transform};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::Value as Json;
 
@@ -167,17 +171,38 @@ impl Catalog for TestCatalog {
         }
     }
 
-    fn outputs(&self, _: Kind, type_name: &str, _: &Json) -> Vec<String> {
-        if type_name == "parse" || type_name == "console" {
+    fn decode(&self, kind: Kind, type_name: &str, options: Json) -> Result<AnyComponent, String> {
+        let component = TestComponent { type_name: type_name.to_owned(), options };
+        Ok(match kind {
+            Kind::Source => AnyComponent::Source(Arc::new(component)),
+            Kind::Transform => AnyComponent::Transform(Arc::new(component)),
+            Kind::Sink => AnyComponent::Sink(Arc::new(component)),
+        })
+    }
+
+    fn formats(&self) -> Formats {
+        &[("glob", glob)]
+    }
+}
+
+/// A component that is never built.
+struct TestComponent {
+    type_name: String,
+    options: Json,
+}
+
+impl Component for TestComponent {
+    fn outputs(&self) -> Vec<String> {
+        if self.type_name == "parse" || self.type_name == "console" {
             vec!["rejected".into()]
         } else {
             Vec::new()
         }
     }
 
-    /// A password equal to its name is refused, and quoted.
-    fn check(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, String)> {
-        match options.get("password").and_then(Json::as_str) {
+    /// A password that starts with `hunter` is rejected, and quoted.
+    fn check(&self) -> Vec<(String, String)> {
+        match self.options.get("password").and_then(Json::as_str) {
             Some(password) if password.starts_with("hunter") => {
                 vec![(
                     "/password".into(),
@@ -189,16 +214,26 @@ impl Catalog for TestCatalog {
     }
 
     /// Every option that names a file.
-    fn files(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, PathBuf)> {
-        let path = options.get("password_file").and_then(Json::as_str);
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        let path = self.options.get("password_file").and_then(Json::as_str);
         path.map(|path| ("/password_file".to_owned(), path.into())).into_iter().collect()
     }
+}
 
-    fn contents(&self, _: Kind, _: &str, _: &Json) -> Vec<PathBuf> {
-        Vec::new()
+impl SourceComponent for TestComponent {
+    fn open(&self, _: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        unreachable!("only checked")
     }
+}
 
-    fn formats(&self) -> Formats {
-        &[("glob", glob)]
+impl TransformComponent for TestComponent {
+    fn build(&self) -> Result<Transform, BuildError> {
+        unreachable!("only checked")
+    }
+}
+
+impl SinkComponent for TestComponent {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
+        unreachable!("only checked")
     }
 }

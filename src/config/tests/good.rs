@@ -55,7 +55,7 @@ fn components() {
     );
     assert_eq!(config.warnings, []);
     let [app, p, out, _] = config.components.as_slice() else { panic!("{config:?}") };
-    assert_eq!((app.kind, app.id.as_str(), app.type_name.as_str()), (Kind::Source, "app", "file"));
+    assert_eq!((app.kind, app.id.as_str(), app.type_name), (Kind::Source, "app", "file"));
     let attributes =
         [("env", "prod"), ("on", "true"), ("version", "1.10")].map(|(k, v)| (k.into(), v.into()));
     assert_eq!((app.host.as_deref(), &app.attributes), (Some("h"), &BTreeMap::from(attributes)));

@@ -5,7 +5,7 @@ use super::metric_emitter::MetricEmitter;
 use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
 use super::swap_slot::SwapSlot;
-use crate::registry::tcp_claim;
+use crate::component::tcp_claim;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
@@ -283,7 +283,7 @@ impl PointOptions {
     /// # Errors
     /// A socket cannot be opened, or a thread cannot be started.
     pub fn open(
-        self,
+        &self,
         kind: &Kind,
         protocol: Protocol,
         summaries: Summaries,

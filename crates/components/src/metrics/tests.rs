@@ -1,7 +1,7 @@
 //! Tests of a source of points with a real socket, and a clock that the test controls.
 
 use super::view::MetricView;
-use crate::registry::{Component, SourceComponent};
+use crate::component::{Component, SourceComponent};
 use crate::sources::dogstatsd::DogStatsdConfig;
 use millstream_encodings::metric::{Kind, Temporality, Value};
 use millstream_model::{Batch, Polled, SinkSet, Source};

@@ -1,7 +1,7 @@
 //! Configuration of sink `blackhole`.
 
 use super::{Blackhole, Reporter};
-use crate::registry::{Component, SinkComponent};
+use crate::component::{Component, SinkComponent};
 use millstream_model::{BuildError, Interval, Sink};
 use parking_lot::{Condvar, Mutex};
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub struct BlackholeConfig {
 impl Component for BlackholeConfig {}
 
 impl SinkComponent for BlackholeConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let reporter = |interval: Interval| {
             Arc::new(Reporter {
                 interval: interval.0,

@@ -2,7 +2,7 @@
 
 use super::Console;
 use crate::codec::Encoding;
-use crate::registry::{Component, SinkComponent};
+use crate::component::{Component, SinkComponent};
 use millstream_model::{BuildError, Sink};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ impl Component for ConsoleConfig {
 }
 
 impl SinkComponent for ConsoleConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
-        Ok(Arc::new(Console { encoding: self.encoding, target: self.target }))
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
+        Ok(Arc::new(Console { encoding: self.encoding.clone(), target: self.target }))
     }
 }

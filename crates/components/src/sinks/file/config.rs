@@ -3,9 +3,9 @@
 use super::FileSink;
 use super::files::{MEMBERS_MAX, Settings};
 use crate::codec::Encoding;
+use crate::component::{Component, SinkComponent};
 use crate::compress::Compression;
 use crate::disk::now_ns;
-use crate::registry::{Component, SinkComponent};
 use crate::rotation::{Rotate, example};
 use crate::template::PathTemplate;
 use millstream_model::{BuildError, Interval, Sink};
@@ -77,7 +77,7 @@ impl Component for FileConfig {
 }
 
 impl SinkComponent for FileConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let level = self.compression_level.unwrap_or(self.compression.levels().1);
         let settings = Settings {
             compression: (self.compression, level),
@@ -88,8 +88,8 @@ impl SinkComponent for FileConfig {
             idle_timeout: self.idle_timeout.0,
         };
         Ok(Arc::new(FileSink {
-            path: self.path.0,
-            encoding: self.encoding,
+            path: self.path.0.clone(),
+            encoding: self.encoding.clone(),
             sync: self.sync.0,
             settings,
         }))

@@ -3,7 +3,7 @@
 use super::HttpSink;
 use super::packer::BodyFormat;
 use crate::codec::{Codec, Encoding};
-use crate::registry::{Component, SinkComponent};
+use crate::component::{Component, SinkComponent};
 use crate::requests::{
     BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
     targets,
@@ -166,7 +166,7 @@ impl Component for HttpConfig {
 }
 
 impl SinkComponent for HttpConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let settings = Arc::new(self.settings());
         if settings.targets.is_empty() {
             return Err(BuildError(
@@ -181,7 +181,12 @@ impl SinkComponent for HttpConfig {
             bytes_max: self.batch.bytes.0,
             events_max: self.batch.events,
         };
-        Ok(Arc::new(HttpSink { settings, format, encoding: self.encoding, spread: self.spread }))
+        Ok(Arc::new(HttpSink {
+            settings,
+            format,
+            encoding: self.encoding.clone(),
+            spread: self.spread,
+        }))
     }
 }
 

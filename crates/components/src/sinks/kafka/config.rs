@@ -3,7 +3,7 @@
 use super::KafkaSink;
 use super::settings::{self, Batching};
 use crate::codec::{Codec, Encoding};
-use crate::registry::{Component, SinkComponent};
+use crate::component::{Component, SinkComponent};
 use crate::template::{TextTemplate, TopicTemplate};
 use millstream_kafka::{KeyHash, Producer};
 use millstream_model::{BuildError, Sink};
@@ -239,12 +239,12 @@ impl Component for KafkaConfig {
 }
 
 impl SinkComponent for KafkaConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         // Rejects contradictory settings now. Without addresses, nothing connects; certificate
         // files need to exist only when it does.
-        let mut settings = settings::of(&self, &Batching::default());
+        let mut settings = settings::of(self, &Batching::default());
         settings.retain(|(key, _)| key != "bootstrap.servers" && !key.ends_with(".location"));
         Producer::open(&settings, |_| {}).map_err(|error| BuildError(error.0))?;
-        Ok(Arc::new(KafkaSink { config: Arc::new(self) }))
+        Ok(Arc::new(KafkaSink { config: Arc::new(self.clone()) }))
     }
 }

@@ -1,11 +1,11 @@
 //! Configuration of sink `prometheus_exporter`.
 
 use super::PrometheusExporter;
+use crate::component::{Component, SinkComponent, tcp_claim};
 use crate::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
-use crate::registry::{Component, SinkComponent, tcp_claim};
 use crate::requests::{access_files, under};
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
@@ -99,11 +99,11 @@ impl Component for PrometheusExporterConfig {
 }
 
 impl SinkComponent for PrometheusExporterConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let (options, encoding) =
             (self.series().build(), Encoding::new(self.series().distributions(), None));
         let listen = self.address().map_err(BuildError)?;
-        let auth = self.auth.map(|auth| Arc::new(auth.build()));
+        let auth = self.auth.clone().map(|auth| Arc::new(auth.build()));
         Ok(Arc::new(PrometheusExporter::new(listen, auth, encoding, options)))
     }
 }

@@ -2,11 +2,11 @@
 
 use super::PrometheusRemoteWrite;
 use super::packer::Limits;
+use crate::component::{Component, SinkComponent};
 use crate::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
-use crate::registry::{Component, SinkComponent};
 use crate::requests::{
     BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
     targets,
@@ -142,7 +142,7 @@ impl Component for PrometheusRemoteWriteConfig {
 }
 
 impl SinkComponent for PrometheusRemoteWriteConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let (series, (targets, _)) = (self.series(), targets(self.uri.as_deref(), &self.endpoints));
         let (options, encoding) =
             (series.build(), Encoding::new(series.distributions(), Some(self.spread)));
@@ -154,8 +154,8 @@ impl SinkComponent for PrometheusRemoteWriteConfig {
         let settings = Settings::new(
             targets,
             &self.headers,
-            self.auth,
-            self.tls.unwrap_or_default(),
+            self.auth.clone(),
+            self.tls.clone().unwrap_or_default(),
             (self.batch, self.request),
         );
         Ok(Arc::new(PrometheusRemoteWrite {

@@ -2,7 +2,7 @@
 
 use super::TcpSink;
 use crate::codec::{Codec, Encoding};
-use crate::registry::{Component, SinkComponent};
+use crate::component::{Component, SinkComponent};
 use crate::requests::{BatchOptions, access_files, under};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Interval, Sink, Size};
@@ -207,9 +207,9 @@ impl Component for TcpConfig {
 }
 
 impl SinkComponent for TcpConfig {
-    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let tls = self.tls.clone().map(|files| Arc::new(Tls::new(files)));
-        Ok(Arc::new(TcpSink { config: Arc::new(self), tls }))
+        Ok(Arc::new(TcpSink { config: Arc::new(self.clone()), tls }))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Configuration of source `dogstatsd`.
 
+use crate::component::{Component, SourceComponent};
 use crate::metrics::config::{Kind, PointOptions};
 use crate::metrics::percentiles;
 use crate::metrics::point_handler::Protocol;
-use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Source, SourceOpen};
 use millstream_points::dogstatsd;
 use millstream_receiver::Framing;
@@ -82,7 +82,7 @@ impl Component for DogStatsdConfig {
 }
 
 impl SourceComponent for DogStatsdConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let protocol = Protocol::DogStatsd(dogstatsd::Options { gauge_deltas: self.gauge_deltas });
         let summaries = self.summaries();
         self.points.open(&KIND, protocol, summaries, open)

@@ -1,12 +1,12 @@
 //! Configuration of source `file`.
 
 use super::source::FileSource;
+use crate::component::{Component, SourceComponent};
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
 use crate::files::line_filter::LineFilter;
 use crate::files::open::Symlinks;
 use crate::files::range::{BackfillConfig, Range};
 use crate::framing::{ContainerFormat, EncodingName, Framing, MultilineConfig, rules};
-use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -162,7 +162,7 @@ impl Component for FileConfig {
 }
 
 impl SourceComponent for FileConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        Ok(Box::new(FileSource::open(self, open)?))
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        Ok(Box::new(FileSource::open(self.clone(), open)?))
     }
 }

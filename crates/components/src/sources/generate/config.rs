@@ -2,7 +2,7 @@
 
 use super::Generate;
 use super::weblog::LINE_BYTES_MIN;
-use crate::registry::{Component, SourceComponent};
+use crate::component::{Component, SourceComponent};
 use millstream_model::{BuildError, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ impl Component for GenerateConfig {
 }
 
 impl SourceComponent for GenerateConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         Ok(Box::new(Generate::new(&self, &open).map_err(BuildError)?))
     }
 }

@@ -1,11 +1,11 @@
 //! Configuration of source `host_metrics`.
 
 use super::HostMetrics;
+use crate::component::{Component, SourceComponent};
 use crate::files::discover::Glob;
 use crate::metrics::config::check_period;
 use crate::metrics::metric_emitter::MetricEmitter;
 use crate::metrics::numbers::Numbers;
-use crate::registry::{Component, SourceComponent};
 use millstream_host::{Cgroups, DEPTH_MAX, Disks, Filesystems, Filter, Group, Host, Options};
 use millstream_model::{BuildError, Interval, Source, SourceOpen};
 use schemars::JsonSchema;
@@ -288,7 +288,7 @@ impl Component for HostMetricsConfig {
 }
 
 impl SourceComponent for HostMetricsConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let options = self.options().map_err(|(key, text)| BuildError(format!("{key}: {text}")))?;
         let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);

@@ -1,8 +1,8 @@
 //! Tests of the source with a tree of files in place of `/proc` and `/sys`.
 
 use super::*;
+use crate::component::{Component, SourceComponent};
 use crate::metrics::metric_emitter::MetricEmitter;
-use crate::registry::{Component, SourceComponent};
 use millstream_model::{Batch, SinkSet};
 use millstream_testkit::SourceRig;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! Configuration of source `internal_metrics`.
 
 use super::InternalMetricsSource;
+use crate::component::{Component, SourceComponent};
 use crate::metrics::config::check_period;
 use crate::metrics::metric_emitter::MetricEmitter;
-use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ impl Component for InternalMetricsConfig {
 }
 
 impl SourceComponent for InternalMetricsConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
         Ok(Box::new(InternalMetricsSource::new(
             open.internal_metrics,

@@ -1,9 +1,9 @@
 //! Configuration of source `metricserver`.
 
+use crate::component::{Component, SourceComponent};
 use crate::metrics::config::{Kind, PointOptions};
 use crate::metrics::percentiles;
 use crate::metrics::point_handler::Protocol;
-use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Source, SourceOpen};
 use millstream_receiver::Framing;
 use millstream_series::Summaries;
@@ -51,7 +51,7 @@ impl Component for MetricServerConfig {
 }
 
 impl SourceComponent for MetricServerConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let parts = self.percentiles.as_deref().unwrap_or(&Summaries::PAIRS_PARTS);
         self.points.open(&KIND, Protocol::MetricServer, Summaries::of_pairs(parts), open)
     }

@@ -1,7 +1,7 @@
 //! Configuration of source `stdin`.
 
 use super::Stdin;
-use crate::registry::{Component, SourceComponent};
+use crate::component::{Component, SourceComponent};
 use millstream_model::{BuildError, LongLine, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl Component for StdinConfig {
 }
 
 impl SourceComponent for StdinConfig {
-    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let stdin = Stdin::start(&self, open).map_err(|error| BuildError(error.to_string()))?;
         Ok(Box::new(stdin))
     }

@@ -1,7 +1,7 @@
 //! Events that `dedupe` passes and drops.
 
 use super::*;
-use crate::registry::{Component, TransformComponent};
+use crate::component::{Component, TransformComponent};
 use millstream_model::{Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};

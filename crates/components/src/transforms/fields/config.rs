@@ -7,9 +7,9 @@ use super::text::{Edit, Edits, Substring};
 use super::typed::{Cast, Hash};
 use super::url::Url;
 use super::{Fields, Step};
+use crate::component::{Component, TransformComponent};
 use crate::condition::Formula;
 use crate::on_error::OnError;
-use crate::registry::{Component, TransformComponent};
 use crate::template::TextTemplate;
 use crate::transforms::parse::{TypeConfig, of_config};
 use indexmap::IndexMap;
@@ -419,7 +419,7 @@ impl Component for FieldsConfig {
 }
 
 impl TransformComponent for FieldsConfig {
-    fn build(self) -> Result<Transform, BuildError> {
+    fn build(&self) -> Result<Transform, BuildError> {
         let (steps, errors) = self.steps();
         if let Some((key, message)) = errors.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));

@@ -1,8 +1,8 @@
 //! Configuration of transform `filter`.
 
 use super::Filter;
+use crate::component::{Component, TransformComponent};
 use crate::condition::Condition;
-use crate::registry::{Component, TransformComponent};
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,8 @@ pub struct FilterConfig {
 impl Component for FilterConfig {}
 
 impl TransformComponent for FilterConfig {
-    fn build(self) -> Result<Transform, BuildError> {
-        Ok(Transform::Map(Arc::new(move || Box::new(Filter(self.condition.clone())))))
+    fn build(&self) -> Result<Transform, BuildError> {
+        let condition = self.condition.clone();
+        Ok(Transform::Map(Arc::new(move || Box::new(Filter(condition.clone())))))
     }
 }

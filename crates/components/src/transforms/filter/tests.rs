@@ -1,7 +1,7 @@
 //! Events that `filter` passes.
 
 use super::*;
-use crate::registry::TransformComponent;
+use crate::component::TransformComponent;
 use millstream_model::{
     Cell, CellKind, Column, Counters, Grant, Ledger, Origin, Selection, SourceInfo, Transform,
 };

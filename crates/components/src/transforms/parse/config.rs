@@ -2,9 +2,9 @@
 
 use super::build::{Builder, Format};
 use super::{Keep, Parse, TimeField};
+use crate::component::{Component, TransformComponent};
 use crate::framing::TimeFormats;
 use crate::on_error::OnError;
-use crate::registry::{Component, TransformComponent};
 use millstream_framing::TimeSpec;
 use millstream_model::{BuildError, Transform};
 use millstream_parsers::{Parser, TimeField as TimeOfFormat};
@@ -319,7 +319,7 @@ impl Component for ParseConfig {
 }
 
 impl TransformComponent for ParseConfig {
-    fn build(self) -> Result<Transform, BuildError> {
+    fn build(&self) -> Result<Transform, BuildError> {
         let (parsers, errors) = self.parsers();
         if let Some((key, message)) = errors.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));

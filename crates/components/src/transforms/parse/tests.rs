@@ -1,8 +1,8 @@
 //! Batches transformed by `parse`.
 
 use super::*;
-use crate::registry::Component;
-use crate::registry::TransformComponent;
+use crate::component::Component;
+use crate::component::TransformComponent;
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};

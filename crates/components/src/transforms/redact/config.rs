@@ -2,7 +2,7 @@
 
 use super::Redact;
 use super::hide::Hide;
-use crate::registry::{Component, TransformComponent};
+use crate::component::{Component, TransformComponent};
 use millstream_detect::{Detector, Detectors};
 use millstream_model::{BuildError, Transform};
 use regex::bytes::{Regex, RegexBuilder};
@@ -178,7 +178,7 @@ impl Component for RedactConfig {
 }
 
 impl TransformComponent for RedactConfig {
-    fn build(self) -> Result<Transform, BuildError> {
+    fn build(&self) -> Result<Transform, BuildError> {
         let redact =
             self.make().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
         Ok(Transform::Map(Arc::new(move || Box::new(redact.clone()))))

@@ -1,7 +1,7 @@
 //! Batches transformed by `redact`.
 
 use super::*;
-use crate::registry::{Component, TransformComponent};
+use crate::component::{Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, assert_whole, batch};
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Configuration of transform `route`.
 
 use super::{Match, Route};
+use crate::component::{Component, TransformComponent};
 use crate::condition::Condition;
-use crate::registry::{Component, TransformComponent};
 use indexmap::IndexMap;
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;
@@ -41,8 +41,8 @@ impl Component for RouteConfig {
 }
 
 impl TransformComponent for RouteConfig {
-    fn build(self) -> Result<Transform, BuildError> {
-        let conditions: Arc<[Condition]> = self.routes.into_values().collect();
+    fn build(&self) -> Result<Transform, BuildError> {
+        let conditions: Arc<[Condition]> = self.routes.values().cloned().collect();
         let matching = self.matching;
         Ok(Transform::Map(Arc::new(move || {
             Box::new(Route { conditions: conditions.clone(), matching })

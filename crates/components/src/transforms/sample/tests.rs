@@ -1,7 +1,7 @@
 //! Events that `sample` keeps.
 
 use super::*;
-use crate::registry::{Component, TransformComponent};
+use crate::component::{Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};

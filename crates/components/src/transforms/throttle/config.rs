@@ -1,7 +1,7 @@
 //! Configuration of transform `throttle`.
 
 use super::Throttle;
-use crate::registry::{Component, TransformComponent};
+use crate::component::{Component, TransformComponent};
 use crate::template::TextTemplate;
 use millstream_model::{BuildError, Interval, Transform};
 use schemars::JsonSchema;
@@ -68,7 +68,7 @@ impl Component for ThrottleConfig {
 }
 
 impl TransformComponent for ThrottleConfig {
-    fn build(self) -> Result<Transform, BuildError> {
-        Ok(Transform::Serial(Box::new(Throttle::new(self))))
+    fn build(&self) -> Result<Transform, BuildError> {
+        Ok(Transform::Serial(Box::new(Throttle::new(self.clone()))))
     }
 }

@@ -1,7 +1,7 @@
 mod server;
 
 use super::*;
-use crate::registry::Component;
+use crate::component::Component;
 use bytes::Bytes;
 use millstream_testkit_servers::certificates::{Authority, Validity};
 use serde_json::json;

@@ -1,0 +1,117 @@
+//! The traits of a component: what its options say about it, and how it is built from them.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
+
+/// The decoded options of a component.
+pub trait Component: Send + Sync + 'static {
+    /// Returns the errors in options that match the schema, as (JSON pointer, "what is wrong; what
+    /// to write instead").
+    fn check(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Returns the names of its side outputs, in the order of their index, which starts at 1.
+    fn outputs(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns descriptions of the resources that only one component of an agent may use.
+    fn claims(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the files it writes, as absolute paths. Only one component may write a file.
+    fn writes(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Returns whether it would read the file at this absolute path.
+    fn reads(&self, _: &Path) -> bool {
+        false
+    }
+
+    /// Returns the files of secrets and certificates that it reads when it connects, each with the
+    /// JSON pointer of its option.
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        Vec::new()
+    }
+
+    /// Returns the files that it reads when it is built. A reload rebuilds the component if their
+    /// content has changed.
+    fn contents(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Returns whether it can produce metrics from input that is not metrics: as a source from
+    /// nothing, as a transform from lines.
+    fn makes_metrics(&self) -> bool {
+        false
+    }
+
+    /// Returns whether, as a sink, it accepts only metrics and skips all other events.
+    fn wants_metrics(&self) -> bool {
+        false
+    }
+}
+
+/// A component that ingests data.
+pub trait SourceComponent: Component {
+    /// Opens the source.
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
+}
+
+/// A component that transforms data.
+pub trait TransformComponent: Component {
+    /// Builds the transform.
+    fn build(&self) -> Result<Transform, BuildError>;
+}
+
+/// A component that emits data.
+pub trait SinkComponent: Component {
+    /// Builds the sink.
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError>;
+}
+
+/// A component of any type. Its options are decoded once; clones share them.
+#[derive(Clone)]
+pub enum AnyComponent {
+    /// A source.
+    Source(Arc<dyn SourceComponent>),
+    /// A transform.
+    Transform(Arc<dyn TransformComponent>),
+    /// A sink.
+    Sink(Arc<dyn SinkComponent>),
+}
+
+impl AnyComponent {
+    /// Returns its role in the topology.
+    pub fn kind(&self) -> Kind {
+        match self {
+            AnyComponent::Source(_) => Kind::Source,
+            AnyComponent::Transform(_) => Kind::Transform,
+            AnyComponent::Sink(_) => Kind::Sink,
+        }
+    }
+}
+
+impl Deref for AnyComponent {
+    type Target = dyn Component;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            AnyComponent::Source(source) => &**source,
+            AnyComponent::Transform(transform) => &**transform,
+            AnyComponent::Sink(sink) => &**sink,
+        }
+    }
+}
+
+/// Describes the claim on a TCP address. `None` for port 0, where each bind gets an unused port.
+pub fn tcp_claim(address: SocketAddr) -> Option<String> {
+    (address.port() != 0).then(|| format!("the TCP address {address}"))
+}
