@@ -96,14 +96,18 @@ fn parse_in(parser: &mut dyn Parser, lines: &[&[u8]], layout: Layout) -> Parsed 
 }
 
 fn lay_out(lines: &[&[u8]], layout: Layout) -> (Vec<u8>, Vec<Cell>) {
-    let (cell, before, after): (fn(Kind, usize, usize) -> Cell, &[u8], &[u8]) = match layout {
-        Layout::Block => (Cell::new, b"", b"\n"),
-        Layout::Own => (Cell::own, b"\"},", b"\"}\n"),
+    let (before, after): (&[u8], &[u8]) = match layout {
+        Layout::Block => (b"", b"\n"),
+        Layout::Own => (b"\"},", b"\"}\n"),
     };
     let (mut bytes, mut cells) = (Vec::new(), Vec::new());
     for line in lines {
         bytes.extend_from_slice(before);
-        cells.push(cell(Kind::Text, bytes.len(), line.len()));
+        let cell = match layout {
+            Layout::Block => Cell::new(Kind::Text, bytes.len(), line.len()),
+            Layout::Own => Cell::own(Kind::Text, bytes.len(), line.len()),
+        };
+        cells.push(cell);
         bytes.extend_from_slice(line);
         bytes.extend_from_slice(after);
     }
