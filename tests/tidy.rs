@@ -1,6 +1,7 @@
 //! Rules for the repository: dependencies between crates, function lengths, contents of a
 //! component's folder.
 
+mod circles;
 mod rust;
 
 use millstream_components::registry::ROWS;
@@ -223,6 +224,26 @@ fn wrong_crate(path: &str) -> Option<String> {
     }
     let is_safe = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
     (!is_safe).then(|| format!("{path}: `#![forbid(unsafe_code)]` is missing"))
+}
+
+#[test]
+fn files_of_the_components_are_in_no_circle() {
+    let root = "crates/components/src/";
+    let below = |path: &String| path.strip_prefix(root).map(|below| (below.to_owned(), read(path)));
+    let files: Vec<(String, String)> = files(root.trim_end_matches('/'))
+        .iter()
+        .filter(|path| path.ends_with(".rs"))
+        .filter_map(below)
+        .collect();
+    fail_if_any(circles::circular(&files));
+}
+
+/// A glob import hides which parts of its parent a module uses.
+#[test]
+fn no_module_imports_all_of_its_parent() {
+    let imports = |text: &str| text.contains("use super::*;");
+    let found = sources(&["crates", "src"]).into_iter().filter(|(_, text)| imports(text));
+    fail_if_any(found.map(|(path, _)| format!("{path}: `use super::*`; name the items")).collect());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 pub mod content;
 pub mod copy_detection;
 pub mod discover;
+pub mod folder_inodes;
 pub mod held;
 pub mod identity;
 pub mod line_filter;

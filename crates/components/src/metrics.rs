@@ -12,6 +12,7 @@ pub mod percentiles;
 pub mod period;
 pub mod point_handler;
 mod round_counts;
+mod sockets;
 mod swap_slot;
 pub mod view;
 

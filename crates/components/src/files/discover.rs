@@ -132,6 +132,11 @@ pub struct Found {
     pub missing: Vec<String>,
 }
 
+/// Returns whether the patterns match a path that is not excluded.
+pub fn is_included(path: &Path, patterns: &[Pattern], exclude: &Exclude) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path)
+}
+
 /// Walks the file system for `patterns`. A missing folder is not an error: it may be created later.
 /// A file whose name matched before it was `moved` is found under its current path.
 pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBuf)>) -> Found {
@@ -145,7 +150,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBu
         }
         found.files.append(&mut files);
     }
-    found.files.extend(follow_renames(moved, patterns, exclude));
+    found.files.extend(follow_renames(moved, |path| is_included(path, patterns, exclude)));
     found
 }
 

@@ -5,11 +5,9 @@
 //! match the saved ones. In doubt it counts as a new file and is read from its beginning.
 
 use crate::files::content::{CompressedState, Content, modified_ns};
-use crate::files::records::Records;
-use millstream_model::{OriginRecord, OriginStore, SourceOpen};
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 
 /// Maximum number of bytes in the hash of the head.
@@ -276,39 +274,6 @@ impl Descriptor {
             && self.head.matches(content)?
             && self.fingerprint.matches(content)?
             && reaches(content, checkpoint)?)
-    }
-}
-
-/// Loads the saved records of files. The record of a copy is deleted if its original has one: data
-/// of the copy that was read from the original may not be settled, and is read again from there.
-pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
-    let (mut records, mut gone) = (Records::default(), Vec::new());
-    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
-    for record in kept {
-        match Descriptor::from_bytes(&record.descriptor) {
-            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => gone.push(record.id),
-            Some(descriptor) => gone.extend(records.insert(record, descriptor)),
-            None => {
-                log::error!(
-                    "source {}: the saved state of a file is invalid; reading the file from its beginning",
-                    open.info.id
-                )
-            }
-        }
-    }
-    forget(&gone, &*open.store, &open.info.id);
-    records
-}
-
-/// Deletes files from the checkpoint store; logs a failure.
-pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
-    if !gone.is_empty()
-        && let Err(error) = store.forget(gone)
-    {
-        log::warn!(
-            "source {source}: cannot remove the ids of {} deleted files from the checkpoint store: {error}",
-            gone.len()
-        );
     }
 }
 

@@ -8,8 +8,8 @@
 
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};
-use millstream_model::OriginRecord;
-use std::collections::HashMap;
+use millstream_model::{OriginRecord, OriginStore, SourceOpen};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Closed generations recorded per name, of about 100 bytes each. An unread generation is missed
@@ -177,6 +177,39 @@ impl Generations {
         let names: Vec<PathBuf> = names.collect();
         let recorded = names.iter().find(|name| self.0.contains_key(*name));
         recorded.or_else(|| names.iter().find(|name| is_included(name))).cloned()
+    }
+}
+
+/// Loads the saved records of files. The record of a copy is deleted if its original has one: data
+/// of the copy that was read from the original may not be settled, and is read again from there.
+pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
+    let (mut records, mut gone) = (Records::default(), Vec::new());
+    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
+    for record in kept {
+        match Descriptor::from_bytes(&record.descriptor) {
+            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => gone.push(record.id),
+            Some(descriptor) => gone.extend(records.insert(record, descriptor)),
+            None => {
+                log::error!(
+                    "source {}: the saved state of a file is invalid; reading the file from its beginning",
+                    open.info.id
+                )
+            }
+        }
+    }
+    forget(&gone, &*open.store, &open.info.id);
+    records
+}
+
+/// Deletes files from the checkpoint store; logs a failure.
+pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
+    if !gone.is_empty()
+        && let Err(error) = store.forget(gone)
+    {
+        log::warn!(
+            "source {source}: cannot remove the ids of {} deleted files from the checkpoint store: {error}",
+            gone.len()
+        );
     }
 }
 

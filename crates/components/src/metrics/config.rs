@@ -7,7 +7,7 @@ use super::point_handler::{PointHandler, Protocol};
 use super::swap_slot::SwapSlot;
 use crate::component::tcp_claim;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
-use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
+use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -333,39 +333,4 @@ pub fn check_period(period: Duration) -> Option<(String, String)> {
             "must be a whole number of seconds up to 1d; write for example 10s".into(),
         )
     })
-}
-
-/// Queue length, in datagrams, below which a Unix socket is reported.
-const QUEUE_DATAGRAMS: u32 = 512;
-
-/// Logs that a socket is open; warns if its receive buffer or queue is small.
-pub fn report(source: &str, socket: &Bound) {
-    let Bound { address, requested, granted } = socket;
-    match address {
-        // The kernel rounds the size.
-        Address::Udp(_) if granted + 1 < *requested => log::warn!(
-            "source {source}: listening on {address} with a receive buffer of {granted} bytes instead of {requested}; \
-             bursts may be lost; raise it with: sysctl -w net.core.rmem_max={requested}"
-        ),
-        Address::Udp(_) => {
-            log::info!(
-                "source {source}: listening on {address} with a receive buffer of {granted} bytes"
-            );
-        }
-        Address::UnixDatagram(_) => report_queue(source, address),
-        _ => log::info!("source {source}: listening on {address}"),
-    }
-}
-
-/// Reports the queue of a Unix datagram socket, which the kernel limits to a number of datagrams
-/// independently of the buffer size.
-fn report_queue(source: &str, address: &Address) {
-    let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
-    match text.trim().parse::<u32>() {
-        Ok(capacity) if capacity < QUEUE_DATAGRAMS => log::warn!(
-            "source {source}: listening on {address}, whose queue holds only {capacity} datagrams; clients drop what \
-             does not fit; before the agent starts, run: sysctl -w net.unix.max_dgram_qlen={QUEUE_DATAGRAMS}"
-        ),
-        _ => log::info!("source {source}: listening on {address}"),
-    }
 }

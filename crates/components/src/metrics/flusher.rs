@@ -6,11 +6,11 @@
 //! previous one is emitted, nothing is swapped: the current period becomes longer, which is logged
 //! and counted.
 
-use super::config::report;
 use super::events::{MetricRows, Rest};
 use super::log_events::LogEventRows;
 use super::metric_emitter::MetricEmitter;
 use super::period::{Period, Periods};
+use super::sockets::report;
 use super::swap_slot::SwapSlot;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, Polled, Source, SourceCx};

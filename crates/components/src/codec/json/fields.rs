@@ -3,7 +3,7 @@
 //! If a field has the name of a built-in member (time, message, the metadata object, an attribute),
 //! the field is kept and the built-in member omitted: parsed data is never overwritten.
 
-use super::*;
+use super::{Batch, JsonEncoder, Piece, Segment, Tail, escape_json, push_rfc3339, push_text};
 use millstream_model::{CellKind, Column, MEMBERS};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Configuration of sink `file`.
 
 use super::FileSink;
-use super::files::{MEMBERS_MAX, Settings};
+use super::files::MEMBERS_MAX;
+use super::settings::Settings;
 use crate::codec::Encoding;
 use crate::component::{Component, SinkComponent};
 use crate::compress::Compression;

@@ -4,10 +4,9 @@
 //! it, with the length up to which its events are settled, before its first unsettled byte is
 //! written. After a sync that settles everything, it contains only the open files.
 
+use super::settings::Settings;
 use super::writer::Writer;
-use crate::compress::Compression;
 use crate::disk::now_ns;
-use crate::rotation::Rotate;
 use crate::route::Route;
 use crate::synced::{Known, Synced};
 use bytes::Bytes;
@@ -30,19 +29,6 @@ const ROTATE_RETRY: Duration = Duration::from_secs(10);
 
 /// Stores a state durably.
 pub type Keep = Arc<dyn Fn(Vec<u8>) -> io::Result<()> + Send + Sync>;
-
-/// Settings shared by all files of a sink.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub compression: (Compression, u32),
-    /// Maximum compressed members in progress.
-    pub members_max: u64,
-    /// Whether the last component of a path may be a symbolic link.
-    pub follow_links: bool,
-    pub rotate: Rotate,
-    pub open_files_max: usize,
-    pub idle_timeout: Duration,
-}
 
 impl Settings {
     /// Returns the memory of a compressed member in progress. Bytes.

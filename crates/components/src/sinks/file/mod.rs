@@ -6,6 +6,7 @@
 
 mod config;
 mod files;
+mod settings;
 mod writer;
 
 pub use config::FileConfig;
@@ -13,9 +14,10 @@ pub use config::FileConfig;
 use crate::codec::Encoding;
 use crate::route::{Route, Routes, RoutingEncoder};
 use crate::template::Template;
-use files::{Files, Settings};
+use files::Files;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
 use parking_lot::Mutex;
+use settings::Settings;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

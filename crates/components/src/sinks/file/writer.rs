@@ -1,6 +1,6 @@
 //! A writer that appends to one file and tracks which part of it is durable.
 
-use super::files::Settings;
+use super::settings::Settings;
 use crate::compress::{Compression, Compressor};
 use crate::disk::{Appended, now_ns, sync_folder};
 use crate::synced::{Synced, empty, open_whole};

@@ -1,7 +1,7 @@
 //! Configuration of sink `http`.
 
 use super::HttpSink;
-use super::packer::BodyFormat;
+use super::packer::{BodyFormat, Framing};
 use crate::codec::{Codec, Encoding};
 use crate::component::{Component, SinkComponent};
 use crate::requests::{
@@ -75,20 +75,6 @@ pub enum RequestMethod {
     /// `PUT`.
     #[serde(rename = "PUT")]
     Put,
-}
-
-/// How events are framed in a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Framing {
-    /// A line feed after each event.
-    Newline,
-    /// One JSON array.
-    JsonArray,
-    /// The length of each event before it, as a four-byte big-endian number.
-    Length,
-    /// Concatenated events.
-    None,
 }
 
 impl HttpConfig {

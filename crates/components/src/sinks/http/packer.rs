@@ -1,11 +1,26 @@
 //! Packs payloads into bodies, and splits refused bodies.
 
-use super::config::Framing;
 use crate::requests::{Capacity, EncodedPayload, Packer, Request};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
 use millstream_model::{EncodeCx, Permit};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How events are framed in a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// A line feed after each event.
+    Newline,
+    /// One JSON array.
+    JsonArray,
+    /// The length of each event before it, as a four-byte big-endian number.
+    Length,
+    /// Concatenated events.
+    None,
+}
 
 /// The format of a body.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Bodies of batches, as an endpoint reads them.
 
-use super::config::Framing;
+use super::packer::Framing;
 use super::*;
 use crate::requests::{Capacity, EncodedPayload, Packer, Request};
 use millstream_compression::Algorithm;

@@ -1,17 +1,12 @@
 //! Configuration of sink `kafka`.
 
-use super::KafkaSink;
-use super::settings::{self, Batching};
-use crate::codec::{Codec, Encoding};
-use crate::component::{Component, SinkComponent};
+use crate::codec::Encoding;
 use crate::template::{TextTemplate, TopicTemplate};
-use millstream_kafka::{KeyHash, Producer};
-use millstream_model::{BuildError, Sink};
+use millstream_kafka::KeyHash;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Options of sink `kafka`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -181,7 +176,8 @@ impl KafkaConfig {
         self.partitioner.unwrap_or(default)
     }
 
-    fn check_brokers(&self) -> Vec<(String, String)> {
+    /// Returns the errors in `brokers`.
+    pub fn check_brokers(&self) -> Vec<(String, String)> {
         let is_address = |text: &str| {
             let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
             port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
@@ -195,56 +191,5 @@ impl KafkaConfig {
             )
         })
         .collect()
-    }
-}
-
-impl Component for KafkaConfig {
-    fn check(&self) -> Vec<(String, String)> {
-        let mut errors = self.encoding.check();
-        errors.extend(self.check_brokers());
-        let by_key = self.partitioner.is_some_and(|partitioner| partitioner.key_hash().is_some());
-        if by_key && self.key.is_none() {
-            errors.push(("/partitioner".into(), "needs a `key`; add one, or write origin".into()));
-        }
-        if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0'))
-        {
-            errors
-                .push(("/headers".into(), format!("{name:?} is not a header name; write a text")));
-        }
-        if let Some(tls) = &self.tls
-            && tls.cert_file.is_some() != tls.key_file.is_some()
-        {
-            errors.push((
-                "/tls".into(),
-                "`cert_file` and `key_file` must be set together; set both".into(),
-            ));
-        }
-        errors.extend(settings::check_options(&self.options));
-        errors
-    }
-
-    fn files(&self) -> Vec<(String, PathBuf)> {
-        let Some(tls) = &self.tls else { return Vec::new() };
-        let files =
-            [("ca_file", &tls.ca_file), ("cert_file", &tls.cert_file), ("key_file", &tls.key_file)];
-        let given = files
-            .into_iter()
-            .filter_map(|(key, path)| Some((format!("/tls/{key}"), path.clone()?)));
-        given.collect()
-    }
-
-    fn wants_metrics(&self) -> bool {
-        self.encoding.codec == Codec::Msgpack
-    }
-}
-
-impl SinkComponent for KafkaConfig {
-    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
-        // Rejects contradictory settings now. Without addresses, nothing connects; certificate
-        // files need to exist only when it does.
-        let mut settings = settings::of(self, &Batching::default());
-        settings.retain(|(key, _)| key != "bootstrap.servers" && !key.ends_with(".location"));
-        Producer::open(&settings, |_| {}).map_err(|error| BuildError(error.0))?;
-        Ok(Arc::new(KafkaSink { config: Arc::new(self.clone()) }))
     }
 }

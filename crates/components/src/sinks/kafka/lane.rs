@@ -3,7 +3,7 @@
 use super::config::{KafkaConfig, Partitioner};
 use super::encoder::EncodedShipment;
 use super::errors;
-use super::settings::{self, Batching};
+use super::settings::{self, Batching, RECORDS_MAX};
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
@@ -14,10 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
-
-/// Maximum records in flight, each with at least 200 bytes of the library's memory. More than one
-/// round trip to a distant broker takes; the engine bounds the bytes.
-pub const RECORDS_MAX: usize = 100_000;
 
 /// Timeout of a metadata request for a topic.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(3);

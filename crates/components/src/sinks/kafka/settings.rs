@@ -1,9 +1,12 @@
 //! Translates the sink's options to librdkafka's settings.
 
 use super::config::{Compression, KafkaConfig, Mechanism, OptionValue, Sasl, Tls};
-use super::lane::RECORDS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Maximum records in flight, each with at least 200 bytes of the library's memory. More than one
+/// round trip to a distant broker takes; the engine bounds the bytes.
+pub const RECORDS_MAX: usize = 100_000;
 
 /// librdkafka's default size of a record batch, before compression. Bytes.
 const BATCH_BYTES: usize = 1_000_000;

@@ -1,7 +1,7 @@
 //! Configuration of sink `prometheus_remote_write`.
 
 use super::PrometheusRemoteWrite;
-use super::packer::Limits;
+use super::packer::{Limits, Protocol};
 use crate::component::{Component, SinkComponent};
 use crate::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
@@ -80,21 +80,6 @@ pub struct PrometheusRemoteWriteConfig {
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
-}
-
-/// Version of remote write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Protocol {
-    /// 2.0 if the endpoint supports it, otherwise 1.0.
-    #[default]
-    #[serde(rename = "auto")]
-    Auto,
-    /// 1.0: supported by every backend.
-    #[serde(rename = "1")]
-    One,
-    /// 2.0: smaller, with types and creation times.
-    #[serde(rename = "2")]
-    Two,
 }
 
 fn default_host_label() -> String {

@@ -1,6 +1,5 @@
 //! The packer: looks up series, accumulates deltas, and encodes requests.
 
-use super::config::Protocol;
 use crate::prometheus::{now_ms, rows_of};
 use crate::requests::{EncodedPayload, Packer, Request};
 use bytes::Bytes;
@@ -9,8 +8,25 @@ use millstream_encodings::prometheus::{
     Accumulator, Body, Options, RemoteForm, RequestBuilder, Rows, Version,
 };
 use millstream_model::Counters;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Version of remote write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Protocol {
+    /// 2.0 if the endpoint supports it, otherwise 1.0.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// 1.0: supported by every backend.
+    #[serde(rename = "1")]
+    One,
+    /// 2.0: smaller, with types and creation times.
+    #[serde(rename = "2")]
+    Two,
+}
 
 /// Header in which an endpoint that supports version 2 returns the number of samples written.
 const WRITTEN: &str = "x-prometheus-remote-write-samples-written";

@@ -1,13 +1,12 @@
 //! Configuration of source `file`.
 
-use super::source::FileSource;
-use crate::component::{Component, SourceComponent};
+use crate::component::Component;
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
 use crate::files::line_filter::LineFilter;
 use crate::files::open::Symlinks;
 use crate::files::range::{BackfillConfig, Range};
 use crate::framing::{ContainerFormat, EncodingName, Framing, MultilineConfig, rules};
-use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
+use millstream_model::{Interval, LongLine, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
@@ -158,11 +157,5 @@ impl Component for FileConfig {
             errors.extend(named);
         }
         errors
-    }
-}
-
-impl SourceComponent for FileConfig {
-    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        Ok(Box::new(FileSource::open(self.clone(), open)?))
     }
 }

@@ -11,3 +11,12 @@ mod tail;
 
 pub use config::{FileConfig, ReadFrom};
 pub use source::FileSource;
+
+use crate::component::SourceComponent;
+use millstream_model::{BuildError, Source, SourceOpen};
+
+impl SourceComponent for FileConfig {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        Ok(Box::new(FileSource::open(self.clone(), open)?))
+    }
+}

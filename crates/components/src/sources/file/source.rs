@@ -3,6 +3,7 @@
 mod changed_names;
 mod copy_detection;
 mod discovery;
+mod identity;
 mod open_files;
 mod queue;
 mod retention;
@@ -11,32 +12,30 @@ mod set_sinks;
 
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
-use crate::files::content::Content;
 use crate::files::copy_detection::Candidate;
-use crate::files::discover::{Exclude, Pattern, walk};
-use crate::files::identity::{Descriptor, Inode, forget, load_records};
+use crate::files::discover::{Exclude, Pattern};
+use crate::files::identity::Inode;
 use crate::files::line_filter::LineFilters;
-use crate::files::open::{Symlinks, irregular, open_max, open_regular};
+use crate::files::open::{Symlinks, open_max};
 use crate::files::range::Range;
-use crate::files::records::Records;
+use crate::files::records::{Records, forget, load_records};
 use crate::files::stability::Stability;
 use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
 use changed_names::ChangedNames;
 use copy_detection::{Orphan, skip_missing};
 use millstream_model::{
-    Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore,
-    Polled, Reread, SinkSet, Source, SourceCx, SourceOpen,
+    Ack, BuildError, Choice, Cursor, Leftover, Now, OriginRecord, OriginStore, Polled, Reread,
+    SinkSet, Source, SourceCx, SourceOpen,
 };
 use queue::{ReadQueue, Share};
 use retention::Retention;
 use rotations::Rotations;
-use rustix::fs::{Stat, fstat};
+use rustix::fs::fstat;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 

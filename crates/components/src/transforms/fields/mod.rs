@@ -3,6 +3,7 @@
 //! Steps work on columns where possible: rename, drop and copy cost nothing per row. Unchanged
 //! values stay in the block.
 
+mod build;
 mod config;
 mod constant;
 mod pieces;

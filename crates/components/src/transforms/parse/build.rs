@@ -1,53 +1,20 @@
 //! Builds the parser of a format from its options.
 
-use super::config::{EscapeName, FieldConfig, FormatConfig, FormattedType, TypeConfig, TypeName};
+use super::config::{
+    EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, TypeConfig, TypeName,
+};
+use super::{Keep, Parse, TimeField};
+use crate::component::{Component, TransformComponent};
+use millstream_framing::TimeSpec;
+use millstream_model::{BuildError, Transform};
 use millstream_parsers::{
     Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
     JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig,
-    Type, Unequal,
+    TimeField as TimeOfFormat, Type, Unequal,
 };
 use millstream_timestamps::Format as TimeFormat;
 use millstream_zones::zone;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// How a line is parsed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// Not parsed.
-    #[default]
-    None,
-    /// A JSON object.
-    Json,
-    /// Named groups of a regular expression.
-    Regex,
-    /// A Logstash pattern.
-    Grok,
-    /// Values in a fixed order, with a delimiter.
-    Delimited,
-    /// Like `delimited`, with the defaults of CSV.
-    Csv,
-    /// Like `delimited`, with tabs.
-    Tsv,
-    /// Keys with values.
-    KeyValue,
-    /// Like `key_value`, with the defaults of `logfmt`.
-    Logfmt,
-    /// Like `key_value`, with colons and tabs.
-    Ltsv,
-    /// An nginx access log.
-    Nginx,
-    /// An access log of the Apache HTTP Server.
-    Apache,
-    /// Syslog: RFC 3164 and RFC 5424.
-    Syslog,
-    /// The CRI log format of container runtimes.
-    Cri,
-    /// Docker's `json-file` format.
-    Docker,
-}
 
 /// Builds a parser from the options of one format.
 pub struct Builder<'a>(pub &'a FormatConfig);
@@ -293,8 +260,149 @@ fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, 
     })
 }
 
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
+/// Configuration errors, by JSON pointer.
+type ConfigErrors = Vec<(String, String)>;
+
+impl ParseConfig {
+    /// Returns the formats in the order they are tried, each with its JSON pointer.
+    fn format_configs(&self) -> Vec<(String, FormatConfig)> {
+        match &self.formats {
+            None => vec![(String::new(), self.format_config())],
+            Some(list) => {
+                let pointer = |(index, config): (usize, &FormatConfig)| {
+                    (format!("/formats/{index}"), config.clone())
+                };
+                // Options beside `formats` apply to none of them.
+                let beside =
+                    (String::new(), FormatConfig { format: Format::None, ..self.format_config() });
+                std::iter::once(beside).chain(list.iter().enumerate().map(pointer)).collect()
+            }
+        }
+    }
+
+    fn parsers(&self) -> (Vec<Box<dyn Parser>>, ConfigErrors) {
+        let (mut parsers, mut errors) = (Vec::new(), Vec::new());
+        for (pointer, config) in self.format_configs() {
+            match Builder(&config).parser() {
+                Ok(parser) => parsers.extend(parser),
+                Err((key, message)) => errors.push((format!("{pointer}{key}"), message)),
+            }
+        }
+        (parsers, errors)
+    }
+
+    /// Returns the names of the formats, in the order they are tried.
+    fn names(&self) -> Vec<String> {
+        let configs = self.format_configs().into_iter().map(|(_, config)| config.format);
+        configs.filter(|format| *format != Format::None).map(|format| format.to_string()).collect()
+    }
+
+    /// Returns the configured time, or else those of the formats.
+    fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, (String, String)> {
+        let reader = |spec: TimeSpec| {
+            spec.reader().map_err(|(key, message)| (format!("/time{key}"), message))
+        };
+        if let Some(time) = &self.time {
+            let field = time.field.as_deref().map(Arc::from);
+            let (reader, keep) = (reader(time.spec())?, time.keep);
+            let reader = if time.field.is_some() { reader.of_fields() } else { reader };
+            return Ok(vec![TimeField { field, reader, keep, is_required: true }]);
+        }
+        let mut of_formats: Vec<(Arc<str>, Vec<String>)> = Vec::new();
+        for TimeOfFormat { name, format } in parsers.iter().filter_map(|parser| parser.time_field())
+        {
+            match of_formats.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, formats)) => formats.push(format.to_string()),
+                None => of_formats.push((name, vec![format.to_string()])),
+            }
+        }
+        let of = |(name, formats)| {
+            let reader = reader(TimeSpec { formats, ..TimeSpec::default() })?;
+            Ok(TimeField { field: Some(name), reader, keep: false, is_required: false })
+        };
+        of_formats.into_iter().map(of).collect()
+    }
+
+    fn time_errors(&self) -> ConfigErrors {
+        let Some(time) = &self.time else { return Vec::new() };
+        let mut errors: ConfigErrors = time
+            .spec()
+            .errors()
+            .into_iter()
+            .map(|(key, message)| (format!("/time{key}"), message))
+            .collect();
+        if time.keep && time.field.is_none() {
+            errors.push(("/time/keep".into(), "applies to a field; set time.field as well".into()));
+        }
+        errors
+    }
+}
+
+impl ParseConfig {
+    /// Returns the errors of options that require `format` when it is absent.
+    fn without_format(&self) -> ConfigErrors {
+        let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
+        let message = "needs a format; remove it, or write for example format: json";
+        keys.into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(key, _)| (key.into(), message.into()))
+            .collect()
+    }
+}
+
+impl Component for ParseConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Vec<(String, String)> {
+        let (parsers, mut errors) = self.parsers();
+        errors.extend(self.time_errors());
+        if self.formats.is_some() && self.format != Format::None {
+            errors.push(("/formats".into(), "conflicts with format; keep one of them".into()));
+        }
+        if self.field.is_empty() {
+            errors.push(("/field".into(), "is empty; write the name of the field".into()));
+        }
+        if self.formats.as_ref().is_some_and(Vec::is_empty) {
+            errors
+                .push(("/formats".into(), "is empty; write for example [{ format: json }]".into()));
+        }
+        if errors.is_empty() && parsers.is_empty() {
+            errors.extend(self.without_format());
+        }
+        if errors.is_empty() && parsers.is_empty() && self.time.is_none() {
+            let message =
+                "has no effect; write for example format: json, or time: { format: iso8601 }";
+            errors.push((String::new(), message.into()));
+        }
+        errors
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        self.on_error.outputs()
+    }
+}
+
+impl TransformComponent for ParseConfig {
+    fn build(&self) -> Result<Transform, BuildError> {
+        let (parsers, errors) = self.parsers();
+        if let Some((key, message)) = errors.into_iter().next() {
+            return Err(BuildError(format!("{key}: {message}")));
+        }
+        let times = self
+            .times(&parsers)
+            .map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
+        let keep =
+            self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
+        let field = (self.field != "message").then(|| self.field.as_str().into());
+        let formats: Arc<[String]> = self.names().into();
+        let (parsers, on_error) = (Arc::new(parking_lot::Mutex::new(parsers)), self.on_error);
+        Ok(Transform::Map(Arc::new(move || {
+            let parsers = parsers.lock();
+            let parsers = parsers.iter().map(|parser| parser.clone_boxed()).collect();
+            let (formats, field, times) = (formats.clone(), field.clone(), times.clone());
+            Box::new(Parse { parsers, formats, field, keep, times, on_error })
+        })))
     }
 }

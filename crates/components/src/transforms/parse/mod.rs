@@ -3,8 +3,8 @@
 mod build;
 mod config;
 
-pub use build::Format;
 pub(crate) use build::of_config;
+pub use config::Format;
 pub use config::{
     EscapeName, FieldConfig, FormatConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig,
     TypeName, TypedField,

@@ -1,9 +1,13 @@
 //! Names that appear and vanish in watched folders. Each is checked without a walk of its folder.
 
-use super::*;
+use super::{FileSource, MISSING, UNWATCHED_WALK_INTERVAL};
+use crate::files::identity::Inode;
 use crate::files::renames::follow_renames;
 use crate::files::scan_budget::ScanBudget;
-use std::collections::BTreeSet;
+use millstream_model::SourceCx;
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Schedule of the checks of changed names.
 #[derive(Default)]
@@ -33,7 +37,8 @@ impl FileSource {
         appeared.append(&mut self.rotations.take_incomplete());
         let mut files: BTreeSet<PathBuf> =
             appeared.iter().filter(|path| self.is_included(path)).cloned().collect();
-        files.extend(follow_renames(self.watch.take_moved(), &self.patterns, &self.exclude));
+        let moved = self.watch.take_moved();
+        files.extend(follow_renames(moved, |path| self.is_included(path)));
         // inotify reports a symlink to a folder like a file.
         self.walk_requested |= appeared.iter().any(|path| !files.contains(path) && path.is_dir());
         let mut unreadable = self.unreadable.clone();

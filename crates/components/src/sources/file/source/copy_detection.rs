@@ -6,15 +6,19 @@
 //! the copy under the same id.
 
 use super::rotations::UnknownFile;
-use super::*;
+use super::{FileSource, ORPHAN_TIME, schedule};
 use crate::files::content::Content;
 use crate::files::copy_detection::{Candidate, Originals, holds_read_part, may_be_rotation};
-use crate::files::identity::{Fingerprint, Fingerprints};
+use crate::files::folder_inodes::FolderInodes;
+use crate::files::identity::{Descriptor, Fingerprint, Fingerprints, Inode};
+use crate::files::open::open_regular;
 use crate::files::records::FileRecord;
-use millstream_model::Remainder;
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::os::unix::fs::DirEntryExt;
+use crate::sources::file::tail::Tail;
+use millstream_model::{Cursor, OriginRecord, OriginStore, Remainder, SourceCx};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A file that was truncated before a copy of it was found.
 pub(super) struct Orphan {
@@ -510,22 +514,6 @@ impl FileSource {
             None => diverge(tail, &*self.open.store),
         }
         Ok(true)
-    }
-}
-
-/// Inode numbers by folder; each folder is listed on first use.
-#[derive(Default)]
-pub(super) struct FolderInodes(RefCell<HashMap<PathBuf, HashSet<u64>>>);
-
-impl FolderInodes {
-    /// Whether the folder of `path` has a file with this inode number; never for 0.
-    pub fn has(&self, path: &Path, inode: u64) -> bool {
-        let list = |folder: &PathBuf| {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.map(|entry| entry.ino()).collect()
-        };
-        let folder = path.parent().unwrap_or(path).to_path_buf();
-        inode != 0 && self.0.borrow_mut().entry(folder).or_insert_with_key(list).contains(&inode)
     }
 }
 

@@ -1,14 +1,27 @@
 //! Discovery: walks folders, identifies files, and saves their identities.
 
+use super::identity::Identity;
 use super::rotations::{UnknownFile, rotated_names};
-use super::*;
-use crate::files::content::modified_ns;
-use crate::files::identity::Fingerprint;
+use super::{FileSource, MISSING, QUIET_AFTER, WALK_PAUSE, age, share};
+use crate::files::content::{Content, modified_ns};
+use crate::files::copy_detection::Candidate;
+use crate::files::discover::walk;
+use crate::files::identity::{Descriptor, Fingerprint, Inode};
+use crate::files::open::{irregular, open_regular};
 use crate::files::records::FileRecord;
 use crate::files::rotation_names::{container, is_compressed_name};
 use crate::files::scan_budget::ScanBudget;
-use std::collections::{BTreeSet, HashMap};
+use crate::sources::file::config::ReadFrom;
+use crate::sources::file::tail::Tail;
+use millstream_model::{Cursors, Now, Origin, OriginRecord, SourceCx};
+use rustix::fs::Stat;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
 use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Maximum number of vanished files whose records are kept because their folder is empty or on
 /// another device: it may not be mounted yet. Each takes about 100 bytes.
@@ -510,20 +523,6 @@ pub(super) struct Identified {
     pub unknown: Vec<UnknownFile>,
     /// Inodes of the files in `new` and `unknown`.
     pub inodes: HashSet<Inode>,
-}
-
-/// Identity of the file at a path.
-pub(super) enum Identity {
-    /// It is open already, under this id.
-    Open(u64),
-    /// It is recorded; this is the file, opened to resume reading.
-    Recorded(Box<Tail>),
-    /// Its inode is unknown.
-    Unknown(Inode),
-    /// It is compressed, and may still be incomplete.
-    Incomplete,
-    /// It is excluded, or was adopted under another name.
-    Skipped,
 }
 
 /// Returns the ids of files and their serialized descriptors.

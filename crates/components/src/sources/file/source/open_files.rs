@@ -1,6 +1,12 @@
 //! The limit of open files: closes idle files, and reopens them to be read.
 
-use super::*;
+use super::{FileSource, UNWATCHED_POLL, schedule};
+use crate::files::content::Content;
+use crate::files::identity::Inode;
+use crate::files::open::open_regular;
+use crate::sources::file::tail::Tail;
+use millstream_model::SourceCx;
+use std::path::Path;
 
 /// At the limit, one in this many files is closed at once, as each selection scans all files.
 const PARK_SHARE: usize = 8;

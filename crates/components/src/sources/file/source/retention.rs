@@ -8,12 +8,22 @@
 //! sinks are about to settle, as `gzip` and logrotate's `delaycompress` reject files with several
 //! links.
 
+use super::FileSource;
 use super::discovery::Identified;
-use super::*;
+use crate::files::content::Content;
+use crate::files::copy_detection::Candidate;
 use crate::files::held::{HeldFile, HeldFolder};
+use crate::files::identity::Inode;
 use crate::files::records::FileRecord;
 use crate::sources::file::config::HeldConfig;
-use millstream_model::{Held, Owed, Remainder};
+use crate::sources::file::tail::Tail;
+use millstream_model::{Held, Leftover, Owed, Remainder, SourceCx};
+use rustix::fs::{Stat, fstat};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 /// A rotated file is linked once its oldest unsettled range is this old, even if every sink is
 /// ready. Longer than the latency of a sink that syncs every second.

@@ -8,13 +8,20 @@
 //! candidate that is newer than everything accounted for under its name is new, and is read from
 //! its beginning. See docs/decisions/0012.
 
-use super::copy_detection::FolderInodes;
-use super::discovery::Identity;
-use super::*;
+use super::FileSource;
+use super::identity::Identity;
 use crate::files::content::{CompressedState, modified_ns};
-use crate::files::records::FileRecord;
+use crate::files::copy_detection::Candidate;
+use crate::files::discover::is_included;
+use crate::files::folder_inodes::FolderInodes;
+use crate::files::identity::{Descriptor, Inode};
+use crate::files::records::{FileRecord, Records, forget};
 use crate::files::rotation_names::{is_compressed_name, originals_of};
-use std::collections::BTreeSet;
+use crate::sources::file::tail::Tail;
+use millstream_model::{OriginRecord, SourceCx};
+use rustix::fs::Stat;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 /// Maximum number of candidates of one name per walk; the next walk handles the others.
 const CANDIDATES_MAX: usize = 64;
@@ -142,7 +149,7 @@ impl FileSource {
     }
 
     pub(super) fn is_included(&self, path: &Path) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(path)) && !self.exclude.matches(path)
+        is_included(path, &self.patterns, &self.exclude)
     }
 
     /// Records the rotated files that exist when their names are first seen.
