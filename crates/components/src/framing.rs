@@ -1,9 +1,5 @@
 //! Configuration of how the bytes of files become events.
 
-mod file;
-
-pub use file::{FileFramer, Framing, LineLimits, OUT_MARGIN, Portion, count, together};
-
 use millstream_framing::{
     Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN,
     TimeSpec,

@@ -105,7 +105,7 @@ pub static FORMATS: &[(&str, CheckText)] = &[
 ];
 
 fn glob(pattern: &str) -> Result<(), String> {
-    crate::files::discover::check_glob(pattern)
+    millstream_tail::discover::check_glob(pattern)
 }
 
 fn regex(pattern: &str) -> Result<(), String> {

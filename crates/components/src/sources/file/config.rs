@@ -1,15 +1,18 @@
 //! Configuration of source `file`.
 
 use crate::component::Component;
-use crate::files::discover::{Exclude, Glob, Pattern, matcher};
-use crate::files::line_filter::LineFilter;
-use crate::files::open::Symlinks;
-use crate::files::range::{BackfillConfig, Range};
-use crate::framing::{ContainerFormat, EncodingName, Framing, MultilineConfig, rules};
+use crate::framing::{ContainerFormat, EncodingName, MultilineConfig, TimeFormats, rules};
+use crate::glob::Glob;
+use millstream_framing::TimeSpec;
 use millstream_model::{Interval, LongLine, Size};
+use millstream_tail::discover::{Exclude, Pattern, matcher};
+use millstream_tail::{
+    Framing, HeldSettings, LineFilter, LineFilters, LineLimits, Range, Symlinks, TailSettings,
+};
+use millstream_timestamps::Format;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Smallest `max_line`, in bytes. Any UTF-8 character fits, so that none is split.
@@ -38,7 +41,7 @@ pub struct FileConfig {
     /// Which symlinks to files are followed: those to files of the same owner, `never`, or those to
     /// files below the folders of `allow`.
     #[serde(default)]
-    pub symlinks: Symlinks,
+    pub symlinks: SymlinksConfig,
     /// Maximum number of open files; by default as many as the system allows. The files that have
     /// been quiet the longest are closed, and reopened when they are written to.
     #[schemars(range(min = 1))]
@@ -49,9 +52,9 @@ pub struct FileConfig {
     /// Reads only events within a time range, from the beginning of every file, then ends.
     pub backfill: Option<BackfillConfig>,
     /// Keeps only matching lines.
-    pub keep_lines: Option<LineFilter>,
+    pub keep_lines: Option<LineFilterConfig>,
     /// Drops matching lines.
-    pub drop_lines: Option<LineFilter>,
+    pub drop_lines: Option<LineFilterConfig>,
     /// Which lines form one event.
     pub multiline: Option<MultilineConfig>,
     /// Encoding of the files.
@@ -103,13 +106,145 @@ pub enum ReadFrom {
     End,
 }
 
+/// Which symlinks to files are followed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SymlinksConfig {
+    /// Symlinks to files of the link's owner, and into the folders of container logs.
+    #[default]
+    SameOwner,
+    /// No symlinks.
+    Never,
+    /// Symlinks to files below these folders.
+    Allow(Vec<PathBuf>),
+}
+
+impl From<SymlinksConfig> for Symlinks {
+    fn from(config: SymlinksConfig) -> Symlinks {
+        match config {
+            SymlinksConfig::SameOwner => Symlinks::SameOwner,
+            SymlinksConfig::Never => Symlinks::Never,
+            SymlinksConfig::Allow(folders) => Symlinks::Allow(folders),
+        }
+    }
+}
+
+/// A time range to read, after which the source ends.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackfillConfig {
+    /// Start of the range, inclusive, such as `2026-11-22T10:00:00Z`.
+    pub from: Option<String>,
+    /// End of the range, exclusive.
+    pub until: Option<String>,
+    /// Format of a line's time, unless `multiline` or `format` of the source parses it: `strptime`
+    /// directives, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a
+    /// list of them, of which the first match is used.
+    pub format: Option<TimeFormats>,
+    /// Text directly before the time; without it, the time is at the start of the line.
+    pub after: Option<String>,
+    /// Which occurrence of `after` to use, counted from 1; the first by default.
+    pub nth: Option<u32>,
+    /// Time zone of times without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or `local`
+    /// for that of the host.
+    pub timezone: Option<String>,
+}
+
+impl BackfillConfig {
+    /// Compiles the options. `finds_times` says that the source parses the times of events.
+    ///
+    /// # Errors
+    /// A JSON pointer below the options, and a message that says what to write instead.
+    fn range(&self, finds_times: bool) -> Result<Range, (String, String)> {
+        let from_ns = bound("/from", self.from.as_deref(), i64::MIN)?;
+        let until_ns = bound("/until", self.until.as_deref(), i64::MAX)?;
+        if self.from.is_none() && self.until.is_none() {
+            return Err((String::new(), "sets no range; write from: or until:, or both".into()));
+        }
+        if from_ns >= until_ns {
+            return Err(("/until".into(), "is not later than from:; write a later time".into()));
+        }
+        let BackfillConfig { after, nth, timezone, .. } = self.clone();
+        let spec = |format: &TimeFormats| TimeSpec {
+            formats: format.clone().into(),
+            after,
+            nth,
+            timezone,
+        };
+        let reader = self.format.as_ref().map(|format| spec(format).reader()).transpose();
+        let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
+        if reader.is_none() && !finds_times {
+            let message =
+                "is required, as the source parses no times; write for example format: iso8601";
+            return Err(("/format".into(), message.into()));
+        }
+        Ok(Range::new(from_ns..until_ns, reader))
+    }
+}
+
+fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, String)> {
+    let Some(text) = text else { return Ok(default) };
+    let format = Format::new("rfc3339", None).map_err(|message| (key.to_owned(), message))?;
+    match format.parse(text.as_bytes(), 0) {
+        Ok(parsed) if parsed.len == text.len() => Ok(parsed.ns),
+        _ => Err((
+            key.into(),
+            format!("{text:?} is not a time; write for example 2026-11-22T10:00:00Z"),
+        )),
+    }
+}
+
+/// A condition on a line: it contains one of the texts or matches one of the regular expressions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineFilterConfig {
+    /// Texts, compared byte by byte.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// Regular expressions, in linear time: no look-around, no backreferences.
+    #[serde(default)]
+    pub regex: Vec<Regex>,
+}
+
+impl LineFilterConfig {
+    /// Returns configuration errors as (JSON pointer below the filter, message).
+    pub fn errors(&self) -> Vec<(&'static str, &'static str)> {
+        let mut errors = Vec::new();
+        if self.contains.is_empty() && self.regex.is_empty() {
+            errors.push(("", "is empty; add contains: or regex:"));
+        }
+        if self.contains.iter().any(|text| text.contains('\n')) {
+            errors.push((
+                "/contains",
+                "a text with a line end matches no line; write one text per line",
+            ));
+        }
+        if self.contains.iter().any(String::is_empty) {
+            errors.push(("/contains", "an empty text matches every line; write a longer one"));
+        }
+        errors
+    }
+}
+
+impl From<&LineFilterConfig> for LineFilter {
+    fn from(config: &LineFilterConfig) -> LineFilter {
+        let regex = config.regex.iter().map(|regex| regex.0.clone()).collect();
+        LineFilter { contains: config.contains.clone(), regex }
+    }
+}
+
+/// A regular expression in the configuration.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(inline, extend("format" = "regex"))]
+pub struct Regex(pub String);
+
 fn default_max_line() -> Size {
     Size(256 * 1024)
 }
 
 impl FileConfig {
     /// Returns how the bytes of files become events; `None` if each line is an event.
-    pub fn framing(&self) -> Result<Option<Framing>, (String, String)> {
+    fn framing(&self) -> Result<Option<Framing>, (String, String)> {
         let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
         let timeout =
             self.multiline.as_ref().map_or(Duration::ZERO, |multiline| multiline.timeout.0);
@@ -118,12 +253,40 @@ impl FileConfig {
 }
 
 impl FileConfig {
+    fn excluded(&self) -> Result<Exclude, String> {
+        Exclude::new(self.exclude.iter().map(|glob| glob.0.as_str()))
+    }
+
+    /// Returns the settings of the source.
+    ///
+    /// # Errors
+    /// What is wrong with an option.
+    pub fn settings(&self) -> Result<TailSettings, String> {
+        let keyed = |(key, message)| format!("{key}: {message}");
+        let filter = |config: &Option<LineFilterConfig>| config.as_ref().map(LineFilter::from);
+        let (keep, drop) = (filter(&self.keep_lines), filter(&self.drop_lines));
+        let HeldConfig { link, copy_at_stop, max } = self.held.clone();
+        let include = self.include.iter().map(|glob| Pattern::new(&glob.0));
+        Ok(TailSettings {
+            include: include.collect::<Result<Vec<Pattern>, String>>()?,
+            exclude: self.excluded()?,
+            symlinks: self.symlinks.clone().into(),
+            read_from_end: self.read_from == ReadFrom::End,
+            ignore_older: self.ignore_older.map(|interval| interval.0),
+            open_files_max: self.open_files_max,
+            held: HeldSettings { link, copy_at_stop, bytes_max: max.map(|max| max.0) },
+            range: self.range().map_err(keyed)?,
+            filters: LineFilters::new(keep.as_ref(), drop.as_ref())?,
+            framing: self.framing().map_err(keyed)?,
+            limits: LineLimits { line_max: self.max_line.0 as usize, long: self.on_long_line },
+        })
+    }
+
     /// Returns the time range to read, if there is one.
-    pub fn range(&self) -> Result<Option<Range>, (String, String)> {
+    fn range(&self) -> Result<Option<Range>, (String, String)> {
         let by_start = self.multiline.as_ref().is_some_and(|multiline| multiline.format.is_some());
         let finds_times = by_start || self.format != ContainerFormat::None;
-        let range =
-            self.backfill.as_ref().map(|backfill| Range::new(backfill, finds_times)).transpose();
+        let range = self.backfill.as_ref().map(|backfill| backfill.range(finds_times)).transpose();
         range.map_err(|(pointer, message)| (format!("/backfill{pointer}"), message))
     }
 }
@@ -132,7 +295,7 @@ impl Component for FileConfig {
     fn reads(&self, path: &Path) -> bool {
         let included =
             self.include.iter().any(|glob| matcher(&glob.0).is_ok_and(|m| m.is_match(path)));
-        included && Exclude::new(&self.exclude).is_ok_and(|exclude| !exclude.matches(path))
+        included && self.excluded().is_ok_and(|exclude| !exclude.matches(path))
     }
 
     fn check(&self) -> Vec<(String, String)> {
@@ -157,5 +320,32 @@ impl Component for FileConfig {
             errors.extend(named);
         }
         errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn error(options: Value, finds_times: bool) -> Option<(String, String)> {
+        let config: BackfillConfig = serde_json::from_value(options).unwrap();
+        config.range(finds_times).err()
+    }
+
+    #[test]
+    fn an_error_names_the_option_and_says_what_to_write() {
+        let (early, late) = ("2026-11-21T00:00:00Z", "2026-11-22T00:00:00+02:00");
+        for (options, pointer, advice) in [
+            (json!({}), "", "from: or until:"),
+            (json!({ "from": late, "until": early, "format": "iso8601" }), "/until", "later"),
+            (json!({ "from": "yesterday" }), "/from", "2026-11-22T10:00:00Z"),
+            (json!({ "from": early }), "/format", "iso8601"),
+            (json!({ "from": early, "format": "%Q" }), "/format", "%Q"),
+        ] {
+            let (at, message) = error(options.clone(), false).unwrap();
+            assert!(at == pointer && message.contains(advice), "{options}: {at}: {message}");
+        }
+        assert_eq!(error(json!({ "from": early, "until": late }), true), None);
     }
 }

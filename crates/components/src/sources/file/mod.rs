@@ -1,22 +1,18 @@
 //! Source `file`: tails files and follows them through rotation without skipping a line.
 //!
-//! - `source` schedules reads; `source/discovery` identifies files.
-//! - `tail` is one open file: its cursors, and reading its lines into a block.
-//!
-//! The building blocks are in `files`: discovery, inotify, opening, identity, line filters.
+//! `config` has the options; the crate `millstream-tail` has the source.
 
 mod config;
-mod source;
-mod tail;
 
 pub use config::{FileConfig, ReadFrom};
-pub use source::FileSource;
 
 use crate::component::SourceComponent;
 use millstream_model::{BuildError, Source, SourceOpen};
+use millstream_tail::FileSource;
 
 impl SourceComponent for FileConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        Ok(Box::new(FileSource::open(self.clone(), open)?))
+        let settings = self.settings().map_err(BuildError)?;
+        Ok(Box::new(FileSource::open(settings, open)?))
     }
 }

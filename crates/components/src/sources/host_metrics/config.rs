@@ -2,7 +2,7 @@
 
 use super::HostMetrics;
 use crate::component::{Component, SourceComponent};
-use crate::files::discover::Glob;
+use crate::glob::Glob;
 use crate::metrics::config::check_period;
 use crate::metrics::metric_emitter::MetricEmitter;
 use crate::metrics::numbers::Numbers;

@@ -1,0 +1,392 @@
+//! File identity: inode and device, a hash of the head, and a fingerprint of the last bytes read.
+//!
+//! Inode numbers are reused as soon as a file is deleted, many files share a head, and a file can
+//! be truncated and rewritten to any length. A file is recognized only if its head and fingerprint
+//! match the saved ones. In doubt it counts as a new file and is read from its beginning.
+
+use crate::content::{CompressedState, Content, modified_ns};
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::io;
+
+/// Maximum number of bytes in the hash of the head.
+pub const HEAD_BYTES_MAX: u64 = 1024;
+
+/// Maximum number of bytes in a fingerprint.
+pub const FINGERPRINT_BYTES_MAX: u64 = 256;
+
+/// Fingerprints kept per open file. A copy may lack the last bytes read, and then matches an older
+/// one.
+const FINGERPRINTS_MAX: usize = 8;
+
+/// Number of last bytes read that are kept per open file, to fingerprint any end within them.
+const RECENT_BYTES_MAX: usize = 512;
+
+/// Device and inode number of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Inode {
+    /// Device number. It can change across a reboot.
+    pub device: u64,
+    /// Inode number.
+    pub number: u64,
+}
+
+impl Inode {
+    /// Returns the inode in a file's status.
+    pub fn of(stat: &Stat) -> Inode {
+        Inode { device: stat.st_dev, number: stat.st_ino }
+    }
+}
+
+/// Hash of the first bytes of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Number of bytes hashed.
+    pub bytes: u64,
+    /// Their XXH3 hash.
+    pub hash: u64,
+}
+
+impl Head {
+    /// Hashes the first `bytes` of a content, or all of it if it is shorter.
+    pub fn read(content: &mut Content, bytes: u64) -> io::Result<Head> {
+        let mut buffer = [0; HEAD_BYTES_MAX as usize];
+        let filled = content.read_all_at(&mut buffer[..bytes.min(HEAD_BYTES_MAX) as usize], 0)?;
+        Ok(Head { bytes: filled as u64, hash: hash(&buffer[..filled]) })
+    }
+
+    /// Whether `content` begins with the same bytes.
+    pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
+        Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
+    }
+
+    /// Whether it covers [`HEAD_BYTES_MAX`] bytes.
+    pub fn is_full(&self) -> bool {
+        self.bytes == HEAD_BYTES_MAX
+    }
+}
+
+/// Hash of the bytes directly before an offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The offset.
+    pub end: u64,
+    /// Number of bytes hashed.
+    pub bytes: u64,
+    /// Their XXH3 hash.
+    pub hash: u64,
+}
+
+impl Fingerprint {
+    /// Hashes the bytes of a content before `end`.
+    pub fn read(content: &mut Content, end: u64) -> io::Result<Fingerprint> {
+        let bytes = end.min(FINGERPRINT_BYTES_MAX);
+        let mut buffer = [0; FINGERPRINT_BYTES_MAX as usize];
+        let n = content.read_all_at(&mut buffer[..bytes as usize], end - bytes)?;
+        Ok(Fingerprint { end, bytes: n as u64, hash: hash(&buffer[..n]) })
+    }
+
+    /// Returns the fingerprint at the end of `text`, which ends at offset `end`. `None` if `text`
+    /// is shorter than a fingerprint.
+    pub fn of_text(text: &[u8], end: u64) -> Option<Fingerprint> {
+        let bytes = end.min(FINGERPRINT_BYTES_MAX);
+        let text = &text[text.len().checked_sub(bytes as usize)?..];
+        Some(Fingerprint { end, bytes, hash: hash(text) })
+    }
+
+    /// Whether `content` has the same bytes before the offset.
+    pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
+        Ok(self.end == 0 || Fingerprint::read(content, self.end)? == *self)
+    }
+}
+
+/// The last fingerprints of a file, newest at the back, and the last bytes read.
+#[derive(Default)]
+pub struct Fingerprints {
+    fingerprints: VecDeque<Fingerprint>,
+    /// The last bytes read.
+    recent: Vec<u8>,
+    /// Offset at which they end.
+    recent_end: u64,
+}
+
+impl Fingerprints {
+    /// Starts with one fingerprint, unless it covers no bytes.
+    pub fn new(fingerprint: Fingerprint) -> Fingerprints {
+        let fingerprints =
+            Some(fingerprint).filter(|fingerprint| fingerprint.end > 0).into_iter().collect();
+        Fingerprints { fingerprints, ..Fingerprints::default() }
+    }
+
+    /// Returns the newest fingerprint.
+    pub fn last(&self) -> Fingerprint {
+        self.fingerprints.back().copied().unwrap_or_default()
+    }
+
+    /// Adds a fingerprint if its offset is beyond the others.
+    pub fn add(&mut self, fingerprint: Fingerprint) {
+        if fingerprint.end > self.last().end {
+            self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));
+            self.fingerprints.push_back(fingerprint);
+        }
+    }
+
+    /// Keeps the last bytes of `text`, which ends at offset `end`.
+    pub fn keep_recent(&mut self, text: &[u8], end: u64) {
+        if self.recent_end + text.len() as u64 != end {
+            self.recent.clear();
+        }
+        let text = &text[text.len().saturating_sub(RECENT_BYTES_MAX)..];
+        self.recent.drain(..(self.recent.len() + text.len()).saturating_sub(RECENT_BYTES_MAX));
+        self.recent.reserve_exact(text.len());
+        self.recent.extend_from_slice(text);
+        self.recent_end = end;
+    }
+
+    /// Returns the newest fingerprint at or before `end`; exactly at `end` if the kept bytes cover
+    /// it.
+    pub fn before(&self, end: u64) -> Option<Fingerprint> {
+        let recent = self
+            .recent_end
+            .checked_sub(end)
+            .and_then(|back| self.recent.len().checked_sub(back as usize));
+        let exact = recent
+            .and_then(|bytes| Fingerprint::of_text(&self.recent[..bytes], end))
+            .filter(|_| end > 0);
+        exact.or_else(|| {
+            self.fingerprints.iter().rev().find(|fingerprint| fingerprint.end <= end).copied()
+        })
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}
+
+/// Saved state of a file: its identity and where reading began. Stored as JSON next to the
+/// checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Hash of the head.
+    pub head: Head,
+    /// Fingerprint of the last bytes read.
+    #[serde(default, rename = "mark")]
+    pub fingerprint: Fingerprint,
+    /// State of a compressed file when it was last read to its end.
+    #[serde(default, rename = "packed", skip_serializing_if = "Option::is_none")]
+    pub compressed: Option<CompressedState>,
+    /// Id of the file of which this one is a copy, while only the original is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<u64>,
+    /// Offset at which reading of the file began: the checkpoint of a sink that has none yet.
+    pub start: u64,
+    /// Path under which the file was first seen.
+    pub path: String,
+    /// The included name that it was rotated from, if it was first seen after the rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation_of: Option<String>,
+    /// Modification time when the fingerprint was taken, in nanoseconds since 1970.
+    #[serde(default)]
+    pub modified_ns: i64,
+    /// Modification time up to which other generations of the name are accounted for, in
+    /// nanoseconds since 1970; 0 if unknown.
+    #[serde(default)]
+    pub since_ns: i64,
+    /// Whether reading continues in a copy. No writer appends to a copy, and it may end before the
+    /// checkpoint.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_copy: bool,
+    /// Whether the file was read to its end and closed. No more data is expected in it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub closed: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Descriptor {
+    /// Returns the included name of which the file is a generation.
+    pub fn name(&self) -> &str {
+        self.rotation_of.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Switches to a copy of the file. If the copy ends before the last bytes read, the fingerprint
+    /// at its own end identifies it.
+    pub fn continue_in(
+        &mut self,
+        copy: &mut Content,
+        fingerprints: &Fingerprints,
+    ) -> io::Result<()> {
+        let bytes = copy.bytes()?;
+        self.in_copy = true;
+        self.fingerprint =
+            fingerprints.before(bytes.min(fingerprints.last().end)).unwrap_or_default();
+        if bytes < self.head.bytes {
+            self.head = Head::read(copy, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the file was closed and, judged by its status, not written to since.
+    pub fn is_unchanged(&self, stat: &Stat) -> bool {
+        let size = self.compressed.map_or(self.fingerprint.end, CompressedState::size);
+        self.closed && size == stat.st_size as u64 && self.modified_ns == modified_ns(stat)
+    }
+
+    /// Serializes the descriptor.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Deserializes a descriptor; `None` if it is invalid.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Descriptor> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Returns the largest offset that the hashes cover. The head is saved before the data is sent,
+    /// the fingerprint with the checkpoint; after a crash in between only the head is saved.
+    pub fn hashed_bytes(&self) -> u64 {
+        self.head.bytes.max(self.fingerprint.end)
+    }
+
+    /// Whether `content` is the content of this file, of which `checkpoint` bytes were settled.
+    ///
+    /// Head or fingerprint must cover the settled bytes; otherwise another file with the same first
+    /// bytes could be mistaken for this one, and its lines would be skipped. For a compressed file
+    /// a full head is enough.
+    pub fn identifies(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
+        if content.is_compressed()
+            && self.compressed.is_some_and(|state| content.skip_if_unchanged(state))
+        {
+            return Ok(true);
+        }
+        let checkpoint =
+            if self.in_copy { checkpoint.min(self.fingerprint.end) } else { checkpoint };
+        let covered =
+            content.is_compressed() && self.head.is_full() || self.hashed_bytes() >= checkpoint;
+        Ok(covered
+            && self.head.matches(content)?
+            && self.fingerprint.matches(content)?
+            && reaches(content, checkpoint)?)
+    }
+}
+
+/// Whether the content has at least this many bytes. Reads instead of asking for the file size,
+/// which is stale on network file systems.
+fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
+    Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fstat;
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    fn open(path: &Path) -> Content {
+        Content::new(File::open(path).unwrap()).unwrap()
+    }
+
+    fn describe(path: &Path, read_to: u64) -> Descriptor {
+        let mut content = open(path);
+        let stat = fstat(content.file()).unwrap();
+        let head = Head::read(&mut content, HEAD_BYTES_MAX).unwrap();
+        let fingerprint = Fingerprint::read(&mut content, read_to).unwrap();
+        Descriptor {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            head,
+            fingerprint,
+            ..Descriptor::default()
+        }
+    }
+
+    fn is(descriptor: &Descriptor, path: &Path, checkpoint: u64) -> bool {
+        descriptor.identifies(&mut open(path), checkpoint).unwrap()
+    }
+
+    #[test]
+    fn a_growing_file_is_recognized_by_its_head() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, "head\n").unwrap();
+        let descriptor = describe(&path, 5);
+        fs::write(&path, "head\nmore\n").unwrap();
+        assert!(is(&descriptor, &path, 5));
+        fs::write(&path, "tail\nmore\n").unwrap();
+        assert!(!is(&descriptor, &path, 5), "other content in the same inode");
+        fs::write(&path, "hea").unwrap();
+        assert!(!is(&descriptor, &path, 5), "shorter than the checkpoint");
+    }
+
+    #[test]
+    fn files_with_the_same_head_are_distinguished_by_the_last_bytes_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let content = |end: &str| format!("{}\n{end}\n", "the same head ".repeat(100));
+        fs::write(&path, content("one end")).unwrap();
+        let bytes = content("one end").len() as u64;
+        let descriptor = describe(&path, bytes);
+        assert!(is(&descriptor, &path, bytes));
+        fs::write(&path, content("any end") + "and more\n").unwrap();
+        assert!(!is(&descriptor, &path, bytes));
+    }
+
+    #[test]
+    fn hashes_that_do_not_cover_the_checkpoint_prove_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, "").unwrap();
+        let descriptor = describe(&path, 0);
+        fs::write(&path, "something else entirely\n").unwrap();
+        assert!(!is(&descriptor, &path, 10));
+        assert!(is(&descriptor, &path, 0));
+    }
+
+    #[test]
+    fn fingerprints_of_a_text_and_of_the_file_are_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let text: Vec<u8> = (0..1000).map(|n| (n % 251) as u8).collect();
+        fs::write(&path, &text).unwrap();
+        for end in [1, 100, 256, 257, 1000] {
+            let fingerprint = Fingerprint::read(&mut open(&path), end as u64).unwrap();
+            assert_eq!(Fingerprint::of_text(&text[..end], end as u64), Some(fingerprint));
+        }
+        assert_eq!(Fingerprint::of_text(&text[900..], 1000), None);
+        let mut fingerprints = Fingerprints::default();
+        (1..=20)
+            .for_each(|n| fingerprints.add(Fingerprint { end: n * 10, ..Fingerprint::default() }));
+        assert_eq!(fingerprints.last().end, 200);
+        assert_eq!(fingerprints.before(155).map(|fingerprint| fingerprint.end), Some(150));
+        assert_eq!(fingerprints.before(100), None);
+        // Every offset within the kept bytes has a fingerprint, whatever the size of the reads.
+        for piece in [700, 130, 1] {
+            let mut fingerprints = Fingerprints::default();
+            for (number, text) in text.chunks(piece).enumerate() {
+                fingerprints.keep_recent(text, (number * piece + text.len()) as u64);
+            }
+            for end in [1000, 999, 760] {
+                assert_eq!(
+                    fingerprints.before(end),
+                    Some(Fingerprint::read(&mut open(&path), end).unwrap()),
+                    "{piece} {end}"
+                );
+            }
+            assert_eq!(fingerprints.before(700), None);
+            fingerprints.keep_recent(&text[..5], 2000);
+            assert_eq!(
+                (fingerprints.before(1000), fingerprints.before(2000)),
+                (None, None),
+                "bytes between the two texts are unknown"
+            );
+        }
+    }
+}

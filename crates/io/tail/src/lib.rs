@@ -1,0 +1,44 @@
+//! Tails files: finds them, identifies them across rotation, and reads them line by line.
+//!
+//! A separate crate because it cuts a dependency: it knows no options of the configuration and no
+//! other component, so it is tested alone.
+//!
+//! ```text
+//! discover, watch          which paths match, and which names change
+//! open, content            the bytes of a file, decompressed
+//! identity, records        which file it is, also after a restart
+//! rotation_names, renames, copy_detection, stability    what a rotation did to it
+//! held                     deleted files that are not delivered yet
+//! file_framer, line_filter, range    lines, events, and which are kept
+//! tail                     one open file: its cursors, and reading lines into a block
+//! source                   the schedule of all files
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod content;
+mod copy_detection;
+pub mod discover;
+mod file_framer;
+mod folder_inodes;
+mod held;
+mod identity;
+mod line_filter;
+mod open;
+mod range;
+mod records;
+mod renames;
+mod rotation_names;
+mod scan_budget;
+mod settings;
+mod source;
+mod stability;
+mod tail;
+mod watch;
+
+pub use file_framer::{Framing, LineLimits};
+pub use line_filter::{LineFilter, LineFilters};
+pub use open::Symlinks;
+pub use range::Range;
+pub use settings::{HeldSettings, TailSettings};
+pub use source::FileSource;

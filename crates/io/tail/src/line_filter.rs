@@ -1,0 +1,95 @@
+//! Line filter: keeps or drops lines by their content before any transform sees them.
+
+use memchr::memmem::Finder;
+use millstream_model::{Batch, Selection};
+use regex::bytes::RegexSet;
+
+/// A condition on a line: it contains one of the texts or matches one of the regular expressions.
+#[derive(Clone, Debug, Default)]
+pub struct LineFilter {
+    /// Texts, compared byte by byte.
+    pub contains: Vec<String>,
+    /// Regular expressions.
+    pub regex: Vec<String>,
+}
+
+/// A compiled condition on lines.
+struct Matcher {
+    texts: Vec<Finder<'static>>,
+    patterns: RegexSet,
+}
+
+/// `keep_lines` and `drop_lines` of a source.
+pub struct LineFilters {
+    keep: Option<Matcher>,
+    drop: Option<Matcher>,
+}
+
+impl LineFilters {
+    /// Compiles the filters.
+    ///
+    /// # Errors
+    /// A regular expression is invalid.
+    pub fn new(
+        keep: Option<&LineFilter>,
+        drop: Option<&LineFilter>,
+    ) -> Result<LineFilters, String> {
+        Ok(LineFilters {
+            keep: keep.map(Matcher::new).transpose()?,
+            drop: drop.map(Matcher::new).transpose()?,
+        })
+    }
+
+    /// Deselects filtered lines; returns how many.
+    pub fn apply(&self, batch: &mut Batch) -> u64 {
+        if self.keep.is_none() && self.drop.is_none() {
+            return 0;
+        }
+        let before = batch.events();
+        let all = || vec![true; batch.rows()];
+        let mut kept = self.keep.as_ref().map_or_else(all, |keep| keep.rows(batch));
+        if let Some(drop) = &self.drop {
+            kept.iter_mut().zip(drop.rows(batch)).for_each(|(kept, hit)| *kept &= !hit);
+        }
+        batch.select(Selection::from(kept));
+        (before - batch.events()) as u64
+    }
+}
+
+impl Matcher {
+    fn new(filter: &LineFilter) -> Result<Matcher, String> {
+        let patterns = RegexSet::new(&filter.regex).map_err(|error| error.to_string())?;
+        let texts =
+            filter.contains.iter().map(|text| Finder::new(text.as_bytes()).into_owned()).collect();
+        Ok(Matcher { texts, patterns })
+    }
+
+    /// Returns which rows match.
+    fn rows(&self, batch: &Batch) -> Vec<bool> {
+        let mut hits = vec![false; batch.rows()];
+        self.texts.iter().for_each(|text| find(text, batch, &mut hits));
+        if !self.patterns.is_empty() {
+            for (row, hit) in hits.iter_mut().enumerate().filter(|(_, hit)| !**hit) {
+                *hit = self.patterns.is_match(batch.text(row));
+            }
+        }
+        hits
+    }
+}
+
+/// Marks the rows that contain `text`. Searches the whole block instead of each line, so that a
+/// rare text costs one pass over the memory. After a match the search continues after its line.
+fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
+    let (starts, mut from) = (&batch.starts[..], 0);
+    while let Some(hit) = text.find(&batch.block[from..]).map(|at| at + from) {
+        let row = starts.partition_point(|start| *start as usize <= hit).saturating_sub(1);
+        let Some(&start) = starts.get(row) else { return };
+        // A match in the truncated part of a line, or across a line end, does not count.
+        let end = start as usize + batch.text_len(row);
+        hits[row] |= hit >= start as usize && hit + text.needle().len() <= end;
+        from = if hit >= end || !hits[row] { hit + 1 } else { end };
+    }
+}
+
+#[cfg(test)]
+mod tests;

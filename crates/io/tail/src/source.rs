@@ -1,0 +1,689 @@
+//! Schedules reads of files, and fills blocks from them.
+
+mod changed_names;
+mod copy_detection;
+mod discovery;
+mod identity;
+mod open_files;
+mod queue;
+mod retention;
+mod rotations;
+mod set_sinks;
+
+use crate::copy_detection::Candidate;
+use crate::discover::{Exclude, Pattern};
+use crate::file_framer::{Framing, LineLimits};
+use crate::identity::Inode;
+use crate::line_filter::LineFilters;
+use crate::open::{Symlinks, open_max};
+use crate::range::Range;
+use crate::records::{Records, forget, load_records};
+use crate::settings::TailSettings;
+use crate::stability::Stability;
+use crate::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
+use crate::watch::Watch;
+use changed_names::ChangedNames;
+use copy_detection::{Orphan, skip_missing};
+use millstream_model::{
+    Ack, BuildError, Choice, Cursor, Leftover, Now, OriginRecord, OriginStore, Polled, Reread,
+    SinkSet, Source, SourceCx, SourceOpen,
+};
+use queue::{ReadQueue, Share};
+use retention::Retention;
+use rotations::Rotations;
+use rustix::fs::fstat;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Poll interval of growing files. Ten polls per second keep the delay low; one wakeup per write
+/// would cost more.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Shortest pause of the source. Files that become due within it are polled together.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+/// Longest pause of the source, and so the longest delay of a write to a quiet file.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// Maximum number of polls per tick. With more growing files the tick is longer, so that 10,000
+/// slowly growing files cost no more than 1,000.
+const POLLS_PER_TICK: u32 = 1000;
+
+/// A file that has not grown for this long is quiet and left to inotify.
+const QUIET_AFTER: Duration = Duration::from_secs(5);
+
+/// The same while many files are polled: adding an inotify watch costs less than many polls.
+const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
+
+/// Number of polled files above which [`QUIET_AFTER_CROWDED`] applies.
+const CROWD: u32 = 250;
+
+/// Poll interval of a quiet file that inotify cannot watch.
+const UNWATCHED_POLL: Duration = Duration::from_secs(1);
+
+/// Poll interval of any quiet file, as inotify events can be lost.
+const QUIET_POLL: Duration = Duration::from_secs(30);
+
+/// Interval of directory walks without an inotify event.
+const WALK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The same if a folder is not watched.
+const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Shortest time between two walks, however many names change.
+const WALK_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long to wait for the copy of a truncated file to appear: it may be compressed first.
+const ORPHAN_TIME: Duration = Duration::from_secs(60);
+
+/// A last line without a line end counts as complete once its file has no path and has not grown
+/// for this long.
+const FINISH_SILENCE: Duration = Duration::from_secs(2);
+
+/// A file without a path is closed once it has not grown for this long: its writer may still have
+/// it open.
+const GONE_SILENCE: Duration = Duration::from_secs(10);
+
+/// Interval of lag updates for files that are not read to their end.
+const END_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A poll ends after this many reads without a complete line, so that an endless line does not
+/// delay other files or a stop.
+const EMPTY_READS_MAX: usize = 64;
+
+/// The reason reported for a pattern without a match.
+const MISSING: &str = "no file matches";
+
+/// Work queues of the source.
+#[derive(Default)]
+struct Work {
+    due: ReadQueue,
+    /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
+    /// the file's `next`.
+    polls: BinaryHeap<Reverse<(Duration, u64)>>,
+    /// Number of files that are polled because inotify does not watch them.
+    active: u32,
+    /// Truncated files that may still have data in flight.
+    closing: Vec<u64>,
+    /// Truncated files whose copy may still appear.
+    orphans: Vec<Orphan>,
+    /// Sizes of compressed files that may still be incomplete.
+    stability: Stability,
+    /// The file being decompressed, and those that wait for it. One at a time bounds the memory.
+    decompressing: Option<u64>,
+    compressed_queue: VecDeque<u64>,
+    /// Files whose heads have grown and must be saved before their data is sent.
+    grown_heads: Vec<u64>,
+}
+
+/// A source of lines from files.
+pub struct FileSource {
+    patterns: Vec<Pattern>,
+    exclude: Exclude,
+    line_filters: LineFilters,
+    symlinks: Symlinks,
+    limits: LineLimits,
+    framing: Option<Framing>,
+    buffers: Buffers,
+    read_from_end: bool,
+    ignore_older: Option<Duration>,
+    open: SourceOpen,
+    first_start: bool,
+    watch: Watch,
+    /// Work queues.
+    work: Work,
+    tails: BTreeMap<u64, Tail>,
+    by_inode: HashMap<Inode, u64>,
+    /// Files from before the restart that are not found yet, and closed files that may reappear
+    /// under another name.
+    records: Records,
+    rotations: Rotations,
+    unreadable: BTreeMap<PathBuf, String>,
+    walked: Option<Duration>,
+    walk_requested: bool,
+    changed_names: ChangedNames,
+    /// Shortest time until the next walk, depending on the cost of the last one.
+    walk_pause: Duration,
+    /// Limit of open files.
+    open_max: usize,
+    open_bound: usize,
+    /// Whether files renamed or compressed while the agent was down have been searched for.
+    searched: bool,
+    folders_watched: bool,
+    ends_noted: Duration,
+    /// Undelivered files that were rotated away.
+    retention: Retention,
+    /// The time range to read, after which the source ends.
+    range: Option<Range>,
+}
+
+impl FileSource {
+    /// Creates the source from the saved records. The first poll opens files.
+    ///
+    /// # Errors
+    /// The checkpoint store cannot be read.
+    pub fn open(settings: TailSettings, open: SourceOpen) -> Result<FileSource, BuildError> {
+        let unreadable = |error| BuildError(format!("cannot read the checkpoint store: {error}"));
+        let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
+        let records = load_records(kept, &open);
+        Ok(FileSource {
+            patterns: settings.include,
+            exclude: settings.exclude,
+            line_filters: settings.filters,
+            symlinks: settings.symlinks,
+            limits: settings.limits,
+            framing: settings.framing,
+            buffers: Buffers::default(),
+            read_from_end: settings.read_from_end,
+            ignore_older: settings.ignore_older,
+            rotations: Rotations::new(&records),
+            records,
+            retention: Retention::new(&settings.held, open.held_dir.clone()),
+            open,
+            first_start: !ran_before,
+            watch: Watch::new(),
+            work: Work::default(),
+            tails: BTreeMap::new(),
+            by_inode: HashMap::new(),
+            unreadable: BTreeMap::new(),
+            walked: None,
+            walk_requested: true,
+            changed_names: ChangedNames::default(),
+            walk_pause: WALK_PAUSE,
+            open_max: settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
+            open_bound: 0,
+            searched: false,
+            folders_watched: false,
+            ends_noted: Duration::ZERO,
+            range: settings.range,
+        })
+    }
+}
+
+impl Source for FileSource {
+    fn can_wait(&self) -> bool {
+        true
+    }
+
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        let now = cx.now.since_start;
+        self.take_events(now);
+        self.take_rereads(now);
+        if self.is_walk_due(now) {
+            self.walk(cx);
+        } else if self.are_changes_due(now) {
+            self.check_changed_names(cx);
+        }
+        self.queue_due(now);
+        let (fill, blocked) = self.fill(cx);
+        if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
+            self.note_ends(now);
+            self.update_held(cx);
+            self.bound_held(cx);
+            self.expire_orphans(cx);
+            self.forget_deleted(cx);
+        }
+        match fill {
+            Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
+            _ if blocked => Polled::Backpressure,
+            _ if !self.work.due.is_empty() => Polled::Wait(Duration::ZERO),
+            _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
+            _ => Polled::Wait(self.pause(now)),
+        }
+    }
+
+    fn set_sinks(&mut self, sinks: &[(usize, String)]) {
+        self.change_sinks(sinks);
+    }
+
+    fn hold(&mut self, deadline: Instant) {
+        self.hold_deleted(deadline);
+    }
+
+    fn leave(&mut self) -> Option<Leftover> {
+        Some(self.leave_behind())
+    }
+}
+
+// Inotify events, walks and due polls.
+impl FileSource {
+    fn take_events(&mut self, now: Duration) {
+        let events = self.watch.read_events();
+        self.walk_requested |= events.folders || events.overflow;
+        self.changed_names.check_requested |= events.names;
+        self.searched &= !events.overflow;
+        if events.overflow {
+            self.tails.values_mut().for_each(|tail| schedule(&mut self.work.polls, tail, now));
+        }
+        for id in events.written {
+            if let Some(tail) = self.tails.get_mut(&id) {
+                self.work.active += u32::from(std::mem::take(&mut tail.watched));
+                schedule(&mut self.work.polls, tail, now);
+            }
+        }
+    }
+
+    fn take_rereads(&mut self, now: Duration) {
+        for again in self.open.ledger.take_rereads() {
+            if let Some(tail) = self.tails.get_mut(&again.origin) {
+                tail.cursors.reread(&again);
+                tail.end = None;
+                schedule(&mut self.work.polls, tail, now);
+            } else {
+                self.drop_reread(&again, now);
+            }
+        }
+    }
+
+    /// Counts and settles a range that must be read again but was truncated.
+    fn drop_reread(&self, again: &Reread, now: Duration) {
+        let (range, sink) = ((again.begin, again.end), SinkSet::one(again.sink));
+        let (counters, bytes) = (&self.open.counters, range.1 - range.0);
+        counters.error("truncated_unread");
+        counters.dropped("truncated_unread", 1);
+        log::error!(
+            "source {}: {bytes} bytes were truncated before a sink delivered them",
+            self.open.info.id
+        );
+        self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
+    }
+
+    fn is_walk_due(&self, now: Duration) -> bool {
+        let Some(walked) = self.walked else { return true };
+        let polled = !self.folders_watched || !self.searched;
+        let interval = if polled { UNWATCHED_WALK_INTERVAL } else { WALK_INTERVAL };
+        now.saturating_sub(walked) >= if self.walk_requested { self.walk_pause } else { interval }
+    }
+
+    /// Queues every file that is due.
+    fn queue_due(&mut self, now: Duration) {
+        while let Some(Reverse((next, id))) =
+            self.work.polls.peek().copied().filter(|poll| poll.0.0 <= now)
+        {
+            self.work.polls.pop();
+            if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
+                (tail.end, tail.unchecked) = (None, true);
+                if !tail.queued {
+                    tail.queued = true;
+                    self.work.due.push_back(id, share(tail));
+                }
+            }
+        }
+    }
+
+    /// Returns the time until the next poll of a file, within the limits for checking inotify.
+    fn pause(&self, now: Duration) -> Duration {
+        let next = self.work.polls.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
+        next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+
+    /// Whether the source ends once it has read all files.
+    pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
+        cx.until_eof || self.range.is_some()
+    }
+
+    fn is_ended(&self) -> bool {
+        let at_end = |tail: &Tail| tail.end.is_some_and(|end| !tail.cursors.is_behind(end));
+        self.work.due.is_empty() && self.tails.values().all(at_end)
+    }
+}
+
+// Reading.
+impl FileSource {
+    /// Fills one block from the files that are due; also returns whether a file is blocked by sinks
+    /// or memory.
+    fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
+        let mut fill: Option<Fill> = None;
+        let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
+        while let Some(id) = self.work.due.pop_front() {
+            if !self.may_read(id, cx) {
+                continue;
+            }
+            let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
+            let Some(tail) = self.tails.get_mut(&id) else { continue };
+            let alone = choice.cursor.attempt >= ALONE_FROM;
+            if fill.as_ref().is_some_and(|fill| !fill.accepts(&choice.cursor, alone)) {
+                self.work.due.push_front(id, share(tail));
+                break;
+            }
+            if fill.is_none() {
+                let block = cx.block(tail.block_bytes());
+                let (buffers, sinks) = (std::mem::take(&mut self.buffers), choice.cursor.sinks);
+                fill = block.map(|(block, permit)| Fill::new(block, permit, sinks, buffers));
+            }
+            let Some(open) = &mut fill else {
+                blocked.push(id);
+                break;
+            };
+            let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
+            let finish = (finite || silent) && !tail.is_incomplete();
+            empty_reads += usize::from(!open.builder.has_segments());
+            let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
+            let full = self.after_read(id, choice.cursor, read, cx);
+            let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
+            if full || enough || (alone && open.builder.has_segments()) {
+                break;
+            }
+        }
+        self.after_fill(fill, blocked, cx)
+    }
+
+    /// Queues blocked files again, and saves grown heads. If that fails, what was read is not sent.
+    fn after_fill(
+        &mut self,
+        fill: Option<Fill>,
+        blocked: Vec<u64>,
+        cx: &SourceCx<'_>,
+    ) -> (Option<Fill>, bool) {
+        let waits = !blocked.is_empty();
+        for id in blocked.into_iter().rev() {
+            self.work.due.push_front(id, self.share(id));
+        }
+        let Some(mut fill) = fill else { return (None, waits) };
+        self.buffers = fill.take_buffers();
+        if self.keep_heads(cx) {
+            return (Some(fill), waits);
+        }
+        fill.builder.acks().for_each(Ack::give_back);
+        (None, true)
+    }
+
+    /// Saves grown heads; returns whether that succeeded. If only a shorter head were saved, other
+    /// content could be mistaken for this file after a crash and sent under the same ids.
+    fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
+        let grown = std::mem::take(&mut self.work.grown_heads);
+        let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor.to_bytes()));
+        let heads: Vec<(u64, Vec<u8>)> = grown.iter().filter_map(described).collect();
+        let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
+        if let Err(error) = &kept {
+            cx.counters.error("checkpoint");
+            log::error!(
+                "source {}: cannot save the heads of files: {error}; trying again",
+                cx.info.id
+            );
+            grown.iter().for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
+        }
+        kept.is_ok()
+    }
+
+    /// Whether to read the file now. Reopens a closed file, allows one decompression at a time, and
+    /// skips what a copy shares with its original.
+    fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+        if !self.unpark(id, &[], cx) {
+            return false;
+        }
+        if self.tails.get(&id).is_some_and(Tail::is_compressed)
+            && *self.work.decompressing.get_or_insert(id) != id
+        {
+            self.work.compressed_queue.push_back(id);
+            return false;
+        }
+        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor.copy_of.is_some());
+        let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
+        if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
+            (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
+            schedule(&mut self.work.polls, tail, cx.now.since_start + TICK);
+        }
+        ready
+    }
+
+    /// Picks a cursor of the file. `None` if the file is blocked, or was read to its end.
+    fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
+        let tail = self.tails.get_mut(&id)?;
+        let choice = tail.cursors.choose(cx.ready, cx.blocked, tail.end);
+        if choice.is_none() && tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
+            blocked.push(id);
+        } else if choice.is_none() {
+            self.reached_end(id, cx);
+        }
+        choice
+    }
+
+    /// Handles the result of a read and schedules the next poll of the file; returns whether the
+    /// block must be sent first.
+    fn after_read(
+        &mut self,
+        id: u64,
+        cursor: Cursor,
+        read: io::Result<Read>,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        let (now, position) = (cx.now.since_start, cursor.position);
+        let Some(tail) = self.tails.get_mut(&id) else { return false };
+        let head = tail.cursors.head();
+        if head > position {
+            (tail.grown, tail.quiet_at) = (now, now + quiet_after(self.work.active));
+            self.work.grown_heads.extend(describe(tail, &*self.open.store));
+        }
+        match read {
+            Ok(Read::Full) => {
+                self.work.due.push_front(id, share(tail));
+                return true;
+            }
+            Ok(Read::More) => {}
+            Ok(Read::Changed) => return self.truncated(id, cx),
+            Ok(Read::Nothing) if tail.check_truncated() => return self.truncated(id, cx),
+            Ok(Read::End | Read::Nothing) => {
+                // The file ends before data that other cursors have read: a copy lacks it.
+                if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
+                    skip_missing(tail, position, head, cx);
+                }
+                tail.log_error(cx);
+                tail.save_compressed_state(&*self.open.store);
+                tail.end = Some(head);
+                let pause = recheck(tail, &mut self.watch, &mut self.work.active, now);
+                schedule(&mut self.work.polls, tail, now + pause);
+            }
+            Err(error) => {
+                tail.end = Some(position);
+                schedule(&mut self.work.polls, tail, now + UNWATCHED_POLL);
+                cx.counters.error("read");
+                let name = &tail.origin.name;
+                log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
+            }
+        }
+        self.work.due.push_back(id, self.share(id));
+        false
+    }
+
+    /// Takes a file off the queue once all cursors have read it to its end. Closes it if it has no
+    /// path and does not grow any more.
+    fn reached_end(&mut self, id: u64, cx: &SourceCx<'_>) {
+        self.finish_decompressing(id);
+        let Some(tail) = self.tails.get_mut(&id) else { return };
+        tail.queued = false;
+        if !is_silent(tail, cx.now.since_start, GONE_SILENCE) {
+            return;
+        }
+        let (deleted, inode) = (tail.is_deleted(), tail.inode);
+        // A crash before the commit would revert the checkpoint, so the file must stay readable
+        // until then.
+        if deleted && !self.is_committed(id) {
+            return;
+        }
+        let closed = if deleted { cx.ledger.close(id) } else { cx.ledger.retire(id) };
+        if let Some(mut tail) = closed.then(|| self.remove(id)).flatten() {
+            self.by_inode.remove(&inode);
+            self.retention.release(&mut tail);
+            self.record_closed(tail, deleted);
+        }
+    }
+
+    /// Lets the next file decompress.
+    fn finish_decompressing(&mut self, id: u64) {
+        if self.work.decompressing == Some(id) {
+            self.work.decompressing = None;
+            if let Some(next) = self.work.compressed_queue.pop_front() {
+                self.work.due.push_back(next, self.share(next));
+            }
+        }
+    }
+
+    /// Returns the queue class of a file.
+    fn share(&self, id: u64) -> Share {
+        self.tails.get(&id).map_or(Share::Rotated, share)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Tail> {
+        self.finish_decompressing(id);
+        self.work.compressed_queue.retain(|waiting| *waiting != id);
+        let tail = self.tails.remove(&id)?;
+        self.records.generations.release(&tail.descriptor);
+        self.work.active -= u32::from(!tail.watched);
+        Some(tail)
+    }
+
+    /// Records a file that could not be adopted. The next walk finds it with its id and
+    /// checkpoints.
+    fn put_back(&mut self, tail: Tail) {
+        let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
+        let position = |index| {
+            cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position)
+        };
+        let sinks = self.open.sinks.iter();
+        let checkpoints = sinks.map(|(index, sink)| (sink.clone(), position(*index))).collect();
+        let record = OriginRecord { id: tail.origin.id, descriptor: Vec::new(), checkpoints };
+        self.records.insert(record, tail.descriptor);
+    }
+
+    /// Handles a truncated file. Its content is a new file with a new id; reading of the old
+    /// content
+    /// continues in its copy, if there is one.
+    fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+        let copy = self.find_copy(id);
+        let Some(old) = self.tails.get_mut(&id) else { return false };
+        log::info!(
+            "source {}: {} was truncated; reading it from its beginning",
+            cx.info.id,
+            old.origin.name
+        );
+        let (path, before) = (old.path.clone(), old.origin.clone());
+        let again = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
+        match again.and_then(|candidate| self.adopt(candidate, 0)) {
+            Ok(tail) => {
+                cx.counters.noted("truncations", 1);
+                let before = before.state.truncations.swap(0, Relaxed);
+                tail.origin.state.truncations.store(before + 1, Relaxed);
+                match copy {
+                    Some((copy, known)) => self.continue_in_copy(id, copy, known, cx),
+                    None => self.orphan(id, cx),
+                }
+                self.insert(vec![tail], cx);
+            }
+            Err(error) => {
+                log::warn!(
+                    "source {}: cannot read a truncated file: {error}; trying again",
+                    cx.info.id
+                );
+                if let Some(old) = self.tails.get_mut(&id) {
+                    (old.end, old.queued) = (Some(old.cursors.head()), false);
+                    schedule(&mut self.work.polls, old, cx.now.since_start + UNWATCHED_POLL);
+                }
+            }
+        }
+        false
+    }
+
+    fn forget(&self, id: u64, cx: &SourceCx<'_>) {
+        forget(&[id], &*self.open.store, &cx.info.id);
+    }
+
+    fn batch(&mut self, fill: Fill, cx: &SourceCx<'_>) -> Polled {
+        let used = fill.used();
+        let block = fill.block.freeze(used);
+        let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
+        cx.counters.received(batch.rows() as u64, 0);
+        cx.counters
+            .dropped("filtered", self.range.as_mut().map_or(0, |range| range.apply(&mut batch)));
+        cx.counters.dropped("filtered", self.line_filters.apply(&mut batch));
+        cx.counters.sent(batch.events() as u64, batch.text_bytes());
+        Polled::Batch(Box::new(batch), fill.permit)
+    }
+}
+
+/// Updates the file's descriptor after a read; returns the file's id if the descriptor must be
+/// saved
+/// before the data is sent.
+fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
+    let (id, marked) = (tail.origin.id, tail.update_fingerprint());
+    if !tail.descriptor.head.is_full() && tail.update_head() {
+        return Some(id);
+    }
+    if marked {
+        // Saved together with the checkpoint, so that a copy is recognized after the file is gone.
+        store.note(id, tail.descriptor.to_bytes());
+    }
+    None
+}
+
+/// Returns the time without growth after which a file is quiet, given the number of polled files.
+fn quiet_after(active: u32) -> Duration {
+    if active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER }
+}
+
+fn share(tail: &Tail) -> Share {
+    if tail.is_rotated() { Share::Rotated } else { Share::Live }
+}
+
+/// Schedules the next poll of the file.
+fn schedule(polls: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
+    tail.next = next;
+    polls.push(Reverse((next, tail.origin.id)));
+}
+
+/// Returns the time since the last write to the file.
+fn age(tail: &Tail, now: Now) -> Duration {
+    let stat = tail.content.as_ref().map(|content| fstat(content.file()));
+    let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
+    Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
+}
+
+/// Returns the time until the next poll of a file that was read to its end; adds an inotify watch
+/// if the file is quiet.
+fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
+    if tail.gone_since.is_some() {
+        return UNWATCHED_POLL;
+    }
+    if now < tail.quiet_at || tail.is_open() {
+        return TICK * (1 + *active / POLLS_PER_TICK);
+    }
+    if tail.watched {
+        return QUIET_POLL;
+    }
+    tail.watched = tail
+        .content
+        .as_ref()
+        .is_some_and(|content| watch.watch_file(tail.origin.id, content.file()));
+    *active -= u32::from(tail.watched);
+    // One more poll finds data written just before the watch was added.
+    if tail.watched { TICK } else { UNWATCHED_POLL }
+}
+
+/// Whether the file has no path and has not grown for `silence`.
+fn is_silent(tail: &Tail, now: Duration, silence: Duration) -> bool {
+    tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= silence)
+}
+
+// Metrics.
+impl FileSource {
+    /// Updates the lag of files that are not read to their end.
+    fn note_ends(&mut self, now: Duration) {
+        self.ends_noted = now;
+        self.work.closing.retain(|id| !self.open.ledger.close(*id));
+        for tail in self.tails.values_mut() {
+            let content =
+                tail.content.as_ref().filter(|content| tail.queued && !content.is_compressed());
+            if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
+                self.open.ledger.note_end(tail.origin.id, stat.st_size as u64);
+                tail.origin.state.size.fetch_max(stat.st_size as u64, Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,564 @@
+//! Copy detection: copies made by copytruncate rotations, and compressed rotations.
+//!
+//! A candidate is a copy if its name is a rotation name of the original, and its content matches
+//! what was read of the original or what the original still contains. Data in a copy counts as
+//! read. If the original is truncated or deleted before all of it was read, reading continues in
+//! the copy under the same id.
+
+use super::rotations::UnknownFile;
+use super::{FileSource, ORPHAN_TIME, schedule};
+use crate::content::Content;
+use crate::copy_detection::{Candidate, Originals, holds_read_part, may_be_rotation};
+use crate::folder_inodes::FolderInodes;
+use crate::identity::{Descriptor, Fingerprint, Fingerprints, Inode};
+use crate::open::open_regular;
+use crate::records::FileRecord;
+use crate::tail::Tail;
+use millstream_model::{Cursor, OriginRecord, OriginStore, Remainder, SourceCx};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A file that was truncated before a copy of it was found.
+pub(super) struct Orphan {
+    since: Duration,
+    record: OriginRecord,
+    descriptor: Descriptor,
+    fingerprints: Fingerprints,
+    name: String,
+    /// Bytes that some sink has not read, as far as the file's length was known.
+    unread: u64,
+}
+
+impl Orphan {
+    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
+    /// before the truncation.
+    fn continues_in(&self, copy: &mut Candidate) -> bool {
+        let path = &self.descriptor.path;
+        may_be_rotation(path, Path::new(path), &copy.path)
+            && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
+    }
+
+    /// Returns the record with which reading continues in the copy.
+    fn into_known(mut self, copy: &mut Candidate) -> FileRecord {
+        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
+            log::warn!("cannot read the copy {}: {error}", copy.path.display());
+        }
+        // The store has no checkpoints of the file until one advances. Until then a restart
+        // continues at `start`.
+        let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
+        self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
+        (self.record, self.descriptor)
+    }
+}
+
+impl FileSource {
+    /// Adopts files with an unknown inode; detects which are copies.
+    pub(super) fn adopt_unknown(
+        &mut self,
+        unknown: Vec<UnknownFile>,
+        new: &mut Vec<Tail>,
+        cx: &SourceCx<'_>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
+    ) {
+        let mut originals = Originals::default();
+        if !unknown.is_empty() {
+            self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
+        }
+        let folder_inodes = FolderInodes::default();
+        for UnknownFile { path, inode, name } in unknown {
+            let candidate =
+                self.candidate(&path).filter(|candidate| Inode::of(&candidate.stat) == inode);
+            let Some(candidate) = candidate else { continue };
+            if self.handle_truncations(&candidate, &originals, cx) {
+                originals = Originals::default();
+                self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
+            }
+            // A truncated file continues in this copy.
+            if self.by_inode.contains_key(&inode) {
+                continue;
+            }
+            match self.adopt_one(candidate, name, &folder_inodes, &originals, new, cx) {
+                Ok(Some(tail)) => {
+                    tail.add_to(&mut originals);
+                    self.add_new(new, tail);
+                }
+                Ok(None) => {}
+                Err(error) => _ = unreadable.insert(path, error.to_string()),
+            }
+        }
+    }
+
+    /// Adopts one of them. A rotated file that matches no pattern, a generation of `name`, is
+    /// adopted
+    /// only if it has unread data.
+    fn adopt_one(
+        &mut self,
+        mut candidate: Candidate,
+        name: Option<PathBuf>,
+        folder_inodes: &FolderInodes,
+        originals: &Originals,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        if name.is_some() && self.match_settled(&mut candidate, folder_inodes) {
+            return Ok(None);
+        }
+        if self.is_in_flight(&mut candidate) {
+            self.walk_requested = true;
+            return Ok(None);
+        }
+        if let Some(known) = self.resume_in_copy(&mut candidate, folder_inodes, cx) {
+            let mut tail = self.resume_candidate(candidate, known);
+            tail.gone_since = name.map(|_| cx.now.since_start);
+            return Ok(Some(tail));
+        }
+        match name {
+            Some(name) => self.adopt_rotated(candidate, &name, originals, new, cx),
+            None => self.adopt_included(candidate, originals, new, cx).map(Some),
+        }
+    }
+
+    /// Handles possible originals of the candidate that were truncated, as the copy does not match
+    /// their new content. Returns whether there were any.
+    fn handle_truncations(
+        &mut self,
+        candidate: &Candidate,
+        originals: &Originals,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        let mut is_truncated = |id: &u64| {
+            self.tails.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
+        };
+        let truncated: Vec<u64> =
+            originals.of(candidate).into_iter().filter(|id| is_truncated(id)).collect();
+        truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
+        !truncated.is_empty()
+    }
+
+    /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
+    /// in it once nothing is in flight.
+    fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
+        let mut closing =
+            self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
+        closing.any(|orphan| orphan.continues_in(candidate))
+    }
+
+    /// Removes and returns the record of a vanished file that continues in the candidate. A closed
+    /// file whose inode still exists is a different file, even with the same content.
+    fn resume_in_copy(
+        &mut self,
+        candidate: &mut Candidate,
+        folder_inodes: &FolderInodes,
+        cx: &SourceCx<'_>,
+    ) -> Option<FileRecord> {
+        let holds = |descriptor: &Descriptor, candidate: &mut Candidate| match descriptor.closed {
+            true => {
+                !folder_inodes.has(&candidate.path, descriptor.inode)
+                    && candidate.continues(descriptor)
+            }
+            false => candidate.holds(
+                descriptor.head,
+                Some(descriptor.fingerprint).filter(|fingerprint| fingerprint.end > 0),
+            ),
+        };
+        if let Some(index) =
+            self.work.orphans.iter().position(|orphan| orphan.continues_in(candidate))
+        {
+            let orphan = self.work.orphans.swap_remove(index);
+            log_continuation(&orphan.name, candidate, cx);
+            return Some(orphan.into_known(candidate));
+        }
+        // Of several records that match, the one with the most hashed bytes is the best evidence.
+        let mut best: Option<(u64, u64)> = None;
+        let path = candidate.path.clone();
+        for (record, descriptor) in self.records.related(&path) {
+            let end = descriptor.hashed_bytes();
+            if best.is_none_or(|(_, most)| most < end) && holds(descriptor, candidate) {
+                best = Some((record.id, end));
+            }
+        }
+        let known = self.records.remove(best?.0)?;
+        log_continuation(&known.1.path, candidate, cx);
+        Some(known)
+    }
+
+    fn resume_candidate(
+        &self,
+        candidate: Candidate,
+        (record, descriptor): (OriginRecord, Descriptor),
+    ) -> Tail {
+        let mut tail =
+            self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
+        tail.descriptor.inode = candidate.stat.st_ino;
+        tail.descriptor.compressed = None;
+        tail.descriptor.in_copy |= tail.frozen;
+        tail.inode = Inode::of(&candidate.stat);
+        tail.frozen = true;
+        tail
+    }
+
+    /// Adopts a file that matches a pattern. A copy is read from its end, any other file from its
+    /// beginning.
+    fn adopt_included(
+        &mut self,
+        mut candidate: Candidate,
+        originals: &Originals,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Tail> {
+        if let Some(of) = self.original_of(&mut candidate, originals, new, |_| true) {
+            let start = candidate.content.bytes()?;
+            log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
+            let mut tail = self.adopt(candidate, start)?;
+            tail.descriptor.copy_of = Some(of);
+            // A truncation of the original is then noticed even before its first read.
+            let known = self
+                .tails
+                .get_mut(&of)
+                .or_else(|| new.iter_mut().find(|tail| tail.origin.id == of));
+            known.into_iter().for_each(|original| original.copied = original.copied.max(start));
+            return Ok(tail);
+        }
+        self.log_replaced(&candidate.path, &candidate.stat, cx);
+        let start = if self.first_start { self.first_offset(&mut candidate, cx.now)? } else { 0 };
+        self.adopt(candidate, start)
+    }
+
+    /// Adopts an unread generation of `name` that matches no pattern, to be read from its
+    /// beginning.
+    fn adopt_rotated(
+        &mut self,
+        mut candidate: Candidate,
+        name: &Path,
+        originals: &Originals,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        let (is_compressed, is_short) =
+            (candidate.content.is_compressed(), !candidate.head.is_full());
+        // Rotations compress renamed files, and copy files that keep their path.
+        let is_original =
+            |tail: &Tail| !tail.is_compressed() && is_compressed == tail.gone_since.is_some();
+        let is_young = self.is_young(&candidate.path, name, &candidate.stat);
+        let is_copy =
+            is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
+        if is_copy && !is_compressed && is_short {
+            // Two short generations may have the same content. If this one is a copy, its original
+            // is about to be truncated.
+            if !self.work.stability.observe(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
+                self.rotations.wait_for(candidate.path);
+                return Ok(None);
+            }
+            cx.counters.noted("ambiguous_rotations", 1);
+        } else if is_copy || !is_young {
+            self.rotations.note_examined(&candidate.stat);
+            return Ok(None);
+        }
+        log::info!(
+            "source {}: {} was rotated before it was read; reading it from its beginning",
+            cx.info.id,
+            candidate.path.display()
+        );
+        cx.counters.noted("unseen_rotations", 1);
+        let mut tail = self.adopt(candidate, 0)?;
+        tail.gone_since = Some(cx.now.since_start);
+        Ok(Some(tail))
+    }
+
+    /// Returns the id of the file of which the candidate is a copy.
+    fn original_of(
+        &mut self,
+        candidate: &mut Candidate,
+        originals: &Originals,
+        new: &mut [Tail],
+        is_original: impl Fn(&Tail) -> bool,
+    ) -> Option<u64> {
+        let id = originals.of(candidate).into_iter().find(|id| {
+            let known =
+                self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
+            let closed = known.filter(|tail| tail.content.is_none());
+            let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
+            let known = self.tails.get_mut(id);
+            let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == *id));
+            known.is_some_and(|original| {
+                is_original(original)
+                    && original.inode != Inode::of(&candidate.stat)
+                    && is_copy(candidate, original, reopened)
+            })
+        })?;
+        let original =
+            self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
+        // With a head of the original, its truncation is noticed even if nothing of it was read.
+        if original.is_some_and(Tail::update_head) {
+            self.work.grown_heads.push(id);
+        }
+        Some(id)
+    }
+
+    /// Keeps the record of a truncated file for a while, in case its copy appears.
+    pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
+        let Some(mut old) = self.remove(id) else { return };
+        old.update_fingerprint();
+        self.by_inode.remove(&old.inode);
+        self.work.closing.push(id);
+        // A saved record could match the new file after a restart, as they share the inode.
+        self.forget(id, cx);
+        let orphan = self.to_orphan(old, cx);
+        self.work.orphans.push(orphan);
+        if self.is_finite(cx) {
+            self.expire_orphans(cx);
+        }
+    }
+
+    /// Keeps the record of a dropped file whose loss is counted, so that a compressed copy of it is
+    /// recognized and its lines are not read as new.
+    pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
+        old.update_fingerprint();
+        let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
+        self.work.orphans.push(orphan);
+    }
+
+    fn to_orphan(&self, mut old: Tail, cx: &SourceCx<'_>) -> Orphan {
+        let position = |sink: usize| {
+            let of_sink = |cursor: &&Cursor| cursor.sinks.contains(sink) && cursor.until.is_none();
+            old.cursors
+                .list()
+                .iter()
+                .find(of_sink)
+                .map_or(old.cursors.head(), |cursor| cursor.position)
+        };
+        let checkpoints: Vec<(String, u64)> =
+            self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
+        let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
+        let unread = old.known_size() - least;
+        let record = OriginRecord { id: old.origin.id, descriptor: Vec::new(), checkpoints };
+        let (since, name, fingerprints) =
+            (cx.now.since_start, old.origin.name.clone(), old.take_fingerprints());
+        Orphan { since, record, descriptor: old.descriptor, fingerprints, name, unread }
+    }
+
+    /// Removes records of files truncated so long ago that no copy will appear; counts their unread
+    /// data as lost.
+    pub(super) fn expire_orphans(&mut self, cx: &SourceCx<'_>) {
+        let (now, finite) = (cx.now.since_start, self.is_finite(cx));
+        let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
+        let late: Vec<Orphan> = self.work.orphans.extract_if(.., late).collect();
+        late.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
+    }
+
+    /// Counts the unread data of truncated files without a copy, at a stop.
+    pub(super) fn count_orphans(&mut self) {
+        let orphans = std::mem::take(&mut self.work.orphans);
+        orphans.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
+    }
+
+    /// Counts the unread data of files truncated after the last poll, at a stop.
+    pub(super) fn count_unseen_truncations(&mut self) -> Remainder {
+        let mut lost = Remainder::default();
+        for (id, bytes) in self.unseen_truncations() {
+            self.retention.note_rewritten(id);
+            if self.find_copy(id).is_none() {
+                let name =
+                    self.tails.get(&id).map(|tail| tail.origin.name.clone()).unwrap_or_default();
+                self.count_truncated(&name, bytes);
+                lost.add_file(bytes, 1);
+            }
+        }
+        lost
+    }
+
+    /// Returns undelivered files that no longer contain what was read of them, with the number of
+    /// undelivered bytes as far as their length was known.
+    fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
+        let ledger = &self.open.ledger;
+        let truncated =
+            self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
+                let owed = ledger.owed(tail.origin.id)?;
+                let bytes = tail.known_size().saturating_sub(owed.settled);
+                (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
+            });
+        truncated.collect()
+    }
+
+    fn count_truncated(&self, name: &str, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let counters = &self.open.counters;
+        counters.error("truncated_unread");
+        counters.dropped("truncated_unread", 1);
+        counters.dropped_bytes("truncated_unread", bytes);
+        log::error!(
+            "source {}: {bytes} bytes of {name} were truncated before every sink delivered them",
+            self.open.info.id
+        );
+    }
+
+    /// Finds the copy of a truncated file among the open files and in its folder. Returns the copy,
+    /// and its id if it is open.
+    pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
+        let copy = self
+            .tails
+            .values()
+            .find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
+        if let Some((known, path, content)) = copy.and_then(|tail| {
+            Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.duplicate()))
+        }) && let Ok(mut candidate) = Candidate::of(path, content)
+            && self
+                .tails
+                .get(&id)
+                .is_some_and(|tail| tail.is_unread() || tail.holds_read_part(&mut candidate))
+        {
+            return Some((candidate, Some(known)));
+        }
+        let tail = self.tails.get(&id)?;
+        let names = std::fs::read_dir(tail.path.parent()?).ok()?;
+        // Plain names sort first: a compressed copy may be incomplete.
+        let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
+        let related = |path: &&PathBuf| may_be_rotation(&tail.origin.name, &tail.path, path);
+        for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
+            let Some(mut candidate) = self.candidate(&path) else { continue };
+            let known = self.by_inode.get(&Inode::of(&candidate.stat)).copied();
+            let is_free = known.is_none_or(|known| {
+                known != id
+                    && self
+                        .tails
+                        .get(&known)
+                        .is_some_and(|tail| tail.descriptor.copy_of == Some(id))
+            });
+            if is_free && self.tails.get(&id)?.holds_read_part(&mut candidate) {
+                return Some((candidate, known));
+            }
+        }
+        None
+    }
+
+    fn candidate(&self, path: &Path) -> Option<Candidate> {
+        let (file, _) = open_regular(path, &self.symlinks).ok()??;
+        Candidate::of(path.to_path_buf(), Content::new(file).ok()?).ok()
+    }
+
+    /// Continues a truncated file in its copy. `known` is the id of the copy if it is open.
+    pub(super) fn continue_in_copy(
+        &mut self,
+        id: u64,
+        copy: Candidate,
+        known: Option<u64>,
+        cx: &SourceCx<'_>,
+    ) {
+        if let Some(known) = known {
+            self.remove(known);
+            self.work.closing.push(known);
+            self.forget(known, cx);
+        }
+        let inode = Inode::of(&copy.stat);
+        let Some(tail) = self.tails.get_mut(&id) else { return };
+        log::info!(
+            "source {}: reading of {} continues in its copy {}",
+            cx.info.id,
+            tail.origin.name,
+            copy.path.display()
+        );
+        self.by_inode.remove(&tail.inode);
+        self.work.active += u32::from(std::mem::take(&mut tail.watched));
+        tail.continue_in(copy.content, inode, copy.path);
+        self.open_bound += 1;
+        // The next walk detects whether a pattern matches the copy.
+        tail.gone_since = None;
+        tail.queued = false;
+        tail.update_fingerprint();
+        self.open.store.note(id, tail.descriptor.to_bytes());
+        schedule(&mut self.work.polls, tail, cx.now.since_start);
+        self.by_inode.insert(inode, id);
+        self.walk_requested = true;
+    }
+
+    /// Skips what a growing copy still shares with its original; returns whether the copy may be
+    /// read now. If the original was truncated, that must be handled first.
+    pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
+        let Some((of, head)) = self
+            .tails
+            .get(&id)
+            .and_then(|tail| Some((tail.descriptor.copy_of?, tail.cursors.head())))
+        else {
+            return Ok(true);
+        };
+        // The original may be closed because of the limit.
+        self.unpark(of, &[id], cx);
+        let original = self
+            .tails
+            .get_mut(&of)
+            .and_then(|tail| Some((tail.check_same().ok()?, tail.content.as_ref()?.duplicate())));
+        let Some(tail) = self.tails.get_mut(&id) else { return Ok(true) };
+        let bytes = tail.content()?.bytes()?;
+        match original {
+            Some((false, _)) => {
+                self.tails
+                    .get_mut(&of)
+                    .into_iter()
+                    .for_each(|tail| schedule(&mut self.work.polls, tail, cx.now.since_start));
+                return Ok(false);
+            }
+            Some((true, mut original)) if bytes > head => {
+                if Fingerprint::read(tail.content()?, bytes)?
+                    == Fingerprint::read(&mut original, bytes)?
+                {
+                    skip_range(tail, 0, bytes, cx);
+                } else {
+                    diverge(tail, &*self.open.store);
+                }
+            }
+            Some(_) => {}
+            None => diverge(tail, &*self.open.store),
+        }
+        Ok(true)
+    }
+}
+
+/// Ends the treatment of a file as a copy: it has other data than its original, or that is gone.
+fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
+    tail.descriptor.copy_of = None;
+    store.note(tail.origin.id, tail.descriptor.to_bytes());
+}
+
+/// Whether a candidate is a copy of `tail`. The name and the whole content must match.
+fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
+    let original = reopened.or_else(|| tail.content.as_ref().map(Content::duplicate));
+    may_be_rotation(&tail.origin.name, &tail.path, &candidate.path)
+        && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
+}
+
+/// Counts and skips data that a copy lacks: it was written after the copy and before the
+/// truncation.
+pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let bytes = end - begin;
+    cx.counters.error("truncated_unread");
+    cx.counters.dropped("truncated_unread", 1);
+    log::error!(
+        "source {}: {bytes} bytes of {} are lost: they are not in its copy",
+        cx.info.id,
+        tail.origin.name
+    );
+    skip_range(tail, begin, end, cx);
+}
+
+/// Settles the range from `begin` to `end` without reading it.
+pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let holds_read_part = |cursor: &Cursor| (begin..end).contains(&cursor.position);
+    while let Some((index, cursor)) =
+        tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| holds_read_part(cursor))
+    {
+        let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
+        cx.ledger
+            .issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start)
+            .finish();
+        tail.cursors.advance(index, range.1);
+    }
+    tail.record_read(&[], end);
+}
+
+fn log_continuation(name: &str, copy: &Candidate, cx: &SourceCx<'_>) {
+    log::info!("source {}: {name} continues in {}", cx.info.id, copy.path.display());
+}

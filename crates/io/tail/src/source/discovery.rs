@@ -1,0 +1,530 @@
+//! Discovery: walks folders, identifies files, and saves their identities.
+
+use super::identity::Identity;
+use super::rotations::{UnknownFile, rotated_names};
+use super::{FileSource, MISSING, QUIET_AFTER, WALK_PAUSE, age, share};
+use crate::content::{Content, modified_ns};
+use crate::copy_detection::Candidate;
+use crate::discover::walk;
+use crate::identity::{Descriptor, Fingerprint, Inode};
+use crate::open::{irregular, open_regular};
+use crate::records::FileRecord;
+use crate::rotation_names::{container, is_compressed_name};
+use crate::scan_budget::ScanBudget;
+use crate::tail::Tail;
+use millstream_model::{Cursors, Now, Origin, OriginRecord, SourceCx};
+use rustix::fs::Stat;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum number of vanished files whose records are kept because their folder is empty or on
+/// another device: it may not be mounted yet. Each takes about 100 bytes.
+const AWAY_MAX: usize = 10_000;
+
+/// Records of such files are removed once their last write is older than this.
+const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
+
+impl FileSource {
+    /// Walks the folders: opens new files, and detects renamed and deleted ones.
+    pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
+        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
+        let mut found = walk(&self.patterns, &self.exclude, self.watch.take_moved());
+        found.files.retain(|path| !self.retention.contains(path));
+        self.watch_folders(&found.folders);
+        let walked = self.walked.replace(now);
+        let mut unreadable = found.unreadable;
+        unreadable
+            .extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
+        let (changes, first, searched_before) =
+            (self.watch.take_changes(), walked.is_none(), self.searched);
+        let mut appeared = changes.appeared;
+        appeared.append(&mut self.rotations.take_incomplete());
+        self.adopt_files(&found.files, appeared, None, &mut unreadable, cx);
+        self.records.generations.sweep();
+        self.changed_names.check_requested = false;
+        if self.searched && !searched_before {
+            self.log_found(found.files.len(), cx);
+        }
+        self.report(unreadable, cx);
+        // The first walk may take long, and must not delay the second.
+        self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
+    }
+
+    /// Adopts matching files, and rotated files in the same folders. `files` are those with
+    /// `changed` names, or without `changed` all files.
+    pub(super) fn adopt_files(
+        &mut self,
+        files: &BTreeSet<PathBuf>,
+        appeared: BTreeSet<PathBuf>,
+        changed: Option<&HashSet<PathBuf>>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
+        cx: &SourceCx<'_>,
+    ) {
+        let mut identified = self.identify_all(files, unreadable, cx);
+        self.restore_held(&mut identified, cx);
+        match changed {
+            Some(changed) => self.note_changed(changed, &identified.seen, cx.now.since_start),
+            None => self.note_seen(&identified.seen, cx.now.since_start),
+        }
+        let folders: HashSet<PathBuf> =
+            identified.new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
+        if !self.searched {
+            self.search_renamed(&mut identified.inodes, &mut identified.new, cx);
+        }
+        let rotated =
+            self.rotated(files, appeared, &mut identified.inodes, &mut identified.new, cx);
+        identified.unknown.extend(rotated);
+        self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
+        // An incomplete compressed file may be the new form of a missing one.
+        let searched = !self.searched && self.rotations.is_complete();
+        if searched {
+            self.forget_missing(&identified.new, &folders, cx);
+        }
+        if self.insert(identified.new, cx) {
+            self.first_start = false;
+            self.searched |= searched;
+            self.note_newest();
+        }
+        // A renamed file may be deleted before the next poll.
+        self.pin_moved(cx);
+        self.work.stability.sweep();
+    }
+
+    /// Identifies the files at these paths.
+    fn identify_all(
+        &mut self,
+        files: &BTreeSet<PathBuf>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
+        cx: &SourceCx<'_>,
+    ) -> Identified {
+        let mut identified = Identified::default();
+        for path in files {
+            match self.identify(path, identified.new.len(), &identified.inodes, cx) {
+                Ok(Identity::Open(id)) => _ = identified.seen.insert(id),
+                Ok(Identity::Recorded(tail)) => {
+                    identified.inodes.insert(tail.inode);
+                    self.add_new(&mut identified.new, *tail);
+                }
+                Ok(Identity::Unknown(inode)) => {
+                    identified.inodes.insert(inode);
+                    identified.unknown.push(UnknownFile { path: path.clone(), inode, name: None });
+                }
+                Ok(Identity::Incomplete) => self.rotations.wait_for(path.clone()),
+                Ok(Identity::Skipped) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => _ = unreadable.insert(path.clone(), error.to_string()),
+            }
+        }
+        identified
+    }
+
+    fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
+        let watched_before = self.watch.is_complete(folders);
+        let begun = self.watch.set_folders(folders);
+        self.rotations.list(begun);
+        self.folders_watched = self.watch.is_complete(folders);
+        // A second walk finds names that appeared before the watch was added.
+        self.walk_requested = self.folders_watched && !watched_before;
+    }
+
+    /// Records since when files that the walk did not find have no path.
+    fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
+        for (id, tail) in &mut self.tails {
+            match seen.contains(id) {
+                true => tail.gone_since = None,
+                false => _ = tail.gone_since.get_or_insert(now),
+            }
+            tail.update_status();
+        }
+    }
+
+    /// Adds a file to adopt. Closes it if many are open already.
+    pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
+        if new.len() >= self.open_max / 2 {
+            tail.park();
+        }
+        new.push(tail);
+    }
+
+    /// Logs how many files the patterns match, so that a wrong pattern is noticed. Called once.
+    fn log_found(&self, files: usize, cx: &SourceCx<'_>) {
+        match files {
+            0 => {
+                log::warn!("source {}: no file matches include yet; waiting for one", cx.info.id)
+            }
+            files => log::info!("source {}: {files} files match include", cx.info.id),
+        }
+    }
+
+    /// Searches the folders of recorded files for files that were renamed while the agent was down
+    /// and match no pattern any more. Their unread data is still delivered.
+    fn search_renamed(
+        &mut self,
+        identified: &mut HashSet<Inode>,
+        new: &mut Vec<Tail>,
+        cx: &SourceCx<'_>,
+    ) {
+        for folder in self.folders_of_records() {
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            for path in entries.flatten().map(|entry| entry.path()) {
+                if let Some(tail) = self.open_renamed(&path, identified, cx) {
+                    identified.insert(tail.inode);
+                    self.add_new(new, tail);
+                }
+            }
+        }
+    }
+
+    pub(super) fn folders_of_records(&self) -> HashSet<PathBuf> {
+        self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
+    }
+
+    /// Removes records of vanished files, unless their whole folder is gone or unmounted. Keeps
+    /// closed generations that have rotations. `here` are the folders with recognized files.
+    fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) {
+        let mut gone = Vec::new();
+        let mut away = Vec::new();
+        for folder in self.folders_of_records() {
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            let mut inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
+            let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
+            let is_empty = inodes.is_empty();
+            // The record of a file that exists but cannot be opened now is kept, unless another
+            // file
+            // has reused the inode.
+            new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
+            self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
+            let rotated = rotated_names(&folder).unwrap_or_default();
+            for (record, descriptor) in self.records.values() {
+                let is_rotated =
+                    descriptor.closed && rotated.contains(Path::new(descriptor.name()));
+                let is_kept = is_rotated || inodes.contains(&descriptor.inode);
+                if folder_of(descriptor).as_ref() != Some(&folder) || is_kept {
+                    continue;
+                }
+                let is_away =
+                    is_empty || device != Some(descriptor.device) && !here.contains(&folder);
+                let list = if is_away { &mut away } else { &mut gone };
+                list.push((descriptor.modified_ns, record.id));
+            }
+        }
+        gone.extend(too_many_away(away, cx.now.unix_ns));
+        let gone: Vec<u64> = gone.into_iter().map(|(_, id)| id).collect();
+        self.forget_records(&gone, cx);
+    }
+
+    /// Opens the file at `path` if it is recorded under another name.
+    fn open_renamed(
+        &mut self,
+        path: &Path,
+        identified: &HashSet<Inode>,
+        cx: &SourceCx<'_>,
+    ) -> Option<Tail> {
+        let stat = rustix::fs::lstat(path).ok()?;
+        let inode = Inode::of(&stat);
+        let may_be = |(_, descriptor): &FileRecord| !descriptor.is_unchanged(&stat);
+        let is_read = self.by_inode.contains_key(&inode) || identified.contains(&inode);
+        if is_read || !self.records.of_inode(inode.number).any(may_be) {
+            return None;
+        }
+        let (file, stat) = open_regular(path, &self.symlinks).ok()??;
+        let mut content = Content::new(file).ok()?;
+        let (record, descriptor) = self.take_record(&mut content, &stat)?;
+        log::debug!("source {}: {} was renamed to {}", cx.info.id, descriptor.path, path.display());
+        let mut tail = self.resume(content, &stat, path, record, descriptor);
+        tail.gone_since = Some(cx.now.since_start);
+        Some(tail)
+    }
+
+    /// Logs that the file at a path is not the one from before the restart, whose unread data is
+    /// lost.
+    pub(super) fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
+        let mut records = self.records.of_inode(stat.st_ino);
+        if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
+            cx.counters.noted("truncations", 1);
+            log::warn!(
+                "source {}: {} was truncated or replaced while the agent was down; reading it from its \
+                 beginning; unread data of the old file is lost unless a copy of it is found",
+                cx.info.id,
+                path.display()
+            );
+        }
+    }
+
+    /// Identifies the file at a path. Does not open a file that is open already, or that this walk
+    /// has `identified`.
+    pub(super) fn identify(
+        &mut self,
+        path: &Path,
+        new: usize,
+        identified: &HashSet<Inode>,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Identity> {
+        let inode = Inode::of(&rustix::fs::stat(path)?);
+        if let Some(id) = self.by_inode.get(&inode) {
+            // Of several names the first is used while it leads to the file.
+            let still =
+                |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
+            if let Some(tail) =
+                self.tails.get_mut(id).filter(|tail| tail.path != path && !still(&tail.path))
+            {
+                tail.set_path(path);
+            }
+            return Ok(Identity::Open(*id));
+        }
+        if identified.contains(&inode) {
+            return Ok(Identity::Skipped);
+        }
+        self.close_idle(new.min(self.open_max / 2) + 1, &[]);
+        let Some((file, stat)) = open_regular(path, &self.symlinks)? else {
+            return not_regular(path);
+        };
+        if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
+            return Ok(Identity::Skipped);
+        }
+        let mut content = Content::new(file)?;
+        if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
+            return Ok(Identity::Recorded(Box::new(
+                self.resume(content, &stat, path, record, descriptor),
+            )));
+        }
+        // A compressed file may still be empty.
+        let compressed = content.is_compressed() || stat.st_size == 0 && is_compressed_name(path);
+        if compressed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
+            return Ok(Identity::Incomplete);
+        }
+        Ok(Identity::Unknown(inode))
+    }
+
+    /// Removes and returns the record of this file, if there is one.
+    fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<FileRecord> {
+        let settled = |(record, descriptor): &FileRecord| {
+            record
+                .checkpoints
+                .iter()
+                .map(|(_, offset)| *offset)
+                .max()
+                .unwrap_or(0)
+                .max(descriptor.start)
+        };
+        // The device number may differ after a reboot, so it only orders the candidates. Of several
+        // records that match, the one with the most hashed bytes is the best evidence.
+        let mut records: Vec<&FileRecord> = self.records.of_inode(stat.st_ino).collect();
+        records
+            .sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.hashed_bytes())));
+        let fits =
+            |known: &&&FileRecord| known.1.identifies(content, settled(known)).unwrap_or(false);
+        let id = records.iter().find(fits)?.0.id;
+        self.records.remove(id)
+    }
+
+    /// Resumes a recorded file, each sink at its own checkpoint.
+    pub(super) fn resume(
+        &self,
+        content: Content,
+        stat: &Stat,
+        path: &Path,
+        record: OriginRecord,
+        mut descriptor: Descriptor,
+    ) -> Tail {
+        descriptor.device = stat.st_dev;
+        descriptor.closed = false;
+        if descriptor.since_ns == 0 {
+            descriptor.since_ns = self.since(Path::new(descriptor.name()));
+        }
+        let checkpoint = |sink: &String| {
+            record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset)
+        };
+        let start = descriptor.start;
+        let resumed =
+            self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
+        let cursors = Cursors::resume(resumed);
+        let origin = self.origin(record.id, descriptor.path.clone(), path);
+        Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
+            .with_framing(self.framing.as_ref())
+    }
+
+    /// Adopts an unknown file under a new id.
+    pub(super) fn adopt(&self, candidate: Candidate, start: u64) -> io::Result<Tail> {
+        self.adopt_as(getrandom::u64().map_err(io::Error::other)?, candidate, start)
+    }
+
+    /// Adopts a file under `id`, to be read from `start`.
+    pub(super) fn adopt_as(&self, id: u64, candidate: Candidate, start: u64) -> io::Result<Tail> {
+        let Candidate { path, mut content, stat, head } = candidate;
+        let name = path.to_string_lossy().into_owned();
+        let (device, inode) = (stat.st_dev, stat.st_ino);
+        let fingerprint = if content.is_compressed() {
+            Fingerprint::default()
+        } else {
+            Fingerprint::read(&mut content, start)?
+        };
+        let original = if self.is_included(&path) { None } else { self.name_of(&path) };
+        let descriptor = Descriptor {
+            device,
+            inode,
+            head,
+            fingerprint,
+            start,
+            path: name.clone(),
+            modified_ns: modified_ns(&stat),
+            since_ns: self.since(original.as_deref().unwrap_or(&path)),
+            rotation_of: original.map(|name| name.to_string_lossy().into_owned()),
+            ..Descriptor::default()
+        };
+        let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
+        let origin = self.origin(id, name, &path);
+        Ok(Tail::new(origin, content, descriptor, cursors, path)
+            .with_framing(self.framing.as_ref()))
+    }
+
+    /// Creates an origin, with the container attributes in its path.
+    fn origin(&self, id: u64, name: String, path: &Path) -> Arc<Origin> {
+        let attributes = container(Path::new(&name));
+        let origin = Origin::new(id, name).with_attributes(attributes);
+        origin.state.set_path(path.to_string_lossy());
+        Arc::new(origin)
+    }
+
+    /// Returns the start offset of a file that exists at the very first start.
+    pub(super) fn first_offset(&self, candidate: &mut Candidate, now: Now) -> io::Result<u64> {
+        let age_s = now.unix_ns / 1_000_000_000 - candidate.stat.st_mtime;
+        if self.range.is_some() {
+            return Ok(0);
+        }
+        let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
+        if old || self.read_from_end {
+            let bytes = candidate.content.bytes()?;
+            candidate.content.last_line_start(bytes)
+        } else {
+            Ok(0)
+        }
+    }
+
+    /// Saves the ids of files, then queues the files for reading; returns whether that succeeded.
+    pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
+        if new.is_empty() && !self.first_start {
+            return true;
+        }
+        let Err(error) = self.open.store.keep(&identities(&new)) else {
+            self.read_from_now_on(new, cx);
+            return true;
+        };
+        self.walk_requested = true;
+        // The next walk searches again for files that were renamed.
+        self.searched = false;
+        self.retention.restore_again();
+        let records = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
+        let saved: HashMap<u64, Vec<u8>> =
+            records.into_iter().map(|record| (record.id, record.descriptor)).collect();
+        // Files with the saved identity need no write, and are read even on a full disk.
+        let (unchanged, new): (Vec<Tail>, Vec<Tail>) = new
+            .into_iter()
+            .partition(|tail| saved.get(&tail.origin.id) == Some(&tail.descriptor.to_bytes()));
+        self.read_from_now_on(unchanged, cx);
+        let (known, unknown): (Vec<Tail>, Vec<Tail>) =
+            new.into_iter().partition(|tail| saved.contains_key(&tail.origin.id));
+        cx.counters.error("checkpoint");
+        log::error!(
+            "source {}: cannot save the ids of {} new files: {error}; trying again",
+            cx.info.id,
+            unknown.len()
+        );
+        unknown.into_iter().for_each(|tail| self.put_back(tail));
+        match self.open.store.keep(&identities(&known)) {
+            Ok(()) => self.read_from_now_on(known, cx),
+            Err(_) => known.into_iter().for_each(|tail| self.put_back(tail)),
+        }
+        false
+    }
+
+    /// Queues files whose ids are durable, oldest modification first.
+    fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
+        new.sort_by_key(|tail| tail.descriptor.modified_ns);
+        for mut tail in new {
+            let checkpoints = tail
+                .cursors
+                .list()
+                .iter()
+                .flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
+            self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
+            tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
+            (tail.queued, tail.next) = (true, cx.now.since_start);
+            self.work.due.push_back(tail.origin.id, share(&tail));
+            self.work.active += 1;
+            self.by_inode.insert(tail.inode, tail.origin.id);
+            self.open_bound += usize::from(tail.content.is_some());
+            self.records.generations.open(&tail.descriptor);
+            self.tails.insert(tail.origin.id, tail);
+        }
+    }
+
+    /// Reports unreadable paths; logs changes.
+    pub(super) fn report(&mut self, unreadable: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
+        let named = unreadable
+            .iter()
+            .map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
+        self.open.unreadable.set(named.collect());
+        let is_new =
+            |(path, reason): &(&PathBuf, &String)| self.unreadable.get(*path) != Some(reason);
+        for (path, reason) in
+            unreadable.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING)
+        {
+            cx.counters.error("unreadable");
+            log::warn!(
+                "source {}: cannot read {}: {reason}; trying again",
+                cx.info.id,
+                path.display()
+            );
+        }
+        let over = |(path, reason): &(&PathBuf, &String)| {
+            !unreadable.contains_key(*path) && *reason != MISSING
+        };
+        for (path, _) in self.unreadable.iter().filter(over) {
+            log::info!("source {}: {} is readable again or gone", cx.info.id, path.display());
+        }
+        self.unreadable = unreadable;
+    }
+}
+
+/// Handles a path that is not a regular file: skips a folder, rejects a FIFO, socket or device.
+fn not_regular(path: &Path) -> io::Result<Identity> {
+    let error = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
+    irregular(path).map_or(Ok(Identity::Skipped), |kind| Err(io::Error::other(error(kind))))
+}
+
+/// Returns the records (modification time, id) to remove although their folder is empty or on
+/// another device: those that are too old or too many.
+fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
+    let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
+    away.sort_unstable();
+    let old = away.partition_point(|(modified_ns, _)| *modified_ns < oldest);
+    away.truncate(old.max(away.len().saturating_sub(AWAY_MAX)));
+    away
+}
+
+fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
+    Path::new(&descriptor.path).parent().map(Path::to_path_buf)
+}
+
+/// Files identified in a walk or a check of names.
+#[derive(Default)]
+pub(super) struct Identified {
+    /// Ids of files that are open already.
+    pub seen: HashSet<u64>,
+    /// Recorded files, opened to resume reading.
+    pub new: Vec<Tail>,
+    pub unknown: Vec<UnknownFile>,
+    /// Inodes of the files in `new` and `unknown`.
+    pub inodes: HashSet<Inode>,
+}
+
+/// Returns the ids of files and their serialized descriptors.
+fn identities(tails: &[Tail]) -> Vec<(u64, Vec<u8>)> {
+    tails.iter().map(|tail| (tail.origin.id, tail.descriptor.to_bytes())).collect()
+}

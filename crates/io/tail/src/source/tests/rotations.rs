@@ -1,0 +1,204 @@
+//! Rotated files that match no pattern: generations that were created and rotated between polls.
+
+use super::*;
+use crate::records::GENERATIONS_MAX;
+use crate::stability::STABLE_AFTER;
+use flate2::write::GzEncoder;
+use millstream_model::OriginStore;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+/// Creates a source over `*.log` that has read `first` from `a.log`.
+fn begun(first: &str) -> Fixture {
+    let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
+    fixture.append("a.log", first);
+    assert_eq!(fixture.read_texts(), first.lines().collect::<Vec<_>>());
+    fixture
+}
+
+/// Shifts the compressed generations of a log, and compresses the log with its modification time,
+/// as
+/// gzip does.
+fn rotate(fixture: &Fixture, name: &str) {
+    let generation = |number: usize| fixture.path(&format!("{name}.{number}.gz"));
+    let oldest = (1..).find(|number| !generation(*number).exists()).unwrap();
+    (1..oldest)
+        .rev()
+        .for_each(|number| fs::rename(generation(number), generation(number + 1)).unwrap());
+    pack(fixture, name, &format!("{name}.1.gz"));
+    fs::remove_file(fixture.path(name)).unwrap();
+}
+
+fn pack(fixture: &Fixture, name: &str, to: &str) {
+    let mut compressed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    compressed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
+    fs::write(fixture.path(to), compressed.finish().unwrap()).unwrap();
+    let modified = fs::metadata(fixture.path(name)).unwrap().modified().unwrap();
+    File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
+}
+
+/// Appends to a file, and waits so that the next file has a later modification time.
+fn write(fixture: &Fixture, name: &str, text: &str) {
+    fixture.append(name, text);
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// Reads until compressed files count as complete.
+fn settle(fixture: &mut Fixture) -> Vec<String> {
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        all.extend(fixture.read_texts());
+        fixture.rig.advance(STABLE_AFTER);
+    }
+    all
+}
+
+fn noted(fixture: &Fixture, what: &str) -> u64 {
+    fixture.rig.counters.snapshot().noted_events.get(what).copied().unwrap_or(0)
+}
+
+#[test]
+fn generations_rotated_while_the_agent_was_down_are_read_in_order() {
+    let mut fixture = begun("0\n");
+    fixture.rig.commit();
+    write(&fixture, "a.log", "rest of 0\n");
+    for number in 1..=30 {
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number}\n"));
+    }
+    fixture.restart(false);
+    let mut expected = vec!["rest of 0".to_owned()];
+    expected.extend((1..=30).map(|number| number.to_string()));
+    let texts = settle(&mut fixture);
+    let compressed: Vec<String> = texts.iter().filter(|text| *text != "30").cloned().collect();
+    assert_eq!((texts.len(), compressed), (31, expected[..30].to_vec()));
+    assert_eq!(noted(&fixture, "unseen_rotations"), 29);
+    for _ in 0..3 {
+        fixture.rig.advance(super::super::GONE_SILENCE);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+        fixture.restart(true);
+    }
+    let kept = fixture.rig.store.origins().unwrap().0;
+    let kept: Vec<String> =
+        kept.iter().map(|r| String::from_utf8_lossy(&r.descriptor).into_owned()).collect();
+    assert!(kept.len() <= GENERATIONS_MAX + 1, "{kept:#?}");
+}
+
+#[test]
+fn a_file_created_and_rotated_while_the_agent_was_down_is_read() {
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    write(&fixture, "b.log", "1\n");
+    rotate(&fixture, "b.log");
+    write(&fixture, "b.log", "2\n");
+    rotate(&fixture, "b.log");
+    assert_eq!(settle(&mut fixture), ["1", "2"]);
+}
+
+/// Rotated files that exist when their name is first seen are not read.
+#[test]
+fn rotated_files_that_exist_at_the_very_first_start_are_not_read() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
+    for number in 0..3 {
+        write(&fixture, "a.log", &format!("{number}\n"));
+        rotate(&fixture, "a.log");
+    }
+    write(&fixture, "a.log.1", "not compressed\n");
+    write(&fixture, "a.log", "3\n");
+    assert_eq!(settle(&mut fixture), ["3"]);
+    for number in 4..7 {
+        fixture.restart(true);
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number}\n"));
+        assert_eq!(settle(&mut fixture), [number.to_string()]);
+    }
+    assert_eq!(noted(&fixture, "unseen_rotations"), 0);
+}
+
+/// A file is rotated, created and rotated again between two polls.
+#[test]
+fn generations_rotated_between_two_polls_are_read() {
+    let mut fixture = begun("0\n");
+    for number in 1..5 {
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number} a\n"));
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number} b\n"));
+        let texts: BTreeSet<String> = settle(&mut fixture).into_iter().collect();
+        assert_eq!(texts, [format!("{number} a"), format!("{number} b")].into());
+    }
+}
+
+/// Of two generations with the same content one is recorded and still exists, so the other is a
+/// different file.
+#[test]
+fn generations_with_the_same_content_are_all_read() {
+    let mut fixture = begun("started\n");
+    for _ in 0..3 {
+        fixture.restart(true);
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", "started\n");
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", "started\nand more\n");
+        let mut texts = settle(&mut fixture);
+        texts.sort();
+        assert_eq!(texts, ["and more", "started", "started"]);
+        fixture.rig.advance(super::super::GONE_SILENCE);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+    }
+}
+
+/// Incomplete output of a killed compressor next to the original is neither read nor waited for.
+#[test]
+fn a_generation_that_exists_twice_is_read_once() {
+    for whole in [true, false] {
+        let mut fixture = begun("0\n");
+        fixture.restart(true);
+        rotate(&fixture, "a.log");
+        let text: String = (0..2000).map(|number| format!("1 {number}\n")).collect();
+        write(&fixture, "a.log", &text);
+        fixture.rename("a.log", "a.log.1");
+        pack(&fixture, "a.log.1", "a.log.1.gz");
+        if !whole {
+            let compressed = fs::read(fixture.path("a.log.1.gz")).unwrap();
+            fs::write(fixture.path("a.log.1.gz"), &compressed[..compressed.len() / 2]).unwrap();
+        }
+        write(&fixture, "a.log", "2\n");
+        assert_eq!(settle(&mut fixture).len(), 2001);
+        // The compressor runs again.
+        pack(&fixture, "a.log.1", "a.log.1.gz");
+        fs::remove_file(fixture.path("a.log.1")).unwrap();
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+        fixture.restart(true);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+    }
+}
+
+/// The agent is killed while a generation is being compressed; the next start finds and reads it.
+#[test]
+fn an_incomplete_generation_is_read_after_another_crash() {
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    rotate(&fixture, "a.log");
+    write(&fixture, "a.log", "1\n");
+    rotate(&fixture, "a.log");
+    let touched = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
+    let compressed = File::options().write(true).open(fixture.path("a.log.1.gz")).unwrap();
+    compressed.set_modified(touched.max(SystemTime::now()) + Duration::from_secs(100)).unwrap();
+    write(&fixture, "a.log", "2\n");
+    assert_eq!(fixture.read_texts(), ["2"], "the compressed file may be incomplete");
+    fixture.restart(true);
+    assert_eq!(settle(&mut fixture), ["1"]);
+}
+
+#[test]
+fn excluded_rotated_files_are_not_read() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log", "exclude": ["*.gz"] }), &["out"]);
+    fixture.append("a.log", "0\n");
+    assert_eq!(fixture.read_texts(), ["0"]);
+    fixture.restart(true);
+    rotate(&fixture, "a.log");
+    write(&fixture, "a.log", "1\n");
+    rotate(&fixture, "a.log");
+    assert_eq!(settle(&mut fixture), Vec::<String>::new());
+}

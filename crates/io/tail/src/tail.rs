@@ -1,0 +1,486 @@
+//! One file being read: its cursors, its identity, and reading its events into a block.
+
+mod framed;
+mod lines;
+mod long;
+
+use long::LongScan;
+
+use crate::content::{Content, modified_ns};
+use crate::copy_detection::{Candidate, Originals, holds_read_part};
+use crate::file_framer::{FileFramer, Framing, LineLimits};
+use crate::held::HeldFile;
+use crate::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head, Inode};
+use crate::rotation_names::is_numbered;
+use millstream_framing::Found;
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{
+    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStatus, OriginStore,
+    Permit, SinkSet, SourceCx,
+};
+use rustix::fs::fstat;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Smallest read in bytes, for files with short lines.
+const READ_BYTES_MIN: usize = 64 * 1024;
+
+/// From this attempt on an abandoned range is sent in its own batch, so that a sink that panics on
+/// it abandons nothing else.
+pub const ALONE_FROM: u8 = 2;
+
+/// A block being filled with lines of one or more files.
+pub struct Fill {
+    pub block: Block,
+    pub permit: Permit,
+    pub builder: BatchBuilder,
+    /// The sinks of every line in the block.
+    pub sinks: SinkSet,
+    used: usize,
+    buffers: Buffers,
+}
+
+/// Buffers for reading, kept between blocks.
+#[derive(Default)]
+pub struct Buffers {
+    /// Positions of newlines in the last read.
+    newlines: Vec<u32>,
+    /// Raw bytes of files in an encoding that is decoded.
+    raw: Vec<u8>,
+    found: Found,
+    times: Vec<i64>,
+}
+
+impl Fill {
+    /// Creates an empty fill for lines to `sinks`.
+    pub fn new(block: Block, permit: Permit, sinks: SinkSet, buffers: Buffers) -> Fill {
+        let builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
+        Fill { block, permit, builder, sinks, used: 0, buffers }
+    }
+
+    /// Takes the buffers, for reuse.
+    pub fn take_buffers(&mut self) -> Buffers {
+        std::mem::take(&mut self.buffers)
+    }
+
+    /// Whether data read at `cursor` may join this batch.
+    pub fn accepts(&self, cursor: &Cursor, alone: bool) -> bool {
+        self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
+    }
+
+    /// Returns the bytes filled.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    pub(super) fn space_left(&self) -> usize {
+        self.block.capacity() - self.used
+    }
+
+    /// Whether the free space is too small for another read.
+    pub fn is_full(&self) -> bool {
+        self.space_left() < READ_BYTES_MIN / 4 || self.builder.is_full()
+    }
+}
+
+/// The result of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Lines were read or skipped, and more data is likely.
+    More,
+    /// Everything was read, except perhaps an incomplete line.
+    End,
+    /// There was nothing to read.
+    Nothing,
+    /// The next line needs a new block.
+    Full,
+    /// The file no longer contains what was read of it.
+    Changed,
+}
+
+/// What to read.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The cursor to read at.
+    pub choice: Choice,
+    pub cx: &'a SourceCx<'a>,
+    pub limits: LineLimits,
+    /// No more data is expected, so an incomplete last line counts as complete.
+    pub finish: bool,
+}
+
+impl Request<'_> {
+    fn position(&self) -> u64 {
+        self.choice.cursor.position
+    }
+
+    /// Returns the number of bytes up to the cursor's limit.
+    fn left(&self) -> usize {
+        let left = |limit: u64| (limit - self.position()).min(usize::MAX as u64) as usize;
+        self.choice.limit.map_or(usize::MAX, left)
+    }
+}
+
+/// A file being read.
+pub struct Tail {
+    pub origin: Arc<Origin>,
+    /// The content; `None` while the file is closed because of the limit of open files.
+    pub content: Option<Content>,
+    pub inode: Inode,
+    pub descriptor: Descriptor,
+    pub cursors: Cursors,
+    /// The current path.
+    pub path: PathBuf,
+    /// When to poll the file next, in engine time.
+    pub next: Duration,
+    /// Whether the file is in the read queue.
+    pub queued: bool,
+    /// When the file last had new data.
+    pub grown: Duration,
+    /// When the file becomes quiet if no new data arrives.
+    pub quiet_at: Duration,
+    /// Whether inotify reports the next write.
+    pub watched: bool,
+    /// Since when the file has no matching path.
+    pub gone_since: Option<Duration>,
+    /// Whether the file was renamed since the last check for linking.
+    pub renamed: bool,
+    /// The link or copy that holds the file, if any.
+    pub held: Option<HeldFile>,
+    /// The offset at which reads ended, if the end was reached since the last poll.
+    pub end: Option<u64>,
+    /// Bytes that the file and a copy of it were found to share.
+    pub copied: u64,
+    /// Whether an error of compressed data was logged.
+    error_logged: bool,
+    /// Whether the file is a copy in which reading continues. No writer appends to it, and it may
+    /// be shorter than what was read.
+    pub frozen: bool,
+    /// Whether the identity must be checked before the next read.
+    pub unchecked: bool,
+    fingerprints: Fingerprints,
+    /// How bytes become events; `None` if each line is an event.
+    framer: Option<FileFramer>,
+    /// Overlong lines whose end is being searched, at most one per cursor.
+    long: Vec<LongScan>,
+    read_bytes: usize,
+    block_bytes: usize,
+}
+
+impl Tail {
+    /// Creates a tail that reads at `cursors`.
+    pub fn new(
+        origin: Arc<Origin>,
+        content: Content,
+        descriptor: Descriptor,
+        cursors: Cursors,
+        path: PathBuf,
+    ) -> Tail {
+        let inode = Inode { device: descriptor.device, number: descriptor.inode };
+        Tail {
+            origin,
+            content: Some(content),
+            inode,
+            fingerprints: Fingerprints::new(descriptor.fingerprint),
+            frozen: descriptor.in_copy,
+            descriptor,
+            cursors,
+            path,
+            next: Duration::ZERO,
+            queued: false,
+            grown: Duration::ZERO,
+            quiet_at: Duration::ZERO,
+            watched: false,
+            gone_since: None,
+            renamed: false,
+            held: None,
+            end: None,
+            copied: 0,
+            error_logged: false,
+            unchecked: true,
+            framer: None,
+            long: Vec::new(),
+            read_bytes: usize::MAX,
+            block_bytes: BLOCK_BYTES,
+        }
+    }
+
+    /// Sets how bytes become events.
+    pub fn with_framing(mut self, framing: Option<&Framing>) -> Tail {
+        self.framer = framing.map(FileFramer::new);
+        self
+    }
+
+    /// Whether there is an incomplete event that ends after a timeout.
+    pub fn is_open(&self) -> bool {
+        self.framer.as_ref().is_some_and(FileFramer::is_open)
+    }
+
+    /// Returns the size of the block that the next line needs.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Returns the content.
+    ///
+    /// # Errors
+    /// The file is closed because of the limit of open files.
+    pub fn content(&mut self) -> io::Result<&mut Content> {
+        self.content
+            .as_mut()
+            .ok_or_else(|| io::Error::other("closed because of the limit of open files"))
+    }
+
+    /// Closes the file because of the limit of open files. It is reopened to be read.
+    pub fn park(&mut self) {
+        self.content = None;
+    }
+
+    /// Adds the file to the possible originals of copies.
+    pub fn add_to(&self, originals: &mut Originals) {
+        originals.add(self.origin.id, (&self.origin.name, &self.path), self.descriptor.head);
+    }
+
+    /// Sets the path after a rename, and counts a rotation.
+    pub fn set_path(&mut self, path: &Path) {
+        (self.path, self.renamed) = (path.to_path_buf(), true);
+        self.origin.state.set_path(path.to_string_lossy());
+        self.origin.state.rotations.fetch_add(1, Relaxed);
+    }
+
+    /// Whether the file has no name except its held link.
+    pub fn is_deleted(&self) -> bool {
+        let stat = self.content.as_ref().map(|content| fstat(content.file()));
+        stat.is_some_and(|stat| {
+            stat.is_ok_and(|stat| stat.st_nlink <= u64::from(self.held.is_some()))
+        })
+    }
+
+    /// Whether the file was renamed, or has the name of a rotated file, and so will likely be
+    /// deleted.
+    pub fn is_rotated(&self) -> bool {
+        self.gone_since.is_some()
+            || self.path != Path::new(&self.origin.name)
+            || is_numbered(&self.path)
+    }
+
+    /// Whether some cursor is before the end of the file.
+    pub fn has_unread(&self) -> bool {
+        let Some(content) = &self.content else { return true };
+        if content.is_compressed() {
+            return self.end.is_none_or(|end| self.cursors.is_behind(end));
+        }
+        let size = fstat(content.file()).map_or(u64::MAX, |stat| stat.st_size as u64);
+        self.cursors.list().iter().any(|cursor| cursor.position < size)
+    }
+
+    /// Updates the status of the origin, and what holds the file.
+    pub fn update_status(&self) {
+        let is_deleted = self.is_rotated() && self.is_deleted();
+        self.origin.state.set_held_by(match &self.held {
+            Some(_) => HeldBy::Disk,
+            None if is_deleted => HeldBy::Descriptor,
+            None => HeldBy::Nothing,
+        });
+        self.origin.state.set_status(match self.gone_since {
+            _ if is_deleted => OriginStatus::Deleted,
+            Some(_) => OriginStatus::Gone,
+            None if self.frozen || self.is_compressed() && self.end.is_some() => {
+                OriginStatus::Finished
+            }
+            None if self.content.is_none() => OriginStatus::Waiting,
+            None => OriginStatus::Active,
+        });
+    }
+
+    /// Whether the file is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.content.as_ref().is_some_and(Content::is_compressed)
+    }
+
+    /// Reads events at the chosen cursor into `fill`.
+    pub fn read(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
+        if std::mem::take(&mut self.unchecked) && !self.check_same()? {
+            return Ok(Read::Changed);
+        }
+        if self.long.iter().any(|long| long.start == request.position()) {
+            return self.scan_long(request, fill);
+        }
+        let mut buffers = std::mem::take(&mut fill.buffers);
+        let read = match self.framer.take() {
+            None => self.read_lines(request, fill, &mut buffers.newlines),
+            Some(mut framer) => {
+                let read = self.read_framed(&mut framer, request, fill, &mut buffers);
+                self.framer = Some(framer);
+                match read {
+                    Ok(None) => self.start_long(request, fill, request.limits.line_max),
+                    Ok(Some(read)) => Ok(read),
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        fill.buffers = buffers;
+        read
+    }
+
+    fn at_end(&mut self, offset: u64) -> io::Result<bool> {
+        self.content()?.at_end(offset)
+    }
+
+    /// Checks whether the file is shorter than what was read of it. Reads the last known byte
+    /// instead of asking for the file size, which is stale on network file systems.
+    pub fn check_truncated(&mut self) -> bool {
+        let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
+        let furthest = self.cursors.head().max(scanned).max(self.copied);
+        furthest > 0
+            && !self.frozen
+            && !self.is_compressed()
+            && self.at_end(furthest - 1).unwrap_or(false)
+    }
+
+    /// Checks that the file still contains what was read of it, as it may have been truncated and
+    /// rewritten to any length. Compressed files are not checked: they are never rewritten in
+    /// place.
+    pub fn check_same(&mut self) -> io::Result<bool> {
+        let (head, fingerprint) = (self.descriptor.head, self.fingerprints.last());
+        let content = self.content()?;
+        Ok(content.is_compressed() || fingerprint.matches(content)? && head.matches(content)?)
+    }
+
+    /// Returns the largest known size of the file: the end of what was read or stated.
+    pub fn known_size(&self) -> u64 {
+        self.cursors.head().max(self.origin.state.size.load(Relaxed))
+    }
+
+    /// Whether nothing of the file was read.
+    pub fn is_unread(&self) -> bool {
+        self.cursors.head() == 0 && self.fingerprints.last().end == 0
+    }
+
+    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
+    /// before the truncation.
+    pub fn holds_read_part(&self, copy: &mut Candidate) -> bool {
+        holds_read_part(copy, self.descriptor.head, &self.fingerprints)
+    }
+
+    /// Adds the fingerprint at the end of a compressed file, if the last read was too short for
+    /// one.
+    /// Decompresses the file again.
+    pub fn fingerprint_end(&mut self, end: u64) {
+        let content = self
+            .content
+            .as_mut()
+            .filter(|content| content.is_compressed() && end > self.fingerprints.last().end);
+        if let Some(Ok(fingerprint)) = content.map(|content| Fingerprint::read(content, end)) {
+            self.fingerprints.add(fingerprint);
+        }
+    }
+
+    /// Takes the fingerprints, to recognize a copy.
+    pub fn take_fingerprints(&mut self) -> Fingerprints {
+        std::mem::take(&mut self.fingerprints)
+    }
+
+    /// Updates the descriptor's fingerprint to the last bytes read; returns whether it changed.
+    pub fn update_fingerprint(&mut self) -> bool {
+        let fingerprint = self.fingerprints.last();
+        let changed =
+            std::mem::replace(&mut self.descriptor.fingerprint, fingerprint) != fingerprint;
+        if changed {
+            self.note_modified();
+        }
+        changed
+    }
+
+    /// Updates the descriptor's modification time.
+    pub fn note_modified(&mut self) {
+        let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
+        self.descriptor.modified_ns =
+            stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
+    }
+
+    /// Extends a head that is not full; returns whether it changed. It must be saved before data is
+    /// sent.
+    pub fn update_head(&mut self) -> bool {
+        let before = self.descriptor.head;
+        // After a truncation the content is not what was read.
+        if !self.descriptor.head.is_full()
+            && self.check_same().unwrap_or(false)
+            && let Some(content) = &mut self.content
+            && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
+            && head.bytes > self.descriptor.head.bytes
+        {
+            self.descriptor.head = head;
+        }
+        before != self.descriptor.head
+    }
+
+    /// Whether its compressed data is truncated or corrupt, so that the last line may be
+    /// incomplete.
+    pub fn is_incomplete(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| content.error().is_some())
+    }
+
+    /// Logs and counts an error of compressed data once.
+    pub fn log_error(&mut self, cx: &SourceCx<'_>) {
+        let error = self.content.as_ref().and_then(Content::error).filter(|_| !self.error_logged);
+        if let Some(error) = error {
+            cx.counters.error("damaged");
+            log::warn!(
+                "source {}: {}: {error}; the rest is not read",
+                cx.info.id,
+                self.path.display()
+            );
+            self.error_logged = true;
+        }
+    }
+
+    /// Records that the file extends to `end`, whether read or not.
+    pub fn note_end(&self, end: u64, cx: &SourceCx<'_>) {
+        self.origin.state.size.fetch_max(end, Relaxed);
+        cx.ledger.note_end(self.origin.id, end);
+    }
+
+    /// Resets the head, so that the next read hashes and saves it again.
+    pub fn forget_head(&mut self) {
+        self.descriptor.head = Head::default();
+    }
+
+    /// Saves the state of a compressed file that was read to its end, so that the next start does
+    /// not
+    /// decompress it again. Frees the decompressor.
+    pub fn save_compressed_state(&mut self, store: &dyn OriginStore) {
+        let Some(content) = self.content.as_mut().filter(|content| content.is_compressed()) else {
+            return;
+        };
+        let state = content.compressed_state();
+        content.release_decoder();
+        if std::mem::replace(&mut self.descriptor.compressed, state) != state {
+            store.note(self.origin.id, self.descriptor.to_bytes());
+        }
+    }
+
+    /// Continues in another file that contains what was read of this one. Returns the old content.
+    pub fn continue_in(
+        &mut self,
+        mut content: Content,
+        inode: Inode,
+        path: PathBuf,
+    ) -> Option<Content> {
+        (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
+        (self.inode, self.path, self.frozen) = (inode, path, true);
+        // The copy may lack the last bytes read, so the identity is taken from it.
+        if let Err(error) = self.descriptor.continue_in(&mut content, &self.fingerprints) {
+            log::warn!("cannot read the copy {}: {error}", self.path.display());
+        }
+        self.fingerprints = Fingerprints::new(self.descriptor.fingerprint);
+        (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, 0);
+        self.content.replace(content)
+    }
+}
+
+#[cfg(test)]
+mod tests;

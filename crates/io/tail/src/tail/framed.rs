@@ -1,0 +1,197 @@
+//! Reading of events that are not single lines: multi-line, encodings, container formats.
+//!
+//! A cursor is always at the start of an event. An incomplete event is read again from its start
+//! until it is complete, or until its file has not grown for the timeout.
+
+use super::lines::{is_suspect, is_whole_range};
+use super::{Buffers, Fill, Read, Request, Tail};
+use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, count, together};
+use millstream_framing::{Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
+use millstream_model::TIME_UNKNOWN;
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Tail {
+    /// Reads events at the cursor. `None` if the first line is too long for a block.
+    pub(super) fn read_framed(
+        &mut self,
+        framer: &mut FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &mut Buffers,
+    ) -> io::Result<Option<Read>> {
+        if BATCH_ROWS_MAX - fill.builder.rows() < GROUP_ROWS_MAX {
+            return Ok(Some(Read::Full));
+        }
+        self.detect_format(framer, request.finish)?;
+        let begin = fill.used;
+        let portion = self.read_portion(framer, request, fill, buffers)?;
+        if portion.bytes == 0 {
+            framer.end();
+            return Ok(Some(Read::Nothing));
+        }
+        let framed = find(framer, request, fill, buffers, portion);
+        let used = self.add_events(framer, request, fill, buffers, framed);
+        let raw = match framer.is_decoding() {
+            true => &buffers.raw[used..portion.bytes],
+            false => &fill.block.filled(begin + portion.bytes)[begin + used..],
+        };
+        self.content()?.unread_last(raw);
+        if used < portion.bytes {
+            self.note_end(portion.position + portion.bytes as u64, request.cx);
+        }
+        if used == 0 {
+            let is_long = framer.begins_long(raw, request.limits.line_max);
+            return Ok(if is_long {
+                None
+            } else {
+                Some(self.incomplete_event(framer, request, fill, portion))
+            });
+        }
+        if used == portion.bytes {
+            framer.end();
+        }
+        self.block_bytes = BLOCK_BYTES;
+        Ok(Some(if portion.bytes < portion.wanted && !request.finish {
+            Read::End
+        } else {
+            Read::More
+        }))
+    }
+
+    /// Passes the head of the file to a framer that detects the container format.
+    fn detect_format(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
+        if framer.needs_head() {
+            let mut head = [0; HEAD_BYTES];
+            let n = self.content()?.read_all_at(&mut head, 0)?;
+            framer.see_head(&head[..n], is_all);
+        }
+        Ok(())
+    }
+
+    /// Reads raw bytes: into the block, or into a buffer if they must be decoded.
+    fn read_portion(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &mut Buffers,
+    ) -> io::Result<Portion> {
+        let (begin, decoding) = (fill.used, framer.is_decoding());
+        let capacity = match decoding {
+            true => fill.space_left().saturating_sub(OUT_MARGIN) / framer.expansion(),
+            false => fill.space_left(),
+        };
+        let requested = capacity.min(request.left());
+        let into = if decoding {
+            buffers.raw.resize(requested.max(buffers.raw.len()), 0);
+            &mut buffers.raw[..requested]
+        } else {
+            &mut fill.block.memory()[begin..begin + requested]
+        };
+        let bytes = self.content()?.read_at(into, request.position())?;
+        let is_all = bytes == request.left()
+            || request.finish && self.at_end(request.position() + bytes as u64)?;
+        Ok(Portion { position: request.position(), bytes, wanted: requested, is_all })
+    }
+
+    /// Adds the events to the batch; returns the number of file bytes they use.
+    fn add_events(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &mut Buffers,
+        framed: Framed,
+    ) -> usize {
+        let (mut count, mut used) = (buffers.found.events.len(), framed.used);
+        if is_suspect(request.choice) && used > 0 {
+            let first = together(&buffers.found.events, 1);
+            if is_whole_range(request.choice, first.1) {
+                self.reject(request, first.1 as u64);
+                return first.1;
+            }
+            (count, used) = together(&buffers.found.events, (count / 2).max(1));
+        }
+        if used == 0 {
+            return 0;
+        }
+        let (begin, decoding) = (fill.used, framer.is_decoding());
+        let block_bytes = if decoding { framed.written } else { used };
+        buffers.times.clear();
+        for event in &buffers.found.events[..count] {
+            let part = fill.block.filled(begin + event.end as usize);
+            let cuts = framer.add(
+                *event,
+                part,
+                (begin, request.position()),
+                request.limits,
+                &mut fill.builder,
+            );
+            self.count_long(request, cuts);
+            buffers.times.resize(fill.builder.rows(), event.time_ns);
+        }
+        self.record_times(request, buffers, used);
+        let raw =
+            if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
+        self.record_read(raw, request.position() + used as u64);
+        self.segment(request, fill, used as u64, block_bytes);
+        used
+    }
+
+    /// Records the times of events, and counts lines that do not match the rules.
+    fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
+        let (tally, state) = (buffers.found.tally, &self.origin.state);
+        state.misfits.fetch_add(tally.misfits, Relaxed);
+        count(tally, request.cx.counters);
+        if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
+            state.record_times(
+                (request.position(), request.position() + used as u64),
+                &buffers.times,
+            );
+        }
+    }
+
+    /// Handles a read without a complete event.
+    fn incomplete_event(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &Fill,
+        portion: Portion,
+    ) -> Read {
+        if portion.bytes < portion.wanted {
+            return if request.finish { Read::More } else { Read::End };
+        }
+        if fill.used == 0 {
+            // Container formats add overhead per line, so the block grows until the event fits.
+            let bytes = framer.block_bytes(request.limits.line_max);
+            self.block_bytes = bytes.max(fill.block.capacity() * 2);
+        }
+        Read::Full
+    }
+}
+
+fn find(
+    framer: &mut FileFramer,
+    request: Request<'_>,
+    fill: &mut Fill,
+    buffers: &mut Buffers,
+    portion: Portion,
+) -> Framed {
+    let (begin, rows_max) = (fill.used, BATCH_ROWS_MAX - fill.builder.rows());
+    let (reference_ns, now) = (request.cx.now.unix_ns, request.cx.now.since_start);
+    buffers.found.events.clear();
+    buffers.found.tally = Default::default();
+    if framer.is_decoding() {
+        let raw = &buffers.raw[..portion.bytes];
+        let close = framer.close(portion, raw, now);
+        let input = Input { raw, close, rows_max, reference_ns };
+        framer.frame(input, &mut fill.block.memory()[begin..], &mut buffers.found)
+    } else {
+        let raw = &fill.block.filled(begin + portion.bytes)[begin..];
+        let close = framer.close(portion, raw, now);
+        framer.frame(Input { raw, close, rows_max, reference_ns }, &mut [], &mut buffers.found)
+    }
+}

@@ -1,0 +1,192 @@
+//! Reading of files in which each line is an event.
+
+use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
+use crate::identity::Fingerprint;
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_model::{Choice, Outcome};
+use std::io;
+
+/// From this attempt on an abandoned range is halved, after it was sent in its own batch.
+const HALVED_FROM: u8 = 3;
+
+impl Tail {
+    pub(super) fn read_lines(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        newlines: &mut Vec<u32>,
+    ) -> io::Result<Read> {
+        let requested = fill.space_left().min(request.left()).min(self.read_bytes);
+        let begin = fill.used;
+        let n = self
+            .content()?
+            .read_at(&mut fill.block.memory()[begin..begin + requested], request.position())?;
+        newlines.clear();
+        millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], newlines);
+        let read = if newlines.is_empty() {
+            self.unfinished(request, fill, (n, requested))
+        } else {
+            self.lines(request, fill, newlines);
+            // A short read is enough to stop here; only `finish` needs an empty read as proof of
+            // the
+            // end.
+            Ok(if n < requested && !request.finish { Read::End } else { Read::More })
+        };
+        if fill.used < begin + n {
+            self.note_end(request.position() + n as u64, request.cx);
+        }
+        let text = fill.block.filled(begin + n);
+        self.content()?.unread_last(&text[fill.used.clamp(begin, begin + n)..]);
+        read
+    }
+
+    /// Adds the complete lines that end at `newlines`, offsets in the block after `fill.used`.
+    fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) {
+        newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
+        if is_suspect(request.choice) {
+            let first = newlines[0] as usize + 1;
+            if is_whole_range(request.choice, first) {
+                return self.reject(request, first as u64);
+            }
+            newlines.truncate((newlines.len() / 2).max(1));
+        }
+        let Some(&last) = newlines.last() else { return };
+        let (begin, bytes) = (fill.used, last as usize + 1);
+        if begin > 0 {
+            newlines.iter_mut().for_each(|newline| *newline += begin as u32);
+        }
+        let rows_before = fill.builder.rows();
+        let block = fill.block.filled(begin + bytes);
+        let limits = request.limits;
+        let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
+        self.count_long(request, long);
+        let rows = fill.builder.rows() - rows_before;
+        self.record_read(&block[begin..], request.position() + bytes as u64);
+        self.segment(request, fill, bytes as u64, bytes);
+        self.block_bytes = BLOCK_BYTES;
+        self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
+    }
+
+    /// Fingerprints the last bytes read: `text`, which ends at offset `end`.
+    pub fn record_read(&mut self, text: &[u8], end: u64) {
+        if end > self.fingerprints.last().end {
+            let content = self.content.as_mut().filter(|content| !content.is_compressed());
+            let read = || content.and_then(|content| Fingerprint::read(content, end).ok());
+            Fingerprint::of_text(text, end)
+                .or_else(read)
+                .into_iter()
+                .for_each(|fingerprint| self.fingerprints.add(fingerprint));
+            self.fingerprints.keep_recent(text, end);
+        }
+    }
+
+    /// Adds a segment for `source_bytes` of the file, which use `block_bytes` of the block, and
+    /// advances the cursor.
+    pub(super) fn segment(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        source_bytes: u64,
+        block_bytes: usize,
+    ) {
+        let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
+        let end = begin + source_bytes;
+        let ack = cx.ledger.issue(
+            self.origin.id,
+            (begin, end),
+            cursor.sinks,
+            cursor.attempt,
+            cx.now.since_start,
+        );
+        fill.builder.segment(self.origin.clone(), begin.wrapping_sub(fill.used as u64), ack);
+        fill.used += block_bytes;
+        self.cursors.advance(request.choice.index, end);
+        self.origin.state.read(source_bytes, end);
+        cx.counters.received(0, source_bytes);
+    }
+
+    /// Handles a read of `n` of `requested` bytes without a line end.
+    fn unfinished(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        (n, requested): (usize, usize),
+    ) -> io::Result<Read> {
+        let line_max = request.limits.line_max;
+        if n > line_max + 1 {
+            return self.start_long(request, fill, n);
+        }
+        if n == 0 {
+            return Ok(Read::Nothing);
+        }
+        if n == request.left() || request.finish && self.at_end(request.position() + n as u64)? {
+            self.last_line(request, fill, n);
+            return Ok(Read::More);
+        }
+        if n < requested {
+            return Ok(if request.finish { Read::More } else { Read::End });
+        }
+        if fill.used > 0 {
+            return Ok(Read::Full);
+        }
+        if requested < fill.space_left() {
+            self.read_bytes = usize::MAX;
+            return Ok(Read::More);
+        }
+        self.block_bytes = line_max + READ_BYTES_MIN;
+        Ok(Read::Full)
+    }
+
+    /// Adds the `n` bytes of a last line without a line end.
+    fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) {
+        if is_suspect(request.choice) {
+            return self.reject(request, n as u64);
+        }
+        let (begin, limits) = (fill.used, request.limits);
+        let text = &fill.block.filled(begin + n)[begin..];
+        if text.len() <= limits.line_max {
+            fill.builder.row(text, begin);
+        } else {
+            let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
+            self.count_long(request, cuts);
+        }
+        self.record_read(text, request.position() + n as u64);
+        self.segment(request, fill, n as u64, n);
+    }
+
+    /// Rejects and counts a single line that panics a sink on every attempt.
+    pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
+        let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
+        let range = (begin, begin + bytes);
+        let ack = cx.ledger.issue(
+            self.origin.id,
+            range,
+            cursor.sinks,
+            cursor.attempt,
+            cx.now.since_start,
+        );
+        cursor
+            .sinks
+            .iter()
+            .filter_map(|sink| ack.hold(sink))
+            .for_each(|hold| hold.settle(Outcome::Rejected));
+        ack.finish();
+        cx.counters.dropped("panic", 1);
+        log::error!(
+            "{}: rejected the line at offset {begin}: a sink panics on it",
+            self.origin.name
+        );
+        self.cursors.advance(request.choice.index, range.1);
+    }
+}
+
+/// Whether the range at the cursor was abandoned although it was sent in its own batch. A single
+/// line is then the cause. Of several lines the first half is sent alone, then the second.
+pub(super) fn is_suspect(choice: Choice) -> bool {
+    choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
+}
+
+/// Whether the first `bytes` at the cursor are its whole range.
+pub(super) fn is_whole_range(choice: Choice, bytes: usize) -> bool {
+    choice.cursor.until == Some(choice.cursor.position + bytes as u64)
+}

@@ -1,0 +1,145 @@
+//! Lines that exceed the limit and do not fit into a block.
+
+use super::lines::{is_suspect, is_whole_range};
+use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{LongLine, char_boundary};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A line longer than `max_line` whose end is being searched.
+pub(super) struct LongScan {
+    /// Offset at which the line begins.
+    pub start: u64,
+    /// Offset up to which no line end was found.
+    pub scanned: u64,
+}
+
+impl Tail {
+    pub(super) fn count_long(&self, request: Request<'_>, cuts: u64) {
+        request.limits.long.count(request.cx.counters, cuts);
+        self.origin.state.long_lines.fetch_add(cuts, Relaxed);
+    }
+
+    /// Handles a line without a line end in `n` bytes: emits a piece of it, or starts the search
+    /// for
+    /// its end.
+    pub(super) fn start_long(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        n: usize,
+    ) -> io::Result<Read> {
+        let (start, line_max) = (request.position(), request.limits.line_max);
+        if request.limits.long != LongLine::Split {
+            self.long.push(LongScan { start, scanned: start + self.whole_units(n) as u64 });
+            return Ok(Read::More);
+        }
+        let begin = fill.used;
+        let (used, written) = self.piece(request, fill, line_max, n)?;
+        self.count_long(request, 1);
+        fill.builder.row_at(&fill.block.filled(begin + written)[begin..], begin, start);
+        self.record_read(&[], start + used as u64);
+        self.segment(request, fill, used as u64, written);
+        Ok(Read::More)
+    }
+
+    /// Copies the text of the first `bytes` of `n` at the cursor into the block, without splitting
+    /// a
+    /// character. Returns the number of bytes in the file and in the block.
+    fn piece(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        bytes: usize,
+        n: usize,
+    ) -> io::Result<(usize, usize)> {
+        let begin = fill.used;
+        let mut raw = vec![0; n];
+        let n = self.content()?.read_all_at(&mut raw, request.position())?;
+        match self.framer.as_ref().filter(|framer| framer.is_decoding()) {
+            Some(framer) => {
+                Ok(framer.piece(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..]))
+            }
+            None => {
+                let cut = char_boundary(&raw[..n], bytes);
+                fill.block.memory()[begin..begin + cut].copy_from_slice(&raw[..cut]);
+                Ok((cut, cut))
+            }
+        }
+    }
+
+    /// Returns how many of `n` bytes are whole code units.
+    fn whole_units(&self, n: usize) -> usize {
+        let is_decoding = self.framer.as_ref().is_some_and(|framer| framer.is_decoding());
+        if is_decoding && n > 1 { n & !1 } else { n }
+    }
+
+    /// Searches the end of an overlong line; emits its beginning, or drops it, once found.
+    pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
+        let at = |long: &LongScan| long.start == request.position();
+        let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
+        let (begin, start, scanned) = (fill.used, self.long[index].start, self.long[index].scanned);
+        let need = self.long_block_bytes(request.limits.line_max);
+        if fill.space_left() < need {
+            if begin == 0 {
+                self.block_bytes = need + READ_BYTES_MIN;
+            }
+            return Ok(Read::Full);
+        }
+        let n = self.content()?.read_at(&mut fill.block.memory()[begin..], scanned)?;
+        let text = &fill.block.filled(begin + n)[begin..];
+        let line_end = match self.framer.as_ref() {
+            Some(framer) => framer.line_end(text),
+            None => memchr::memchr(b'\n', text).map(|at| at + 1),
+        };
+        let end = match line_end {
+            Some(bytes) => scanned + bytes as u64,
+            None if n == 0 && request.finish => scanned,
+            None => {
+                self.long[index].scanned += self.whole_units(n) as u64;
+                return Ok(if n == 0 { Read::Nothing } else { Read::More });
+            }
+        };
+        self.long.swap_remove(index);
+        self.block_bytes = BLOCK_BYTES;
+        self.end_long(request, fill, (start, end))?;
+        Ok(Read::More)
+    }
+
+    /// Returns the number of block bytes that the beginning of an overlong line may need.
+    fn long_block_bytes(&self, line_max: usize) -> usize {
+        let expansion = self.framer.as_ref().map_or(1, |framer| framer.expansion());
+        self.long_raw_bytes(line_max) * expansion + crate::file_framer::OUT_MARGIN
+    }
+
+    /// Returns the number of file bytes that decode to `line_max` bytes of text, plus some slack.
+    fn long_raw_bytes(&self, line_max: usize) -> usize {
+        self.framer.as_ref().map_or(line_max, |framer| framer.raw_bytes(line_max)) + 4
+    }
+
+    fn end_long(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        (start, end): (u64, u64),
+    ) -> io::Result<()> {
+        let bytes = (end - start) as usize;
+        if is_suspect(request.choice) && is_whole_range(request.choice, bytes) {
+            self.reject(request, bytes as u64);
+            return Ok(());
+        }
+        self.count_long(request, 1);
+        let (begin, line_max) = (fill.used, request.limits.line_max);
+        let mut kept = 0;
+        if request.limits.long == LongLine::Truncate {
+            let raw = self.long_raw_bytes(line_max).min(bytes);
+            kept = self.piece(request, fill, raw, raw)?.1;
+            let text = &fill.block.filled(begin + kept)[begin..];
+            fill.builder.long_row(text, begin, line_max, LongLine::Truncate);
+        }
+        self.record_read(&[], end);
+        self.segment(request, fill, bytes as u64, kept);
+        Ok(())
+    }
+}

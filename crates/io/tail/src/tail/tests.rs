@@ -1,0 +1,225 @@
+//! Lines of files, compared with splitting the whole content at once.
+
+use crate::source::tests::{Fixture, Line, deliver, end, lines, texts};
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_model::{Batch, LongLine, Polled};
+use millstream_testkit::cut_lines;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn rows(lines: &[Line]) -> Vec<(u64, Vec<u8>)> {
+    lines.iter().map(|line| (line.offset, line.text.clone())).collect()
+}
+
+/// Delivers everything until the source has ended.
+fn read_to_end(fixture: &mut Fixture) -> Vec<Line> {
+    let mut all = Vec::new();
+    end(fixture);
+    loop {
+        match fixture.poll() {
+            Polled::Batch(batch, _) => {
+                deliver(&batch);
+                all.extend(lines(&batch));
+            }
+            Polled::Ended => return all,
+            _ => fixture.rig.advance(std::time::Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Like [`assert_eq`] for rows, with a short message.
+fn compare(got: &[(u64, Vec<u8>)], expected: &[(u64, Vec<u8>)], what: &str) {
+    let brief = |row: Option<&(u64, Vec<u8>)>| {
+        row.map(|(offset, text)| {
+            (*offset, text.len(), String::from_utf8_lossy(&text[..text.len().min(20)]).into_owned())
+        })
+    };
+    if let Some(at) =
+        (0..got.len().max(expected.len())).find(|at| got.get(*at) != expected.get(*at))
+    {
+        let (got, expected) = (brief(got.get(at)), brief(expected.get(at)));
+        panic!("{what}: row {at} is {got:?} instead of {expected:?} (offset, length, beginning)");
+    }
+}
+
+/// More empty lines than a batch may have rows are split over batches without loss.
+#[test]
+fn empty_lines_fill_batches_up_to_their_limit() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "\n".repeat(40_000));
+    fixture.append("b.log", "\n".repeat(10));
+    let batches = fixture.batches();
+    assert!(batches.iter().map(Batch::rows).all(|rows| rows <= BATCH_ROWS_MAX));
+    assert_eq!(batches.iter().map(Batch::rows).sum::<usize>(), 40_010);
+    let mut all: Vec<Line> = batches.iter().flat_map(lines).collect();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 40_010, "every line has its own id");
+}
+
+/// Lines longer than a block, with each `on_long_line` and with limits below and above a block, in
+/// a
+/// file that grows in pieces. The other lines are complete.
+#[test]
+fn lines_longer_than_a_block_are_handled_as_configured() {
+    let long: String = (0..90_000).map(|n| format!("é{n:06}")).collect();
+    let content = format!("first\n{long}\r\n\nmiddle\n{long}\nlast\n{long}");
+    for (name, long) in
+        [("truncate", LongLine::Truncate), ("split", LongLine::Split), ("drop", LongLine::Drop)]
+    {
+        for line_max in [1000, BLOCK_BYTES - 1, BLOCK_BYTES, 300_000, 1 << 20] {
+            let mut fixture = Fixture::new(
+                json!({ "max_line": format!("{line_max}B"), "on_long_line": name }),
+                &["out"],
+            );
+            let mut got = Vec::new();
+            for piece in content.as_bytes().chunks(300_001) {
+                fixture.append("a.log", piece);
+                got.extend(fixture.read());
+            }
+            got.extend(read_to_end(&mut fixture));
+            let what = format!("{name} at {line_max}");
+            compare(&rows(&got), &cut_lines(content.as_bytes(), line_max, long), &what);
+            let long_lines = if line_max > 800_000 { 0 } else { 3 };
+            assert_eq!(
+                fixture.dropped("long_line"),
+                if name == "drop" { long_lines } else { 0 },
+                "{what}"
+            );
+            let cut = fixture.rig.counters.snapshot().noted_events.get("truncated").copied();
+            assert_eq!(cut.unwrap_or(0), if name == "truncate" { long_lines } else { 0 }, "{what}");
+        }
+    }
+}
+
+/// Filler before a short text puts the end of a block at each position of the text.
+#[test]
+fn a_block_may_end_anywhere_in_a_file() {
+    let short = "ab\r\n\n\r\n\rcd\ne\u{20ac}\n\n\u{e9}\r\r\nlast line\n";
+    for shift in 0..short.len() + 2 {
+        for filler_line in [BLOCK_BYTES, 1000] {
+            let filler = BLOCK_BYTES - shift;
+            let mut content = vec![b'f'; filler];
+            (1..=filler / filler_line).for_each(|n| content[n * filler_line - 1] = b'\n');
+            content[filler - 1] = b'\n';
+            content.extend_from_slice(short.as_bytes());
+            let mut fixture = Fixture::new(json!({}), &["out"]);
+            fixture.append("a.log", &content);
+            fixture.append("b.log", short);
+            let all = fixture.read();
+            let (a, b): (Vec<Line>, Vec<Line>) = {
+                let longest = all.iter().max_by_key(|line| line.text.len()).unwrap().file_id;
+                all.into_iter().partition(|line| line.file_id == longest)
+            };
+            let what = format!("shift {shift}, lines of {filler_line}");
+            compare(&rows(&a), &cut_lines(&content, 1 << 18, LongLine::Truncate), &what);
+            compare(&rows(&b), &cut_lines(short.as_bytes(), 1 << 18, LongLine::Truncate), &what);
+        }
+    }
+}
+
+/// Lines are written byte by byte, with polls after each byte.
+#[test]
+fn an_incomplete_line_waits_for_its_end() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let mut got = Vec::new();
+    for byte in "ab\r\nc\n\n".bytes() {
+        fixture.append("a.log", [byte]);
+        got.extend(fixture.read());
+    }
+    assert_eq!(texts(&got), ["ab", "c", ""]);
+}
+
+/// Line lengths: mostly short, some near every limit.
+fn line_length() -> impl Strategy<Value = usize> {
+    let near = |n: usize| (n - 3)..(n + 3);
+    prop_oneof![
+        20 => 0..4usize,
+        40 => 0..200usize,
+        4 => near(16 * 1024),
+        4 => near(64 * 1024),
+        2 => near(BLOCK_BYTES),
+        1 => 250_000..600_000usize,
+    ]
+}
+
+fn line_end() -> impl Strategy<Value = &'static [u8]> {
+    prop_oneof![4 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]), 1 => Just(&b"\r\r\n"[..])]
+}
+
+/// File content: ASCII, multi-byte characters, and invalid UTF-8.
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    let line = (line_length(), line_end(), any::<u8>());
+    (prop::collection::vec(line, 0..60), 0..5usize).prop_map(|(lines, rest)| {
+        let mut content = Vec::new();
+        for (length, end, salt) in lines {
+            let pattern =
+                ["abcdefg".as_bytes(), "é€𝄞x".as_bytes(), b"\xff\r\0\xc3\x80\x80\x80\x80"]
+                    [salt as usize % 3];
+            content.extend(pattern.iter().cycle().skip(salt as usize % 5).take(length));
+            content.extend_from_slice(end);
+        }
+        content.extend_from_slice(&b"rest\r"[..rest]);
+        content
+    })
+}
+
+fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
+    let limits =
+        prop_oneof![4..20usize, 90..110usize, Just(65_536usize), Just(262_144), Just(400_000)];
+    let long = prop_oneof![
+        Just(("truncate", LongLine::Truncate)),
+        Just(("split", LongLine::Split)),
+        Just(("drop", LongLine::Drop))
+    ];
+    (limits, long).prop_map(|(line_max, (name, long))| (line_max, name, long))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the content of the files and the sizes of writes, every line is read exactly once,
+    /// in order, with the right offset.
+    #[test]
+    fn growing_files_are_split_like_their_whole_content(
+        contents in prop::collection::vec(content(), 1..4),
+        pieces in prop::collection::vec((0..3usize, prop_oneof![1..50usize, 1..200_000usize]), 0..12),
+        (line_max, name, long) in limit(),
+    ) {
+        let mut fixture = Fixture::new(json!({ "max_line": format!("{line_max}B"), "on_long_line": name }), &["out"]);
+        let (mut written, mut got) = (vec![0; contents.len()], Vec::new());
+        for (file, bytes) in pieces {
+            let file = file % contents.len();
+            let end = (written[file] + bytes).min(contents[file].len());
+            fixture.append(&format!("{file}.log"), &contents[file][written[file]..end]);
+            written[file] = end;
+            got.extend(fixture.batches().iter().flat_map(|batch| { deliver(batch); named(batch) }));
+        }
+        for (file, from) in written.iter().enumerate() {
+            fixture.append(&format!("{file}.log"), &contents[file][*from..]);
+        }
+        end(&mut fixture);
+        got.extend(fixture.batches().iter().flat_map(|batch| { deliver(batch); named(batch) }));
+        prop_assert!(matches!(fixture.poll(), Polled::Ended) && fixture.rig.ledger.is_idle());
+        prop_assert_eq!(fixture.rig.grant.used(), 0);
+        for (file, content) in contents.iter().enumerate() {
+            let path = fixture.path(&format!("{file}.log")).display().to_string();
+            let of_file: Vec<_> = got.iter().filter(|(name, _)| *name == path).map(|(_, row)| row.clone()).collect();
+            compare(&of_file, &cut_lines(content, line_max, long), &format!("file {file}"));
+        }
+    }
+}
+
+/// Returns the rows of a batch, with the path of their file.
+fn named(batch: &Batch) -> Vec<(String, (u64, Vec<u8>))> {
+    let mut all = Vec::new();
+    for segment in batch.segments.iter() {
+        for row in segment.first_row..segment.first_row + segment.rows {
+            all.push((
+                segment.origin.name.clone(),
+                (batch.offset(segment, row), batch.text(row).to_vec()),
+            ));
+        }
+    }
+    all
+}
