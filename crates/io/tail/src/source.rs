@@ -261,7 +261,7 @@ impl FileSource {
         }
         for id in events.written {
             if let Some(tail) = self.tails.get_mut(&id) {
-                self.work.active += u32::from(std::mem::take(&mut tail.watched));
+                self.work.active += u32::from(tail.unwatch());
                 schedule(&mut self.work.polls, tail, now);
             }
         }
@@ -270,8 +270,7 @@ impl FileSource {
     fn take_rereads(&mut self, now: Duration) {
         for again in self.open.ledger.take_rereads() {
             if let Some(tail) = self.tails.get_mut(&again.origin) {
-                tail.cursors.reread(&again);
-                tail.end = None;
+                tail.reread(&again);
                 schedule(&mut self.work.polls, tail, now);
             } else {
                 self.drop_reread(&again, now);
@@ -305,12 +304,10 @@ impl FileSource {
             self.work.polls.peek().copied().filter(|poll| poll.0.0 <= now)
         {
             self.work.polls.pop();
-            if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
-                (tail.end, tail.unchecked) = (None, true);
-                if !tail.queued {
-                    tail.queued = true;
-                    self.work.due.push_back(id, share(tail));
-                }
+            if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next() == next)
+                && tail.enqueue()
+            {
+                self.work.due.push_back(id, share(tail));
             }
         }
     }
@@ -327,8 +324,7 @@ impl FileSource {
     }
 
     fn is_ended(&self) -> bool {
-        let at_end = |tail: &Tail| tail.end.is_some_and(|end| !tail.cursors.is_behind(end));
-        self.work.due.is_empty() && self.tails.values().all(at_end)
+        self.work.due.is_empty() && self.tails.values().all(Tail::is_read)
     }
 }
 
@@ -396,7 +392,7 @@ impl FileSource {
     /// content could be mistaken for this file after a crash and sent under the same ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.work.grown_heads);
-        let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor.to_bytes()));
+        let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor().to_bytes()));
         let heads: Vec<(u64, Vec<u8>)> = grown.iter().filter_map(described).collect();
         let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
         if let Err(error) = &kept {
@@ -422,10 +418,10 @@ impl FileSource {
             self.work.compressed_queue.push_back(id);
             return false;
         }
-        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor.copy_of.is_some());
+        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor().copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
         if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
-            (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
+            tail.skip_poll();
             schedule(&mut self.work.polls, tail, cx.now.since_start + TICK);
         }
         ready
@@ -434,8 +430,8 @@ impl FileSource {
     /// Picks a cursor of the file. `None` if the file is blocked, or was read to its end.
     fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
         let tail = self.tails.get_mut(&id)?;
-        let choice = tail.cursors.choose(cx.ready, cx.blocked, tail.end);
-        if choice.is_none() && tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
+        let choice = tail.choose(cx.ready, cx.blocked);
+        if choice.is_none() && !tail.is_read() {
             blocked.push(id);
         } else if choice.is_none() {
             self.reached_end(id, cx);
@@ -454,9 +450,9 @@ impl FileSource {
     ) -> bool {
         let (now, position) = (cx.now.since_start, cursor.position);
         let Some(tail) = self.tails.get_mut(&id) else { return false };
-        let head = tail.cursors.head();
+        let head = tail.cursors().head();
         if head > position {
-            (tail.grown, tail.quiet_at) = (now, now + quiet_after(self.work.active));
+            tail.note_growth(now, quiet_after(self.work.active));
             self.work.grown_heads.extend(describe(tail, &*self.open.store));
         }
         match read {
@@ -469,20 +465,20 @@ impl FileSource {
             Ok(Read::Nothing) if tail.check_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
                 // The file ends before data that other cursors have read: a copy lacks it.
-                if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
+                if tail.is_in_copy() && position < head && tail.cursors().list().contains(&cursor) {
                     skip_missing(tail, position, head, cx);
                 }
                 tail.log_error(cx);
                 tail.save_compressed_state(&*self.open.store);
-                tail.end = Some(head);
+                tail.reached(head);
                 let pause = recheck(tail, &mut self.watch, &mut self.work.active, now);
                 schedule(&mut self.work.polls, tail, now + pause);
             }
             Err(error) => {
-                tail.end = Some(position);
+                tail.reached(position);
                 schedule(&mut self.work.polls, tail, now + UNWATCHED_POLL);
                 cx.counters.error("read");
-                let name = &tail.origin.name;
+                let name = tail.name();
                 log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
             }
         }
@@ -495,11 +491,11 @@ impl FileSource {
     fn reached_end(&mut self, id: u64, cx: &SourceCx<'_>) {
         self.finish_decompressing(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
-        tail.queued = false;
+        tail.dequeue();
         if !is_silent(tail, cx.now.since_start, GONE_SILENCE) {
             return;
         }
-        let (deleted, inode) = (tail.is_deleted(), tail.inode);
+        let (deleted, inode) = (tail.is_deleted(), tail.inode());
         // A crash before the commit would revert the checkpoint, so the file must stay readable
         // until then.
         if deleted && !self.is_committed(id) {
@@ -532,22 +528,22 @@ impl FileSource {
         self.finish_decompressing(id);
         self.work.compressed_queue.retain(|waiting| *waiting != id);
         let tail = self.tails.remove(&id)?;
-        self.records.generations.release(&tail.descriptor);
-        self.work.active -= u32::from(!tail.watched);
+        self.records.generations.release(tail.descriptor());
+        self.work.active -= u32::from(!tail.is_watched());
         Some(tail)
     }
 
     /// Records a file that could not be adopted. The next walk finds it with its id and
     /// checkpoints.
     fn put_back(&mut self, tail: Tail) {
-        let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
+        let (cursors, head) = (tail.cursors().list(), tail.cursors().head());
         let position = |index| {
             cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position)
         };
         let sinks = self.open.sinks.iter();
         let checkpoints = sinks.map(|(index, sink)| (sink.clone(), position(*index))).collect();
-        let record = OriginRecord { id: tail.origin.id, descriptor: Vec::new(), checkpoints };
-        self.records.insert(record, tail.descriptor);
+        let record = OriginRecord { id: tail.id(), descriptor: Vec::new(), checkpoints };
+        self.records.insert(record, tail.into_descriptor());
     }
 
     /// Handles a truncated file. Its content is a new file with a new id; reading of the old
@@ -559,15 +555,15 @@ impl FileSource {
         log::info!(
             "source {}: {} was truncated; reading it from its beginning",
             cx.info.id,
-            old.origin.name
+            old.name()
         );
-        let (path, before) = (old.path.clone(), old.origin.clone());
+        let (path, before) = (old.path().to_path_buf(), old.origin().clone());
         let again = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
         match again.and_then(|candidate| self.adopt(candidate, 0)) {
             Ok(tail) => {
                 cx.counters.noted("truncations", 1);
                 let before = before.state.truncations.swap(0, Relaxed);
-                tail.origin.state.truncations.store(before + 1, Relaxed);
+                tail.origin().state.truncations.store(before + 1, Relaxed);
                 match copy {
                     Some((copy, known)) => self.continue_in_copy(id, copy, known, cx),
                     None => self.orphan(id, cx),
@@ -580,7 +576,7 @@ impl FileSource {
                     cx.info.id
                 );
                 if let Some(old) = self.tails.get_mut(&id) {
-                    (old.end, old.queued) = (Some(old.cursors.head()), false);
+                    old.skip_poll();
                     schedule(&mut self.work.polls, old, cx.now.since_start + UNWATCHED_POLL);
                 }
             }
@@ -609,13 +605,13 @@ impl FileSource {
 /// saved
 /// before the data is sent.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
-    let (id, marked) = (tail.origin.id, tail.update_fingerprint());
-    if !tail.descriptor.head.is_full() && tail.update_head() {
+    let (id, marked) = (tail.id(), tail.update_fingerprint());
+    if !tail.descriptor().head.is_full() && tail.update_head() {
         return Some(id);
     }
     if marked {
         // Saved together with the checkpoint, so that a copy is recognized after the file is gone.
-        store.note(id, tail.descriptor.to_bytes());
+        store.note(id, tail.descriptor().to_bytes());
     }
     None
 }
@@ -631,13 +627,13 @@ fn share(tail: &Tail) -> Share {
 
 /// Schedules the next poll of the file.
 fn schedule(polls: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
-    tail.next = next;
-    polls.push(Reverse((next, tail.origin.id)));
+    tail.set_next(next);
+    polls.push(Reverse((next, tail.id())));
 }
 
 /// Returns the time since the last write to the file.
 fn age(tail: &Tail, now: Now) -> Duration {
-    let stat = tail.content.as_ref().map(|content| fstat(content.file()));
+    let stat = tail.open_content().map(|content| fstat(content.file()));
     let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
     Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
 }
@@ -645,27 +641,24 @@ fn age(tail: &Tail, now: Now) -> Duration {
 /// Returns the time until the next poll of a file that was read to its end; adds an inotify watch
 /// if the file is quiet.
 fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
-    if tail.gone_since.is_some() {
+    if tail.gone_since().is_some() {
         return UNWATCHED_POLL;
     }
-    if now < tail.quiet_at || tail.is_open() {
+    if !tail.is_quiet(now) || tail.is_open() {
         return TICK * (1 + *active / POLLS_PER_TICK);
     }
-    if tail.watched {
+    if tail.is_watched() {
         return QUIET_POLL;
     }
-    tail.watched = tail
-        .content
-        .as_ref()
-        .is_some_and(|content| watch.watch_file(tail.origin.id, content.file()));
-    *active -= u32::from(tail.watched);
+    let is_watched = tail.watch(watch);
+    *active -= u32::from(is_watched);
     // One more poll finds data written just before the watch was added.
-    if tail.watched { TICK } else { UNWATCHED_POLL }
+    if is_watched { TICK } else { UNWATCHED_POLL }
 }
 
 /// Whether the file has no path and has not grown for `silence`.
 fn is_silent(tail: &Tail, now: Duration, silence: Duration) -> bool {
-    tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= silence)
+    tail.gone_since().is_some_and(|since| now.saturating_sub(since.max(tail.grown())) >= silence)
 }
 
 // Metrics.
@@ -676,10 +669,10 @@ impl FileSource {
         self.work.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values_mut() {
             let content =
-                tail.content.as_ref().filter(|content| tail.queued && !content.is_compressed());
+                tail.open_content().filter(|content| tail.is_queued() && !content.is_compressed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
-                self.open.ledger.note_end(tail.origin.id, stat.st_size as u64);
-                tail.origin.state.size.fetch_max(stat.st_size as u64, Relaxed);
+                self.open.ledger.note_end(tail.id(), stat.st_size as u64);
+                tail.origin().state.size.fetch_max(stat.st_size as u64, Relaxed);
             }
         }
     }

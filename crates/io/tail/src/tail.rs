@@ -3,6 +3,7 @@
 mod framed;
 mod lines;
 mod long;
+mod state;
 
 use long::LongScan;
 
@@ -126,41 +127,41 @@ impl Request<'_> {
 
 /// A file being read.
 pub struct Tail {
-    pub origin: Arc<Origin>,
+    origin: Arc<Origin>,
     /// The content; `None` while the file is closed because of the limit of open files.
-    pub content: Option<Content>,
-    pub inode: Inode,
-    pub descriptor: Descriptor,
-    pub cursors: Cursors,
+    content: Option<Content>,
+    inode: Inode,
+    descriptor: Descriptor,
+    cursors: Cursors,
     /// The current path.
-    pub path: PathBuf,
+    path: PathBuf,
     /// When to poll the file next, in engine time.
-    pub next: Duration,
+    next: Duration,
     /// Whether the file is in the read queue.
-    pub queued: bool,
+    queued: bool,
     /// When the file last had new data.
-    pub grown: Duration,
+    grown: Duration,
     /// When the file becomes quiet if no new data arrives.
-    pub quiet_at: Duration,
+    quiet_at: Duration,
     /// Whether inotify reports the next write.
-    pub watched: bool,
+    watched: bool,
     /// Since when the file has no matching path.
-    pub gone_since: Option<Duration>,
+    gone_since: Option<Duration>,
     /// Whether the file was renamed since the last check for linking.
-    pub renamed: bool,
+    renamed: bool,
     /// The link or copy that holds the file, if any.
-    pub held: Option<HeldFile>,
+    held: Option<HeldFile>,
     /// The offset at which reads ended, if the end was reached since the last poll.
-    pub end: Option<u64>,
+    end: Option<u64>,
     /// Bytes that the file and a copy of it were found to share.
-    pub copied: u64,
+    copied: u64,
     /// Whether an error of compressed data was logged.
     error_logged: bool,
     /// Whether the file is a copy in which reading continues. No writer appends to it, and it may
     /// be shorter than what was read.
-    pub frozen: bool,
+    frozen: bool,
     /// Whether the identity must be checked before the next read.
-    pub unchecked: bool,
+    unchecked: bool,
     fingerprints: Fingerprints,
     /// How bytes become events; `None` if each line is an event.
     framer: Option<FileFramer>,

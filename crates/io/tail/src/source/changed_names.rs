@@ -61,22 +61,22 @@ impl FileSource {
         now: Duration,
     ) {
         for id in seen {
-            let fits = self.tails.get(id).is_some_and(|tail| self.is_included(&tail.path));
+            let fits = self.tails.get(id).is_some_and(|tail| self.is_included(tail.path()));
             let Some(tail) = self.tails.get_mut(id) else { continue };
             match fits {
-                true => tail.gone_since = None,
-                false => _ = tail.gone_since.get_or_insert(now),
+                true => tail.mark_present(),
+                false => tail.mark_gone(now),
             }
             tail.update_status();
         }
-        for tail in self.tails.values_mut().filter(|tail| changed.contains(&tail.path)) {
+        for tail in self.tails.values_mut().filter(|tail| changed.contains(tail.path())) {
             let is_there =
-                rustix::fs::stat(&tail.path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
-            if is_there || seen.contains(&tail.origin.id) || tail.gone_since.is_some() {
+                rustix::fs::stat(tail.path()).is_ok_and(|stat| Inode::of(&stat) == tail.inode());
+            if is_there || seen.contains(&tail.id()) || tail.gone_since().is_some() {
                 continue;
             }
             if tail.is_deleted() {
-                tail.gone_since = Some(now);
+                tail.mark_gone(now);
                 tail.update_status();
             } else {
                 // The file has another name, or is closed.

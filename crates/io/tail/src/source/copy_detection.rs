@@ -111,7 +111,10 @@ impl FileSource {
         }
         if let Some(known) = self.resume_in_copy(&mut candidate, folder_inodes, cx) {
             let mut tail = self.resume_candidate(candidate, known);
-            tail.gone_since = name.map(|_| cx.now.since_start);
+            match name {
+                Some(_) => tail.mark_gone(cx.now.since_start),
+                None => tail.mark_present(),
+            }
             return Ok(Some(tail));
         }
         match name {
@@ -191,11 +194,7 @@ impl FileSource {
     ) -> Tail {
         let mut tail =
             self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
-        tail.descriptor.inode = candidate.stat.st_ino;
-        tail.descriptor.compressed = None;
-        tail.descriptor.in_copy |= tail.frozen;
-        tail.inode = Inode::of(&candidate.stat);
-        tail.frozen = true;
+        tail.resume_in_copy(&candidate.stat);
         tail
     }
 
@@ -212,13 +211,11 @@ impl FileSource {
             let start = candidate.content.bytes()?;
             log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
             let mut tail = self.adopt(candidate, start)?;
-            tail.descriptor.copy_of = Some(of);
+            tail.set_copy_of(Some(of));
             // A truncation of the original is then noticed even before its first read.
-            let known = self
-                .tails
-                .get_mut(&of)
-                .or_else(|| new.iter_mut().find(|tail| tail.origin.id == of));
-            known.into_iter().for_each(|original| original.copied = original.copied.max(start));
+            let known =
+                self.tails.get_mut(&of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
+            known.into_iter().for_each(|original| original.note_copied(start));
             return Ok(tail);
         }
         self.log_replaced(&candidate.path, &candidate.stat, cx);
@@ -240,7 +237,7 @@ impl FileSource {
             (candidate.content.is_compressed(), !candidate.head.is_full());
         // Rotations compress renamed files, and copy files that keep their path.
         let is_original =
-            |tail: &Tail| !tail.is_compressed() && is_compressed == tail.gone_since.is_some();
+            |tail: &Tail| !tail.is_compressed() && is_compressed == tail.gone_since().is_some();
         let is_young = self.is_young(&candidate.path, name, &candidate.stat);
         let is_copy =
             is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
@@ -263,7 +260,7 @@ impl FileSource {
         );
         cx.counters.noted("unseen_rotations", 1);
         let mut tail = self.adopt(candidate, 0)?;
-        tail.gone_since = Some(cx.now.since_start);
+        tail.mark_gone(cx.now.since_start);
         Ok(Some(tail))
     }
 
@@ -276,20 +273,19 @@ impl FileSource {
         is_original: impl Fn(&Tail) -> bool,
     ) -> Option<u64> {
         let id = originals.of(candidate).into_iter().find(|id| {
-            let known =
-                self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
-            let closed = known.filter(|tail| tail.content.is_none());
-            let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
+            let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.id() == *id));
+            let closed = known.filter(|tail| tail.open_content().is_none());
+            let reopened = closed.and_then(|tail| self.open_inode(tail.path(), tail.inode()));
             let known = self.tails.get_mut(id);
-            let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == *id));
+            let known = known.or_else(|| new.iter_mut().find(|tail| tail.id() == *id));
             known.is_some_and(|original| {
                 is_original(original)
-                    && original.inode != Inode::of(&candidate.stat)
+                    && original.inode() != Inode::of(&candidate.stat)
                     && is_copy(candidate, original, reopened)
             })
         })?;
         let original =
-            self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
+            self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.id() == id));
         // With a head of the original, its truncation is noticed even if nothing of it was read.
         if original.is_some_and(Tail::update_head) {
             self.work.grown_heads.push(id);
@@ -301,7 +297,7 @@ impl FileSource {
     pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_fingerprint();
-        self.by_inode.remove(&old.inode);
+        self.by_inode.remove(&old.inode());
         self.work.closing.push(id);
         // A saved record could match the new file after a restart, as they share the inode.
         self.forget(id, cx);
@@ -323,20 +319,21 @@ impl FileSource {
     fn to_orphan(&self, mut old: Tail, cx: &SourceCx<'_>) -> Orphan {
         let position = |sink: usize| {
             let of_sink = |cursor: &&Cursor| cursor.sinks.contains(sink) && cursor.until.is_none();
-            old.cursors
+            old.cursors()
                 .list()
                 .iter()
                 .find(of_sink)
-                .map_or(old.cursors.head(), |cursor| cursor.position)
+                .map_or(old.cursors().head(), |cursor| cursor.position)
         };
         let checkpoints: Vec<(String, u64)> =
             self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
         let unread = old.known_size() - least;
-        let record = OriginRecord { id: old.origin.id, descriptor: Vec::new(), checkpoints };
+        let record = OriginRecord { id: old.id(), descriptor: Vec::new(), checkpoints };
         let (since, name, fingerprints) =
-            (cx.now.since_start, old.origin.name.clone(), old.take_fingerprints());
-        Orphan { since, record, descriptor: old.descriptor, fingerprints, name, unread }
+            (cx.now.since_start, old.name().to_owned(), old.take_fingerprints());
+        let descriptor = old.into_descriptor();
+        Orphan { since, record, descriptor, fingerprints, name, unread }
     }
 
     /// Removes records of files truncated so long ago that no copy will appear; counts their unread
@@ -361,7 +358,7 @@ impl FileSource {
             self.retention.note_rewritten(id);
             if self.find_copy(id).is_none() {
                 let name =
-                    self.tails.get(&id).map(|tail| tail.origin.name.clone()).unwrap_or_default();
+                    self.tails.get(&id).map(|tail| tail.name().to_owned()).unwrap_or_default();
                 self.count_truncated(&name, bytes);
                 lost.add_file(bytes, 1);
             }
@@ -374,10 +371,10 @@ impl FileSource {
     fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
         let ledger = &self.open.ledger;
         let truncated =
-            self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
-                let owed = ledger.owed(tail.origin.id)?;
+            self.tails.values_mut().filter(|tail| tail.gone_since().is_none()).filter_map(|tail| {
+                let owed = ledger.owed(tail.id())?;
                 let bytes = tail.known_size().saturating_sub(owed.settled);
-                (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
+                (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.id(), bytes))
             });
         truncated.collect()
     }
@@ -402,9 +399,9 @@ impl FileSource {
         let copy = self
             .tails
             .values()
-            .find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
+            .find(|tail| tail.descriptor().copy_of == Some(id) && tail.open_content().is_some());
         if let Some((known, path, content)) = copy.and_then(|tail| {
-            Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.duplicate()))
+            Some((tail.id(), tail.path().to_path_buf(), tail.open_content()?.duplicate()))
         }) && let Ok(mut candidate) = Candidate::of(path, content)
             && self
                 .tails
@@ -414,10 +411,10 @@ impl FileSource {
             return Some((candidate, Some(known)));
         }
         let tail = self.tails.get(&id)?;
-        let names = std::fs::read_dir(tail.path.parent()?).ok()?;
+        let names = std::fs::read_dir(tail.path().parent()?).ok()?;
         // Plain names sort first: a compressed copy may be incomplete.
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
-        let related = |path: &&PathBuf| may_be_rotation(&tail.origin.name, &tail.path, path);
+        let related = |path: &&PathBuf| may_be_rotation(tail.name(), tail.path(), path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
             let Some(mut candidate) = self.candidate(&path) else { continue };
             let known = self.by_inode.get(&Inode::of(&candidate.stat)).copied();
@@ -426,7 +423,7 @@ impl FileSource {
                     && self
                         .tails
                         .get(&known)
-                        .is_some_and(|tail| tail.descriptor.copy_of == Some(id))
+                        .is_some_and(|tail| tail.descriptor().copy_of == Some(id))
             });
             if is_free && self.tails.get(&id)?.holds_read_part(&mut candidate) {
                 return Some((candidate, known));
@@ -458,18 +455,18 @@ impl FileSource {
         log::info!(
             "source {}: reading of {} continues in its copy {}",
             cx.info.id,
-            tail.origin.name,
+            tail.name(),
             copy.path.display()
         );
-        self.by_inode.remove(&tail.inode);
-        self.work.active += u32::from(std::mem::take(&mut tail.watched));
+        self.by_inode.remove(&tail.inode());
+        self.work.active += u32::from(tail.unwatch());
         tail.continue_in(copy.content, inode, copy.path);
         self.open_bound += 1;
         // The next walk detects whether a pattern matches the copy.
-        tail.gone_since = None;
-        tail.queued = false;
+        tail.mark_present();
+        tail.dequeue();
         tail.update_fingerprint();
-        self.open.store.note(id, tail.descriptor.to_bytes());
+        self.open.store.note(id, tail.descriptor().to_bytes());
         schedule(&mut self.work.polls, tail, cx.now.since_start);
         self.by_inode.insert(inode, id);
         self.walk_requested = true;
@@ -481,7 +478,7 @@ impl FileSource {
         let Some((of, head)) = self
             .tails
             .get(&id)
-            .and_then(|tail| Some((tail.descriptor.copy_of?, tail.cursors.head())))
+            .and_then(|tail| Some((tail.descriptor().copy_of?, tail.cursors().head())))
         else {
             return Ok(true);
         };
@@ -490,7 +487,7 @@ impl FileSource {
         let original = self
             .tails
             .get_mut(&of)
-            .and_then(|tail| Some((tail.check_same().ok()?, tail.content.as_ref()?.duplicate())));
+            .and_then(|tail| Some((tail.check_same().ok()?, tail.open_content()?.duplicate())));
         let Some(tail) = self.tails.get_mut(&id) else { return Ok(true) };
         let bytes = tail.content()?.bytes()?;
         match original {
@@ -519,14 +516,14 @@ impl FileSource {
 
 /// Ends the treatment of a file as a copy: it has other data than its original, or that is gone.
 fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
-    tail.descriptor.copy_of = None;
-    store.note(tail.origin.id, tail.descriptor.to_bytes());
+    tail.set_copy_of(None);
+    store.note(tail.id(), tail.descriptor().to_bytes());
 }
 
 /// Whether a candidate is a copy of `tail`. The name and the whole content must match.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
-    let original = reopened.or_else(|| tail.content.as_ref().map(Content::duplicate));
-    may_be_rotation(&tail.origin.name, &tail.path, &candidate.path)
+    let original = reopened.or_else(|| tail.open_content().map(Content::duplicate));
+    may_be_rotation(tail.name(), tail.path(), &candidate.path)
         && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
 }
 
@@ -539,7 +536,7 @@ pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<
     log::error!(
         "source {}: {bytes} bytes of {} are lost: they are not in its copy",
         cx.info.id,
-        tail.origin.name
+        tail.name()
     );
     skip_range(tail, begin, end, cx);
 }
@@ -547,14 +544,19 @@ pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<
 /// Settles the range from `begin` to `end` without reading it.
 pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let holds_read_part = |cursor: &Cursor| (begin..end).contains(&cursor.position);
-    while let Some((index, cursor)) =
-        tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| holds_read_part(cursor))
+    while let Some((index, cursor)) = tail
+        .cursors()
+        .list()
+        .iter()
+        .copied()
+        .enumerate()
+        .find(|(_, cursor)| holds_read_part(cursor))
     {
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
         cx.ledger
-            .issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start)
+            .issue(tail.id(), range, cursor.sinks, cursor.attempt, cx.now.since_start)
             .finish();
-        tail.cursors.advance(index, range.1);
+        tail.advance(index, range.1);
     }
     tail.record_read(&[], end);
 }

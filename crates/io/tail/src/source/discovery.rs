@@ -72,7 +72,7 @@ impl FileSource {
             None => self.note_seen(&identified.seen, cx.now.since_start),
         }
         let folders: HashSet<PathBuf> =
-            identified.new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
+            identified.new.iter().filter_map(|tail| folder_of(tail.descriptor())).collect();
         if !self.searched {
             self.search_renamed(&mut identified.inodes, &mut identified.new, cx);
         }
@@ -107,7 +107,7 @@ impl FileSource {
             match self.identify(path, identified.new.len(), &identified.inodes, cx) {
                 Ok(Identity::Open(id)) => _ = identified.seen.insert(id),
                 Ok(Identity::Recorded(tail)) => {
-                    identified.inodes.insert(tail.inode);
+                    identified.inodes.insert(tail.inode());
                     self.add_new(&mut identified.new, *tail);
                 }
                 Ok(Identity::Unknown(inode)) => {
@@ -136,8 +136,8 @@ impl FileSource {
     fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
         for (id, tail) in &mut self.tails {
             match seen.contains(id) {
-                true => tail.gone_since = None,
-                false => _ = tail.gone_since.get_or_insert(now),
+                true => tail.mark_present(),
+                false => tail.mark_gone(now),
             }
             tail.update_status();
         }
@@ -173,7 +173,7 @@ impl FileSource {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             for path in entries.flatten().map(|entry| entry.path()) {
                 if let Some(tail) = self.open_renamed(&path, identified, cx) {
-                    identified.insert(tail.inode);
+                    identified.insert(tail.inode());
                     self.add_new(new, tail);
                 }
             }
@@ -197,7 +197,7 @@ impl FileSource {
             // The record of a file that exists but cannot be opened now is kept, unless another
             // file
             // has reused the inode.
-            new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
+            new.iter().for_each(|tail| _ = inodes.remove(&tail.inode().number));
             self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
             for (record, descriptor) in self.records.values() {
@@ -237,7 +237,7 @@ impl FileSource {
         let (record, descriptor) = self.take_record(&mut content, &stat)?;
         log::debug!("source {}: {} was renamed to {}", cx.info.id, descriptor.path, path.display());
         let mut tail = self.resume(content, &stat, path, record, descriptor);
-        tail.gone_since = Some(cx.now.since_start);
+        tail.mark_gone(cx.now.since_start);
         Some(tail)
     }
 
@@ -271,7 +271,7 @@ impl FileSource {
             let still =
                 |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
             if let Some(tail) =
-                self.tails.get_mut(id).filter(|tail| tail.path != path && !still(&tail.path))
+                self.tails.get_mut(id).filter(|tail| tail.path() != path && !still(tail.path()))
             {
                 tail.set_path(path);
             }
@@ -425,10 +425,10 @@ impl FileSource {
         // Files with the saved identity need no write, and are read even on a full disk.
         let (unchanged, new): (Vec<Tail>, Vec<Tail>) = new
             .into_iter()
-            .partition(|tail| saved.get(&tail.origin.id) == Some(&tail.descriptor.to_bytes()));
+            .partition(|tail| saved.get(&tail.id()) == Some(&tail.descriptor().to_bytes()));
         self.read_from_now_on(unchanged, cx);
         let (known, unknown): (Vec<Tail>, Vec<Tail>) =
-            new.into_iter().partition(|tail| saved.contains_key(&tail.origin.id));
+            new.into_iter().partition(|tail| saved.contains_key(&tail.id()));
         cx.counters.error("checkpoint");
         log::error!(
             "source {}: cannot save the ids of {} new files: {error}; trying again",
@@ -445,22 +445,21 @@ impl FileSource {
 
     /// Queues files whose ids are durable, oldest modification first.
     fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
-        new.sort_by_key(|tail| tail.descriptor.modified_ns);
+        new.sort_by_key(|tail| tail.descriptor().modified_ns);
         for mut tail in new {
             let checkpoints = tail
-                .cursors
+                .cursors()
                 .list()
                 .iter()
                 .flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
-            self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
-            tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            (tail.queued, tail.next) = (true, cx.now.since_start);
-            self.work.due.push_back(tail.origin.id, share(&tail));
+            self.open.ledger.open(tail.origin(), checkpoints.collect::<Vec<_>>());
+            tail.start(cx.now.since_start, QUIET_AFTER.saturating_sub(age(&tail, cx.now)));
+            self.work.due.push_back(tail.id(), share(&tail));
             self.work.active += 1;
-            self.by_inode.insert(tail.inode, tail.origin.id);
-            self.open_bound += usize::from(tail.content.is_some());
-            self.records.generations.open(&tail.descriptor);
-            self.tails.insert(tail.origin.id, tail);
+            self.by_inode.insert(tail.inode(), tail.id());
+            self.open_bound += usize::from(tail.open_content().is_some());
+            self.records.generations.open(tail.descriptor());
+            self.tails.insert(tail.id(), tail);
         }
     }
 
@@ -526,5 +525,5 @@ pub(super) struct Identified {
 
 /// Returns the ids of files and their serialized descriptors.
 fn identities(tails: &[Tail]) -> Vec<(u64, Vec<u8>)> {
-    tails.iter().map(|tail| (tail.origin.id, tail.descriptor.to_bytes())).collect()
+    tails.iter().map(|tail| (tail.id(), tail.descriptor().to_bytes())).collect()
 }

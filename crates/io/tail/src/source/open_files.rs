@@ -19,17 +19,18 @@ impl FileSource {
         if self.open_bound + more <= self.open_max {
             return;
         }
-        let is_open = |tail: &&mut Tail| tail.content.is_some();
+        let is_open = |tail: &&mut Tail| tail.open_content().is_some();
         self.open_bound = self.tails.values_mut().filter(is_open).count();
         let count = (self.open_bound + more).saturating_sub(self.open_max);
         if count == 0 {
             return;
         }
         let may_close =
-            |tail: &&mut Tail| tail.gone_since.is_none() && !keep.contains(&tail.origin.id);
+            |tail: &&mut Tail| tail.gone_since().is_none() && !keep.contains(&tail.id());
         let mut closable: Vec<&mut Tail> =
             self.tails.values_mut().filter(is_open).filter(may_close).collect();
-        closable.sort_by_key(|tail| (tail.queued, tail.grown, tail.descriptor.modified_ns));
+        closable
+            .sort_by_key(|tail| (tail.is_queued(), tail.grown(), tail.descriptor().modified_ns));
         let count = closable.len().min(count + self.open_max / PARK_SHARE);
         closable.into_iter().take(count).for_each(Tail::park);
         self.open_bound -= count;
@@ -38,11 +39,11 @@ impl FileSource {
     /// Reopens a file that was closed because of the limit; returns whether it can be read. Files
     /// in `beside` stay open.
     pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
-        let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else {
+        let Some(tail) = self.tails.get(&id).filter(|tail| tail.open_content().is_none()) else {
             return true;
         };
-        let (path, inode) = (tail.path.clone(), tail.inode);
-        let held = tail.held.as_ref().map(|file| self.retention.path_of(file));
+        let (path, inode) = (tail.path().to_path_buf(), tail.inode());
+        let held = tail.held().map(|file| self.retention.path_of(file));
         self.close_idle(1, &[beside, &[id]].concat());
         let found =
             self.open_inode(&path, inode).or_else(|| self.open_inode(held.as_ref()?, inode));
@@ -55,16 +56,16 @@ impl FileSource {
             Some(mut content) => {
                 // An unchanged compressed file is not decompressed again.
                 _ = tail
-                    .descriptor
+                    .descriptor()
                     .compressed
                     .is_some_and(|state| content.skip_if_unchanged(state));
-                (tail.content, tail.unchecked) = (Some(content), true);
+                tail.reopen(content);
                 self.open_bound += 1;
                 true
             }
             // The file exists, but cannot be opened now.
             None if rustix::fs::stat(&path).is_ok_and(|stat| Inode::of(&stat) == inode) => {
-                (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
+                tail.skip_poll();
                 schedule(&mut self.work.polls, tail, cx.now.since_start + UNWATCHED_POLL);
                 cx.counters.error("read");
                 false

@@ -125,9 +125,9 @@ impl Retention {
 
     /// Links a file; durable after [`Retention::sync`].
     fn pin(&mut self, tail: &mut Tail, source: &str) {
-        let Some(content) = tail.content.as_ref().filter(|_| self.link) else { return };
-        match self.folder.link(tail.origin.id, content.file()) {
-            Ok(true) => tail.held = Some(HeldFile { id: tail.origin.id, copied_from: None }),
+        let Some(content) = tail.open_content().filter(|_| self.link) else { return };
+        match self.folder.link(tail.id(), content.file()) {
+            Ok(true) => tail.set_held(HeldFile { id: tail.id(), copied_from: None }),
             Ok(false) => {}
             Err(error) => self.log_failed(&error, source),
         }
@@ -156,13 +156,15 @@ impl Retention {
 
     /// Detects a link or copy that was removed by something other than the agent.
     fn check(&self, tail: &mut Tail) {
-        tail.held.take_if(|file| !self.folder.path_of(file).exists());
+        if tail.held().is_some_and(|file| !self.folder.path_of(file).exists()) {
+            tail.take_held();
+        }
     }
 
     /// Removes the link or copy of a settled file.
     pub(super) fn release(&mut self, tail: &mut Tail) {
-        self.copied.remove(&tail.origin.id);
-        if let Some(file) = tail.held.take() {
+        self.copied.remove(&tail.id());
+        if let Some(file) = tail.take_held() {
             self.folder.remove(&file);
         }
     }
@@ -173,10 +175,10 @@ impl FileSource {
     /// Links undelivered files that were just renamed or lost their last name.
     pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
-        let has_moved = |tail: &&mut Tail| tail.renamed || tail.gone_since == Some(now);
-        for tail in self.tails.values_mut().filter(has_moved).filter(|tail| tail.held.is_none()) {
-            tail.renamed = false;
-            if cx.ledger.owed(tail.origin.id).is_some_and(|owed| is_late(tail, &owed, cx)) {
+        let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
+        for tail in self.tails.values_mut().filter(has_moved) {
+            tail.clear_moved();
+            if cx.ledger.owed(tail.id()).is_some_and(|owed| is_late(tail, &owed, cx)) {
                 self.retention.pin(tail, &cx.info.id);
             }
         }
@@ -186,13 +188,14 @@ impl FileSource {
     /// Links undelivered rotated files, and releases settled ones.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
         let mut settled = Vec::new();
-        for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated())
+        for tail in
+            self.tails.values_mut().filter(|tail| tail.held().is_some() || tail.is_rotated())
         {
-            let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
+            let Some(owed) = cx.ledger.owed(tail.id()) else { continue };
             self.retention.check(tail);
             tail.update_status();
-            match tail.held {
-                Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.origin.id, owed)),
+            match tail.held() {
+                Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.id(), owed)),
                 Some(_) => {}
                 None if is_late(tail, &owed, cx) => self.retention.pin(tail, &cx.info.id),
                 None => {}
@@ -266,8 +269,8 @@ impl FileSource {
     /// Drops a file; counts and logs its unread data.
     pub(super) fn give_up(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
         let Some(mut tail) = self.remove(id) else { return };
-        self.by_inode.remove(&tail.inode);
-        let from = tail.cursors.list().iter().map(|cursor| cursor.position).min();
+        self.by_inode.remove(&tail.inode());
+        let from = tail.cursors().list().iter().map(|cursor| cursor.position).min();
         let lost = rest_of(&tail, from.unwrap_or(0));
         self.count_lost(&tail, lost, reason);
         if let Some(owed) = cx.ledger.owed(id).filter(|owed| owed.in_flight > 0) {
@@ -276,7 +279,7 @@ impl FileSource {
                 "source {}: dropped {} ({reason}); {} bytes of it are in flight, and are lost if the agent stops \
                  before their delivery",
                 cx.info.id,
-                tail.origin.name,
+                tail.name(),
                 owed.in_flight
             );
         }
@@ -299,7 +302,7 @@ impl FileSource {
             self.open.info.id,
             lost.bytes,
             lost.events,
-            tail.path.display()
+            tail.path().display()
         );
     }
 }
@@ -333,12 +336,13 @@ impl FileSource {
     }
 
     fn add_held(&self, mut tail: Tail, identified: &mut Identified) {
-        if let Some(index) = identified.unknown.iter().position(|other| other.inode == tail.inode) {
+        if let Some(index) = identified.unknown.iter().position(|other| other.inode == tail.inode())
+        {
             // A file continued in this copy, and its new inode was not committed.
             tail.set_path(&identified.unknown.swap_remove(index).path);
-            tail.gone_since = None;
+            tail.mark_present();
         }
-        identified.inodes.insert(tail.inode);
+        identified.inodes.insert(tail.inode());
         self.add_new(&mut identified.new, tail);
     }
 
@@ -365,13 +369,13 @@ impl FileSource {
             return Ok(None);
         }
         // The file still has another path.
-        if let Some(tail) = new.iter_mut().find(|tail| tail.inode == inode) {
-            tail.held = Some(file.clone());
+        if let Some(tail) = new.iter_mut().find(|tail| tail.inode() == inode) {
+            tail.set_held(file.clone());
             return Ok(None);
         }
         let mut tail = self.resume_held(file, Content::new(opened)?, &stat, cx)?;
-        tail.gone_since = Some(cx.now.since_start);
-        tail.held = Some(file.clone());
+        tail.mark_gone(cx.now.since_start);
+        tail.set_held(file.clone());
         Ok(Some(tail))
     }
 
@@ -434,24 +438,24 @@ impl FileSource {
         for tail in self.tails.values_mut() {
             self.retention.check(tail);
             if !is_reachable(tail) && !tail.check_same().unwrap_or(true) {
-                self.retention.rewritten.insert(tail.origin.id);
+                self.retention.rewritten.insert(tail.id());
             }
         }
         let mut owed: Vec<(Duration, u64)> = Vec::new();
-        for tail in self.tails.values().filter(|tail| tail.held.is_none()) {
+        for tail in self.tails.values().filter(|tail| tail.held().is_none()) {
             let settled = self.owed_at_stop(tail);
             if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
-                owed.push((tail.gone_since.unwrap_or_default(), tail.origin.id));
+                owed.push((tail.gone_since().unwrap_or_default(), tail.id()));
             }
         }
         owed.sort_unstable();
-        let held = self.tails.values().filter(|tail| tail.held.is_some()).filter_map(deleted);
+        let held = self.tails.values().filter(|tail| tail.held().is_some()).filter_map(deleted);
         let mut space =
             self.retention.bytes_max.saturating_sub(held.map(|(_, _, bytes)| bytes).sum());
         for (_, id) in owed.into_iter().rev() {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             self.retention.pin(tail, &self.open.info.id);
-            if tail.held.is_none() && self.retention.copy_at_stop {
+            if tail.held().is_none() && self.retention.copy_at_stop {
                 let is_rewritten = self.retention.rewritten.contains(&id);
                 let settled = self.open.ledger.owed(id).map_or(0, |owed| owed.settled);
                 let from = if is_rewritten { 0 } else { settled };
@@ -477,7 +481,7 @@ impl FileSource {
             let Some(owed) = self.owed_at_stop(tail) else { continue };
             let bytes = unsettled(tail, &owed);
             if bytes == 0 {
-                settled.push(tail.origin.id);
+                settled.push(tail.id());
                 continue;
             }
             let lost = self.lost_of(tail, &owed);
@@ -520,14 +524,14 @@ impl FileSource {
 
     /// Returns what is unsettled of a file at a stop.
     fn owed_at_stop(&self, tail: &Tail) -> Option<Owed> {
-        let owed = self.open.ledger.owed(tail.origin.id)?;
-        let is_rewritten = self.retention.rewritten.contains(&tail.origin.id);
+        let owed = self.open.ledger.owed(tail.id())?;
+        let is_rewritten = self.retention.rewritten.contains(&tail.id());
         Some(if is_rewritten { Owed { settled: 0, ..owed } } else { owed })
     }
 
     /// Returns the data of an undelivered file that the next start cannot read.
     fn lost_of(&self, tail: &Tail, owed: &Owed) -> Remainder {
-        match (&tail.held, self.retention.copied.get(&tail.origin.id)) {
+        match (tail.held(), self.retention.copied.get(&tail.id())) {
             (Some(_), Some(end)) => rest_of(tail, *end),
             (Some(_), None) => Remainder::default(),
             (None, _) if is_reachable(tail) => Remainder::default(),
@@ -546,8 +550,8 @@ impl Retention {
         deadline: Instant,
         source: &str,
     ) -> u64 {
-        let (id, name) = (tail.origin.id, &tail.origin.name);
-        let Some(content) = &tail.content else { return 0 };
+        let (id, name) = (tail.id(), tail.name().to_owned());
+        let Some(content) = tail.open_content() else { return 0 };
         let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
         let needed = if content.is_compressed() { size } else { size.saturating_sub(from) };
         if needed > space {
@@ -558,9 +562,10 @@ impl Retention {
         }
         match self.folder.copy(id, content, from, deadline) {
             Ok(end) => {
-                let copied_from = Some(if content.is_compressed() { 0 } else { from });
-                tail.held = Some(HeldFile { id, copied_from });
-                self.copied.extend((!content.is_compressed()).then_some((id, end)));
+                let is_compressed = content.is_compressed();
+                let copied_from = Some(if is_compressed { 0 } else { from });
+                tail.set_held(HeldFile { id, copied_from });
+                self.copied.extend((!is_compressed).then_some((id, end)));
                 log::info!(
                     "source {source}: copied {needed} bytes of the deleted file {name} for the next start"
                 );
@@ -588,49 +593,49 @@ fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
 /// Returns the bytes of a file that some sink has not settled. For a compressed file, its size or
 /// 0.
 fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
-    let Some(content) = &tail.content else {
-        return tail.origin.state.size.load(Relaxed).saturating_sub(owed.settled);
+    let Some(content) = tail.open_content() else {
+        return tail.origin().state.size.load(Relaxed).saturating_sub(owed.settled);
     };
     let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
     if !content.is_compressed() {
         return size.saturating_sub(owed.settled);
     }
     let is_settled =
-        tail.end.is_some_and(|end| end <= owed.settled && !tail.cursors.is_behind(end));
+        tail.end().is_some_and(|end| end <= owed.settled && !tail.cursors().is_behind(end));
     if is_settled { 0 } else { size }
 }
 
 /// Returns, for a deleted file, the time of its deletion, its id, and its bytes on disk.
 fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
-    let stat = fstat(tail.content.as_ref().filter(|_| tail.is_rotated())?.file()).ok()?;
+    let stat = fstat(tail.open_content().filter(|_| tail.is_rotated())?.file()).ok()?;
     // Blocks instead of the size, as a copy has a hole in place of its settled bytes.
-    let (since, bytes) = (tail.gone_since.unwrap_or(tail.grown), stat.st_blocks as u64 * 512);
-    tail.is_deleted().then_some((since, tail.origin.id, bytes))
+    let (since, bytes) = (tail.gone_since().unwrap_or(tail.grown()), stat.st_blocks as u64 * 512);
+    tail.is_deleted().then_some((since, tail.id(), bytes))
 }
 
 /// Whether the next start can find the file: under a matching name, or in the folder in which it
 /// was first seen.
 fn is_reachable(tail: &Tail) -> bool {
-    if tail.gone_since.is_none() || tail.is_deleted() {
+    if tail.gone_since().is_none() || tail.is_deleted() {
         return !tail.is_deleted();
     }
     let is_it =
-        |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
-    let folder = Path::new(&tail.descriptor.path).parent();
+        |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == tail.inode());
+    let folder = Path::new(&tail.descriptor().path).parent();
     let Some(entries) = folder.and_then(|folder| std::fs::read_dir(folder).ok()) else {
         return false;
     };
-    is_it(Path::new(&tail.descriptor.path)) || entries.flatten().any(|entry| is_it(&entry.path()))
+    is_it(Path::new(&tail.descriptor().path)) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
 /// Returns the bytes of a file after offset `from`, and the lines in them.
 fn rest_of(tail: &Tail, from: u64) -> Remainder {
-    let Some(content) = &tail.content else {
-        let bytes = tail.origin.state.size.load(Relaxed).saturating_sub(from);
+    let Some(content) = tail.open_content() else {
+        let bytes = tail.origin().state.size.load(Relaxed).saturating_sub(from);
         return Remainder { files: 1, bytes, events: u64::from(bytes > 0) };
     };
     let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
-    let is_read = content.is_compressed() && tail.end.is_some_and(|end| end <= from);
+    let is_read = content.is_compressed() && tail.end().is_some_and(|end| end <= from);
     let bytes = match content.is_compressed() {
         true if is_read => 0,
         true => size,

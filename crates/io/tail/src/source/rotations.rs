@@ -216,8 +216,8 @@ impl FileSource {
     ) -> Option<UnknownFile> {
         match self.identify(&path, new.len(), identified, cx).ok()? {
             Identity::Recorded(mut tail) => {
-                tail.gone_since = Some(cx.now.since_start);
-                identified.insert(tail.inode);
+                tail.mark_gone(cx.now.since_start);
+                identified.insert(tail.inode());
                 self.add_new(new, *tail);
                 None
             }
@@ -280,11 +280,11 @@ impl FileSource {
     /// Records a file that was read to its end and closed, as it may reappear under another name or
     /// compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
-        let (id, head) = (tail.origin.id, tail.cursors.head());
+        let (id, head) = (tail.id(), tail.cursors().head());
         tail.fingerprint_end(head);
         tail.update_fingerprint();
         tail.note_modified();
-        let mut descriptor = tail.descriptor;
+        let mut descriptor = tail.into_descriptor();
         descriptor.closed = (descriptor.fingerprint.end == head || descriptor.in_copy)
             && descriptor.copy_of.is_none();
         if deleted {
@@ -321,7 +321,7 @@ impl FileSource {
 
     /// Updates the latest modification time of the files being read.
     pub(super) fn note_newest(&mut self) {
-        let newest = self.tails.values().map(|tail| tail.descriptor.modified_ns).max();
+        let newest = self.tails.values().map(|tail| tail.descriptor().modified_ns).max();
         self.rotations.newest_ns = newest.unwrap_or(0).max(self.rotations.newest_ns).max(1);
         self.rotations.baselines.clear();
     }

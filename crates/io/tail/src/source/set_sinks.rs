@@ -23,7 +23,7 @@ impl FileSource {
         });
         let records: HashMap<u64, OriginRecord> = records.into_iter().map(|r| (r.id, r)).collect();
         for tail in self.tails.values_mut() {
-            let (id, start) = (tail.origin.id, tail.descriptor.start);
+            let (id, start) = (tail.id(), tail.descriptor().start);
             let checkpoints = records.get(&id).map_or(&[][..], |record| &record.checkpoints);
             let checkpoint =
                 |sink: &str| checkpoints.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
@@ -31,7 +31,7 @@ impl FileSource {
                 |(index, id): &&(usize, String)| (*index, checkpoint(id).unwrap_or(start));
             let come: Vec<(usize, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
-            tail.cursors.set_sinks(kept, come);
+            tail.set_sinks(kept, come);
             schedule(&mut self.work.polls, tail, Duration::ZERO);
         }
         self.open.sinks = sinks.to_vec();

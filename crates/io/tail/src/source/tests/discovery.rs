@@ -315,7 +315,7 @@ fn a_quiet_file_is_polled_rarely() {
     deliver(&fixture.next().0);
     let rarely = |fixture: &Fixture| {
         let soon = fixture.rig.now.since_start + STEP * 10;
-        fixture.source.tails.values().all(|tail| tail.watched && tail.next > soon)
+        fixture.source.tails.values().all(|tail| tail.is_watched() && tail.next() > soon)
     };
     assert!(!rarely(&fixture));
     for _ in 0..30 {
@@ -434,7 +434,7 @@ fn a_new_file_is_read_without_a_walk() {
     fixture.append("a.log", "4\n");
     assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["late".into(), "4".into()].into());
     let statuses = |fixture: &Fixture| {
-        fixture.source.tails.values().filter(|tail| tail.gone_since.is_some()).count()
+        fixture.source.tails.values().filter(|tail| tail.gone_since().is_some()).count()
     };
     assert_eq!(statuses(&fixture), 1, "the renamed file");
     fs::remove_file(fixture.path("b.log")).unwrap();

@@ -18,7 +18,8 @@ fn more_files_than_the_open_limit_are_read_in_turn() {
             fixture.append(&format!("{n}.log"), format!("{round} {n}\n"));
         }
         assert_eq!(sorted(fixture.read_texts()), expected(round));
-        let open = fixture.source.tails.values().filter(|tail| tail.content.is_some()).count();
+        let open =
+            fixture.source.tails.values().filter(|tail| tail.open_content().is_some()).count();
         assert!(open <= 4, "{open} files are open");
         if round == 1 {
             (0..40).for_each(|n| fixture.rename(&format!("{n}.log"), &format!("{n}.log.1")));
@@ -89,7 +90,7 @@ fn a_pattern_without_a_match_is_reported() {
 fn the_open_file_count_is_recomputed_only_at_the_limit() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);
     let open = |fixture: &Fixture| {
-        fixture.source.tails.values().filter(|tail| tail.content.is_some()).count()
+        fixture.source.tails.values().filter(|tail| tail.open_content().is_some()).count()
     };
     for round in 0..3 {
         (0..200).for_each(|n| drop(fixture.append(&format!("{n}.log"), format!("{round}\n"))));

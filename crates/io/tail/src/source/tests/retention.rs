@@ -273,7 +273,11 @@ fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
         pass(&mut fixture);
     }
     let is_closed = |fixture: &Fixture| {
-        fixture.source.tails.values().any(|tail| tail.held.is_some() && tail.content.is_none())
+        fixture
+            .source
+            .tails
+            .values()
+            .any(|tail| tail.held().is_some() && tail.open_content().is_none())
     };
     assert!(is_closed(&fixture));
     fs::remove_file(fixture.path("a.log.1")).unwrap();

@@ -1,0 +1,246 @@
+//! The state of a file: its identity, its cursors, and its place in the schedule of the source.
+
+use super::Tail;
+use crate::content::Content;
+use crate::held::HeldFile;
+use crate::identity::{Descriptor, Inode};
+use crate::watch::Watch;
+use millstream_model::{Choice, Cursors, Origin, Reread, SinkSet};
+use rustix::fs::Stat;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+// Identity.
+impl Tail {
+    /// Returns the id of the file.
+    pub fn id(&self) -> u64 {
+        self.origin.id
+    }
+
+    /// Returns the first path of the file.
+    pub fn name(&self) -> &str {
+        &self.origin.name
+    }
+
+    /// Returns the origin of its events.
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.origin
+    }
+
+    /// Returns the saved state.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Ends the tail; returns the saved state.
+    pub fn into_descriptor(self) -> Descriptor {
+        self.descriptor
+    }
+
+    /// Returns the inode.
+    pub fn inode(&self) -> Inode {
+        self.inode
+    }
+
+    /// Returns the current path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether reading continues in a copy, to which no writer appends.
+    pub fn is_in_copy(&self) -> bool {
+        self.frozen
+    }
+
+    /// Records that this is a copy of the file `of`, or that it no longer counts as one.
+    pub fn set_copy_of(&mut self, of: Option<u64>) {
+        self.descriptor.copy_of = of;
+    }
+
+    /// Records that a copy contains the first `bytes` of this file.
+    pub fn note_copied(&mut self, bytes: u64) {
+        self.copied = self.copied.max(bytes);
+    }
+
+    /// Continues in a copy with this status.
+    pub fn resume_in_copy(&mut self, stat: &Stat) {
+        self.descriptor.inode = stat.st_ino;
+        self.descriptor.compressed = None;
+        self.descriptor.in_copy |= self.frozen;
+        self.inode = Inode::of(stat);
+        self.frozen = true;
+    }
+}
+
+// The open file, and its paths.
+impl Tail {
+    /// Returns the content; `None` while the file is closed because of the limit of open files.
+    pub fn open_content(&self) -> Option<&Content> {
+        self.content.as_ref()
+    }
+
+    /// Reopens a file that was closed because of the limit. Its identity is checked before the next
+    /// read.
+    pub fn reopen(&mut self, content: Content) {
+        (self.content, self.unchecked) = (Some(content), true);
+    }
+
+    /// Returns since when the file has no matching path.
+    pub fn gone_since(&self) -> Option<Duration> {
+        self.gone_since
+    }
+
+    /// Records that the file has no matching path, unless that is known already.
+    pub fn mark_gone(&mut self, now: Duration) {
+        self.gone_since.get_or_insert(now);
+    }
+
+    /// Records that the file has a matching path.
+    pub fn mark_present(&mut self) {
+        self.gone_since = None;
+    }
+
+    /// Whether the file was renamed or lost its path at `now`, since the last check for linking.
+    pub fn has_moved(&self, now: Duration) -> bool {
+        self.renamed || self.gone_since == Some(now)
+    }
+
+    /// Records that the file was checked for linking.
+    pub fn clear_moved(&mut self) {
+        self.renamed = false;
+    }
+
+    /// Returns the link or copy that holds the file.
+    pub fn held(&self) -> Option<&HeldFile> {
+        self.held.as_ref()
+    }
+
+    /// Records the link or copy that holds the file.
+    pub fn set_held(&mut self, held: HeldFile) {
+        self.held = Some(held);
+    }
+
+    /// Forgets and returns the link or copy that holds the file.
+    pub fn take_held(&mut self) -> Option<HeldFile> {
+        self.held.take()
+    }
+}
+
+// Cursors and the end.
+impl Tail {
+    /// Returns the cursors.
+    pub fn cursors(&self) -> &Cursors {
+        &self.cursors
+    }
+
+    /// Picks the cursor to read at; `None` if all sinks are blocked, or have read to the end.
+    pub fn choose(&mut self, ready: SinkSet, blocked: SinkSet) -> Option<Choice> {
+        self.cursors.choose(ready, blocked, self.end)
+    }
+
+    /// Whether all cursors are at the end that the last reads found.
+    pub fn is_read(&self) -> bool {
+        self.end.is_some_and(|end| !self.cursors.is_behind(end))
+    }
+
+    /// Returns the offset at which reads ended, if the end was reached since the last poll.
+    pub fn end(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// Records the offset at which a read ended.
+    pub fn reached(&mut self, end: u64) {
+        self.end = Some(end);
+    }
+
+    /// Reads an abandoned range again.
+    pub fn reread(&mut self, again: &Reread) {
+        self.cursors.reread(again);
+        self.end = None;
+    }
+
+    /// Moves the cursor at `index` to `end`.
+    pub fn advance(&mut self, index: usize, end: u64) {
+        self.cursors.advance(index, end);
+    }
+
+    /// Changes the sinks, and adds cursors for new ones.
+    pub fn set_sinks(&mut self, kept: SinkSet, new: Vec<(usize, u64)>) {
+        self.cursors.set_sinks(kept, new);
+    }
+}
+
+// The schedule.
+impl Tail {
+    /// Queues the file at `now`, for the first time.
+    pub fn start(&mut self, now: Duration, quiet_after: Duration) {
+        self.quiet_at = now + quiet_after;
+        (self.queued, self.next) = (true, now);
+    }
+
+    /// Returns when to poll the file next, in engine time.
+    pub fn next(&self) -> Duration {
+        self.next
+    }
+
+    /// Sets when to poll the file next.
+    pub fn set_next(&mut self, next: Duration) {
+        self.next = next;
+    }
+
+    /// Makes the file due: its identity is checked, and its end is unknown. Returns whether it was
+    /// not in the read queue.
+    pub fn enqueue(&mut self) -> bool {
+        (self.end, self.unchecked) = (None, true);
+        !std::mem::replace(&mut self.queued, true)
+    }
+
+    /// Whether the file is in the read queue.
+    pub fn is_queued(&self) -> bool {
+        self.queued
+    }
+
+    /// Takes the file off the read queue.
+    pub fn dequeue(&mut self) {
+        self.queued = false;
+    }
+
+    /// Takes the file off the read queue until its next poll, as if it were read.
+    pub fn skip_poll(&mut self) {
+        (self.queued, self.end) = (false, Some(self.cursors.head()));
+    }
+
+    /// Records new data. The file becomes quiet if no more arrives for `quiet_after`.
+    pub fn note_growth(&mut self, now: Duration, quiet_after: Duration) {
+        (self.grown, self.quiet_at) = (now, now + quiet_after);
+    }
+
+    /// Returns when the file last had new data.
+    pub fn grown(&self) -> Duration {
+        self.grown
+    }
+
+    /// Whether no data has arrived for long enough that inotify may take over.
+    pub fn is_quiet(&self, now: Duration) -> bool {
+        now >= self.quiet_at
+    }
+
+    /// Whether inotify reports the next write.
+    pub fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Asks inotify to report the next write; returns whether it does.
+    pub fn watch(&mut self, watch: &mut Watch) -> bool {
+        let content = self.content.as_ref();
+        self.watched =
+            content.is_some_and(|content| watch.watch_file(self.origin.id, content.file()));
+        self.watched
+    }
+
+    /// Ends the wait for inotify; returns whether there was one.
+    pub fn unwatch(&mut self) -> bool {
+        std::mem::take(&mut self.watched)
+    }
+}
