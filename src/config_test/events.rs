@@ -3,7 +3,7 @@
 use super::plan::Step;
 use crate::config::Event;
 use millstream_components::codec::Encoding;
-use millstream_components::formats::parse_rfc3339;
+use millstream_components::util::formats::parse_rfc3339;
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
     Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx, Grant,

@@ -14,7 +14,7 @@ use crate::cli::{self, DONE, FAILED, USAGE};
 use crate::config::{self, Config, Fault, Place};
 use crate::wiring::Registry;
 use events::Maker;
-use millstream_components::condition::Condition;
+use millstream_components::util::condition::Condition;
 use millstream_model::{Batch, Outputs};
 use network::{Network, Play};
 use plan::{Plan, Wanted};

@@ -5,7 +5,7 @@ use super::{Config, Fault, Place};
 use crate::config::suggest;
 use crate::config::{Component, Event, Expectation, TestInput, UnitTest};
 use crate::wiring;
-use millstream_components::formats::parse_rfc3339;
+use millstream_components::util::formats::parse_rfc3339;
 use millstream_model::{Kind, Now, SourceInfo};
 use std::sync::Arc;
 use std::time::Duration;

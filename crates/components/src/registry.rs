@@ -3,8 +3,8 @@
 //! Adding a component is its folder and one row of [`ROWS`].
 
 use crate::component::AnyComponent;
-use crate::condition::Condition;
-use crate::template::{Template, Use};
+use crate::util::condition::Condition;
+use crate::util::template::{Template, Use};
 use crate::{sinks, sources, transforms};
 use millstream_model::Kind;
 use serde_json::Value;
@@ -95,13 +95,13 @@ pub type CheckText = fn(&str) -> Result<(), String>;
 /// Checks of the text formats that schemas name.
 pub static FORMATS: &[(&str, CheckText)] = &[
     ("condition", |text| Condition::new(text).map(drop)),
-    ("expression", crate::condition::check_expression),
+    ("expression", crate::util::condition::check_expression),
     ("glob", glob),
     ("regex", regex),
     ("path template", |text| Template::parse(text, Use::Path).map(drop)),
     ("topic template", |text| Template::parse(text, Use::Topic).map(drop)),
     ("template", |text| Template::parse(text, Use::Text).map(drop)),
-    ("date-time", |text| crate::formats::parse_rfc3339(text).map(drop)),
+    ("date-time", |text| crate::util::formats::parse_rfc3339(text).map(drop)),
 ];
 
 fn glob(pattern: &str) -> Result<(), String> {

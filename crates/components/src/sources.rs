@@ -6,4 +6,5 @@ pub mod generate;
 pub mod host_metrics;
 pub mod internal_metrics;
 pub mod metricserver;
+pub mod points;
 pub mod stdin;

@@ -3,8 +3,10 @@
 pub mod dedupe;
 pub mod fields;
 pub mod filter;
+pub mod on_error;
 pub mod parse;
 pub mod redact;
 pub mod route;
+mod rows;
 pub mod sample;
 pub mod throttle;

@@ -2,7 +2,7 @@
 
 use super::protocol::{Protocol, Type, Values};
 use crate::verify::mix;
-use millstream_components::formats::push_decimal;
+use millstream_components::util::formats::push_decimal;
 
 /// Counts every point, once per packet.
 const COUNTED: &str = "millstream.generated";

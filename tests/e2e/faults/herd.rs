@@ -3,7 +3,7 @@
 use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
 use crate::support::{folder, wait_until};
-use millstream_components::requests::Jitter;
+use millstream_components::sinks::http_delivery::Jitter;
 use millstream_testkit_servers::http::{HttpServer, Seen};
 use serde_json::Value;
 use std::collections::HashMap;

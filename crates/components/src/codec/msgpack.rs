@@ -2,8 +2,8 @@
 //! Events that are not metrics are skipped and counted.
 
 use super::{Encoding, Metadata};
-use crate::metrics::view::{MetricView, NOT_A_METRIC, Reason, count_refused};
-use crate::seed::secret_seed;
+use crate::codec::metric_view::{MetricView, NOT_A_METRIC, Reason, count_refused};
+use crate::util::seed::secret_seed;
 use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};

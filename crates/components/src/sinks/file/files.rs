@@ -6,9 +6,9 @@
 
 use super::settings::Settings;
 use super::writer::Writer;
-use crate::disk::now_ns;
-use crate::route::Route;
-use crate::synced::{Known, Synced};
+use crate::sinks::file::disk::now_ns;
+use crate::sinks::file::route::Route;
+use crate::sinks::file::synced::{Known, Synced};
 use bytes::Bytes;
 use millstream_model::Counters;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -4,16 +4,21 @@
 //! written since. The synced lengths are kept with the checkpoints. After a crash, files are
 //! truncated to them, which removes torn lines and avoids duplicates of events that are read again.
 
+pub mod compress;
 mod config;
+mod disk;
 mod files;
+mod rotation;
+mod route;
 mod settings;
+mod synced;
 mod writer;
 
 pub use config::FileConfig;
 
 use crate::codec::Encoding;
-use crate::route::{Route, Routes, RoutingEncoder};
-use crate::template::Template;
+use crate::sinks::file::route::{Route, Routes, RoutingEncoder};
+use crate::util::template::Template;
 use files::Files;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! Settings of the open files.
 
-use crate::compress::Compression;
-use crate::rotation::Rotate;
+use crate::sinks::file::compress::Compression;
+use crate::sinks::file::rotation::Rotate;
 use std::time::Duration;
 
 /// Settings shared by all files of a sink.

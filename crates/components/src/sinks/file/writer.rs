@@ -1,9 +1,9 @@
 //! A writer that appends to one file and tracks which part of it is durable.
 
 use super::settings::Settings;
-use crate::compress::{Compression, Compressor};
-use crate::disk::{Appended, now_ns, sync_folder};
-use crate::synced::{Synced, empty, open_whole};
+use crate::sinks::file::compress::{Compression, Compressor};
+use crate::sinks::file::disk::{Appended, now_ns, sync_folder};
+use crate::sinks::file::synced::{Synced, empty, open_whole};
 use bytes::Bytes;
 use rustix::fs::{Stat, fstat};
 use std::io::{self, Write};

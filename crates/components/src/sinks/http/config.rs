@@ -4,7 +4,7 @@ use super::HttpSink;
 use super::packer::{BodyFormat, Framing};
 use crate::codec::{Codec, Encoding};
 use crate::component::{Component, SinkComponent};
-use crate::requests::{
+use crate::sinks::http_delivery::{
     BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
     targets,
 };

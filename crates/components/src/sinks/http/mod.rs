@@ -1,7 +1,7 @@
 //! Sink `http`: sends events in the bodies of HTTP requests.
 //!
 //! Workers encode. The lane batches their payloads, frames and compresses bodies on a blocking
-//! thread, and sends one request after the other; `crate::requests` does all that. This sink adds
+//! thread, and sends one request after the other; `crate::sinks::http_delivery` does all that. This sink adds
 //! how events become a body, and how a refused body is split.
 
 mod config;
@@ -11,7 +11,7 @@ pub use config::HttpConfig;
 
 use crate::codec::msgpack::MetricBlocks;
 use crate::codec::{Codec, Encoding};
-use crate::requests::{Jitter, PayloadMetadata, RequestLane, Settings};
+use crate::sinks::http_delivery::{Jitter, PayloadMetadata, RequestLane, Settings};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink};
 use packer::{BodyFormat, HttpPacker, UNIT_BYTES, Units};

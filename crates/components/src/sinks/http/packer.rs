@@ -1,6 +1,6 @@
 //! Packs payloads into bodies, and splits refused bodies.
 
-use crate::requests::{Capacity, EncodedPayload, Packer, Request};
+use crate::sinks::http_delivery::{Capacity, EncodedPayload, Packer, Request};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;

@@ -2,7 +2,7 @@
 
 use super::packer::Framing;
 use super::*;
-use crate::requests::{Capacity, EncodedPayload, Packer, Request};
+use crate::sinks::http_delivery::{Capacity, EncodedPayload, Packer, Request};
 use millstream_compression::Algorithm;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};

@@ -1,7 +1,7 @@
 //! Configuration of sink `kafka`.
 
 use crate::codec::Encoding;
-use crate::template::{TextTemplate, TopicTemplate};
+use crate::util::template::{TextTemplate, TopicTemplate};
 use millstream_kafka::KeyHash;
 use schemars::JsonSchema;
 use serde::Deserialize;

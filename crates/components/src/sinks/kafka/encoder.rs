@@ -2,9 +2,9 @@
 
 use super::config::KafkaConfig;
 use crate::codec::Codec;
+use crate::codec::metric_view::MetricView;
 use crate::codec::msgpack::{MetricBlock, MetricBlocks};
-use crate::metrics::view::MetricView;
-use crate::template::Template;
+use crate::util::template::Template;
 use bytes::Bytes;
 use millstream_kafka::{Headers, Key, Record, Run, Shipment};
 use millstream_model::limits::COMPACT_BELOW;
@@ -66,7 +66,7 @@ struct Address {
 impl KafkaEncoder {
     /// Creates an encoder for a sink with these options.
     pub fn new(config: Arc<KafkaConfig>) -> KafkaEncoder {
-        let header = |(name, value): (&String, &crate::template::TextTemplate)| {
+        let header = |(name, value): (&String, &crate::util::template::TextTemplate)| {
             Some((CString::new(name.as_str()).ok()?, value.0.clone()))
         };
         KafkaEncoder {

@@ -2,11 +2,11 @@
 
 use super::PrometheusExporter;
 use crate::component::{Component, SinkComponent, tcp_claim};
-use crate::prometheus::{
+use crate::sinks::http_delivery::{access_files, under};
+use crate::sinks::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
-use crate::requests::{access_files, under};
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use schemars::JsonSchema;

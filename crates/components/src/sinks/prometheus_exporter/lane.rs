@@ -2,8 +2,8 @@
 
 use super::Series;
 use super::server::Server;
-use crate::prometheus::{now_ms, rows_of};
-use crate::requests::PayloadMetadata;
+use crate::sinks::http_delivery::PayloadMetadata;
+use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,

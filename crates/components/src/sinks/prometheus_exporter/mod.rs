@@ -10,7 +10,7 @@ mod text;
 
 pub use config::PrometheusExporterConfig;
 
-use crate::prometheus::{Encoding, RowsEncoder};
+use crate::sinks::prometheus::{Encoding, RowsEncoder};
 use lane::ExporterLane;
 use millstream_encodings::prometheus::{Exposition, Options};
 use millstream_model::{Encoder, Lane, LaneCx, Sink};

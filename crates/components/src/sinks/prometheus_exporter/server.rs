@@ -201,8 +201,8 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prometheus::now_ms;
-    use crate::prometheus::{encoded, rows_of};
+    use crate::sinks::prometheus::now_ms;
+    use crate::sinks::prometheus::{encoded, rows_of};
     use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
     use millstream_encodings::prometheus::{Distributions, LabelRules, Options};
     use millstream_transport::auth::Secret;

@@ -1,7 +1,7 @@
 //! The text of a scrape, rendered in chunks on the blocking pool while the scraper reads.
 
 use super::Series;
-use crate::prometheus::now_ms;
+use crate::sinks::prometheus::now_ms;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -3,13 +3,13 @@
 use super::PrometheusRemoteWrite;
 use super::packer::{Limits, Protocol};
 use crate::component::{Component, SinkComponent};
-use crate::prometheus::{
-    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
-    default_quantiles, yes,
-};
-use crate::requests::{
+use crate::sinks::http_delivery::{
     BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
     targets,
+};
+use crate::sinks::prometheus::{
+    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
+    default_quantiles, yes,
 };
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;

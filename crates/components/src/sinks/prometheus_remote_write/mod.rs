@@ -8,8 +8,8 @@ mod packer;
 
 pub use config::PrometheusRemoteWriteConfig;
 
-use crate::prometheus::{Encoding, RowsEncoder};
-use crate::requests::{RequestLane, Settings};
+use crate::sinks::http_delivery::{RequestLane, Settings};
+use crate::sinks::prometheus::{Encoding, RowsEncoder};
 use millstream_encodings::prometheus::Options;
 use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use packer::{Limits, RemotePacker};

@@ -1,7 +1,7 @@
 //! The packer: looks up series, accumulates deltas, and encodes requests.
 
-use crate::prometheus::{now_ms, rows_of};
-use crate::requests::{EncodedPayload, Packer, Request};
+use crate::sinks::http_delivery::{EncodedPayload, Packer, Request};
+use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{

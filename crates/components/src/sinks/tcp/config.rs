@@ -3,7 +3,7 @@
 use super::TcpSink;
 use crate::codec::{Codec, Encoding};
 use crate::component::{Component, SinkComponent};
-use crate::requests::{BatchOptions, access_files, under};
+use crate::sinks::http_delivery::{BatchOptions, access_files, under};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::tcp::Address;

@@ -6,7 +6,7 @@ use super::frame::{Frame, FrameEncoder, OpenBatch};
 use super::protocol::Hello;
 use super::targets::Targets;
 use crate::codec::Codec;
-use crate::requests::BatchOptions;
+use crate::sinks::http_delivery::BatchOptions;
 use millstream_compression::Algorithm;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,

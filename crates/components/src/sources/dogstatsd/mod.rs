@@ -1,6 +1,6 @@
 //! Source `dogstatsd`: receives points, events and service checks of DogStatsD and StatsD clients.
 //!
-//! [`crate::metrics`] processes them.
+//! [`crate::sources::points`] processes them.
 
 mod config;
 

@@ -1,8 +1,8 @@
 //! Configuration of source `file`.
 
 use crate::component::Component;
-use crate::framing::{ContainerFormat, EncodingName, MultilineConfig, TimeFormats, rules};
-use crate::glob::Glob;
+use crate::util::framing::{ContainerFormat, EncodingName, MultilineConfig, TimeFormats, rules};
+use crate::util::glob::Glob;
 use millstream_framing::TimeSpec;
 use millstream_model::{Interval, LongLine, Size};
 use millstream_tail::discover::{Exclude, Pattern, matcher};

@@ -1,6 +1,6 @@
 //! Numbered lines of a web server's access log, in the combined format.
 
-use crate::formats::{civil, push_decimal};
+use crate::util::formats::{civil, push_decimal};
 
 /// Smallest average line length in bytes, for the fixed parts.
 pub const LINE_BYTES_MIN: usize = 120;

@@ -2,10 +2,10 @@
 
 use super::HostMetrics;
 use crate::component::{Component, SourceComponent};
-use crate::glob::Glob;
-use crate::metrics::config::check_period;
-use crate::metrics::metric_emitter::MetricEmitter;
-use crate::metrics::numbers::Numbers;
+use crate::sources::points::config::check_period;
+use crate::sources::points::metric_emitter::MetricEmitter;
+use crate::sources::points::numbers::Numbers;
+use crate::util::glob::Glob;
 use millstream_host::{Cgroups, DEPTH_MAX, Disks, Filesystems, Filter, Group, Host, Options};
 use millstream_model::{BuildError, Interval, Source, SourceOpen};
 use schemars::JsonSchema;

@@ -4,8 +4,8 @@ mod config;
 
 pub use config::HostMetricsConfig;
 
-use crate::metrics::numbers::{Number, Numbers};
-use crate::metrics::period::Period;
+use crate::sources::points::numbers::{Number, Numbers};
+use crate::sources::points::period::Period;
 use millstream_host::{Fault, Host, Reading, Reason};
 use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;

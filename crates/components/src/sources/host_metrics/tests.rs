@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::{Component, SourceComponent};
-use crate::metrics::metric_emitter::MetricEmitter;
+use crate::sources::points::metric_emitter::MetricEmitter;
 use millstream_model::{Batch, SinkSet};
 use millstream_testkit::SourceRig;
 use serde_json::json;

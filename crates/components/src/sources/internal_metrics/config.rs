@@ -2,8 +2,8 @@
 
 use super::InternalMetricsSource;
 use crate::component::{Component, SourceComponent};
-use crate::metrics::config::check_period;
-use crate::metrics::metric_emitter::MetricEmitter;
+use crate::sources::points::config::check_period;
+use crate::sources::points::metric_emitter::MetricEmitter;
 use millstream_model::{BuildError, Interval, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;

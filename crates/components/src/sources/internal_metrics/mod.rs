@@ -4,8 +4,8 @@ mod config;
 
 pub use config::InternalMetricsConfig;
 
-use crate::metrics::metric_emitter::MetricEmitter;
-use crate::metrics::numbers::{Number, Numbers};
+use crate::sources::points::metric_emitter::MetricEmitter;
+use crate::sources::points::numbers::{Number, Numbers};
 use millstream_model::{InternalMetric, InternalMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Configuration of source `metricserver`.
 
 use crate::component::{Component, SourceComponent};
-use crate::metrics::config::{Kind, PointOptions};
-use crate::metrics::percentiles;
-use crate::metrics::point_handler::Protocol;
+use crate::sources::points::config::{Kind, PointOptions};
+use crate::sources::points::percentiles;
+use crate::sources::points::point_handler::Protocol;
 use millstream_model::{BuildError, Source, SourceOpen};
 use millstream_receiver::Framing;
 use millstream_series::Summaries;

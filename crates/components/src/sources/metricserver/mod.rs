@@ -1,6 +1,6 @@
 //! Source `metricserver`: receives points in the metric server's msgpack protocol.
 //!
-//! [`crate::metrics`] processes them.
+//! [`crate::sources::points`] processes them.
 
 mod config;
 

@@ -5,10 +5,11 @@
 
 mod config;
 mod reader;
+mod stream;
 
 pub use config::StdinConfig;
 
-use crate::stream::StreamLines;
+use crate::sources::stdin::stream::StreamLines;
 use millstream_model::{Ledger, Origin, Polled, Source, SourceCx, SourceOpen, Wake};
 use reader::Reader;
 use std::io;

@@ -7,8 +7,8 @@ mod config;
 
 pub use config::DedupeConfig;
 
-use crate::rows::keep_rows;
-use crate::template::Template;
+use crate::transforms::rows::keep_rows;
+use crate::util::template::Template;
 use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Serial};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Configuration of transform `fields`.
 
-use crate::condition::Formula;
-use crate::on_error::OnError;
-use crate::template::TextTemplate;
+use crate::transforms::on_error::OnError;
 use crate::transforms::parse::TypeConfig;
+use crate::util::condition::Formula;
+use crate::util::template::TextTemplate;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;

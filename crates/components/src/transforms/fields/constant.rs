@@ -2,8 +2,8 @@
 
 use super::config::{Constant, SetConfig};
 use super::{MESSAGE, Noted, Step, column, put, take};
-use crate::condition::Formula;
-use crate::template::Template;
+use crate::util::condition::Formula;
+use crate::util::template::Template;
 use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Selection};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub use config::{
     SetConfig, SplitConfig, StepConfig, SubstringConfig, UrlConfig,
 };
 
-use crate::on_error::{Failed, OnError};
+use crate::transforms::on_error::{Failed, OnError};
 use millstream_model::{
     Batch, Cell, CellKind, Column, ColumnBuilder, ComponentError, Counters, Map, Outputs, Selection,
 };

@@ -2,7 +2,7 @@
 
 use super::Filter;
 use crate::component::{Component, TransformComponent};
-use crate::condition::Condition;
+use crate::util::condition::Condition;
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -4,7 +4,7 @@ mod config;
 
 pub use config::FilterConfig;
 
-use crate::condition::Condition;
+use crate::util::condition::Condition;
 use millstream_model::{Batch, ComponentError, Map, Outputs};
 
 /// The transform.

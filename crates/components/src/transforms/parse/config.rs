@@ -1,8 +1,8 @@
 //! Configuration of transform `parse`.
 
 use super::Keep;
-use crate::framing::TimeFormats;
-use crate::on_error::OnError;
+use crate::transforms::on_error::OnError;
+use crate::util::framing::TimeFormats;
 use millstream_framing::TimeSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

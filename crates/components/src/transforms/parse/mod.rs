@@ -10,7 +10,7 @@ pub use config::{
     TypeName, TypedField,
 };
 
-use crate::on_error::{Failed, OnError};
+use crate::transforms::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};
 use millstream_model::{
     Batch, CellKind, Column, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN,

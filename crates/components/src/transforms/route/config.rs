@@ -2,7 +2,7 @@
 
 use super::{Match, Route};
 use crate::component::{Component, TransformComponent};
-use crate::condition::Condition;
+use crate::util::condition::Condition;
 use indexmap::IndexMap;
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;

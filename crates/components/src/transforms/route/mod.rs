@@ -5,7 +5,7 @@ mod config;
 
 pub use config::RouteConfig;
 
-use crate::condition::Condition;
+use crate::util::condition::Condition;
 use millstream_model::{Batch, ComponentError, Map, Outputs};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use super::Sample;
 use crate::component::{Component, TransformComponent};
-use crate::template::TextTemplate;
+use crate::util::template::TextTemplate;
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;

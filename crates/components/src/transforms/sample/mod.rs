@@ -7,8 +7,8 @@ mod config;
 
 pub use config::SampleConfig;
 
-use crate::rows::keep_rows;
-use crate::template::Template;
+use crate::transforms::rows::keep_rows;
+use crate::util::template::Template;
 use millstream_model::{Batch, ComponentError, Map, Outputs, Segment};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

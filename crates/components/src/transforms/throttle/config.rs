@@ -2,7 +2,7 @@
 
 use super::Throttle;
 use crate::component::{Component, TransformComponent};
-use crate::template::TextTemplate;
+use crate::util::template::TextTemplate;
 use millstream_model::{BuildError, Interval, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;

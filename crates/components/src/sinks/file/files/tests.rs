@@ -1,8 +1,8 @@
 //! Files after crashes, renames, truncations, rotations, and with hostile names.
 
 use super::*;
-use crate::compress::Compression;
-use crate::rotation::Rotate;
+use crate::sinks::file::compress::Compression;
+use crate::sinks::file::rotation::Rotate;
 use millstream_model::{Interval, Size};
 use parking_lot::Mutex;
 use std::fs;

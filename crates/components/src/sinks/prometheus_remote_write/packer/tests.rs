@@ -1,5 +1,5 @@
 use super::*;
-use crate::prometheus::encoded;
+use crate::sinks::prometheus::encoded;
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::prometheus::{Distributions, LabelRules};
 

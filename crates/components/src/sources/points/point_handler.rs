@@ -5,7 +5,7 @@ use super::log_events::LogEvent;
 use super::origin::OriginTags;
 use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
-use crate::metrics::events::TagsText;
+use crate::sources::points::events::TagsText;
 use millstream_model::Counters;
 use millstream_points::{
     Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver,

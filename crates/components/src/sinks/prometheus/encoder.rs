@@ -1,8 +1,8 @@
 //! Encodes batches as rows of metrics.
 
-use crate::metrics::view::{MetricView, Reason, count_refused};
-use crate::requests::{Jitter, PayloadMetadata};
-use crate::seed::secret_seed;
+use crate::codec::metric_view::{MetricView, Reason, count_refused};
+use crate::sinks::http_delivery::{Jitter, PayloadMetadata};
+use crate::util::seed::secret_seed;
 #[cfg(test)]
 use bytes::Bytes;
 #[cfg(test)]

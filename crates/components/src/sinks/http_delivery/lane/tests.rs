@@ -1,7 +1,7 @@
 //! Runs a lane against a real server and plays the engine's part.
 
 use super::*;
-use crate::requests::{BatchOptions, Capacity, Hold, RequestOptions};
+use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, RequestOptions};
 use bytes::Bytes;
 use millstream_model::{Interval, Size};
 use millstream_testkit_servers::http::{HttpServer, Reply, Seen};

@@ -1,7 +1,7 @@
 //! Rows grouped by name: complete and in order.
 
 use super::*;
-use crate::template::Use;
+use crate::util::template::Use;
 use arrow_buffer::BooleanBuffer;
 use millstream_model::{BlockPool, Grant, Ledger};
 use millstream_testkit::{Rows, batch};

@@ -14,7 +14,6 @@ pub mod point_handler;
 mod round_counts;
 mod sockets;
 mod swap_slot;
-pub mod view;
 
 pub use flusher::Flusher;
 

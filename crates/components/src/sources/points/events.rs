@@ -6,7 +6,7 @@
 
 use super::metric_emitter::MetricEmitter;
 use super::period::Period;
-use crate::formats::push_decimal;
+use crate::util::formats::push_decimal;
 use bytes::Bytes;
 use millstream_model::{
     Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx,

@@ -1,7 +1,7 @@
 //! File rotation: when a file is full, what it is renamed to, and which rotated files are deleted.
 
-use crate::disk::{folder, rename_to_free};
-use crate::formats::push_rfc3339;
+use crate::sinks::file::disk::{folder, rename_to_free};
+use crate::util::formats::push_rfc3339;
 use millstream_model::{Interval, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! Series options shared by the Prometheus sinks.
 
-use crate::seed::secret_seed;
+use crate::util::seed::secret_seed;
 use millstream_encodings::prometheus::{Distributions, LabelRules, Options, push_label_name};
 use millstream_model::{Interval, Size};
 use schemars::JsonSchema;

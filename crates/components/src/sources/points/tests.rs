@@ -1,6 +1,6 @@
 //! Tests of a source of points with a real socket, and a clock that the test controls.
 
-use super::view::MetricView;
+use crate::codec::metric_view::MetricView;
 use crate::component::{Component, SourceComponent};
 use crate::sources::dogstatsd::DogStatsdConfig;
 use millstream_encodings::metric::{Kind, Temporality, Value};

@@ -1,8 +1,8 @@
 //! How much of a sink's file is durable, so that after a crash only our own unsynced bytes are
 //! truncated.
 
-use crate::compress::Compression;
-use crate::disk::{folder, now_ns, rename_to_free};
+use crate::sinks::file::compress::Compression;
+use crate::sinks::file::disk::{folder, now_ns, rename_to_free};
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

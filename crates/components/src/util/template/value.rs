@@ -1,7 +1,7 @@
 //! The variable parts of a template: fields and time specifiers.
 
 use super::Use;
-use crate::formats::{civil, push_decimal, push_rfc3339};
+use crate::util::formats::{civil, push_decimal, push_rfc3339};
 use millstream_model::{Batch, MEMBERS, Segment};
 use std::borrow::Cow;
 use std::io::Write;

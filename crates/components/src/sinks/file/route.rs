@@ -1,7 +1,7 @@
 //! Routes each event by a template, and encodes events with the same destination together.
 
 use crate::codec::{Codec, Encoding};
-use crate::template::Template;
+use crate::util::template::Template;
 use bytes::Bytes;
 use millstream_model::{Batch, ComponentError, Counters, EncodeCx, Encoder, Payload};
 use std::collections::HashMap;

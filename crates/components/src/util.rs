@@ -1,0 +1,8 @@
+//! Parts of the configuration and of events that components of several kinds use.
+
+pub mod condition;
+pub mod formats;
+pub mod framing;
+pub mod glob;
+pub mod seed;
+pub mod template;
