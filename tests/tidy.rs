@@ -326,19 +326,23 @@ fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
 }
 
 #[test]
-fn each_of_the_six_steps_names_an_existing_function() {
+fn each_step_of_both_paths_names_an_existing_function() {
     let text = read("ARCHITECTURE.md");
-    let is_step =
-        |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line[1..].starts_with(". ");
-    let steps: Vec<&str> =
-        text.lines().skip_while(|line| !is_step(line)).take_while(is_step).collect();
-    let opening = text.lines().take_while(|line| !is_step(line)).count();
-    assert!(
-        steps.len() == 6 && opening < 6,
-        "ARCHITECTURE.md opens with six steps, found {}",
-        steps.len()
+    let (line, datagram) =
+        (steps(&text, "The path of one line"), steps(&text, "The path of one datagram"));
+    assert_eq!((line.len(), datagram.len()), (6, 11), "steps of a line, of a datagram");
+    fail_if_any(
+        line.into_iter().chain(datagram).filter_map(|step| wrong_step(step).err()).collect(),
     );
-    fail_if_any(steps.into_iter().filter_map(|step| wrong_step(step).err()).collect());
+}
+
+/// Returns the numbered steps of a section.
+fn steps<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
+    let section = text.lines().skip_while(|line| line.strip_prefix("## ") != Some(heading)).skip(1);
+    let section = section.take_while(|line| !line.starts_with("## "));
+    let is_step =
+        |line: &&str| line.split_once(". ").is_some_and(|(number, _)| number.parse::<u8>().is_ok());
+    section.filter(is_step).collect()
 }
 
 /// Checks a step, which must end with "`function` in `file`" and name no other function.
