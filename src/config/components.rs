@@ -252,14 +252,14 @@ fn buffer(node: &Node) -> Buffer {
 /// Reports what the component itself finds wrong with options that match their schema.
 fn semantic_faults(component: &Component, node: &Node) -> Vec<Fault> {
     let secrets = node.secrets();
-    let found = component.decoded.check().into_iter().map(|(pointer, message)| {
-        let at = node.nearest(&pointer);
+    let found = component.decoded.check().into_iter().map(|error| {
+        let at = node.nearest(&error.pointer);
         let place = if std::ptr::eq(at, node) { &component.place } else { &at.place };
-        if leaks(&message, &secrets) {
+        if leaks(&error.what, &secrets) || leaks(&error.advice, &secrets) {
             return invalid_variable(place);
         }
-        let key = pointer_key(&pointer);
-        Fault::from_message(place, &key.map_or(String::new(), |key| format!("`{key}`: ")), &message)
+        let key = pointer_key(&error.pointer).map_or(String::new(), |key| format!("`{key}`: "));
+        Fault::new(place, format!("{key}{}", error.what), error.advice)
     });
     found.collect()
 }

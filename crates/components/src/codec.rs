@@ -6,7 +6,7 @@ pub mod msgpack;
 mod text;
 
 use millstream_model::limits::BATCH_ROWS_MAX;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, OptionError, Payload};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -89,21 +89,21 @@ const JSON_ROW_BYTES: u64 = 320;
 
 impl Encoding {
     /// Returns the errors in the options, for a component whose key for them is `encoding`.
-    pub fn check(&self) -> Vec<(String, String)> {
+    pub fn check(&self) -> Vec<OptionError> {
         if matches!(self.metadata_key.as_str(), "message" | "timestamp") {
             let message =
                 format!("`{}` is a key of every event; use another name", self.metadata_key);
-            return vec![("/encoding/metadata_key".into(), message)];
+            return vec![OptionError::new("/encoding/metadata_key", message)];
         }
         Vec::new()
     }
 
     /// Like `check`, for a component that writes lines.
-    pub fn check_lines(&self) -> Vec<(String, String)> {
+    pub fn check_lines(&self) -> Vec<OptionError> {
         let message =
             "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
         let error =
-            (self.codec == Codec::Msgpack).then(|| ("/encoding/codec".into(), message.into()));
+            (self.codec == Codec::Msgpack).then(|| OptionError::new("/encoding/codec", message));
         self.check().into_iter().chain(error).collect()
     }
 

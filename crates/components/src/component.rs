@@ -5,13 +5,12 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
+use millstream_model::{BuildError, Kind, OptionError, Sink, Source, SourceOpen, Transform};
 
 /// The decoded options of a component.
 pub trait Component: Send + Sync + 'static {
-    /// Returns the errors in options that match the schema, as (JSON pointer, "what is wrong; what
-    /// to write instead").
-    fn check(&self) -> Vec<(String, String)> {
+    /// Returns the errors in options that match the schema.
+    fn check(&self) -> Vec<OptionError> {
         Vec::new()
     }
 

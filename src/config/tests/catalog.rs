@@ -7,7 +7,9 @@ use std::sync::Arc;
 use millstream_components::component::{
     AnyComponent, Component, SinkComponent, SourceComponent, TransformComponent,
 };
-use millstream_model::{BuildError, Interval, Kind, Sink, Size, Source, SourceOpen, Transform};
+use millstream_model::{
+    BuildError, Interval, Kind, OptionError, Sink, Size, Source, SourceOpen, Transform,
+};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::Value as Json;
 
@@ -201,13 +203,11 @@ impl Component for TestComponent {
     }
 
     /// A password that starts with `hunter` is rejected, and quoted.
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         match self.options.get("password").and_then(Json::as_str) {
             Some(password) if password.starts_with("hunter") => {
-                vec![(
-                    "/password".into(),
-                    format!("{password:?} is easily guessed; take a longer one"),
-                )]
+                let message = format!("{password:?} is easily guessed; take a longer one");
+                vec![OptionError::new("/password", message)]
             }
             _ => Vec::new(),
         }

@@ -4,7 +4,7 @@ use millstream_framing::{
     Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN,
     TimeSpec,
 };
-use millstream_model::{Interval, Size, TIME_UNKNOWN};
+use millstream_model::{Interval, OptionError, Size, TIME_UNKNOWN};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub fn rules(
     encoding: &EncodingName,
     format: ContainerFormat,
     max_line: Size,
-) -> Result<Option<Arc<Rules>>, (String, String)> {
+) -> Result<Option<Arc<Rules>>, OptionError> {
     let container = match format {
         ContainerFormat::None => Container::None,
         ContainerFormat::Cri => Container::Cri,
@@ -151,7 +151,8 @@ pub fn rules(
         container,
         bytes_max: max_line.0 as usize,
     };
-    let rules = Rules::new(&spec).map_err(|(pointer, message)| (pointer.to_owned(), message))?;
+    let rules =
+        Rules::new(&spec).map_err(|(pointer, message)| OptionError::new(pointer, message))?;
     Ok((!rules.is_plain()).then(|| Arc::new(rules)))
 }
 
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn compiled(multiline: Value, encoding: &str, format: &str) -> Result<bool, (String, String)> {
+    fn compiled(multiline: Value, encoding: &str, format: &str) -> Result<bool, OptionError> {
         let multiline: Option<MultilineConfig> = serde_json::from_value(multiline).unwrap();
         let format = serde_json::from_value(json!(format)).unwrap();
         rules(multiline.as_ref(), &EncodingName(encoding.into()), format, Size(1000))
@@ -254,7 +255,8 @@ mod tests {
             (json!({ "end": "x", "lines_max": 0 }), "/multiline/lines_max", "1 or more"),
         ];
         for (multiline, pointer, advice) in cases {
-            let (at, message) = compiled(multiline.clone(), "utf-8", "none").unwrap_err();
+            let error = compiled(multiline.clone(), "utf-8", "none").unwrap_err();
+            let (at, message) = (&error.pointer, error.message());
             assert!(at == pointer && message.contains(advice), "{multiline}: {at}: {message}");
         }
         for (encoding, format, advice) in [
@@ -262,7 +264,8 @@ mod tests {
             ("iso-2022-jp", "none", "utf-8"),
             ("gbk", "cri", "leave out"),
         ] {
-            let (at, message) = compiled(Value::Null, encoding, format).unwrap_err();
+            let error = compiled(Value::Null, encoding, format).unwrap_err();
+            let (at, message) = (&error.pointer, error.message());
             assert!(at == "/encoding" && message.contains(advice), "{encoding}: {at}: {message}");
         }
     }

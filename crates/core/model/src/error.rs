@@ -1,11 +1,58 @@
 //! Errors, typed by how the caller must react.
 
+use std::fmt;
 use std::time::Duration;
 
 /// A component cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BuildError(pub String);
+
+/// An error in an option of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// JSON pointer of the option, below the options of the component; empty for all of them.
+    pub pointer: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to write instead; may be empty.
+    pub advice: String,
+}
+
+impl OptionError {
+    /// Creates an error from a message of the form "what is wrong; what to write instead".
+    pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> OptionError {
+        let message = message.into();
+        let (what, advice) = message.split_once("; ").unwrap_or((&message, ""));
+        OptionError { pointer: pointer.into(), what: what.to_owned(), advice: advice.to_owned() }
+    }
+
+    /// Returns the message: "what is wrong; what to write instead".
+    pub fn message(&self) -> String {
+        let separator = if self.advice.is_empty() { "" } else { "; " };
+        format!("{}{separator}{}", self.what, self.advice)
+    }
+
+    /// Returns the same error for options that are below `pointer`.
+    pub fn below(self, pointer: &str) -> OptionError {
+        OptionError { pointer: format!("{pointer}{}", self.pointer), ..self }
+    }
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.pointer.is_empty() {
+            write!(f, "{}: ", self.pointer)?;
+        }
+        f.write_str(&self.message())
+    }
+}
+
+impl From<OptionError> for BuildError {
+    fn from(error: OptionError) -> BuildError {
+        BuildError(error.to_string())
+    }
+}
 
 /// A component failed as a whole, not on one event.
 #[derive(Debug, thiserror::Error)]

@@ -42,7 +42,7 @@ pub use batch::{Batch, BatchBuilder, LongLine, Segment, SourceInfo, char_boundar
 pub use block::{Block, BlockPool};
 pub use counters::{Counters, CountersSnapshot, Held};
 pub use cursor::{Choice, Cursor, Cursors};
-pub use error::{BuildError, ComponentError, DeliverError};
+pub use error::{BuildError, ComponentError, DeliverError, OptionError};
 pub use grant::{Grant, Permit};
 pub use internal_metrics::{InternalMetric, InternalMetrics};
 pub use kind::Kind;

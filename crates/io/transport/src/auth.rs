@@ -2,6 +2,7 @@
 //! files and never appear in messages.
 
 use crate::stamp::Stamp;
+use millstream_model::OptionError;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,7 +65,7 @@ impl fmt::Debug for AuthOptions {
 impl AuthOptions {
     /// Returns the invalid options, as (JSON pointer below `auth`, "what is wrong; what to write
     /// instead").
-    pub fn check(&self) -> Vec<(String, String)> {
+    pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         let (key, text, file) = match self {
             AuthOptions::Basic { password, password_file, .. } => {
@@ -74,31 +75,29 @@ impl AuthOptions {
             AuthOptions::Header { value, value_file, .. } => ("value", value, value_file),
         };
         match (text, file) {
-            (None, None) => {
-                errors.push((String::new(), format!("needs `{key}_file` or `{key}`; give one")))
-            }
+            (None, None) => errors
+                .push(OptionError::new("", format!("needs `{key}_file` or `{key}`; give one"))),
             (Some(_), Some(_)) => {
-                errors.push((
+                errors.push(OptionError::new(
                     format!("/{key}"),
                     format!("conflicts with `{key}_file`; keep one of them"),
                 ));
             }
-            (Some(text), None) if !is_header_value(text) => errors.push((
+            (Some(text), None) if !is_header_value(text) => errors.push(OptionError::new(
                 format!("/{key}"),
-                "has bytes that are invalid in a header; write one line of visible characters"
-                    .to_owned(),
+                "has bytes that are invalid in a header; write one line of visible characters",
             )),
             _ => {}
         }
         match self {
             AuthOptions::Basic { user, .. } if user.contains(':') || !is_header_value(user) => {
-                errors.push((
-                    "/user".to_owned(),
-                    "has a colon or a control character; remove it".to_owned(),
+                errors.push(OptionError::new(
+                    "/user",
+                    "has a colon or a control character; remove it",
                 ));
             }
             AuthOptions::Header { name, .. } => {
-                errors.extend(name_error(name).map(|text| ("/name".to_owned(), text)));
+                errors.extend(name_error(name).map(|text| OptionError::new("/name", text)));
             }
             _ => {}
         }

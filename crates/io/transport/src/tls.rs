@@ -4,6 +4,7 @@ mod explain;
 mod verify;
 
 use crate::stamp::Stamp;
+use millstream_model::OptionError;
 use parking_lot::Mutex;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -49,12 +50,12 @@ impl Default for TlsFiles {
 impl TlsFiles {
     /// Returns the invalid options, as (JSON pointer below `tls`, "what is wrong; what to write
     /// instead").
-    pub fn check(&self) -> Vec<(String, String)> {
+    pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.cert_file.is_some() != self.key_file.is_some() {
-            errors.push((
+            errors.push(OptionError::new(
                 String::new(),
-                "`cert_file` and `key_file` belong together; give both".to_owned(),
+                "`cert_file` and `key_file` belong together; give both",
             ));
         }
         if let Some(name) = &self.server_name
@@ -63,7 +64,7 @@ impl TlsFiles {
             let text = format!(
                 "{name:?} is not a host name; write one without a port, such as logs.example.com"
             );
-            errors.push(("/server_name".to_owned(), text));
+            errors.push(OptionError::new("/server_name", text));
         }
         errors
     }

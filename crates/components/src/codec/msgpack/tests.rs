@@ -242,7 +242,7 @@ fn line_based_sinks_reject_it() {
     assert_eq!(encoding.check(), []);
     let errors = encoding.check_lines();
     assert_eq!(errors.len(), 1);
-    assert_eq!(errors[0].0, "/encoding/codec");
-    assert!(errors[0].1.contains("; write `json` or `text`"));
+    assert_eq!(errors[0].pointer, "/encoding/codec");
+    assert!(errors[0].to_string().contains("; write `json` or `text`"));
     assert_eq!(Encoding::default().check_lines(), []);
 }

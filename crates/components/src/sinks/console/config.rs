@@ -3,7 +3,7 @@
 use super::Console;
 use crate::codec::Encoding;
 use crate::component::{Component, SinkComponent};
-use millstream_model::{BuildError, Sink};
+use millstream_model::{BuildError, OptionError, Sink};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum Target {
 }
 
 impl Component for ConsoleConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         self.encoding.check_lines()
     }
 }

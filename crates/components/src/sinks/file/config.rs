@@ -9,7 +9,7 @@ use crate::sinks::file::compress::Compression;
 use crate::sinks::file::disk::now_ns;
 use crate::sinks::file::rotation::{Rotate, example};
 use crate::util::template::PathTemplate;
-use millstream_model::{BuildError, Interval, Sink};
+use millstream_model::{BuildError, Interval, OptionError, Sink};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -66,13 +66,14 @@ impl Component for FileConfig {
         [path].into_iter().chain(rotated).collect()
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors = self.encoding.check_lines();
         let wrong = self.rotate.and_then(|rotate| rotate.check(self.path.0.text()));
-        errors.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
+        errors
+            .extend(wrong.map(|(key, message)| OptionError::new(format!("/rotate{key}"), message)));
         let wrong =
             self.compression_level.and_then(|level| self.compression.check_level(level).err());
-        errors.extend(wrong.map(|message| ("/compression_level".into(), message)));
+        errors.extend(wrong.map(|message| OptionError::new("/compression_level", message)));
         errors
     }
 }
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn errors(options: Value) -> Vec<(String, String)> {
+    fn errors(options: Value) -> Vec<OptionError> {
         serde_json::from_value::<FileConfig>(options).unwrap().check()
     }
 
@@ -112,12 +113,12 @@ mod tests {
             json!({ "path": "/o/{{ host }}.log", "compression_level": 3, "rotate": { "every": "1h", "keep": 3 } }),
         );
         let found: Vec<(&str, bool)> =
-            found.iter().map(|(at, text)| (&**at, text.contains("; "))).collect();
+            found.iter().map(|error| (error.pointer.as_str(), !error.advice.is_empty())).collect();
         assert_eq!(found, [("/rotate/keep", true), ("/compression_level", true)]);
         let found = errors(
             json!({ "path": "/o/a.gz", "compression": "gzip", "compression_level": 10, "rotate": { "keep": 3 } }),
         );
-        let found: Vec<&str> = found.iter().map(|(at, _)| &**at).collect();
+        let found: Vec<&str> = found.iter().map(|error| error.pointer.as_str()).collect();
         assert_eq!(found, ["/rotate", "/compression_level"]);
         let all = json!({ "size": "1MiB", "every": "1h", "keep": 3 });
         assert_eq!(errors(json!({ "path": "/o/{{ host }}/%F/a.gz", "rotate": all })), []);

@@ -9,7 +9,7 @@ use crate::sinks::http_delivery::{
     targets,
 };
 use millstream_compression::Algorithm;
-use millstream_model::{BuildError, Sink};
+use millstream_model::{BuildError, OptionError, Sink};
 use millstream_transport::auth::AuthOptions;
 use millstream_transport::tls::TlsFiles;
 use millstream_transport::{HeaderValue, Method};
@@ -128,15 +128,15 @@ impl HttpConfig {
 }
 
 impl Component for HttpConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
         errors.extend(check_headers(&self.headers));
         errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
         errors.extend(self.encoding.check());
-        errors.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
+        errors.extend(self.check_framing().map(|text| OptionError::new("/framing", text)));
         let wrong =
             self.compression_level.and_then(|level| self.compression.check_level(level).err());
-        errors.extend(wrong.map(|text| ("/compression_level".into(), text)));
+        errors.extend(wrong.map(|text| OptionError::new("/compression_level", text)));
         errors.extend(self.batch.check());
         errors.extend(self.request.check());
         errors
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn errors(options: Value) -> Vec<(String, String)> {
+    fn errors(options: Value) -> Vec<OptionError> {
         serde_json::from_value::<HttpConfig>(options).unwrap().check()
     }
 
@@ -214,8 +214,8 @@ mod tests {
             (json!({ "uri": "http://h/", "request": { "rate_max": 0 } }), "/request/rate_max"),
         ] {
             let found = errors(options);
-            assert_eq!(found.iter().map(|(at, _)| &**at).collect::<Vec<_>>(), [at]);
-            assert!(found[0].1.contains("; "), "{}", found[0].1);
+            assert_eq!(found.iter().map(|error| error.pointer.as_str()).collect::<Vec<_>>(), [at]);
+            assert!(found[0].to_string().contains("; "), "{}", found[0].to_string());
         }
         assert_eq!(errors(json!({ "uri": "https://h/", "tls": {}, "compression": "zstd" })), []);
     }

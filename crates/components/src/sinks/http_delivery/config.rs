@@ -1,6 +1,6 @@
 //! Options shared by the sinks that send requests.
 
-use millstream_model::{Interval, Size};
+use millstream_model::{Interval, OptionError, Size};
 use millstream_transport::auth::{Auth, AuthOptions, is_reserved_header};
 use millstream_transport::http::ClientOptions;
 use millstream_transport::tls::{Tls, TlsFiles};
@@ -42,18 +42,18 @@ impl Default for BatchOptions {
 
 impl BatchOptions {
     /// Returns the errors in these options, for a component whose key for them is `batch`.
-    pub fn check(&self) -> Vec<(String, String)> {
+    pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.bytes.0 > BATCH_BYTES_MAX {
-            errors.push((
-                "/batch/bytes".into(),
-                "exceeds the largest possible batch; write at most 16MiB".into(),
+            errors.push(OptionError::new(
+                "/batch/bytes",
+                "exceeds the largest possible batch; write at most 16MiB",
             ));
         }
         if self.events == 0 {
-            errors.push((
-                "/batch/events".into(),
-                "allows no events in a request; write at least 1".into(),
+            errors.push(OptionError::new(
+                "/batch/events",
+                "allows no events in a request; write at least 1",
             ));
         }
         errors
@@ -90,15 +90,15 @@ impl Default for RequestOptions {
 
 impl RequestOptions {
     /// Returns the errors in these options, for a component whose key for them is `request`.
-    pub fn check(&self) -> Vec<(String, String)> {
+    pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if !(1..=64).contains(&self.concurrency) {
-            errors.push(("/request/concurrency".into(), "is out of range; write 1 to 64".into()));
+            errors.push(OptionError::new("/request/concurrency", "is out of range; write 1 to 64"));
         }
         if self.rate_max.is_some_and(|rate| !rate.is_finite() || rate < 0.001) {
-            errors.push((
-                "/request/rate_max".into(),
-                "is not a rate; write requests per second, such as 5".into(),
+            errors.push(OptionError::new(
+                "/request/rate_max",
+                "is not a rate; write requests per second, such as 5",
             ));
         }
         errors
@@ -107,21 +107,18 @@ impl RequestOptions {
 
 /// Parses the targets of a sink with these options (`uri`, or several `endpoints`), and returns the
 /// errors in both.
-pub fn targets(
-    uri: Option<&str>,
-    endpoints: &[String],
-) -> (Vec<Arc<Target>>, Vec<(String, String)>) {
+pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Vec<OptionError>) {
     let (mut targets, mut errors) = (Vec::new(), Vec::new());
     match (uri, endpoints) {
         (Some(_), [_, ..]) => {
-            errors.push((
-                "/endpoints".into(),
-                "conflicts with `uri`; list all addresses here".into(),
+            errors.push(OptionError::new(
+                "/endpoints",
+                "conflicts with `uri`; list all addresses here",
             ));
         }
-        (None, []) => errors.push((
+        (None, []) => errors.push(OptionError::new(
             String::new(),
-            "`uri` is missing; write for example http://host:8080/path".into(),
+            "`uri` is missing; write for example http://host:8080/path",
         )),
         _ => {}
     }
@@ -131,7 +128,7 @@ pub fn targets(
     for (pointer, uri) in one.into_iter().chain(several) {
         match Target::parse(uri) {
             Ok(target) => targets.push(Arc::new(target)),
-            Err(error) => errors.push((pointer, error.to_string())),
+            Err(error) => errors.push(OptionError::new(pointer, error.to_string())),
         }
     }
     (targets, errors)
@@ -201,15 +198,18 @@ impl Settings {
     }
 }
 
-/// Prefixes JSON pointers with `key`, for a component that has the options under that key.
-pub fn under<T>(key: &str, found: Vec<(String, T)>) -> impl Iterator<Item = (String, T)> {
-    found.into_iter().map(move |(at, what)| (format!("/{key}{at}"), what))
+/// Returns the errors of options that the component has under `key`.
+pub fn under(key: &str, errors: Vec<OptionError>) -> impl Iterator<Item = OptionError> {
+    errors.into_iter().map(move |error| error.below(&format!("/{key}")))
 }
 
 /// Returns the files named by the options `auth` and `tls`.
 pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(String, PathBuf)> {
-    let of_auth = auth.into_iter().flat_map(|auth| under("auth", auth.files()));
-    of_auth.chain(tls.into_iter().flat_map(|tls| under("tls", tls.files()))).collect()
+    let of_auth = auth.map(AuthOptions::files).unwrap_or_default();
+    let of_tls = tls.map(TlsFiles::files).unwrap_or_default();
+    let of_auth = of_auth.into_iter().map(|(at, path)| (format!("/auth{at}"), path));
+    let of_tls = of_tls.into_iter().map(|(at, path)| (format!("/tls{at}"), path));
+    of_auth.chain(of_tls).collect()
 }
 
 /// Returns the errors in the options `auth` and `tls` of a component that sends to `targets`.
@@ -217,18 +217,19 @@ pub fn check_access(
     auth: Option<&AuthOptions>,
     tls: Option<&TlsFiles>,
     targets: &[Arc<Target>],
-) -> Vec<(String, String)> {
+) -> Vec<OptionError> {
     let mut errors: Vec<_> =
         auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
     errors.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
     if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-        errors.push(("/tls".into(), "has no effect on http://; use https:// or remove it".into()));
+        errors
+            .push(OptionError::new("/tls", "has no effect on http://; use https:// or remove it"));
     }
     errors
 }
 
 /// Returns the errors in configured headers, for a component whose key for them is `headers`.
-pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)> {
+pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
     let error = |(name, value): (&String, &String)| {
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
         let lower = name.to_ascii_lowercase();
@@ -244,7 +245,7 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)
             }
             _ => return None,
         };
-        Some((pointer, text.to_owned()))
+        Some(OptionError::new(pointer, text))
     };
     headers.iter().filter_map(error).collect()
 }

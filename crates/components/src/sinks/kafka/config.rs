@@ -3,6 +3,7 @@
 use crate::codec::Encoding;
 use crate::util::template::{TextTemplate, TopicTemplate};
 use millstream_kafka::KeyHash;
+use millstream_model::OptionError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -177,7 +178,7 @@ impl KafkaConfig {
     }
 
     /// Returns the errors in `brokers`.
-    pub fn check_brokers(&self) -> Vec<(String, String)> {
+    pub fn check_brokers(&self) -> Vec<OptionError> {
         let is_address = |text: &str| {
             let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
             port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
@@ -185,10 +186,8 @@ impl KafkaConfig {
         };
         let bad = self.brokers.iter().enumerate().filter(|(_, broker)| !is_address(broker));
         bad.map(|(index, _)| {
-            (
-                format!("/brokers/{index}"),
-                "is not an address; write host:port, one per entry".into(),
-            )
+            let message = "is not an address; write host:port, one per entry";
+            OptionError::new(format!("/brokers/{index}"), message)
         })
         .collect()
     }

@@ -22,7 +22,7 @@ use encoder::KafkaEncoder;
 use lane::KafkaLane;
 use millstream_kafka::Producer;
 use millstream_model::limits::BATCH_ROWS_MAX;
-use millstream_model::{BuildError, Encoder, Lane, LaneCx, Sink};
+use millstream_model::{BuildError, Encoder, Lane, LaneCx, OptionError, Sink};
 use settings::Batching;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,24 +31,27 @@ use std::sync::Arc;
 const RECORD_BYTES: u64 = 8;
 
 impl Component for KafkaConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors = self.encoding.check();
         errors.extend(self.check_brokers());
         let by_key = self.partitioner.is_some_and(|partitioner| partitioner.key_hash().is_some());
         if by_key && self.key.is_none() {
-            errors.push(("/partitioner".into(), "needs a `key`; add one, or write origin".into()));
+            errors
+                .push(OptionError::new("/partitioner", "needs a `key`; add one, or write origin"));
         }
         if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0'))
         {
-            errors
-                .push(("/headers".into(), format!("{name:?} is not a header name; write a text")));
+            errors.push(OptionError::new(
+                "/headers",
+                format!("{name:?} is not a header name; write a text"),
+            ));
         }
         if let Some(tls) = &self.tls
             && tls.cert_file.is_some() != tls.key_file.is_some()
         {
-            errors.push((
-                "/tls".into(),
-                "`cert_file` and `key_file` must be set together; set both".into(),
+            errors.push(OptionError::new(
+                "/tls",
+                "`cert_file` and `key_file` must be set together; set both",
             ));
         }
         errors.extend(settings::check_options(&self.options));

@@ -1,6 +1,7 @@
 //! Translates the sink's options to librdkafka's settings.
 
 use super::config::{Compression, KafkaConfig, Mechanism, OptionValue, Sasl, Tls};
+use millstream_model::OptionError;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -206,10 +207,10 @@ fn text(value: &OptionValue) -> String {
 }
 
 /// Returns the errors in `options`.
-pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<(String, String)> {
+pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<OptionError> {
     options
         .iter()
-        .filter_map(|(key, value)| Some((pointer(key), check_option(key, value)?)))
+        .filter_map(|(key, value)| Some(OptionError::new(pointer(key), check_option(key, value)?)))
         .collect()
 }
 

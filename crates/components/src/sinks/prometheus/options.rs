@@ -2,7 +2,7 @@
 
 use crate::util::seed::secret_seed;
 use millstream_encodings::prometheus::{Distributions, LabelRules, Options, push_label_name};
-use millstream_model::{Interval, Size};
+use millstream_model::{Interval, OptionError, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -55,15 +55,15 @@ pub fn yes() -> bool {
 
 impl SeriesOptions<'_> {
     /// Returns the errors, as (JSON pointer, "what is wrong; what to write instead").
-    pub fn check(&self) -> Vec<(String, String)> {
+    pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         for name in self.labels.keys().filter(|name| !is_label(name)) {
             let pointer = format!("/labels/{}", name.replace('~', "~0").replace('/', "~1"));
-            errors.push((pointer, not_a_label(name)));
+            errors.push(OptionError::new(pointer, not_a_label(name)));
         }
         if !self.host_label.is_empty() && !is_label(self.host_label) {
             let text = format!("{}, or '' for none", not_a_label(self.host_label));
-            errors.push(("/host_label".to_owned(), text));
+            errors.push(OptionError::new("/host_label", text));
         }
         for (index, quantile) in self.quantiles.iter().enumerate() {
             let text = match () {
@@ -71,12 +71,12 @@ impl SeriesOptions<'_> {
                 () if self.quantiles[..index].contains(quantile) => "is a duplicate; remove it",
                 () => continue,
             };
-            errors.push((format!("/quantiles/{index}"), text.to_owned()));
+            errors.push(OptionError::new(format!("/quantiles/{index}"), text.to_owned()));
         }
         if self.expire.0.as_secs() == 0 || self.expire.0.as_secs() > u64::from(u32::MAX) {
-            errors.push((
-                "/expire".to_owned(),
-                "is out of range; write at least 1s, such as 10m".to_owned(),
+            errors.push(OptionError::new(
+                "/expire",
+                "is out of range; write at least 1s, such as 10m",
             ));
         }
         errors
@@ -148,9 +148,9 @@ mod tests {
             start_at_zero: true,
         };
         let errors = options.check();
-        let of_quantile = errors.iter().find(|(pointer, _)| pointer == "/labels/quantile").unwrap();
-        assert!(of_quantile.1.contains("reserved"), "{of_quantile:?}");
-        let places: Vec<_> = errors.into_iter().map(|(pointer, _)| pointer).collect();
+        let of_quantile = errors.iter().find(|error| error.pointer == "/labels/quantile").unwrap();
+        assert!(of_quantile.what.contains("reserved"), "{of_quantile:?}");
+        let places: Vec<_> = errors.into_iter().map(|error| error.pointer).collect();
         let wanted = [
             "/labels/__x",
             "/labels/a:b",

@@ -7,7 +7,7 @@ use crate::sinks::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
-use millstream_model::{BuildError, Interval, Sink, Size};
+use millstream_model::{BuildError, Interval, OptionError, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -78,9 +78,9 @@ impl PrometheusExporterConfig {
 }
 
 impl Component for PrometheusExporterConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors = self.series().check();
-        errors.extend(self.address().err().map(|text| ("/listen".to_owned(), text)));
+        errors.extend(self.address().err().map(|text| OptionError::new("/listen", text)));
         errors.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
         errors
     }
@@ -121,7 +121,7 @@ mod tests {
         assert!(errors("127.0.0.1:9598").is_empty() && errors("[::1]:0").is_empty());
         for listen in ["9598", ":9598", "localhost:9598", "127.0.0.1"] {
             let text = format!("{listen:?} is not an address with a port; write 127.0.0.1:9598");
-            assert_eq!(errors(listen), [("/listen".to_owned(), text)]);
+            assert_eq!(errors(listen), [OptionError::new("/listen", text)]);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::sinks::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
     default_quantiles, yes,
 };
-use millstream_model::{BuildError, Interval, Sink, Size};
+use millstream_model::{BuildError, Interval, OptionError, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use millstream_transport::tls::TlsFiles;
 use schemars::JsonSchema;
@@ -103,7 +103,7 @@ impl PrometheusRemoteWriteConfig {
 }
 
 impl Component for PrometheusRemoteWriteConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
         errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
         errors.extend(check_headers(&self.headers));
@@ -111,7 +111,7 @@ impl Component for PrometheusRemoteWriteConfig {
         errors.extend(self.request.check());
         if self.request.concurrency > 1 {
             let text = "would reorder the values of a series; remove it";
-            errors.push(("/request/concurrency".to_owned(), text.to_owned()));
+            errors.push(OptionError::new("/request/concurrency", text.to_owned()));
         }
         errors.extend(self.series().check());
         errors

@@ -5,7 +5,7 @@ use crate::codec::{Codec, Encoding};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{BatchOptions, access_files, under};
 use millstream_compression::Algorithm;
-use millstream_model::{BuildError, Interval, Sink, Size};
+use millstream_model::{BuildError, Interval, OptionError, Sink, Size};
 use millstream_transport::tcp::Address;
 use millstream_transport::tls::{Tls, TlsFiles};
 use schemars::JsonSchema;
@@ -116,14 +116,14 @@ impl TcpConfig {
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
-    fn check_addresses(&self, errors: &mut Vec<(String, String)>) {
+    fn check_addresses(&self, errors: &mut Vec<OptionError>) {
         match (&self.address, &self.addresses) {
             (None, None) => errors
-                .push((String::new(), "`address` is missing; write `address: host:port`".into())),
+                .push(OptionError::new("", "`address` is missing; write `address: host:port`")),
             (Some(_), Some(_)) => {
-                errors.push((
-                    "/address".into(),
-                    "conflicts with `addresses`; keep one of them".into(),
+                errors.push(OptionError::new(
+                    "/address",
+                    "conflicts with `addresses`; keep one of them",
                 ));
             }
             _ => {}
@@ -133,39 +133,39 @@ impl TcpConfig {
         let several = several.map(|(index, text)| (format!("/addresses/{index}"), text));
         for (place, text) in one.chain(several) {
             if let Err(what) = text.parse::<Address>() {
-                errors.push((place, what));
+                errors.push(OptionError::new(place, what));
             }
         }
     }
 
-    fn check_batches(&self, errors: &mut Vec<(String, String)>) {
+    fn check_batches(&self, errors: &mut Vec<OptionError>) {
         let is_length = self.framing == Framing::Length;
         if self.acknowledgements && !is_length {
-            errors.push((
-                "/acknowledgements".into(),
-                "requires frames; write `framing: length`".into(),
+            errors.push(OptionError::new(
+                "/acknowledgements",
+                "requires frames; write `framing: length`",
             ));
         }
         if self.compression != Algorithm::None && !is_length {
-            errors.push(("/compression".into(), "requires frames; write `framing: length`".into()));
+            errors
+                .push(OptionError::new("/compression", "requires frames; write `framing: length`"));
         }
         if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
-            errors.push((
-                "/framing".into(),
-                "does not work with `msgpack`; write `framing: length`".into(),
+            errors.push(OptionError::new(
+                "/framing",
+                "does not work with `msgpack`; write `framing: length`",
             ));
         }
         if let Some(Err(what)) =
             self.compression_level.map(|level| self.compression.check_level(level))
         {
-            errors.push(("/compression_level".into(), what));
+            errors.push(OptionError::new("/compression_level", what));
         }
         match &self.batch {
             Some(batch) if self.has_batches() => errors.extend(batch.check()),
-            Some(_) => errors.push((
-                "/batch".into(),
-                "has no effect: events are sent at once without compression and acknowledgements; remove it"
-                    .into(),
+            Some(_) => errors.push(OptionError::new(
+                "/batch",
+                "has no effect: events are sent at once without compression and acknowledgements; remove it",
             )),
             None => {}
         }
@@ -173,25 +173,27 @@ impl TcpConfig {
 }
 
 impl Component for TcpConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors = self.encoding.check();
         self.check_addresses(&mut errors);
         self.check_batches(&mut errors);
         if !(1..=64).contains(&self.connections) {
-            errors.push(("/connections".into(), "is out of range; write 1 to 64".into()));
+            errors.push(OptionError::new("/connections", "is out of range; write 1 to 64"));
         }
         let batch_bytes = self.batch.unwrap_or_default().bytes.0;
         if self.has_batches() && self.window.bytes.0 < batch_bytes {
-            errors.push((
-                "/window/bytes".into(),
+            errors.push(OptionError::new(
+                "/window/bytes",
                 format!(
                    "cannot hold a batch of {batch_bytes} bytes; increase it or reduce `batch.bytes`"
                 ),
             ));
         }
         if self.window.frames == 0 {
-            errors
-                .push(("/window/frames".into(), "would block all output; write at least 1".into()));
+            errors.push(OptionError::new(
+                "/window/frames",
+                "would block all output; write at least 1",
+            ));
         }
         errors.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
         errors

@@ -4,7 +4,7 @@ use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::{Kind, PointOptions};
 use crate::sources::points::percentiles;
 use crate::sources::points::point_handler::Protocol;
-use millstream_model::{BuildError, Source, SourceOpen};
+use millstream_model::{BuildError, OptionError, Source, SourceOpen};
 use millstream_points::dogstatsd;
 use millstream_receiver::Framing;
 use millstream_series::{Statistic, Summaries};
@@ -64,7 +64,7 @@ impl Component for DogStatsdConfig {
         true
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let is_unused = self.points.has_sketches();
         let lists = [
             ("/percentiles", self.percentiles.as_deref()),
@@ -92,26 +92,28 @@ impl SourceComponent for DogStatsdConfig {
 impl DogStatsdConfig {
     /// Each receiver applies changes to its own value only, so gauge changes need a single
     /// receiver.
-    fn check_deltas(&self) -> Option<(String, String)> {
+    fn check_deltas(&self) -> Option<OptionError> {
         let text =
             "needs a single receiver, as several apply changes out of order; write `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
-            .then(|| ("/gauge_deltas".to_owned(), text.to_owned()))
+            .then(|| OptionError::new("/gauge_deltas", text.to_owned()))
     }
 
-    fn check_aggregates(&self) -> Vec<(String, String)> {
+    fn check_aggregates(&self) -> Vec<OptionError> {
         let Some(aggregates) = &self.aggregates else { return Vec::new() };
         let mut errors: Vec<_> =
             percentiles::unused("/aggregates", self.points.has_sketches()).into_iter().collect();
         for (index, aggregate) in aggregates.iter().enumerate() {
             if aggregates[..index].contains(aggregate) {
-                errors
-                    .push((format!("/aggregates/{index}"), "is a duplicate; remove it".to_owned()));
+                errors.push(OptionError::new(
+                    format!("/aggregates/{index}"),
+                    "is a duplicate; remove it",
+                ));
             }
         }
         if aggregates.is_empty() && self.percentiles.as_ref().is_some_and(Vec::is_empty) {
             let text = "leaves no output for timings and histograms; write at least one aggregate or percentile";
-            errors.push(("/aggregates".to_owned(), text.to_owned()));
+            errors.push(OptionError::new("/aggregates", text.to_owned()));
         }
         errors
     }
@@ -179,7 +181,7 @@ mod tests {
             let errors = config.check();
             assert_eq!(errors.len(), 1, "{options}: {errors:?}");
             assert!(
-                errors[0].0 == pointer && errors[0].1.contains(advice),
+                errors[0].pointer == pointer && errors[0].to_string().contains(advice),
                 "{options}: {errors:?}"
             );
         }

@@ -4,7 +4,7 @@ use crate::component::Component;
 use crate::util::framing::{ContainerFormat, EncodingName, MultilineConfig, TimeFormats, rules};
 use crate::util::glob::Glob;
 use millstream_framing::TimeSpec;
-use millstream_model::{Interval, LongLine, Size};
+use millstream_model::{Interval, LongLine, OptionError, Size};
 use millstream_tail::discover::{Exclude, Pattern, matcher};
 use millstream_tail::{
     Framing, HeldSettings, LineFilter, LineFilters, LineLimits, Range, Symlinks, TailSettings,
@@ -154,15 +154,15 @@ impl BackfillConfig {
     /// Compiles the options. `finds_times` says that the source parses the times of events.
     ///
     /// # Errors
-    /// A JSON pointer below the options, and a message that says what to write instead.
-    fn range(&self, finds_times: bool) -> Result<Range, (String, String)> {
+    /// An invalid option.
+    fn range(&self, finds_times: bool) -> Result<Range, OptionError> {
         let from_ns = bound("/from", self.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", self.until.as_deref(), i64::MAX)?;
         if self.from.is_none() && self.until.is_none() {
-            return Err((String::new(), "sets no range; write from: or until:, or both".into()));
+            return Err(OptionError::new("", "sets no range; write from: or until:, or both"));
         }
         if from_ns >= until_ns {
-            return Err(("/until".into(), "is not later than from:; write a later time".into()));
+            return Err(OptionError::new("/until", "is not later than from:; write a later time"));
         }
         let BackfillConfig { after, nth, timezone, .. } = self.clone();
         let spec = |format: &TimeFormats| TimeSpec {
@@ -172,23 +172,23 @@ impl BackfillConfig {
             timezone,
         };
         let reader = self.format.as_ref().map(|format| spec(format).reader()).transpose();
-        let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
+        let reader = reader.map_err(|(pointer, message)| OptionError::new(pointer, message))?;
         if reader.is_none() && !finds_times {
             let message =
                 "is required, as the source parses no times; write for example format: iso8601";
-            return Err(("/format".into(), message.into()));
+            return Err(OptionError::new("/format", message));
         }
         Ok(Range::new(from_ns..until_ns, reader))
     }
 }
 
-fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, String)> {
+fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, OptionError> {
     let Some(text) = text else { return Ok(default) };
-    let format = Format::new("rfc3339", None).map_err(|message| (key.to_owned(), message))?;
+    let format = Format::new("rfc3339", None).map_err(|message| OptionError::new(key, message))?;
     match format.parse(text.as_bytes(), 0) {
         Ok(parsed) if parsed.len == text.len() => Ok(parsed.ns),
-        _ => Err((
-            key.into(),
+        _ => Err(OptionError::new(
+            key,
             format!("{text:?} is not a time; write for example 2026-11-22T10:00:00Z"),
         )),
     }
@@ -207,20 +207,23 @@ pub struct LineFilterConfig {
 }
 
 impl LineFilterConfig {
-    /// Returns configuration errors as (JSON pointer below the filter, message).
-    pub fn errors(&self) -> Vec<(&'static str, &'static str)> {
+    /// Returns the errors in the filter.
+    fn errors(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.contains.is_empty() && self.regex.is_empty() {
-            errors.push(("", "is empty; add contains: or regex:"));
+            errors.push(OptionError::new("", "is empty; add contains: or regex:"));
         }
         if self.contains.iter().any(|text| text.contains('\n')) {
-            errors.push((
+            errors.push(OptionError::new(
                 "/contains",
                 "a text with a line end matches no line; write one text per line",
             ));
         }
         if self.contains.iter().any(String::is_empty) {
-            errors.push(("/contains", "an empty text matches every line; write a longer one"));
+            errors.push(OptionError::new(
+                "/contains",
+                "an empty text matches every line; write a longer one",
+            ));
         }
         errors
     }
@@ -244,7 +247,7 @@ fn default_max_line() -> Size {
 
 impl FileConfig {
     /// Returns how the bytes of files become events; `None` if each line is an event.
-    fn framing(&self) -> Result<Option<Framing>, (String, String)> {
+    fn framing(&self) -> Result<Option<Framing>, OptionError> {
         let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
         let timeout =
             self.multiline.as_ref().map_or(Duration::ZERO, |multiline| multiline.timeout.0);
@@ -262,7 +265,7 @@ impl FileConfig {
     /// # Errors
     /// What is wrong with an option.
     pub fn settings(&self) -> Result<TailSettings, String> {
-        let keyed = |(key, message)| format!("{key}: {message}");
+        let keyed = |error: OptionError| error.to_string();
         let filter = |config: &Option<LineFilterConfig>| config.as_ref().map(LineFilter::from);
         let (keep, drop) = (filter(&self.keep_lines), filter(&self.drop_lines));
         let HeldConfig { link, copy_at_stop, max } = self.held.clone();
@@ -283,11 +286,11 @@ impl FileConfig {
     }
 
     /// Returns the time range to read, if there is one.
-    fn range(&self) -> Result<Option<Range>, (String, String)> {
+    fn range(&self) -> Result<Option<Range>, OptionError> {
         let by_start = self.multiline.as_ref().is_some_and(|multiline| multiline.format.is_some());
         let finds_times = by_start || self.format != ContainerFormat::None;
         let range = self.backfill.as_ref().map(|backfill| backfill.range(finds_times)).transpose();
-        range.map_err(|(pointer, message)| (format!("/backfill{pointer}"), message))
+        range.map_err(|error| error.below("/backfill"))
     }
 }
 
@@ -298,26 +301,22 @@ impl Component for FileConfig {
         included && self.excluded().is_ok_and(|exclude| !exclude.matches(path))
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors: Vec<_> =
             self.framing().err().into_iter().chain(self.range().err()).collect();
         for (index, pattern) in self.include.iter().enumerate() {
             if let Err(message) = Pattern::new(&pattern.0) {
-                errors.push((format!("/include/{index}"), message));
+                errors.push(OptionError::new(format!("/include/{index}"), message));
             }
         }
         if !(MAX_LINE_BYTES_MIN..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
-            errors.push(("/max_line".into(), "out of range; write 4B to 16MiB".into()));
+            errors.push(OptionError::new("/max_line", "out of range; write 4B to 16MiB"));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
         for (key, filter) in
             filters.iter().filter_map(|(key, filter)| Some((key, filter.as_ref()?)))
         {
-            let named = filter
-                .errors()
-                .into_iter()
-                .map(|(at, what)| (format!("/{key}{at}"), what.to_owned()));
-            errors.extend(named);
+            errors.extend(filter.errors().into_iter().map(|error| error.below(&format!("/{key}"))));
         }
         errors
     }
@@ -328,7 +327,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn error(options: Value, finds_times: bool) -> Option<(String, String)> {
+    fn error(options: Value, finds_times: bool) -> Option<OptionError> {
         let config: BackfillConfig = serde_json::from_value(options).unwrap();
         config.range(finds_times).err()
     }
@@ -343,8 +342,11 @@ mod tests {
             (json!({ "from": early }), "/format", "iso8601"),
             (json!({ "from": early, "format": "%Q" }), "/format", "%Q"),
         ] {
-            let (at, message) = error(options.clone(), false).unwrap();
-            assert!(at == pointer && message.contains(advice), "{options}: {at}: {message}");
+            let error = error(options.clone(), false).unwrap();
+            assert!(
+                error.pointer == pointer && error.to_string().contains(advice),
+                "{options}: {error}"
+            );
         }
         assert_eq!(error(json!({ "from": early, "until": late }), true), None);
     }

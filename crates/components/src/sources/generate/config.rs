@@ -3,7 +3,7 @@
 use super::Generate;
 use super::weblog::LINE_BYTES_MIN;
 use crate::component::{Component, SourceComponent};
-use millstream_model::{BuildError, Size, Source, SourceOpen};
+use millstream_model::{BuildError, OptionError, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,10 +33,10 @@ impl Default for GenerateConfig {
 }
 
 impl Component for GenerateConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         match (LINE_BYTES_MIN as u64..=LINE_BYTES_MAX).contains(&self.size.0) {
             true => Vec::new(),
-            false => vec![("/size".into(), "out of range; write 120B to 64KiB".into())],
+            false => vec![OptionError::new("/size", "out of range; write 120B to 64KiB")],
         }
     }
 }

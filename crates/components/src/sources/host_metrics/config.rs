@@ -7,7 +7,7 @@ use crate::sources::points::metric_emitter::MetricEmitter;
 use crate::sources::points::numbers::Numbers;
 use crate::util::glob::Glob;
 use millstream_host::{Cgroups, DEPTH_MAX, Disks, Filesystems, Filter, Group, Host, Options};
-use millstream_model::{BuildError, Interval, Source, SourceOpen};
+use millstream_model::{BuildError, Interval, OptionError, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -211,15 +211,18 @@ impl Default for InterfacesConfig {
 }
 
 /// Compiles patterns into a filter; each list comes with its JSON pointer, for errors.
-fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, (String, String)> {
+fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, OptionError> {
     let texts = |globs: &[Glob]| globs.iter().map(|glob| glob.0.clone()).collect::<Vec<_>>();
     for (pointer, globs) in [include, exclude] {
         for (at, glob) in globs.iter().enumerate() {
-            let invalid = |error| (format!("{pointer}/{at}"), format!("invalid pattern: {error}"));
+            let invalid = |error| {
+                OptionError::new(format!("{pointer}/{at}"), format!("invalid pattern: {error}"))
+            };
             Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(invalid)?;
         }
     }
-    Filter::new(&texts(include.1), &texts(exclude.1)).map_err(|error| (include.0.to_owned(), error))
+    Filter::new(&texts(include.1), &texts(exclude.1))
+        .map_err(|error| OptionError::new(include.0, error))
 }
 
 impl HostMetricsConfig {
@@ -227,7 +230,7 @@ impl HostMetricsConfig {
     ///
     /// # Errors
     /// A JSON pointer, and a message that says what to write instead.
-    pub(super) fn options(&self) -> Result<Options, (String, String)> {
+    pub(super) fn options(&self) -> Result<Options, OptionError> {
         let HostMetricsConfig { disks, filesystems, interfaces, processes, cgroups, .. } = self;
         let names = filter(("/disks/include", &disks.include), ("/disks/exclude", &disks.exclude))?;
         let processes_filter = filter(("/processes/include", &processes.include), ("", &[]))?;
@@ -264,10 +267,10 @@ impl Component for HostMetricsConfig {
         true
     }
 
-    fn check(&self) -> Vec<(String, String)> {
-        let mut errors: Vec<(String, String)> = check_period(self.period.0).into_iter().collect();
+    fn check(&self) -> Vec<OptionError> {
+        let mut errors: Vec<OptionError> = check_period(self.period.0).into_iter().collect();
         errors.extend(self.options().err());
-        let mut error = |key: &str, text: &str| errors.push((key.to_owned(), text.to_owned()));
+        let mut error = |key: &str, text: &str| errors.push(OptionError::new(key, text));
         let timeout = self.filesystems.timeout.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&timeout) {
             error("/filesystems/timeout", "out of range; write 100ms to 1m");
@@ -289,7 +292,7 @@ impl Component for HostMetricsConfig {
 
 impl SourceComponent for HostMetricsConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let options = self.options().map_err(|(key, text)| BuildError(format!("{key}: {text}")))?;
+        let options = self.options()?;
         let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
         Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, metric_emitter))))

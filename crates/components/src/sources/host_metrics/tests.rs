@@ -135,8 +135,9 @@ fn file_systems_are_collected_without_blocking() {
 
 #[test]
 fn errors_that_the_schema_cannot_express_are_checked() {
-    let faults =
-        |options| config(options).check().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    let faults = |options| {
+        config(options).check().into_iter().map(|error| error.pointer).collect::<Vec<_>>()
+    };
     assert_eq!(faults(json!({})), Vec::<String>::new());
     let options = json!({
         "period": "1500ms",

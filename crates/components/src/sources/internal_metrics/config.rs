@@ -4,7 +4,7 @@ use super::InternalMetricsSource;
 use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::check_period;
 use crate::sources::points::metric_emitter::MetricEmitter;
-use millstream_model::{BuildError, Interval, Source, SourceOpen};
+use millstream_model::{BuildError, Interval, OptionError, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Component for InternalMetricsConfig {
         true
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         check_period(self.period.0).into_iter().collect()
     }
 }

@@ -4,7 +4,7 @@ use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::{Kind, PointOptions};
 use crate::sources::points::percentiles;
 use crate::sources::points::point_handler::Protocol;
-use millstream_model::{BuildError, Source, SourceOpen};
+use millstream_model::{BuildError, OptionError, Source, SourceOpen};
 use millstream_receiver::Framing;
 use millstream_series::Summaries;
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ impl Component for MetricServerConfig {
         true
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let chosen = self.percentiles.as_deref();
         let errors = percentiles::check("/percentiles", chosen, self.points.has_sketches());
         self.points.check(&KIND).into_iter().chain(errors).collect()

@@ -6,7 +6,7 @@ use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
 use super::swap_slot::SwapSlot;
 use crate::component::tcp_claim;
-use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
+use millstream_model::{BuildError, Interval, OptionError, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
 use schemars::JsonSchema;
@@ -182,9 +182,10 @@ impl PointOptions {
     }
 
     /// Returns errors that the schema cannot express, as (JSON pointer, message).
-    pub fn check(&self, kind: &Kind) -> Vec<(String, String)> {
+    pub fn check(&self, kind: &Kind) -> Vec<OptionError> {
         let mut errors: Vec<_> = check_period(self.period(kind)).into_iter().collect();
-        let mut error = |key: &str, message: String| errors.push((key.to_owned(), message));
+        let mut error =
+            |key: &str, message: String| errors.push(OptionError::new(key.to_owned(), message));
         for (index, text) in self.listen.iter().flatten().enumerate() {
             if let Err(message) = self.check_listed(kind, index, text) {
                 error(&format!("/listen/{index}"), message);
@@ -325,12 +326,10 @@ impl PointOptions {
 }
 
 /// Returns what is wrong with a period.
-pub fn check_period(period: Duration) -> Option<(String, String)> {
+pub fn check_period(period: Duration) -> Option<OptionError> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
     (!is_good).then(|| {
-        (
-            "/period".into(),
-            "must be a whole number of seconds up to 1d; write for example 10s".into(),
-        )
+        let message = "must be a whole number of seconds up to 1d; write for example 10s";
+        OptionError::new("/period", message)
     })
 }

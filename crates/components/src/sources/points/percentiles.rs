@@ -1,18 +1,19 @@
 //! Validation of configured percentiles, from 0 to 1.
 
+use millstream_model::OptionError;
 use millstream_series::{PART_DIGITS_MAX, has_suffix};
 
 /// Maximum number of percentiles in a list. Each is an event per series and period.
 const PERCENTILES_MAX: usize = 32;
 
-/// Returns the errors of a percentile option as (JSON pointer, message). `is_unused` says that
+/// Returns the errors of a percentile option `is_unused` says that
 /// distributions are emitted as sketches, so that the option has no effect.
-pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, String)> {
+pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionError> {
     let Some(parts) = parts else { return Vec::new() };
     let mut errors: Vec<_> = unused(key, is_unused).into_iter().collect();
     if parts.len() > PERCENTILES_MAX {
         let text = format!("has {} percentiles; write {PERCENTILES_MAX} at most", parts.len());
-        errors.push((key.to_owned(), text));
+        errors.push(OptionError::new(key, text));
     }
     for (index, part) in parts.iter().enumerate() {
         let text = match () {
@@ -29,16 +30,16 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
             }
             () => continue,
         };
-        errors.push((format!("{key}/{index}"), text));
+        errors.push(OptionError::new(format!("{key}/{index}"), text));
     }
     errors
 }
 
 /// Returns the error of an option that selects aggregates while distributions are sketches.
-pub fn unused(key: &str, is_unused: bool) -> Option<(String, String)> {
+pub fn unused(key: &str, is_unused: bool) -> Option<OptionError> {
     let text =
         "has no effect with distributions: sketch, which keeps all values; remove one of them";
-    is_unused.then(|| (key.to_owned(), text.to_owned()))
+    is_unused.then(|| OptionError::new(key, text))
 }
 
 #[cfg(test)]
@@ -64,11 +65,15 @@ mod tests {
             (&[0.5; 33], "/percentiles", "write 32 at most"),
         ] {
             let errors = check("/percentiles", Some(parts), false);
-            assert!(errors[0].0 == pointer && errors[0].1.contains(advice), "{errors:?}");
+            assert!(
+                errors[0].pointer == pointer && errors[0].to_string().contains(advice),
+                "{errors:?}"
+            );
         }
         let errors = check("/percentiles", Some(&[0.5]), true);
         assert!(
-            errors[0].0 == "/percentiles" && errors[0].1.contains("remove one of them"),
+            errors[0].pointer == "/percentiles"
+                && errors[0].to_string().contains("remove one of them"),
             "{errors:?}"
         );
     }

@@ -194,8 +194,7 @@ fn every_configuration_error_names_its_option() {
     let text = r#"{"listen":["unixgram:///a","unixgram:///a","nowhere"],"mode":"0999","period":"1500ms",
                    "max_message":"1B","origin_tags":["pid","pod_uid","pid"],"receivers":2,"gauge_deltas":true}"#;
     let config: DogStatsdConfig = serde_json::from_str(text).unwrap();
-    let mut pointers: Vec<String> =
-        config.check().into_iter().map(|(pointer, _)| pointer).collect();
+    let mut pointers: Vec<String> = config.check().into_iter().map(|error| error.pointer).collect();
     pointers.sort();
     assert_eq!(
         pointers,

@@ -2,7 +2,7 @@
 
 use super::Stdin;
 use crate::component::{Component, SourceComponent};
-use millstream_model::{BuildError, LongLine, Size, Source, SourceOpen};
+use millstream_model::{BuildError, LongLine, OptionError, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,10 +27,10 @@ impl Component for StdinConfig {
         vec!["standard input".into()]
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         match (4..=16 * 1024 * 1024).contains(&self.max_line.0) {
             true => Vec::new(),
-            false => vec![("/max_line".into(), "out of range; write 4B to 16MiB".into())],
+            false => vec![OptionError::new("/max_line", "out of range; write 4B to 16MiB")],
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Dedupe;
 use crate::component::{Component, TransformComponent};
 use crate::util::template::TextTemplate;
-use millstream_model::{BuildError, Interval, Transform};
+use millstream_model::{BuildError, Interval, OptionError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -32,12 +32,12 @@ fn keys_max() -> usize {
 }
 
 impl Component for DedupeConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.keys_max == 0 {
-            errors.push((
-                "/keys_max".into(),
-                "would remember nothing; write for example 100000".into(),
+            errors.push(OptionError::new(
+                "/keys_max",
+                "would remember nothing; write for example 100000",
             ));
         }
         errors

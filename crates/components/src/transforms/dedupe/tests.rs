@@ -64,5 +64,5 @@ fn the_oldest_key_is_evicted_at_the_limit() {
 #[test]
 fn invalid_options_are_rejected() {
     let config: DedupeConfig = serde_json::from_value(json!({ "keys_max": 0 })).unwrap();
-    assert_eq!(config.check()[0].0, "/keys_max");
+    assert_eq!(config.check()[0].pointer, "/keys_max");
 }

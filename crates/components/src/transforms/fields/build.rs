@@ -14,16 +14,13 @@ use super::{Fields, Step};
 use crate::component::{Component, TransformComponent};
 use crate::transforms::parse::of_config;
 use crate::util::condition::Formula;
-use millstream_model::{BuildError, Transform};
+use millstream_model::{BuildError, OptionError, Transform};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A configuration error: a JSON pointer within the step, and a message.
-type ConfigError = (String, String);
-
-fn error(key: &str, message: impl Into<String>) -> ConfigError {
-    (key.to_owned(), message.into())
+fn error(key: &str, message: impl Into<String>) -> OptionError {
+    OptionError::new(key, message)
 }
 
 fn pairs(names: &BTreeMap<String, String>) -> Vec<(String, Arc<str>)> {
@@ -40,7 +37,7 @@ fn target(to: Option<&String>, field: &str) -> Arc<str> {
 }
 
 impl StepConfig {
-    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
+    fn step(&self) -> Result<Box<dyn Step>, OptionError> {
         Ok(match self {
             StepConfig::Rename(names) => rename(names)?,
             StepConfig::Drop(names) => Box::new(Drop(names.clone())),
@@ -107,7 +104,7 @@ impl StepConfig {
     }
 }
 
-fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, ConfigError> {
+fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, OptionError> {
     let mut new: Vec<&String> = names.values().collect();
     new.sort_unstable();
     match new.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -121,7 +118,7 @@ fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, ConfigError
 
 fn casts(
     types: &BTreeMap<String, CastType>,
-) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, ConfigError> {
+) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, OptionError> {
     let cast = |(name, kind): (&String, &CastType)| match name.as_str() {
         "message" => {
             Err(error("/cast/message", "the line is always text; copy it to a field first"))
@@ -132,7 +129,7 @@ fn casts(
 }
 
 impl SplitConfig {
-    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
+    fn step(&self) -> Result<Box<dyn Step>, OptionError> {
         let (field, delimiter) = (self.field.clone(), self.delimiter.clone());
         if delimiter.is_empty() {
             return Err(error("/split/delimiter", "is empty; write for example \"/\""));
@@ -151,7 +148,7 @@ impl SplitConfig {
 }
 
 impl LookupConfig {
-    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
+    fn step(&self) -> Result<Box<dyn Step>, OptionError> {
         let mut table = Table::default();
         if let Some(path) = &self.file {
             table.read(path).map_err(|message| error("/lookup/file", message))?;
@@ -167,7 +164,7 @@ impl LookupConfig {
 }
 
 impl HashConfig {
-    fn step(&self) -> Result<Box<dyn Step>, ConfigError> {
+    fn step(&self) -> Result<Box<dyn Step>, OptionError> {
         if self.key.is_some() && self.algorithm == Algorithm::Xxh3 {
             return Err(error(
                 "/hash/key",
@@ -184,16 +181,16 @@ impl HashConfig {
 }
 
 impl FieldsConfig {
-    fn steps(&self) -> (Vec<Box<dyn Step>>, Vec<ConfigError>) {
+    fn steps(&self) -> (Vec<Box<dyn Step>>, Vec<OptionError>) {
         let (mut steps, mut errors) = (Vec::new(), Vec::new());
         for (index, step) in self.steps.iter().enumerate() {
             if step.names().iter().any(|name| name.is_empty()) {
                 let message = "has a field with an empty name; write its name";
-                errors.push((format!("/steps/{index}"), message.to_owned()));
+                errors.push(OptionError::new(format!("/steps/{index}"), message));
             }
             match step.step() {
                 Ok(step) => steps.push(step),
-                Err((key, message)) => errors.push((format!("/steps/{index}{key}"), message)),
+                Err(error) => errors.push(error.below(&format!("/steps/{index}"))),
             }
         }
         (steps, errors)
@@ -213,7 +210,7 @@ impl Component for FieldsConfig {
         true
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         self.steps().1
     }
 
@@ -225,8 +222,8 @@ impl Component for FieldsConfig {
 impl TransformComponent for FieldsConfig {
     fn build(&self) -> Result<Transform, BuildError> {
         let (steps, errors) = self.steps();
-        if let Some((key, message)) = errors.into_iter().next() {
-            return Err(BuildError(format!("{key}: {message}")));
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error.into());
         }
         let names: Arc<[String]> = self.steps.iter().flat_map(StepConfig::names).cloned().collect();
         let (steps, on_error): (Arc<[Box<dyn Step>]>, _) = (steps.into(), self.on_error);

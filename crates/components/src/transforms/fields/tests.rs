@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::{Component, TransformComponent};
-use millstream_model::{Counters, Grant, Ledger, Transform};
+use millstream_model::{Counters, Grant, Ledger, OptionError, Transform};
 use millstream_testkit::{Rows, assert_whole, batch};
 use serde_json::{Value as Json, json};
 
@@ -391,7 +391,8 @@ fn errors_say_what_to_write_instead() {
     ];
     for (step, pointer, message) in all {
         let config: FieldsConfig = serde_json::from_value(json!({ "steps": [step] })).unwrap();
-        let [(found, text)] = &config.check()[..] else { panic!("one error") };
+        let [error] = &config.check()[..] else { panic!("one error") };
+        let (found, text) = (&error.pointer, error.message());
         assert!(
             found == pointer && text.starts_with(message) && !text.contains("s3cr"),
             "{found}: {text}"
@@ -403,5 +404,5 @@ fn errors_say_what_to_write_instead() {
     let step = json!({ "steps": [{ "lookup": { "field": "a", "file": file } }] });
     let config: FieldsConfig = serde_json::from_value(step).unwrap();
     let message = format!("{}, line 2: is not `key,value`; write both", file.display());
-    assert_eq!(config.check(), [("/steps/0/lookup/file".to_owned(), message)]);
+    assert_eq!(config.check(), [OptionError::new("/steps/0/lookup/file", message)]);
 }

@@ -6,7 +6,7 @@ use super::config::{
 use super::{Keep, Parse, TimeField};
 use crate::component::{Component, TransformComponent};
 use millstream_framing::TimeSpec;
-use millstream_model::{BuildError, Transform};
+use millstream_model::{BuildError, OptionError, Transform};
 use millstream_parsers::{
     Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
     JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig,
@@ -19,19 +19,16 @@ use std::sync::Arc;
 /// Builds a parser from the options of one format.
 pub struct Builder<'a>(pub &'a FormatConfig);
 
-/// A configuration error: a JSON pointer, and a message.
-type ConfigError = (String, String);
-
 /// A field's name, and its type if it has one.
 type NamedField = (Arc<str>, Option<Type>);
 
-fn error(key: &str, message: impl Into<String>) -> ConfigError {
-    (key.to_owned(), message.into())
+fn error(key: &str, message: impl Into<String>) -> OptionError {
+    OptionError::new(key, message)
 }
 
 impl Builder<'_> {
     /// Builds the parser; `None` for format `none`.
-    pub fn parser(&self) -> Result<Option<Box<dyn Parser>>, ConfigError> {
+    pub fn parser(&self) -> Result<Option<Box<dyn Parser>>, OptionError> {
         self.check_keys()?;
         let parser: Box<dyn Parser> = match self.0.format {
             Format::None => return Ok(None),
@@ -49,7 +46,7 @@ impl Builder<'_> {
         Ok(Some(parser))
     }
 
-    fn json(&self) -> Result<Json, ConfigError> {
+    fn json(&self) -> Result<Json, OptionError> {
         let names = |(name, _): (Arc<str>, _)| name.to_string();
         let fields = self.fields()?.into_iter();
         let typed = fields.clone().filter_map(|(name, kind)| Some((name, kind?)));
@@ -64,27 +61,27 @@ impl Builder<'_> {
         Json::new(&config).map_err(|message| error("", message))
     }
 
-    fn pattern(&self, example: &str) -> Result<String, ConfigError> {
+    fn pattern(&self, example: &str) -> Result<String, OptionError> {
         let pattern = self.0.pattern.clone();
         pattern.ok_or_else(|| {
             error("", format!("has no pattern; write for example pattern: '{example}'"))
         })
     }
 
-    fn regex(&self) -> Result<Regex, ConfigError> {
+    fn regex(&self) -> Result<Regex, OptionError> {
         let pattern = self.pattern(r"^(?<level>\w+) (?<text>.*)$")?;
         let config = RegexConfig { pattern, types: self.named_types()? };
         Regex::new(&config).map_err(|message| error("/pattern", message))
     }
 
-    fn grok(&self) -> Result<Grok, ConfigError> {
+    fn grok(&self) -> Result<Grok, OptionError> {
         let pattern = self.pattern("%{LOGLEVEL:level} %{GREEDYDATA:text}")?;
         let patterns = self.0.patterns.clone().into_iter().collect();
         let config = GrokConfig { pattern, patterns, types: self.named_types()? };
         Grok::new(&config).map_err(|message| error("/pattern", message))
     }
 
-    fn delimited(&self) -> Result<Delimited, ConfigError> {
+    fn delimited(&self) -> Result<Delimited, OptionError> {
         let config = self.0;
         let delimiter = match config.format {
             Format::Tsv => "\t".to_owned(),
@@ -124,7 +121,7 @@ impl Builder<'_> {
         Delimited::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    fn key_value(&self) -> Result<KeyValue, ConfigError> {
+    fn key_value(&self) -> Result<KeyValue, OptionError> {
         let config = self.0;
         let base = match config.format {
             Format::Logfmt => KeyValueConfig::logfmt(),
@@ -144,17 +141,17 @@ impl Builder<'_> {
         KeyValue::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    fn syslog(&self) -> Result<Syslog, ConfigError> {
+    fn syslog(&self) -> Result<Syslog, OptionError> {
         let zone = self.0.timezone.as_deref().map(zone).transpose();
         let zone = zone.map_err(|message| error("/timezone", message))?;
         Syslog::new(&SyslogConfig { zone }).map_err(|message| error("/format", message))
     }
 
-    fn named_types(&self) -> Result<Vec<(String, Type)>, ConfigError> {
+    fn named_types(&self) -> Result<Vec<(String, Type)>, OptionError> {
         Ok(self.types()?.into_iter().map(|(name, kind)| (name.to_string(), kind)).collect())
     }
 
-    fn access(&self, server: Server) -> Result<Access, ConfigError> {
+    fn access(&self, server: Server) -> Result<Access, OptionError> {
         let format = self.0.log_format.clone().unwrap_or_default();
         let escape = self.0.escape.map(|escape| match escape {
             EscapeName::Default => Escape::Default,
@@ -166,7 +163,7 @@ impl Builder<'_> {
     }
 
     /// Rejects types that would be ignored.
-    fn check_types(&self) -> Result<(), ConfigError> {
+    fn check_types(&self) -> Result<(), OptionError> {
         let message = match self.0.format {
             _ if self.0.types.is_empty() => return Ok(()),
             Format::None => "needs a format; write for example format: json",
@@ -179,7 +176,7 @@ impl Builder<'_> {
     }
 
     /// Rejects options that the format does not have.
-    fn check_keys(&self) -> Result<(), ConfigError> {
+    fn check_keys(&self) -> Result<(), OptionError> {
         use Format::{Apache, Csv, Delimited, Grok, Json, KeyValue, Nginx, Regex, Tsv};
         let config = self.0;
         let keys: [(&str, bool, &[Format]); 12] = [
@@ -201,14 +198,14 @@ impl Builder<'_> {
                 let of: Vec<String> = formats.iter().map(|format| format.to_string()).collect();
                 let message =
                     format!("belongs to format {}; remove it, or change the format", of.join(", "));
-                return Err((format!("/{key}"), message));
+                return Err(OptionError::new(format!("/{key}"), message));
             }
         }
         self.check_types()
     }
 
     /// Returns the types of fields, by name.
-    fn types(&self) -> Result<Vec<(Arc<str>, Type)>, ConfigError> {
+    fn types(&self) -> Result<Vec<(Arc<str>, Type)>, OptionError> {
         let of = |(name, kind): (&String, &TypeConfig)| {
             Ok((name.as_str().into(), of_config(kind, &format!("/types/{name}"))?))
         };
@@ -216,7 +213,7 @@ impl Builder<'_> {
     }
 
     /// Returns the fields in order, with their types.
-    fn fields(&self) -> Result<Vec<NamedField>, ConfigError> {
+    fn fields(&self) -> Result<Vec<NamedField>, OptionError> {
         let of = |(index, field): (usize, &FieldConfig)| match field {
             FieldConfig::Name(name) => Ok((name.as_str().into(), None)),
             FieldConfig::Typed(field) => {
@@ -230,7 +227,7 @@ impl Builder<'_> {
 }
 
 /// Converts a configured type at JSON pointer `pointer`.
-pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, ConfigError> {
+pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, OptionError> {
     let (kind, format) = match kind {
         TypeConfig::Name(kind) => (*kind, None),
         TypeConfig::Formatted(FormattedType { kind, format }) => (*kind, format.as_deref()),
@@ -238,11 +235,11 @@ pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, ConfigError> 
     of_name(kind, format, pointer)
 }
 
-fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, ConfigError> {
+fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, OptionError> {
     if format.is_some() && kind != TypeName::Timestamp {
-        return Err((
+        return Err(OptionError::new(
             format!("{pointer}/format"),
-            "only a timestamp has a format; remove it".into(),
+            "only a timestamp has a format; remove it",
         ));
     }
     Ok(match kind {
@@ -254,14 +251,11 @@ fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, 
         TypeName::Timestamp => {
             let format = TimeFormat::new(format.unwrap_or("iso8601"), None);
             Type::Timestamp(Arc::new(
-                format.map_err(|message| (format!("{pointer}/format"), message))?,
+                format.map_err(|message| OptionError::new(format!("{pointer}/format"), message))?,
             ))
         }
     })
 }
-
-/// Configuration errors, by JSON pointer.
-type ConfigErrors = Vec<(String, String)>;
 
 impl ParseConfig {
     /// Returns the formats in the order they are tried, each with its JSON pointer.
@@ -280,12 +274,12 @@ impl ParseConfig {
         }
     }
 
-    fn parsers(&self) -> (Vec<Box<dyn Parser>>, ConfigErrors) {
+    fn parsers(&self) -> (Vec<Box<dyn Parser>>, Vec<OptionError>) {
         let (mut parsers, mut errors) = (Vec::new(), Vec::new());
         for (pointer, config) in self.format_configs() {
             match Builder(&config).parser() {
                 Ok(parser) => parsers.extend(parser),
-                Err((key, message)) => errors.push((format!("{pointer}{key}"), message)),
+                Err(error) => errors.push(error.below(&pointer)),
             }
         }
         (parsers, errors)
@@ -298,9 +292,9 @@ impl ParseConfig {
     }
 
     /// Returns the configured time, or else those of the formats.
-    fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, (String, String)> {
+    fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, OptionError> {
         let reader = |spec: TimeSpec| {
-            spec.reader().map_err(|(key, message)| (format!("/time{key}"), message))
+            spec.reader().map_err(|(key, message)| OptionError::new(format!("/time{key}"), message))
         };
         if let Some(time) = &self.time {
             let field = time.field.as_deref().map(Arc::from);
@@ -323,16 +317,17 @@ impl ParseConfig {
         of_formats.into_iter().map(of).collect()
     }
 
-    fn time_errors(&self) -> ConfigErrors {
+    fn time_errors(&self) -> Vec<OptionError> {
         let Some(time) = &self.time else { return Vec::new() };
-        let mut errors: ConfigErrors = time
+        let mut errors: Vec<OptionError> = time
             .spec()
             .errors()
             .into_iter()
-            .map(|(key, message)| (format!("/time{key}"), message))
+            .map(|(key, message)| OptionError::new(format!("/time{key}"), message))
             .collect();
         if time.keep && time.field.is_none() {
-            errors.push(("/time/keep".into(), "applies to a field; set time.field as well".into()));
+            errors
+                .push(OptionError::new("/time/keep", "applies to a field; set time.field as well"));
         }
         errors
     }
@@ -340,12 +335,12 @@ impl ParseConfig {
 
 impl ParseConfig {
     /// Returns the errors of options that require `format` when it is absent.
-    fn without_format(&self) -> ConfigErrors {
+    fn without_format(&self) -> Vec<OptionError> {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
         let message = "needs a format; remove it, or write for example format: json";
         keys.into_iter()
             .filter(|(_, given)| *given)
-            .map(|(key, _)| (key.into(), message.into()))
+            .map(|(key, _)| OptionError::new(key, message))
             .collect()
     }
 }
@@ -355,18 +350,20 @@ impl Component for ParseConfig {
         true
     }
 
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let (parsers, mut errors) = self.parsers();
         errors.extend(self.time_errors());
         if self.formats.is_some() && self.format != Format::None {
-            errors.push(("/formats".into(), "conflicts with format; keep one of them".into()));
+            errors.push(OptionError::new("/formats", "conflicts with format; keep one of them"));
         }
         if self.field.is_empty() {
-            errors.push(("/field".into(), "is empty; write the name of the field".into()));
+            errors.push(OptionError::new("/field", "is empty; write the name of the field"));
         }
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
-            errors
-                .push(("/formats".into(), "is empty; write for example [{ format: json }]".into()));
+            errors.push(OptionError::new(
+                "/formats",
+                "is empty; write for example [{ format: json }]",
+            ));
         }
         if errors.is_empty() && parsers.is_empty() {
             errors.extend(self.without_format());
@@ -374,7 +371,7 @@ impl Component for ParseConfig {
         if errors.is_empty() && parsers.is_empty() && self.time.is_none() {
             let message =
                 "has no effect; write for example format: json, or time: { format: iso8601 }";
-            errors.push((String::new(), message.into()));
+            errors.push(OptionError::new("", message));
         }
         errors
     }
@@ -387,12 +384,10 @@ impl Component for ParseConfig {
 impl TransformComponent for ParseConfig {
     fn build(&self) -> Result<Transform, BuildError> {
         let (parsers, errors) = self.parsers();
-        if let Some((key, message)) = errors.into_iter().next() {
-            return Err(BuildError(format!("{key}: {message}")));
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error.into());
         }
-        let times = self
-            .times(&parsers)
-            .map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
+        let times = self.times(&parsers)?;
         let keep =
             self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
         let field = (self.field != "message").then(|| self.field.as_str().into());

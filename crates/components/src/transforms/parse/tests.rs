@@ -185,7 +185,8 @@ fn errors_say_what_to_write_instead() {
         ),
     ];
     for (options, pointer, message) in all {
-        let [(found, text)] = &errors(options)[..] else { panic!("one error") };
+        let [error] = &errors(options)[..] else { panic!("one error") };
+        let (found, text) = (&error.pointer, error.message());
         assert!(found == pointer && text.starts_with(message), "{found}: {text}");
     }
 }

@@ -4,7 +4,7 @@ use super::Redact;
 use super::hide::Hide;
 use crate::component::{Component, TransformComponent};
 use millstream_detect::{Detector, Detectors};
-use millstream_model::{BuildError, Transform};
+use millstream_model::{BuildError, OptionError, Transform};
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -88,17 +88,14 @@ impl DetectorName {
     }
 }
 
-/// A configuration error: a JSON pointer, and a message.
-type ConfigError = (String, String);
-
-fn error(key: &str, message: &str) -> ConfigError {
-    (key.to_owned(), message.to_owned())
+fn error(key: &str, message: &str) -> OptionError {
+    OptionError::new(key, message)
 }
 
 impl RedactConfig {
-    fn regexes(&self) -> Result<Vec<Regex>, ConfigError> {
+    fn regexes(&self) -> Result<Vec<Regex>, OptionError> {
         let compile = |(name, pattern): (&String, &String)| {
-            let at = |message: String| (format!("/patterns/{name}"), message);
+            let at = |message: String| OptionError::new(format!("/patterns/{name}"), message);
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             if name.is_empty() || !name.chars().all(is_plain) {
                 return Err(
@@ -118,7 +115,7 @@ impl RedactConfig {
         self.patterns.iter().map(compile).collect()
     }
 
-    fn hide(&self) -> Result<Hide, ConfigError> {
+    fn hide(&self) -> Result<Hide, OptionError> {
         let text = self.text.as_deref().unwrap_or(STARS);
         if self.text.is_some() && self.replace != Replace::Text {
             return Err(error(
@@ -148,7 +145,7 @@ impl RedactConfig {
         }
     }
 
-    fn make(&self) -> Result<Redact, ConfigError> {
+    fn make(&self) -> Result<Redact, OptionError> {
         if self.detect.is_empty() && self.patterns.is_empty() {
             return Err(error("", "has no detector; write for example detect: [email]"));
         }
@@ -172,15 +169,14 @@ fn last(error: &regex::Error) -> String {
 }
 
 impl Component for RedactConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         self.make().err().into_iter().collect()
     }
 }
 
 impl TransformComponent for RedactConfig {
     fn build(&self) -> Result<Transform, BuildError> {
-        let redact =
-            self.make().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
+        let redact = self.make()?;
         Ok(Transform::Map(Arc::new(move || Box::new(redact.clone()))))
     }
 }

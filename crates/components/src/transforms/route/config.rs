@@ -4,7 +4,7 @@ use super::{Match, Route};
 use crate::component::{Component, TransformComponent};
 use crate::util::condition::Condition;
 use indexmap::IndexMap;
-use millstream_model::{BuildError, Transform};
+use millstream_model::{BuildError, OptionError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,16 +21,17 @@ pub struct RouteConfig {
 }
 
 impl Component for RouteConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         if self.routes.is_empty() {
             let message = "is empty; write for example { errors: 'status >= 500' }";
-            return vec![("/routes".into(), message.into())];
+            return vec![OptionError::new("/routes", message)];
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let bad = |name: &&String| name.is_empty() || !name.chars().all(is_plain);
         let error = |name: &String| {
             let message = "is not a valid output name; write letters, digits, `_` and `-`";
-            (format!("/routes/{}", name.replace('~', "~0").replace('/', "~1")), message.to_owned())
+            let name = name.replace('~', "~0").replace('/', "~1");
+            OptionError::new(format!("/routes/{name}"), message)
         };
         self.routes.keys().filter(bad).map(error).collect()
     }

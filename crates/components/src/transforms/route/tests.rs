@@ -43,6 +43,6 @@ fn outputs_have_the_names_and_order_of_the_routes() {
     assert_eq!(config.outputs(), ["z", "a"]);
     for (routes, pointer) in [(json!({}), "/routes"), (json!({ "a.b": "true" }), "/routes/a.b")] {
         let config: RouteConfig = serde_json::from_value(json!({ "routes": routes })).unwrap();
-        assert_eq!(config.check()[0].0, pointer);
+        assert_eq!(config.check()[0].pointer, pointer);
     }
 }

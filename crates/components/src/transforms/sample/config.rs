@@ -3,7 +3,7 @@
 use super::Sample;
 use crate::component::{Component, TransformComponent};
 use crate::util::template::TextTemplate;
-use millstream_model::{BuildError, Transform};
+use millstream_model::{BuildError, OptionError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub struct SampleConfig {
 }
 
 impl Component for SampleConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         match self.one_in {
             0 => {
-                vec![(
-                    "/one_in".into(),
-                    "would keep nothing; write 1 for all, 10 for one in ten".into(),
+                vec![OptionError::new(
+                    "/one_in",
+                    "would keep nothing; write 1 for all, 10 for one in ten",
                 )]
             }
             _ => Vec::new(),

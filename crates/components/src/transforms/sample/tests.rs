@@ -52,5 +52,5 @@ fn events_of_a_key_stay_together() {
 #[test]
 fn one_in_zero_is_rejected() {
     let config: SampleConfig = serde_json::from_value(json!({ "one_in": 0 })).unwrap();
-    assert_eq!(config.check()[0].0, "/one_in");
+    assert_eq!(config.check()[0].pointer, "/one_in");
 }

@@ -3,7 +3,7 @@
 use super::Throttle;
 use crate::component::{Component, TransformComponent};
 use crate::util::template::TextTemplate;
-use millstream_model::{BuildError, Interval, Transform};
+use millstream_model::{BuildError, Interval, OptionError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -47,10 +47,11 @@ fn keys_max() -> usize {
 }
 
 impl Component for ThrottleConfig {
-    fn check(&self) -> Vec<(String, String)> {
+    fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
-        let mut error =
-            |key: &str, message: &str| errors.push((key.to_owned(), message.to_owned()));
+        let mut error = |key: &str, message: &str| {
+            errors.push(OptionError::new(key.to_owned(), message.to_owned()))
+        };
         if self.events == 0 {
             error("/events", "would pass nothing; write how many events may pass per window");
         }

@@ -71,6 +71,6 @@ fn invalid_options_are_rejected() {
         (json!({ "events": 1, "key": "x", "on_excess": "slow" }), "/on_excess"),
     ] {
         let config: ThrottleConfig = serde_json::from_value(options).unwrap();
-        assert_eq!(config.check()[0].0, pointer);
+        assert_eq!(config.check()[0].pointer, pointer);
     }
 }

@@ -34,7 +34,8 @@ fn reserved_headers_cannot_carry_a_secret() {
         ("a b", "not a header name; "),
     ] {
         let errors = options(json!({"type": "header", "name": name, "value": "k"})).check();
-        let [(at, text)] = &errors[..] else { panic!("{name}: {errors:?}") };
+        let [error] = &errors[..] else { panic!("{name}: {errors:?}") };
+        let (at, text) = (&error.pointer, error.message());
         assert!(at == "/name" && text.contains(says), "{name}: {text}");
     }
     assert_eq!(
@@ -92,7 +93,7 @@ fn invalid_options_are_reported_with_a_pointer() {
     for (given, place, says) in cases {
         let errors = options(given).check();
         assert!(
-            errors.len() == 1 && errors[0].0 == place && errors[0].1.contains(says),
+            errors.len() == 1 && errors[0].pointer == place && errors[0].message().contains(says),
             "{errors:?}"
         );
     }

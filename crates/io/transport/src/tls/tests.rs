@@ -162,6 +162,9 @@ fn invalid_options_are_reported_with_a_pointer() {
     let files = |value| serde_json::from_value::<TlsFiles>(value).unwrap();
     assert_eq!(files(serde_json::json!({})).check(), []);
     let faults = files(serde_json::json!({"cert_file": "a", "server_name": "a b"})).check();
-    assert_eq!(faults.iter().map(|(at, _)| at.as_str()).collect::<Vec<_>>(), ["", "/server_name"]);
+    assert_eq!(
+        faults.iter().map(|error| error.pointer.as_str()).collect::<Vec<_>>(),
+        ["", "/server_name"]
+    );
     assert!(serde_json::from_value::<TlsFiles>(serde_json::json!({"ca": "b"})).is_err());
 }

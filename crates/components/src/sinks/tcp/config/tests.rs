@@ -1,7 +1,8 @@
 use super::*;
+use millstream_model::OptionError;
 use serde_json::json;
 
-fn check(options: serde_json::Value) -> Vec<(String, String)> {
+fn check(options: serde_json::Value) -> Vec<OptionError> {
     serde_json::from_value::<TcpConfig>(options).unwrap().check()
 }
 
@@ -56,7 +57,7 @@ fn errors_have_a_pointer_and_advice() {
     for (options, place, says) in cases {
         let errors = check(options.clone());
         assert!(
-            errors.len() == 1 && errors[0].0 == place && errors[0].1.contains(says),
+            errors.len() == 1 && errors[0].pointer == place && errors[0].to_string().contains(says),
             "{options}: {errors:?}"
         );
     }
