@@ -1,4 +1,4 @@
-//! What a collection of this host costs, by group:
+//! Measures the CPU time of a collection of this host, by group:
 //! `cargo run --release -p millstream-host --example cost`.
 
 use millstream_host::{Cgroups, Disks, Filesystems, Filter, Group, Host, Options, space};
@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Collections of each group.
+/// Number of collections per group.
 const TIMES: u32 = 200;
 
 fn options(groups: Vec<Group>) -> Options {
@@ -33,13 +33,13 @@ fn options(groups: Vec<Group>) -> Options {
     }
 }
 
-/// CPU time of the process so far, in milliseconds.
+/// Returns the CPU time of the process so far, in milliseconds.
 fn cpu_ms() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// Numbers of a collection, and its CPU milliseconds on average.
+/// Returns the number of readings in a collection, and its average CPU time in milliseconds.
 fn cost(groups: Vec<Group>) -> (usize, f64) {
     let mut host = Host::new(options(groups), Arc::new(space), Arc::new(|| {}));
     let mut numbers = 0;

@@ -1,21 +1,21 @@
-//! How much memory the control groups of this process allow it.
+//! The memory limit that the control groups of this process impose.
 
 use crate::files;
 use std::path::{Component, Path, PathBuf};
 
-/// What version 1 says of a group without a limit is about 2^63; nothing that large is a limit.
+/// Values from here on mean no limit: cgroup v1 reports about 2^63 for an unlimited group.
 const NO_LIMIT_FROM: u64 = 1 << 60;
 
-/// Bytes of memory that the control groups of this process allow it: the least limit of its own
-/// group and of those above, of version 2 or 1. `None` without a limit, or where it cannot be read.
+/// Returns the memory limit of this process in bytes: the lowest limit of its control group and
+/// that group's ancestors, in cgroup v2 or v1. `None` without a limit or if none can be read.
 pub fn memory_allowance(proc: &Path, sys: &Path) -> Option<u64> {
     let text = files::text(&proc.join("self/cgroup")).ok()?;
     text.lines().flat_map(|line| limit_files(line, sys)).filter_map(|file| limit(&file)).min()
 }
 
-/// The files with the limits of a line of `/proc/self/cgroup`: `number:controllers:path`, without
-/// controllers for version 2. In a container the path may be that of the host, of which only the
-/// root can be seen.
+/// Returns the limit files for a line of `/proc/self/cgroup`: `number:controllers:path`, where
+/// cgroup v2 has no controllers. In a container, the path may be the host's, of which only the
+/// root is visible.
 fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -27,8 +27,9 @@ fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
         }
         _ => return Vec::new(),
     };
-    let is_below = |group: &&Path| !group.components().any(|part| part == Component::ParentDir);
-    let groups: Vec<&Path> = Path::new(path).ancestors().filter(is_below).collect();
+    let is_inside_root =
+        |group: &&Path| !group.components().any(|part| part == Component::ParentDir);
+    let groups: Vec<&Path> = Path::new(path).ancestors().filter(is_inside_root).collect();
     let below = |group: &Path| group.strip_prefix("/").unwrap_or(group).to_path_buf();
     roots
         .iter()
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The allowance of a process whose `/proc/self/cgroup` is `own`, with these files below
+    /// Returns the limit of a process whose `/proc/self/cgroup` is `own`, with these files below
     /// `/sys/fs/cgroup`.
     fn allowance(own: &str, limits: &[(&str, &str)]) -> Option<u64> {
         let dir = tempfile::tempdir().unwrap();
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_limit_of_a_group_and_of_those_above_counts() {
+    fn the_lowest_limit_of_a_group_and_its_ancestors_applies() {
         let own = "0::/system.slice/agent.service\n";
         let service = "system.slice/agent.service/memory.max";
         let slice = "system.slice/memory.max";
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_and_both_beside_each_other_are_read() {
+    fn cgroup_v1_and_hybrid_hierarchies_are_read() {
         let own = "5:cpu,cpuacct:/docker/1f\n4:hugetlb,memory:/docker/1f\n0::/\n";
         let group = "memory/docker/1f/memory.limit_in_bytes";
         let root = "memory/memory.limit_in_bytes";

@@ -1,33 +1,34 @@
-//! What control groups use, and how they are limited (version 2).
+//! Resource usage and limits of control groups (cgroup v2).
 
 use crate::files::{self, is_gone};
 use crate::reading::{Labels, Readings, Reason, labels};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Groups of one collection at most: each costs some reads.
+/// Maximum number of groups in a collection, as each costs several reads.
 const GROUPS_MAX: usize = 1000;
 
-/// Levels below the root at most.
+/// Maximum number of levels below the root.
 pub const DEPTH_MAX: u32 = 16;
 
-/// Which groups are wanted.
+/// The groups to collect.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
-    /// Path of a group in the hierarchy, such as `/system.slice`; without it, the agent's own.
+    /// Path of a group in the hierarchy, such as `/system.slice`; `None` for the agent's group.
     pub root: Option<String>,
-    /// How many levels below it; at most [`DEPTH_MAX`].
+    /// Number of levels to collect below the root; at most [`DEPTH_MAX`].
     pub depth: u32,
 }
 
-/// Keys of `cpu.stat`, in microseconds but for periods, with the metrics' names.
+/// Keys of `cpu.stat`, the metrics' names, and the factors to their units.
 const CPU: [(&str, &str, f64); 3] = [
     ("nr_periods", "host_cgroup_cpu_periods_total", 1.0),
     ("nr_throttled", "host_cgroup_cpu_throttled_periods_total", 1.0),
     ("throttled_usec", "host_cgroup_cpu_throttled_seconds_total", 1e-6),
 ];
 
-/// Files of one number, with the metrics' names. The word `max` in them is no number: no limit.
+/// Files that hold a single number, and the metrics' names. `max` instead of a number means no
+/// limit.
 const STATES: [(&str, &str); 6] = [
     ("memory.current", "host_cgroup_memory_used_bytes"),
     ("memory.max", "host_cgroup_memory_limit_bytes"),
@@ -37,11 +38,11 @@ const STATES: [(&str, &str); 6] = [
     ("pids.max", "host_cgroup_threads_limit"),
 ];
 
-/// Keys of `memory.stat`, with the metrics' names.
+/// Keys of `memory.stat`, and the metrics' names.
 const MEMORY: [(&str, &str); 2] =
     [("anon", "host_cgroup_memory_anonymous_bytes"), ("file", "host_cgroup_memory_cached_bytes")];
 
-/// Keys of `io.stat`, with the metrics' names.
+/// Keys of `io.stat`, and the metrics' names.
 const IO: [(&str, &str); 4] = [
     ("rbytes", "host_cgroup_io_read_bytes_total"),
     ("wbytes", "host_cgroup_io_written_bytes_total"),
@@ -49,14 +50,14 @@ const IO: [(&str, &str); 4] = [
     ("wios", "host_cgroup_io_writes_completed_total"),
 ];
 
-/// Reads the wanted groups.
+/// Reads the configured groups.
 pub fn read(proc: &Path, sys: &Path, cgroups: &Cgroups, out: &mut Readings) {
     let Some(base) = hierarchy(sys) else {
         let path = sys.join("fs/cgroup/cgroup.controllers");
         return out.fault(Reason::Missing, &path, "cgroup v2 is not mounted");
     };
     let Some(name) = cgroups.root.clone().or_else(|| own(proc, out)) else { return };
-    let mut walk = Walk { base, left: GROUPS_MAX, out };
+    let mut walk = Walk { base, remaining: GROUPS_MAX, out };
     let name = format!("/{}", name.trim_matches('/'));
     let path = walk.path(&name);
     if let Err(error) = path.metadata() {
@@ -65,19 +66,19 @@ pub fn read(proc: &Path, sys: &Path, cgroups: &Cgroups, out: &mut Readings) {
     walk.group(&name, cgroups.depth);
 }
 
-/// Where the groups of version 2 are, beside those of version 1 in a folder of their own.
+/// Returns the root of the cgroup v2 hierarchy. On a hybrid host, it is the folder `unified`.
 fn hierarchy(sys: &Path) -> Option<PathBuf> {
     let folders = [sys.join("fs/cgroup"), sys.join("fs/cgroup/unified")];
     folders.into_iter().find(|folder| folder.join("cgroup.controllers").exists())
 }
 
-/// The agent's own group.
+/// Returns the agent's control group.
 fn own(proc: &Path, out: &mut Readings) -> Option<String> {
     let path = proc.join("self/cgroup");
     let text = out.read(&path)?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::"));
     match own {
-        // Outside of what the agent's name space shows: its root is the best there is.
+        // The group is outside the agent's cgroup namespace: fall back to the namespace's root.
         Some(own) if own.split('/').any(|part| part == "..") => Some("/".to_owned()),
         Some(own) => Some(own.to_owned()),
         None => {
@@ -89,7 +90,7 @@ fn own(proc: &Path, out: &mut Readings) -> Option<String> {
 
 struct Walk<'a> {
     base: PathBuf,
-    left: usize,
+    remaining: usize,
     out: &'a mut Readings,
 }
 
@@ -98,17 +99,17 @@ impl Walk<'_> {
         self.base.join(name.trim_start_matches('/'))
     }
 
-    /// A group and those below it, in the order of their names.
+    /// Reads a group and its descendants, sorted by name.
     fn group(&mut self, name: &str, depth: u32) {
         let path = self.path(name);
-        if self.left == 0 {
+        if self.remaining == 0 {
             return self.out.fault(
                 Reason::Malformed,
                 &path,
                 format!("more than {GROUPS_MAX} groups"),
             );
         }
-        self.left -= 1;
+        self.remaining -= 1;
         metrics(&path, &labels([("cgroup", name)]), self.out);
         if depth == 0 {
             return;
@@ -120,11 +121,11 @@ impl Walk<'_> {
         };
         let folders =
             entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let mut below: Vec<String> =
+        let mut children: Vec<String> =
             folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        below.sort();
-        for child in below {
-            if self.left == 0 {
+        children.sort();
+        for child in children {
+            if self.remaining == 0 {
                 return self.out.fault(
                     Reason::Malformed,
                     &path,
@@ -136,30 +137,30 @@ impl Walk<'_> {
     }
 }
 
-/// What a group has; a controller that it has not leaves its files out.
-fn metrics(path: &Path, of: &Labels, out: &mut Readings) {
-    cpu(&path.join("cpu.stat"), of, out);
+/// Reads the metrics of a group. The files of a disabled controller do not exist.
+fn metrics(path: &Path, labels: &Labels, out: &mut Readings) {
+    cpu(&path.join("cpu.stat"), labels, out);
     for (file, name) in STATES {
         let path = path.join(file);
         match out.read_optional(&path).as_deref().map(str::trim_ascii) {
             None | Some("max") => {}
             Some(text) => match text.parse::<u64>() {
-                Ok(value) => out.gauge(name, of, value as f64),
+                Ok(value) => out.gauge(name, labels, value as f64),
                 Err(_) => out.malformed(&path),
             },
         }
     }
     if let Some(text) = table(&path.join("memory.stat"), out) {
         let found = MEMORY.iter().filter_map(|(key, name)| Some((name, files::value(&text, key)?)));
-        found.for_each(|(name, value)| out.gauge(name, of, value));
+        found.for_each(|(name, value)| out.gauge(name, labels, value));
     }
     if let Some(text) = table(&path.join("memory.events"), out) {
         let kills = files::value(&text, "oom_kill");
         kills
             .iter()
-            .for_each(|kills| out.counter("host_cgroup_memory_oom_kills_total", of, *kills));
+            .for_each(|kills| out.counter("host_cgroup_memory_oom_kills_total", labels, *kills));
     }
-    io(&path.join("io.stat"), of, out);
+    io(&path.join("io.stat"), labels, out);
 }
 
 fn table(path: &Path, out: &mut Readings) -> Option<String> {
@@ -170,35 +171,35 @@ fn table(path: &Path, out: &mut Readings) -> Option<String> {
     Some(text)
 }
 
-fn cpu(path: &Path, of: &Labels, out: &mut Readings) {
+fn cpu(path: &Path, group: &Labels, out: &mut Readings) {
     let Some(text) = table(path, out) else { return };
     for mode in ["user", "system"] {
         if let Some(micros) = files::value(&text, &format!("{mode}_usec")) {
-            let of = labels([("cgroup", &of[0].1), ("mode", mode)]);
-            out.counter("host_cgroup_cpu_seconds_total", &of, micros / 1e6);
+            let labels = labels([("cgroup", &group[0].1), ("mode", mode)]);
+            out.counter("host_cgroup_cpu_seconds_total", &labels, micros / 1e6);
         }
     }
-    for (key, name, unit) in CPU {
+    for (key, name, factor) in CPU {
         if let Some(value) = files::value(&text, key) {
-            out.counter(name, of, value * unit);
+            out.counter(name, group, value * factor);
         }
     }
 }
 
-/// The sums over all devices: a device has a line `major:minor key=value …`.
-fn io(path: &Path, of: &Labels, out: &mut Readings) {
+/// Reads the sums over all devices. Each device has a line `major:minor key=value …`.
+fn io(path: &Path, labels: &Labels, out: &mut Readings) {
     let Some(text) = out.read_optional(path) else { return };
     let mut sums = [0u64; IO.len()];
-    let mut is_whole = true;
+    let mut is_valid = true;
     for (key, value) in text.split_ascii_whitespace().filter_map(|word| word.split_once('=')) {
         if let Some(at) = IO.iter().position(|(known, _)| *known == key) {
             let value = value.parse::<u64>();
-            is_whole &= value.is_ok();
+            is_valid &= value.is_ok();
             sums[at] = sums[at].saturating_add(value.unwrap_or_default());
         }
     }
-    if !is_whole {
+    if !is_valid {
         return out.malformed(path);
     }
-    IO.iter().zip(sums).for_each(|((_, name), sum)| out.counter(name, of, sum as f64));
+    IO.iter().zip(sums).for_each(|((_, name), sum)| out.counter(name, labels, sum as f64));
 }

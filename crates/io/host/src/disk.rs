@@ -1,19 +1,19 @@
-//! What was read from and written to disks.
+//! Disk I/O.
 
 use crate::files::numbers;
 use crate::filter::Filter;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Bytes of a sector in `diskstats`, whatever the disk's own are.
+/// Bytes per sector in `diskstats`, independent of the disk's sector size.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// Which disks are wanted.
+/// The disks to collect.
 #[derive(Clone, Debug)]
 pub struct Disks {
-    /// By name, such as `sda`.
+    /// The device names, such as `sda`.
     pub names: Filter,
-    /// Whether partitions are wanted beside whole disks.
+    /// Whether to collect partitions in addition to whole disks.
     pub partitions: bool,
 }
 
@@ -26,19 +26,19 @@ pub fn read(proc: &Path, sys: &Path, disks: &Disks, out: &mut Readings) {
     if !wants_parts && let Err(error) = block.metadata() {
         out.failed(&block, &error);
     }
-    let mut is_whole = true;
+    let mut is_valid = true;
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace().skip(2);
         let Some(name) = words.next() else {
-            is_whole = false;
+            is_valid = false;
             continue;
         };
         if disks.names.allows(name) && (wants_parts || !block.join(name).join("partition").exists())
         {
-            is_whole &= disk(name, &mut words, out).is_some();
+            is_valid &= disk(name, &mut words, out).is_some();
         }
     }
-    if !is_whole {
+    if !is_valid {
         out.malformed(&path);
     }
 }
@@ -61,7 +61,7 @@ fn disk<'t>(
         busy_ms,
         weighted_ms,
     ] = numbers::<11>(words)?;
-    let of = labels([("device", name)]);
+    let labels = labels([("device", name)]);
     for (name, value) in [
         ("host_disk_reads_completed_total", reads),
         ("host_disk_read_bytes_total", sectors_read * SECTOR_BYTES),
@@ -72,8 +72,8 @@ fn disk<'t>(
         ("host_disk_io_time_seconds_total", busy_ms / 1000.0),
         ("host_disk_io_time_weighted_seconds_total", weighted_ms / 1000.0),
     ] {
-        out.counter(name, &of, value);
+        out.counter(name, &labels, value);
     }
-    out.gauge("host_disk_io_now", &of, now);
+    out.gauge("host_disk_io_now", &labels, now);
     Some(())
 }

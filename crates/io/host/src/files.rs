@@ -1,17 +1,17 @@
-//! Files of the kernel: short, made when they are read, gone at any time.
+//! Reads kernel files, which are generated on each read and may disappear at any time.
 
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Longest file that is taken, in bytes: the mounts of a host with thousands of containers fit.
+/// Maximum file length in bytes: enough for the mounts of a host with thousands of containers.
 const BYTES_MAX: u64 = 8 << 20;
 
-/// All bytes of a file.
+/// Reads all bytes of a file.
 pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
-    // A pipe would keep the reader for ever.
+    // Reading a pipe could block forever.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -22,20 +22,20 @@ pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The text of a file; what is not UTF-8 in it is replaced.
+/// Reads a file as text and replaces invalid UTF-8.
 pub fn text(path: &Path) -> io::Result<String> {
     let bytes = bytes(path)?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// Whether the error says that the process, the device or the group has ended.
+/// Returns whether the error means that the process, device or group no longer exists.
 pub fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::NOENT, Errno::SRCH, Errno::NODEV].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| gone.contains(&code))
 }
 
-/// The first words of a line as numbers; none if there are fewer, or others.
+/// Parses the next `N` words as numbers; `None` if there are fewer or one is invalid.
 pub fn numbers<'t, const N: usize>(words: &mut impl Iterator<Item = &'t str>) -> Option<[f64; N]> {
     let mut numbers = [0.0; N];
     for number in &mut numbers {
@@ -44,14 +44,14 @@ pub fn numbers<'t, const N: usize>(words: &mut impl Iterator<Item = &'t str>) ->
     Some(numbers)
 }
 
-/// The value of `key value` or `key: value unit` in a file of such lines.
+/// Returns the value for a key in a file of lines `key value` or `key: value unit`.
 pub fn value(text: &str, key: &str) -> Option<f64> {
     text.lines()
         .find_map(|line| numbers::<1>(&mut after(line, key)?.split_ascii_whitespace()))
         .map(|[n]| n)
 }
 
-/// Whether every line is `key value` or `key: value unit`.
+/// Returns whether every line is `key value` or `key: value unit`.
 pub fn is_table(text: &str) -> bool {
     text.lines().all(|line| numbers::<1>(&mut line.split_ascii_whitespace().skip(1)).is_some())
 }

@@ -1,27 +1,27 @@
-//! Which names are wanted.
+//! Filters names by patterns.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// Names that are wanted: those that a pattern includes and none excludes.
+/// Allows the names that match an include pattern and no exclude pattern.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// `None`: all.
+    /// `None` includes all names.
     include: Option<GlobSet>,
     exclude: GlobSet,
 }
 
 impl Filter {
-    /// A filter of these patterns. `*` stays within a part of a path; without any pattern in
-    /// `include`, all names are included.
+    /// Creates a filter from glob patterns. `*` does not match `/`. An empty `include` includes
+    /// all names.
     ///
     /// # Errors
-    /// A pattern is none; the text says which.
+    /// If a pattern is invalid; the text names it.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Filter, String> {
         let include = if include.is_empty() { None } else { Some(set(include)?) };
         Ok(Filter { include, exclude: set(exclude)? })
     }
 
-    /// Whether the name is wanted.
+    /// Returns whether the filter allows a name.
     pub fn allows(&self, name: &str) -> bool {
         self.include.as_ref().is_none_or(|include| include.is_match(name))
             && !self.exclude.is_match(name)
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_wanted_if_it_is_included_and_not_excluded() {
+    fn a_name_is_allowed_if_included_and_not_excluded() {
         let all = filter(&[], &["loop*"]).unwrap();
         assert!(all.allows("sda") && !all.allows("loop7"));
         let some = filter(&["sd*"], &["sdb"]).unwrap();

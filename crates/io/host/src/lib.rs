@@ -1,12 +1,12 @@
-//! What the kernel says of the host: processors, memory, disks, file systems, networks, load,
+//! Reads the host's metrics from the kernel: CPUs, memory, disks, file systems, networks, load,
 //! processes, control groups and pressure.
 //!
 //! A separate crate because it cuts a dependency: the program reads its own limits with it,
 //! before any component exists.
 //!
-//! It is read from `/proc` and `/sys`, or from where those of the host are mounted in a container.
-//! What is missing, refused or not understood leaves out that piece, with a [`Fault`]; the rest is
-//! given. Nothing here waits: file systems, which may not answer, are asked on another thread.
+//! It reads `/proc` and `/sys`, or in a container, the folders where the host's are mounted. A file
+//! that is missing, unreadable or malformed omits only its metrics and adds a [`Fault`]. Nothing
+//! here blocks: file systems, which may not respond, are queried on another thread.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub use cgroups::{Cgroups, DEPTH_MAX};
 pub use disk::Disks;
 pub use filter::Filter;
 pub use mounts::Filesystems;
-pub use probe::{Ask, Space, Wake, space};
+pub use probe::{Query, Space, Wake, space};
 pub use reading::{Fault, Labels, Reading, Readings, Reason};
 
 use probe::Probe;
@@ -43,28 +43,28 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Times of the processors, interrupts, context switches, forks, boot time.
+    /// CPU times, interrupts, context switches, forks, boot time.
     Cpu,
     /// Memory and swap.
     Memory,
-    /// What was read from and written to disks.
+    /// Disk I/O.
     Disk,
-    /// How full file systems are.
+    /// File system usage.
     Filesystems,
-    /// What network interfaces have received and sent.
+    /// Network interface traffic.
     Network,
     /// Load averages.
     Load,
-    /// How many processes there are.
+    /// Processes and threads.
     Processes,
-    /// What control groups use (version 2).
+    /// Resource usage of control groups (cgroup v2).
     Cgroups,
-    /// How long work stood still for want of a resource (PSI).
+    /// Pressure stall information (PSI).
     Pressure,
 }
 
 impl Group {
-    /// Every group, in the order in which they are read.
+    /// All groups, in the order in which they are read.
     pub const ALL: [Group; 9] = [
         Group::Cpu,
         Group::Memory,
@@ -78,51 +78,51 @@ impl Group {
     ];
 }
 
-/// What is to be read, and where.
+/// What to collect, and where to read it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which groups.
+    /// The groups to collect.
     pub groups: Vec<Group>,
-    /// Times of each processor instead of their sums.
+    /// Emits the times of each CPU instead of their sums.
     pub per_cpu: bool,
-    /// Which disks.
+    /// The disks to collect.
     pub disks: Disks,
-    /// Which file systems.
+    /// The file systems to collect.
     pub filesystems: Filesystems,
-    /// Which network interfaces, by name.
+    /// The network interfaces to collect, by name.
     pub interfaces: Filter,
-    /// Of which processes to say what they use, by name; `None`: of none.
+    /// The processes whose resource usage to collect, by name; `None` for none.
     pub processes: Option<Filter>,
-    /// Which control groups.
+    /// The control groups to collect.
     pub cgroups: Cgroups,
-    /// Where the host's `/proc` is.
+    /// The host's `/proc`.
     pub proc: PathBuf,
-    /// Where the host's `/sys` is.
+    /// The host's `/sys`.
     pub sys: PathBuf,
-    /// Where the host's `/` is: file systems are asked below it.
+    /// The host's `/`, below which file systems are queried.
     pub root: PathBuf,
 }
 
-/// Reads the host, once per period.
+/// Collects the host's metrics once per period.
 pub struct Host {
     options: Options,
-    held: cpu::Held,
-    seen: processes::Seen,
+    cpu_times: cpu::LastTimes,
+    processes: processes::History,
     probe: Probe,
     readings: Readings,
 }
 
 impl Host {
-    /// Reads what the options say. `ask` says how full a file system is ([`space`] asks the
-    /// kernel); `wake` is called from another thread when [`Host::finish`] has more to say.
-    pub fn new(options: Options, ask: Ask, wake: Wake) -> Host {
-        let probe = Probe::new(ask, wake, options.filesystems.timeout);
-        let (held, seen, readings) = Default::default();
-        Host { options, held, seen, probe, readings }
+    /// Creates a collector. `query` returns the usage of a file system ([`space`] asks the kernel).
+    /// Another thread calls `wake` when [`Host::finish`] can make progress.
+    pub fn new(options: Options, query: Query, wake: Wake) -> Host {
+        let probe = Probe::new(query, wake, options.filesystems.timeout);
+        let (cpu_times, processes, readings) = Default::default();
+        Host { options, cpu_times, processes, probe, readings }
     }
 
-    /// Begins a collection: reads everything now but how full file systems are. `now` is monotonic
-    /// time.
+    /// Begins a collection: reads everything except file system usage, which it queries. `now` is
+    /// monotonic time.
     pub fn begin(&mut self, now: Duration) {
         self.readings = Readings::default();
         for group in Group::ALL {
@@ -133,32 +133,32 @@ impl Host {
     }
 
     fn read(&mut self, group: Group, now: Duration) {
-        let Host { options, held, seen, probe, readings: out } = self;
+        let Host { options, cpu_times, processes, probe, readings: out } = self;
         let (proc, sys) = (&options.proc, &options.sys);
         match group {
-            Group::Cpu => cpu::read(proc, options.per_cpu, held, out),
+            Group::Cpu => cpu::read(proc, options.per_cpu, cpu_times, out),
             Group::Memory => memory::read(proc, out),
             Group::Disk => disk::read(proc, sys, &options.disks, out),
             Group::Filesystems => {
                 let mounts = mounts::read(proc, &options.filesystems, out);
-                let place = |mount: mounts::Mount| {
+                let with_path = |mount: mounts::Mount| {
                     let path = mount.below(&options.root);
                     (mount, path)
                 };
-                probe.begin(mounts.into_iter().map(place).collect(), now, out);
+                probe.begin(mounts.into_iter().map(with_path).collect(), now, out);
             }
             Group::Network => network::read(proc, &options.interfaces, out),
             Group::Load => load::read(proc, out),
-            Group::Processes => processes::read(proc, options.processes.as_ref(), seen, out),
+            Group::Processes => processes::read(proc, options.processes.as_ref(), processes, out),
             Group::Cgroups => cgroups::read(proc, sys, &options.cgroups, out),
             Group::Pressure => pressure::read(proc, out),
         }
     }
 
-    /// What the collection came to, once file systems have answered or were given up.
+    /// Returns the collection's readings once every file system has responded or timed out.
     ///
     /// # Errors
-    /// Some have not answered: ask again after this long, or when woken.
+    /// If a response is pending: call again after the returned time, or when woken.
     pub fn finish(&mut self, now: Duration) -> Result<Readings, Duration> {
         match self.probe.poll(now, &mut self.readings) {
             Some(left) => Err(left),

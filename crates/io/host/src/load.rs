@@ -1,4 +1,4 @@
-//! How many threads run or wait to, on average.
+//! Load averages.
 
 use crate::reading::{Readings, labels};
 use std::path::Path;

@@ -4,7 +4,7 @@ use crate::files;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Lines of `meminfo`, and the metrics' names.
+/// Keys of `meminfo`, and the metrics' names.
 const STATES: [(&str, &str); 18] = [
     ("MemTotal", "host_memory_total_bytes"),
     ("MemFree", "host_memory_free_bytes"),
@@ -26,8 +26,8 @@ const STATES: [(&str, &str); 18] = [
     ("SwapFree", "host_memory_swap_free_bytes"),
 ];
 
-/// Lines of `vmstat`, the metrics' names, and whether they count pages that are emitted as bytes.
-const COUNTS: [(&str, &str, bool); 5] = [
+/// Keys of `vmstat`, the metrics' names, and whether they count pages, which are emitted as bytes.
+const COUNTERS: [(&str, &str, bool); 5] = [
     ("pswpin", "host_memory_swapped_in_bytes_total", true),
     ("pswpout", "host_memory_swapped_out_bytes_total", true),
     ("pgfault", "host_memory_page_faults_total", false),
@@ -35,20 +35,23 @@ const COUNTS: [(&str, &str, bool); 5] = [
     ("oom_kill", "host_memory_oom_kills_total", false),
 ];
 
-/// Reads `meminfo` and `vmstat`. A line that a kernel does not have is left out.
+/// Reads `meminfo` and `vmstat`. Omits the metrics whose lines the kernel lacks.
 pub fn read(proc: &Path, out: &mut Readings) {
     let none = labels([]);
     let path = proc.join("meminfo");
     if let Some(text) = out.read(&path) {
-        let of = |key| files::value(&text, key).map(|kib| kib * 1024.0);
-        let found = STATES.iter().filter_map(|(key, name)| Some((name, of(key)?)));
+        let bytes = |key| files::value(&text, key).map(|kib| kib * 1024.0);
+        let found = STATES.iter().filter_map(|(key, name)| Some((name, bytes(key)?)));
         found.for_each(|(name, value)| out.gauge(name, &none, value));
-        let available =
-            || of("MemAvailable").or_else(|| Some(of("MemFree")? + of("Buffers")? + of("Cached")?));
-        let used =
-            of("MemTotal").zip(available()).map(|(total, available)| (total - available).max(0.0));
+        let available = || {
+            bytes("MemAvailable")
+                .or_else(|| Some(bytes("MemFree")? + bytes("Buffers")? + bytes("Cached")?))
+        };
+        let used = bytes("MemTotal")
+            .zip(available())
+            .map(|(total, available)| (total - available).max(0.0));
         used.iter().for_each(|used| out.gauge("host_memory_used_bytes", &none, *used));
-        if let (Some(total), Some(free)) = (of("SwapTotal"), of("SwapFree")) {
+        if let (Some(total), Some(free)) = (bytes("SwapTotal"), bytes("SwapFree")) {
             out.gauge("host_memory_swap_used_bytes", &none, (total - free).max(0.0));
         }
         if used.is_none() || !files::is_table(&text) {
@@ -57,10 +60,10 @@ pub fn read(proc: &Path, out: &mut Readings) {
     }
     let path = proc.join("vmstat");
     let Some(text) = out.read(&path) else { return };
-    for (key, name, is_pages) in COUNTS {
-        let unit = if is_pages { rustix::param::page_size() as f64 } else { 1.0 };
+    for (key, name, is_pages) in COUNTERS {
+        let factor = if is_pages { rustix::param::page_size() as f64 } else { 1.0 };
         if let Some(count) = files::value(&text, key) {
-            out.counter(name, &none, count * unit);
+            out.counter(name, &none, count * factor);
         }
     }
     if text.is_empty() || !files::is_table(&text) {

@@ -1,4 +1,4 @@
-//! Which file systems are mounted.
+//! The mounted file systems.
 
 use crate::filter::Filter;
 use crate::reading::Readings;
@@ -8,36 +8,36 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which file systems are wanted.
+/// The file systems to collect.
 #[derive(Clone, Debug)]
 pub struct Filesystems {
-    /// By type, such as `ext4`.
+    /// The types, such as `ext4`.
     pub types: Filter,
-    /// By mount point, as the host sees it.
+    /// The mount points, as the host sees them.
     pub mountpoints: Filter,
-    /// How long the system may take to say how full one is.
+    /// Timeout for querying the usage of one file system.
     pub timeout: Duration,
 }
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mount {
-    /// Its number (`major:minor`): mounts of the same file system share it.
+    /// Device number (`major:minor`), shared by all mounts of a file system.
     number: Vec<u8>,
-    /// Which folder of the file system is mounted: `/` is all of it.
+    /// The mounted folder of the file system; `/` for all of it.
     folder: Vec<u8>,
-    /// Where it is mounted.
+    /// Mount point.
     pub point: PathBuf,
-    /// Its type.
+    /// Type of the file system.
     pub kind: String,
-    /// What is mounted, such as a device.
+    /// Mount source, such as a device.
     pub device: String,
 }
 
-/// The wanted file systems, each once, in the order of their mount points.
+/// Returns the configured file systems, each once, sorted by mount point.
 pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
-    // Those of the first process are the host's where the host's `/proc` is mounted into a
-    // container. It may be hidden.
+    // If the host's `/proc` is mounted into a container, process 1 has the host's mounts. It may be
+    // unreadable.
     let paths = ["1", "self"].map(|process| proc.join(process).join("mountinfo"));
     let Some((path, bytes)) = out.read_first(paths) else { return Vec::new() };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -48,8 +48,9 @@ pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount>
     choose(mounts.into_iter().flatten(), wanted)
 }
 
-/// One mount for each wanted file system: of those at the same place the last one, which hides the
-/// others; of those of the same file system the one that shows most of it, at the shortest path.
+/// Chooses one mount per file system. Of mounts at the same point, the last hides the others. Of
+/// mounts of the same file system, the one with the shortest folder path wins, then the one with
+/// the shortest mount point.
 fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Mount> {
     let visible: BTreeMap<PathBuf, Mount> =
         mounts.map(|mount| (mount.point.clone(), mount)).collect();
@@ -70,7 +71,7 @@ fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Moun
     chosen
 }
 
-/// A line of `mountinfo`:
+/// Parses a line of `mountinfo`:
 /// `id parent major:minor folder point options [optional…] - type device options`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
@@ -80,24 +81,24 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let (kind, device) = (words.next()?, words.next()?);
     let text = |word| String::from_utf8_lossy(&unescape(word)).into_owned();
     let point = PathBuf::from(OsString::from_vec(unescape(point)));
-    let is_whole = point.is_absolute() && !kind.is_empty() && number.contains(&b':');
+    let is_valid = point.is_absolute() && !kind.is_empty() && number.contains(&b':');
     let (number, folder) = (number.to_vec(), folder.to_vec());
-    is_whole.then(|| Mount { number, folder, point, kind: text(kind), device: text(device) })
+    is_valid.then(|| Mount { number, folder, point, kind: text(kind), device: text(device) })
 }
 
-/// The kernel writes a space and what else would end a word as `\` and three octal digits.
+/// Decodes `\` with three octal digits, as which the kernel writes white space and `\`.
 fn unescape(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;
-    while let [first, behind @ ..] = rest {
+    while let [first, tail @ ..] = rest {
         match rest {
-            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..] => {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] => {
                 out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = behind;
+                rest = tail;
             }
             _ => {
                 out.push(*first);
-                rest = behind;
+                rest = tail;
             }
         }
     }
@@ -105,7 +106,7 @@ fn unescape(word: &[u8]) -> Vec<u8> {
 }
 
 impl Mount {
-    /// Where the agent reaches it, if it sees the host's root under `root`.
+    /// Returns the path of the mount point if the host's root is mounted at `root`.
     pub fn below(&self, root: &Path) -> PathBuf {
         let bytes = self.point.as_os_str().as_bytes();
         let relative = bytes.strip_prefix(b"/").unwrap_or(bytes);
@@ -120,7 +121,7 @@ impl Mount {
 mod tests {
     use super::*;
 
-    fn any(kinds: &[&str]) -> Filesystems {
+    fn without(kinds: &[&str]) -> Filesystems {
         let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let all = Filter::new(&[], &[]).unwrap();
         Filesystems {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_optional_words_and_escapes() {
+    fn optional_fields_and_escapes_are_parsed() {
         let line =
             b"36 35 98:0 /mnt1 /a\\040b\\134c rw shared:1 master:2 - ext4 /dev/x\\011y rw,errors=continue";
         let mount = parse(line).unwrap();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_chosen_once_and_what_is_hidden_is_not() {
+    fn each_file_system_is_chosen_once_and_hidden_mounts_are_skipped() {
         let lines = [
             "1 0 8:1 / / rw - ext4 /dev/sda1 rw",
             "2 1 8:1 /var/data /data rw - ext4 /dev/sda1 rw",
@@ -163,7 +164,7 @@ mod tests {
             "8 1 0:9 / /proc rw - proc proc rw",
         ];
         let chosen =
-            choose(lines.iter().map(|line| parse(line.as_bytes()).unwrap()), &any(&["proc"]));
+            choose(lines.iter().map(|line| parse(line.as_bytes()).unwrap()), &without(&["proc"]));
         let shown = |mount: &Mount| format!("{} {}", mount.point.display(), mount.device);
         let shown: Vec<String> = chosen.iter().map(shown).collect();
         assert_eq!(shown, ["/ /dev/sda1", "/all /dev/sdb", "/over /dev/sdd"]);

@@ -1,35 +1,35 @@
-//! What network interfaces have received and sent.
+//! Network interface traffic.
 
 use crate::files::numbers;
 use crate::filter::Filter;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Reads the interfaces of the first process, which are the host's where the host's `/proc` is
-/// mounted into a container; without it, those that the agent sees.
+/// Reads the interfaces of process 1, which are the host's if the host's `/proc` is mounted into a
+/// container. If it is unreadable, reads the agent's.
 pub fn read(proc: &Path, interfaces: &Filter, out: &mut Readings) {
     let paths = ["1/net/dev", "net/dev"].map(|file| proc.join(file));
     let Some((path, bytes)) = out.read_first(paths) else { return };
     let text = String::from_utf8_lossy(&bytes);
-    // Lines of the heading have a bar.
-    let mut is_whole = text.contains('|');
+    // The header lines contain a bar.
+    let mut is_valid = text.contains('|');
     for line in text.lines().filter(|line| !line.contains('|')) {
-        // The name may have a colon itself.
+        // The name may contain a colon.
         let Some((name, rest)) = line.rsplit_once(':') else {
-            is_whole = false;
+            is_valid = false;
             continue;
         };
         if interfaces.allows(name.trim()) {
-            is_whole &= interface(name.trim(), rest, out).is_some();
+            is_valid &= interface(name.trim(), rest, out).is_some();
         }
     }
-    if !is_whole {
+    if !is_valid {
         out.malformed(&path);
     }
 }
 
 fn interface(name: &str, rest: &str, out: &mut Readings) -> Option<()> {
-    let of = labels([("interface", name)]);
+    let labels = labels([("interface", name)]);
     let words = &mut rest.split_ascii_whitespace();
     let [bytes, packets, errors, drops, _, _, _, _] = numbers::<8>(words)?;
     let [sent_bytes, sent_packets, sent_errors, sent_drops] = numbers::<4>(words)?;
@@ -43,7 +43,7 @@ fn interface(name: &str, rest: &str, out: &mut Readings) -> Option<()> {
         ("host_network_transmit_errors_total", sent_errors),
         ("host_network_transmit_drops_total", sent_drops),
     ] {
-        out.counter(name, &of, value);
+        out.counter(name, &labels, value);
     }
     Some(())
 }

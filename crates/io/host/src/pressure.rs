@@ -1,10 +1,10 @@
-//! How long work stood still for want of a resource (PSI).
+//! Pressure stall information (PSI).
 
 use crate::files::{is_gone, text};
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Resources; a kernel need not have the last one.
+/// Resources. Older kernels lack the last one.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
 /// Reads `pressure`.
@@ -24,16 +24,16 @@ pub fn read(proc: &Path, out: &mut Readings) {
     }
 }
 
-/// The line `some` (a thread stood still), and `full` (all did), which older kernels do not have of
-/// processors.
+/// Reads the lines `some` (at least one thread stalled) and `full` (all threads stalled). Older
+/// kernels lack `full` for CPUs.
 fn lines(resource: &str, text: &str, out: &mut Readings) -> Option<()> {
     for line in text.lines() {
         let (kind, rest) = line.split_once(' ')?;
         let kind = ["some", "full"].into_iter().find(|known| *known == kind)?;
         let total = rest.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
         let micros = total.parse::<u64>().ok()? as f64;
-        let of = labels([("kind", kind), ("resource", resource)]);
-        out.counter("host_pressure_seconds_total", &of, micros / 1e6);
+        let labels = labels([("kind", kind), ("resource", resource)]);
+        out.counter("host_pressure_seconds_total", &labels, micros / 1e6);
     }
     (!text.is_empty()).then_some(())
 }

@@ -1,5 +1,5 @@
-//! How full file systems are, asked on a thread of its own: a network file system whose server is
-//! away, or a broken disk, answers late or never, and then only that thread waits.
+//! Queries file system usage on a separate thread. A network file system whose server is down, or a
+//! broken disk, responds late or never, and blocks only that thread.
 
 use crate::mounts::Mount;
 use crate::reading::{Readings, Reason, labels};
@@ -12,48 +12,47 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Threads at most that wait for an answer that may never come. While there are as many, nothing
-/// more is asked.
+/// Maximum number of blocked threads. While there are as many, no further file systems are queried.
 const STUCK_MAX: usize = 8;
 
-/// How full a file system is, in bytes and files.
+/// Capacity and usage of a file system, in bytes and files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Space {
-    /// Bytes in all.
+    /// Total bytes.
     pub size: u64,
-    /// Bytes that are free.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that are free for others than root.
+    /// Bytes available to unprivileged users.
     pub available: u64,
-    /// Files in all; 0 where a file system has no such limit.
+    /// Total inodes; 0 if the file system has no such limit.
     pub files: u64,
-    /// Files that are free.
+    /// Free inodes.
     pub files_free: u64,
-    /// Whether it can only be read.
+    /// Whether it is mounted read-only.
     pub is_read_only: bool,
 }
 
-/// Asks the system how full the file system at a path is.
-pub type Ask = Arc<dyn Fn(&Path) -> io::Result<Space> + Send + Sync>;
+/// Returns the usage of the file system at a path.
+pub type Query = Arc<dyn Fn(&Path) -> io::Result<Space> + Send + Sync>;
 
-/// Called when there are answers, from another thread.
+/// Called from another thread when responses have arrived.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// Asks, and gives up in time.
+/// Queries file systems with a timeout.
 pub struct Probe {
-    ask: Ask,
+    query: Query,
     wake: Wake,
     timeout: Duration,
     round: Option<Round>,
-    /// Who did not answer, and the thread that still waits for it.
+    /// File systems that timed out, and the threads that they still block.
     stuck: Vec<(PathBuf, JoinHandle<()>)>,
 }
 
-/// Questions of one thread.
+/// Queries of one thread.
 struct Round {
-    /// Those without an answer, in the order of the thread, with where they are reached.
-    open: VecDeque<(Mount, PathBuf)>,
-    answers: Receiver<io::Result<Space>>,
+    /// Mounts without a response and their paths, in the order of the thread's queries.
+    pending: VecDeque<(Mount, PathBuf)>,
+    responses: Receiver<io::Result<Space>>,
     thread: JoinHandle<()>,
     deadline: Duration,
 }
@@ -73,57 +72,59 @@ pub fn space(path: &Path) -> io::Result<Space> {
 }
 
 impl Probe {
-    /// Asks with `ask`, each time for at least `timeout` and at most twice as long.
-    pub fn new(ask: Ask, wake: Wake, timeout: Duration) -> Probe {
-        Probe { ask, wake, timeout, round: None, stuck: Vec::new() }
+    /// Creates a probe that waits at least `timeout`, and at most twice that, for each response.
+    pub fn new(query: Query, wake: Wake, timeout: Duration) -> Probe {
+        Probe { query, wake, timeout, round: None, stuck: Vec::new() }
     }
 
-    /// Begins to ask about these, which are reached at these paths. One that has not answered
-    /// before is not asked again until it does.
+    /// Starts to query mounts at these paths. One that has timed out is not queried again until it
+    /// responds.
     pub fn begin(&mut self, mounts: Vec<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
         self.stuck.retain(|(_, thread)| !thread.is_finished());
         let is_stuck = |path: &PathBuf| self.stuck.iter().any(|(stuck, _)| stuck == path);
-        let (stuck, open): (Vec<_>, Vec<_>) =
+        let (stuck, pending): (Vec<_>, Vec<_>) =
             mounts.into_iter().partition(|(_, path)| is_stuck(path));
-        stuck.iter().for_each(|(_, path)| no_answer(path, out));
-        self.ask(open.into(), now, out);
+        stuck.iter().for_each(|(_, path)| time_out(path, out));
+        self.query(pending.into(), now, out);
     }
 
-    fn ask(&mut self, open: VecDeque<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
-        if open.is_empty() {
+    fn query(&mut self, pending: VecDeque<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
+        if pending.is_empty() {
             return;
         }
         if self.stuck.len() >= STUCK_MAX {
-            return open.iter().for_each(|(_, path)| no_answer(path, out));
+            return pending.iter().for_each(|(_, path)| time_out(path, out));
         }
-        let (sender, answers) = channel();
-        let paths: Vec<PathBuf> = open.iter().map(|(_, path)| path.clone()).collect();
-        let (ask, wake) = (self.ask.clone(), self.wake.clone());
+        let (sender, responses) = channel();
+        let paths: Vec<PathBuf> = pending.iter().map(|(_, path)| path.clone()).collect();
+        let (query, wake) = (self.query.clone(), self.wake.clone());
         let started = Builder::new().name("statvfs".into()).spawn(move || {
-            // Nobody listens any more if it was given up.
-            let told = paths.iter().all(|path| sender.send(ask(path)).is_ok());
+            // The receiver is gone once the round has timed out.
+            let is_complete = paths.iter().all(|path| sender.send(query(path)).is_ok());
             drop(sender);
-            if told {
+            if is_complete {
                 wake();
             }
         });
         match started {
             Ok(thread) => {
-                self.round = Some(Round { open, answers, thread, deadline: now + self.timeout })
+                self.round =
+                    Some(Round { pending, responses, thread, deadline: now + self.timeout })
             }
-            Err(error) => open.iter().for_each(|(_, path)| out.failed(path, &error)),
+            Err(error) => pending.iter().for_each(|(_, path)| out.failed(path, &error)),
         }
     }
 
-    /// Takes the answers that are there. `None`: all are; else how long to wait for more.
+    /// Takes the responses received so far. Returns how long to wait for more, or `None` if there
+    /// are no more.
     pub fn poll(&mut self, now: Duration, out: &mut Readings) -> Option<Duration> {
         loop {
             let mut round = self.round.take()?;
-            let (before, has_ended) = (round.open.len(), round.take(out));
-            if has_ended {
+            let (before, is_done) = (round.pending.len(), round.take(out));
+            if is_done {
                 return None;
             }
-            if round.open.len() < before {
+            if round.pending.len() < before {
                 round.deadline = now + self.timeout;
             }
             if now < round.deadline {
@@ -131,36 +132,38 @@ impl Probe {
                 self.round = Some(round);
                 return Some(left);
             }
-            self.give_up(round, now, out);
+            self.abandon(round, now, out);
         }
     }
 
-    /// Leaves the thread to wait, and asks about the others on a new one.
-    fn give_up(&mut self, mut round: Round, now: Duration, out: &mut Readings) {
-        if let Some((_, path)) = round.open.pop_front() {
-            no_answer(&path, out);
+    /// Leaves the thread blocked and queries the remaining mounts on a new one.
+    fn abandon(&mut self, mut round: Round, now: Duration, out: &mut Readings) {
+        if let Some((_, path)) = round.pending.pop_front() {
+            time_out(&path, out);
             self.stuck.push((path, round.thread));
         }
-        self.ask(round.open, now, out);
+        self.query(round.pending, now, out);
     }
 }
 
-fn no_answer(path: &Path, out: &mut Readings) {
+fn time_out(path: &Path, out: &mut Readings) {
     out.fault(Reason::Timeout, path, "the file system does not respond");
 }
 
 impl Round {
-    /// Takes the answers that are there; whether no more will come.
+    /// Takes the responses received so far. Returns whether there are no more.
     fn take(&mut self, out: &mut Readings) -> bool {
-        while !self.open.is_empty() {
-            let answer = match self.answers.try_recv() {
-                Ok(answer) => answer,
+        while !self.pending.is_empty() {
+            let response = match self.responses.try_recv() {
+                Ok(response) => response,
                 Err(TryRecvError::Empty) => return false,
-                Err(TryRecvError::Disconnected) => Err(io::Error::other("its thread has ended")),
+                Err(TryRecvError::Disconnected) => {
+                    Err(io::Error::other("the query thread has panicked"))
+                }
             };
-            let Some((mount, path)) = self.open.pop_front() else { return true };
-            match answer {
-                Ok(space) => numbers(&mount, &space, out),
+            let Some((mount, path)) = self.pending.pop_front() else { return true };
+            match response {
+                Ok(space) => emit(&mount, &space, out),
                 Err(error) => out.failed(&path, &error),
             }
         }
@@ -168,14 +171,15 @@ impl Round {
     }
 }
 
-fn numbers(mount: &Mount, space: &Space, out: &mut Readings) {
-    // One without blocks is no store.
+fn emit(mount: &Mount, space: &Space, out: &mut Readings) {
+    // A pseudo file system has no blocks.
     if space.size == 0 {
         return;
     }
     let point = mount.point.to_string_lossy();
-    let of = labels([("device", &mount.device), ("fstype", &mount.kind), ("mountpoint", &point)]);
-    let mut gauge = |name, value: u64| out.gauge(name, &of, value as f64);
+    let labels =
+        labels([("device", &mount.device), ("fstype", &mount.kind), ("mountpoint", &point)]);
+    let mut gauge = |name, value: u64| out.gauge(name, &labels, value as f64);
     gauge("host_filesystem_total_bytes", space.size);
     gauge("host_filesystem_free_bytes", space.free);
     gauge("host_filesystem_available_bytes", space.available);

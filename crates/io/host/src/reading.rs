@@ -1,41 +1,41 @@
-//! What one collection came to: numbers, and what could not be read.
+//! The result of a collection: numbers and errors.
 
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Labels of a number, as (key, value); those of a device are shared by all its numbers.
+/// Labels of a number as (key, value). All numbers of a device share them.
 pub type Labels = Arc<[(&'static str, String)]>;
 
-/// One number of the host.
+/// A number read of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Its name. The unit stands last, behind it `_total` if the number counts.
+    /// Metric name. It ends in the unit, followed by `_total` for a counter.
     pub name: &'static str,
-    /// What it is of.
+    /// Identify the device, process or group that the number describes.
     pub labels: Labels,
-    /// The number, in the unit that the name says; finite.
+    /// Finite value in the unit of the name.
     pub value: f64,
-    /// Whether it counts since the host or the device was started; else it is a state.
+    /// Whether it is a counter since the start of the host or the device; otherwise a gauge.
     pub is_counter: bool,
 }
 
-/// Why a piece of the host is not in a collection.
+/// Why a collection omits a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The kernel or the mounted tree does not have it.
+    /// The kernel or the mounted tree does not provide it.
     Missing,
-    /// The system refused to give it.
+    /// The kernel refused to read it.
     Unreadable,
-    /// It is not in the kernel's format.
+    /// It is not in the expected format.
     Malformed,
-    /// The system gave response timed out.
+    /// The query timed out.
     Timeout,
 }
 
 impl Reason {
-    /// The reason as counters name it.
+    /// Returns the reason as a label of the agent's error counters.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Missing => "missing",
@@ -45,7 +45,7 @@ impl Reason {
         }
     }
 
-    fn of(error: &io::Error) -> Reason {
+    fn from_error(error: &io::Error) -> Reason {
         match error.kind() {
             io::ErrorKind::NotFound => Reason::Missing,
             io::ErrorKind::InvalidData => Reason::Malformed,
@@ -54,25 +54,25 @@ impl Reason {
     }
 }
 
-/// A piece of the host that is not in a collection.
+/// An error that omits metrics from a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// Why.
+    /// Reason.
     pub reason: Reason,
-    /// Which file or folder, and what is wrong with it, for a person.
+    /// The file or folder and its error, for the log.
     pub text: String,
 }
 
-/// What one collection came to.
+/// The result of a collection.
 #[derive(Debug, Default)]
 pub struct Readings {
     /// The numbers.
     pub numbers: Vec<Reading>,
-    /// What could not be read.
+    /// The errors.
     pub faults: Vec<Fault>,
 }
 
-/// Labels from pairs.
+/// Builds labels from pairs.
 pub(crate) fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
     pairs.map(|(key, value)| (key, value.to_owned())).into()
 }
@@ -99,16 +99,15 @@ impl Readings {
     }
 
     pub(crate) fn failed(&mut self, path: &Path, error: &io::Error) {
-        self.fault(Reason::of(error), path, error);
+        self.fault(Reason::from_error(error), path, error);
     }
 
-    /// The text of a file; without it, there is a fault.
+    /// Reads a file as text. Records a fault on failure.
     pub(crate) fn read(&mut self, path: &Path) -> Option<String> {
         crate::files::text(path).map_err(|error| self.failed(path, &error)).ok()
     }
 
-    /// The first file that can be read, and its bytes; without any, there is a fault of the last
-    /// one.
+    /// Reads the first readable of two files. Records the fault of the last one if neither is.
     pub(crate) fn read_first(&mut self, paths: [PathBuf; 2]) -> Option<(PathBuf, Vec<u8>)> {
         let [first, last] = paths;
         if let Ok(bytes) = crate::files::bytes(&first) {
@@ -123,7 +122,8 @@ impl Readings {
         }
     }
 
-    /// The text of a file that need not be there, or may go away while it is read.
+    /// Reads a file as text. Returns `None` without a fault if it does not exist or disappears
+    /// during the read.
     pub(crate) fn read_optional(&mut self, path: &Path) -> Option<String> {
         match crate::files::text(path) {
             Err(error) if crate::files::is_gone(&error) => None,

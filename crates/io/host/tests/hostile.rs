@@ -1,5 +1,4 @@
-//! Files that are not what they should be, and file systems that do not answer: the rest is given
-//! all the same.
+//! Malformed files and hung file systems omit only their metrics.
 
 mod support;
 
@@ -12,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{collect, copy, count, filter, full, host, line, lines, options, tree};
+use support::{collect, copy, count, fake_space, filter, host, line, lines, options, tree};
 
 fn all(base: &Path) -> Readings {
     let mut options = options(base, &Group::ALL);
@@ -30,8 +29,8 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Which metrics are made of a file of the tree.
-fn made_of(path: &Path) -> &'static [&'static str] {
+/// Returns the prefixes of the metrics that are read from a file of the tree.
+fn metric_prefixes(path: &Path) -> &'static [&'static str] {
     let path = path.to_str().unwrap();
     let is = |part: &str| path.contains(part);
     match path {
@@ -46,18 +45,18 @@ fn made_of(path: &Path) -> &'static [&'static str] {
         _ if is("mountinfo") => &["host_filesystem_"],
         _ if is("net/dev") => &["host_network_"],
         _ if is("loadavg") => &["host_load"],
-        _ => panic!("which metrics come from {path}?"),
+        _ => panic!("unknown file {path}"),
     }
 }
 
-/// Every file in turn is this instead: no panic, all numbers are finite, and those of other files
-/// are what they were.
-fn every_file_as(change: impl Fn(&[u8]) -> Vec<u8>) {
+/// Changes each file separately. Asserts that all numbers are finite and that those of other files
+/// stay the same.
+fn change_each_file(change: impl Fn(&[u8]) -> Vec<u8>) {
     let dir = copy();
     let mut paths = Vec::new();
     files(dir.path(), &mut paths);
-    let sound = all(dir.path());
-    assert_eq!(sound.faults, []);
+    let valid = all(dir.path());
+    assert_eq!(valid.faults, []);
     for path in paths {
         let text = fs::read(&path).unwrap();
         fs::write(&path, change(&text)).unwrap();
@@ -65,7 +64,7 @@ fn every_file_as(change: impl Fn(&[u8]) -> Vec<u8>) {
         assert!(readings.numbers.iter().all(|reading| reading.value.is_finite()));
         let others = |readings: &Readings| {
             let is_other =
-                |name: &str| !made_of(&path).iter().any(|prefix| name.starts_with(prefix));
+                |name: &str| !metric_prefixes(&path).iter().any(|prefix| name.starts_with(prefix));
             readings
                 .numbers
                 .iter()
@@ -73,13 +72,13 @@ fn every_file_as(change: impl Fn(&[u8]) -> Vec<u8>) {
                 .map(line)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(others(&readings), others(&sound), "{}", path.display());
+        assert_eq!(others(&readings), others(&valid), "{}", path.display());
         fs::write(&path, text).unwrap();
     }
 }
 
 #[test]
-fn garbage_in_one_file_changes_nothing_else() {
+fn garbage_in_one_file_affects_only_its_metrics() {
     let garbage: [&[u8]; 11] = [
         b"",
         b"\n",
@@ -94,19 +93,19 @@ fn garbage_in_one_file_changes_nothing_else() {
         b"some total=\nfull total=x\n\xc3\xa9\xc3\xa9\xc3\xa9 1 2 3\n8:0 rbytes=-1\n",
     ];
     for bytes in garbage {
-        every_file_as(|_| bytes.to_vec());
+        change_each_file(|_| bytes.to_vec());
     }
 }
 
 #[test]
-fn files_that_are_cut_or_damaged_anywhere_change_nothing_else() {
+fn truncated_or_corrupt_files_affect_only_their_metrics() {
     for fifth in 1..5 {
-        every_file_as(|text| text[..text.len() * fifth / 5].to_vec());
+        change_each_file(|text| text[..text.len() * fifth / 5].to_vec());
     }
     let mut random = Rng::with_seed(7);
     for _ in 0..10 {
         let (at, byte) = (random.usize(..), random.u8(..));
-        every_file_as(|text| {
+        change_each_file(|text| {
             let mut text = text.to_vec();
             let at = at % text.len();
             text[at] = byte;
@@ -116,7 +115,7 @@ fn files_that_are_cut_or_damaged_anywhere_change_nothing_else() {
 }
 
 #[test]
-fn what_is_damaged_is_counted_and_its_sound_lines_are_given() {
+fn malformed_lines_are_counted_and_valid_lines_emitted() {
     let dir = copy();
     let proc = dir.path().join("proc");
     let damage = |file: &str, from: &str, to: &str| {
@@ -135,20 +134,20 @@ fn what_is_damaged_is_counted_and_its_sound_lines_are_given() {
     let readings = collect(&mut host(options));
     assert_eq!((count(&readings, Reason::Malformed), readings.faults.len()), (6, 6));
     let lines = lines(&readings);
-    for sound in [
+    for valid in [
         "host_cpu_seconds_total{cpu=0,mode=user}+ 10",
         "host_memory_writeback_bytes{} 0",
         "host_network_receive_packets_total{interface=eth0}+ 45703",
         "host_filesystem_total_bytes{device=/dev/sda1,fstype=ext4,mountpoint=/} 4000",
         "host_processes{state=blocked} 1",
     ] {
-        assert!(lines.iter().any(|line| line == sound), "{sound}");
+        assert!(lines.iter().any(|line| line == valid), "{valid}");
     }
     assert!(!lines.iter().any(|line| line.contains("dirty") || line.contains("cpu=2")));
 }
 
 #[test]
-fn names_that_processes_give_themselves_are_bounded() {
+fn the_number_of_process_names_is_bounded() {
     let dir = copy();
     let proc = dir.path().join("proc");
     let stat = fs::read_to_string(proc.join("9/stat")).unwrap();
@@ -163,12 +162,12 @@ fn names_that_processes_give_themselves_are_bounded() {
     let mut host = host(options);
     name_all(&|id| format!("x{id}"));
     let readings = collect(&mut host);
-    let told = |readings: &Readings| {
+    let names = |readings: &Readings| {
         readings.numbers.iter().filter(|one| one.name == "host_process_threads").count()
     };
-    assert_eq!((told(&readings), count(&readings, Reason::Malformed)), (1000, 1));
+    assert_eq!((names(&readings), count(&readings, Reason::Malformed)), (1000, 1));
     name_all(&|_| "same".into());
-    // Names that are gone make room.
+    // Names without a process are evicted.
     collect(&mut host);
     let readings = collect(&mut host);
     assert_eq!(
@@ -181,23 +180,23 @@ fn names_that_processes_give_themselves_are_bounded() {
 }
 
 #[test]
-fn what_is_missing_or_no_file_is_a_fault_each() {
+fn each_missing_or_irregular_file_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let readings = collect(&mut host(options(dir.path(), &Group::ALL)));
     assert_eq!(readings.numbers, []);
-    // stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, the folder, control groups,
+    // stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, `/proc`, control groups,
     // pressure.
     assert_eq!((count(&readings, Reason::Missing), readings.faults.len()), (10, 10));
     for file in ["stat", "meminfo", "loadavg", "pressure/cpu", "7/stat"] {
         fs::create_dir_all(dir.path().join("proc").join(file)).unwrap();
     }
     let readings = collect(&mut host(options(dir.path(), &Group::ALL)));
-    // The folder and pressure are there now, but not memory and io.
+    // `/proc` and pressure exist now, but not pressure/memory and pressure/io.
     assert_eq!((count(&readings, Reason::Unreadable), count(&readings, Reason::Missing)), (5, 7));
 }
 
 #[test]
-fn counters_that_begin_again_are_given_as_they_are() {
+fn reset_counters_are_emitted_unchanged() {
     let dir = copy();
     let mut host = host(options(dir.path(), &[Group::Cpu, Group::Network]));
     collect(&mut host);
@@ -208,7 +207,7 @@ fn counters_that_begin_again_are_given_as_they_are() {
         fs::write(&path, text).unwrap();
     }
     let lines = lines(&collect(&mut host));
-    // Idle began again; the wait went back by a hundredth of a second and is held.
+    // Idle was reset. iowait decreased by 10 ms and is clamped.
     assert_eq!(lines[3], "host_cpu_seconds_total{mode=idle}+ 6");
     assert_eq!(lines[4], "host_cpu_seconds_total{mode=iowait}+ 5");
     assert!(
@@ -216,35 +215,35 @@ fn counters_that_begin_again_are_given_as_they_are() {
     );
 }
 
-/// File systems that hang while the gate is shut.
+/// Makes queries hang while their paths are shut.
 struct Gate {
     shut: Mutex<BTreeSet<PathBuf>>,
     opened: Condvar,
-    asked: Mutex<Vec<PathBuf>>,
+    queried: Mutex<Vec<PathBuf>>,
 }
 
 impl Gate {
     fn host(self: &Arc<Self>, base: &Path) -> Host {
         let gate = self.clone();
-        let full = full();
-        let ask = move |path: &Path| {
-            gate.asked.lock().push(path.to_owned());
+        let space = fake_space();
+        let query = move |path: &Path| {
+            gate.queried.lock().push(path.to_owned());
             gate.opened.wait_while(&mut gate.shut.lock(), |shut| shut.contains(path));
-            full(path)
+            space(path)
         };
         let mut options = options(base, &[Group::Filesystems, Group::Load]);
-        // Those that answer do so within this on a busy host too.
+        // Long enough for the others to respond on a busy host.
         options.filesystems.timeout = Duration::from_millis(200);
-        Host::new(options, Arc::new(ask), Arc::new(|| {}))
+        Host::new(options, Arc::new(query), Arc::new(|| {}))
     }
 }
 
 #[test]
-fn a_file_system_that_hangs_is_left_out_and_asked_again_when_it_answers() {
+fn a_hung_file_system_is_omitted_until_it_responds() {
     let gate = Arc::new(Gate {
         shut: Mutex::new(BTreeSet::from([PathBuf::from("/host/")])),
         opened: Condvar::new(),
-        asked: Mutex::default(),
+        queried: Mutex::default(),
     });
     let mut host = gate.host(&tree());
     for collection in 0..3 {
@@ -259,42 +258,45 @@ fn a_file_system_that_hangs_is_left_out_and_asked_again_when_it_answers() {
         assert!(lines.iter().any(|line| line.starts_with("host_load1")));
         assert!(!lines.iter().any(|line| line.contains("mountpoint=/}")));
     }
-    let asked = gate.asked.lock().iter().filter(|path| path.ends_with("host")).count();
-    assert_eq!(asked, 1, "one thread waits, however many collections there are");
+    let queried = gate.queried.lock().iter().filter(|path| path.ends_with("host")).count();
+    assert_eq!(queried, 1, "only one thread is blocked, after any number of collections");
     gate.shut.lock().clear();
     gate.opened.notify_all();
-    // Its thread ends soon; until then it counts as hanging.
-    let answers = (0..500).find(|_| {
+    // Until its thread exits, the file system counts as hung.
+    let responded = (0..500).find(|_| {
         std::thread::sleep(Duration::from_millis(2));
         collect(&mut host).faults.is_empty()
     });
-    assert!(answers.is_some());
+    assert!(responded.is_some());
 }
 
 #[test]
-fn many_file_systems_that_hang_take_a_bounded_number_of_threads() {
+fn hung_file_systems_block_a_bounded_number_of_threads() {
     let dir = copy();
     let mount = |n: usize| format!("{n} 1 9:{n} / /m{n:02} rw - ext4 /dev/x{n} rw\n");
     fs::write(dir.path().join("proc/1/mountinfo"), (10..40).map(mount).collect::<String>())
         .unwrap();
     let shut = (10..40).map(|n| PathBuf::from(format!("/host/m{n:02}"))).collect();
-    let gate =
-        Arc::new(Gate { shut: Mutex::new(shut), opened: Condvar::new(), asked: Mutex::default() });
+    let gate = Arc::new(Gate {
+        shut: Mutex::new(shut),
+        opened: Condvar::new(),
+        queried: Mutex::default(),
+    });
     let mut host = gate.host(dir.path());
     for _ in 0..4 {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
     }
-    assert_eq!(gate.asked.lock().len(), 8);
+    assert_eq!(gate.queried.lock().len(), 8);
     gate.shut.lock().clear();
     gate.opened.notify_all();
 }
 
 #[test]
-fn a_thread_that_panics_leaves_its_file_systems_out() {
+fn a_panicking_query_thread_omits_its_file_systems() {
     let options = options(&tree(), &[Group::Filesystems, Group::Load]);
-    let ask = |_: &Path| -> io::Result<_> { panic!("a file system that nobody thought of") };
-    let readings = collect(&mut Host::new(options, Arc::new(ask), Arc::new(|| {})));
+    let query = |_: &Path| -> io::Result<_> { panic!("the query fails") };
+    let readings = collect(&mut Host::new(options, Arc::new(query), Arc::new(|| {})));
     assert_eq!(count(&readings, Reason::Unreadable), 2);
     assert_eq!(readings.numbers.len(), 3);
 }

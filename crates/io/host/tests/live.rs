@@ -1,4 +1,4 @@
-//! The host of the tests: what is read is true of it.
+//! Readings of the live host that runs the tests.
 
 mod support;
 
@@ -22,15 +22,16 @@ fn live() -> Host {
 }
 
 fn value(readings: &Readings, name: &str, label: &str) -> f64 {
-    let is_it = |labels: &[(&str, String)]| {
+    let has_label = |labels: &[(&str, String)]| {
         label.is_empty() || labels.iter().any(|(_, value)| value == label)
     };
-    let found = readings.numbers.iter().find(|number| number.name == name && is_it(&number.labels));
+    let found =
+        readings.numbers.iter().find(|number| number.name == name && has_label(&number.labels));
     found.unwrap_or_else(|| panic!("no {name} of {label:?}; faults: {:?}", readings.faults)).value
 }
 
-/// Uses so much processor time, however long that takes on a busy host.
-fn work(time: Duration) {
+/// Uses this much CPU time, which takes longer on a busy host.
+fn burn_cpu(time: Duration) {
     let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let begun = used();
     let mut sum = 0u64;
@@ -40,7 +41,7 @@ fn work(time: Duration) {
 }
 
 #[test]
-fn what_is_read_of_this_host_is_true() {
+fn readings_match_the_live_host() {
     let mut host = live();
     let first = collect(&mut host);
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
@@ -50,18 +51,18 @@ fn what_is_read_of_this_host_is_true() {
     assert!(value(&first, "host_memory_used_bytes", "") < total as f64);
     let root = space(Path::new("/")).unwrap();
     assert_eq!(value(&first, "host_filesystem_total_bytes", "/"), root.size as f64);
-    let processors = fs::read_to_string("/proc/cpuinfo").unwrap();
-    let processors = processors.lines().filter(|line| line.starts_with("processor")).count();
-    assert_eq!(value(&first, "host_cpus", ""), processors as f64);
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let cpus = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    assert_eq!(value(&first, "host_cpus", ""), cpus as f64);
     assert!(value(&first, "host_threads", "") >= 1.0);
     assert!(value(&first, "host_load1", "") >= 0.0);
     assert!(value(&first, "host_network_receive_bytes_total", "lo") >= 0.0);
     let own = fs::read_to_string("/proc/self/comm").unwrap();
     assert!(value(&first, "host_process_resident_bytes", own.trim()) > 100_000.0);
 
-    work(Duration::from_millis(300));
+    burn_cpu(Duration::from_millis(300));
     let second = collect(&mut host);
-    // The tests may run at a lower priority, and asking for the time is the kernel's work.
+    // The tests may run at a lower priority, and `clock_gettime` may count as system time.
     let mode = |readings: &Readings, mode| value(readings, "host_cpu_seconds_total", mode);
     let modes = ["user", "nice", "system", "steal"];
     let busy = |readings: &Readings| modes.map(|name| mode(readings, name)).iter().sum::<f64>();
@@ -71,7 +72,7 @@ fn what_is_read_of_this_host_is_true() {
 }
 
 #[test]
-fn counters_of_this_host_do_not_go_back() {
+fn counters_of_the_live_host_never_decrease() {
     let mut host = live();
     let mut last: BTreeMap<String, f64> = BTreeMap::new();
     for _ in 0..20 {
@@ -80,7 +81,7 @@ fn counters_of_this_host_do_not_go_back() {
             let before = last.insert(key.clone(), number.value).unwrap_or_default();
             assert!(number.value >= before, "{key}: {before} to {}", number.value);
         }
-        work(Duration::from_millis(5));
+        burn_cpu(Duration::from_millis(5));
     }
     assert!(last.len() > 20);
 }

@@ -1,4 +1,4 @@
-//! Every group, over a small tree of files: exactly these numbers.
+//! The exact numbers of every group, read from a small tree of files.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::fs;
 use support::{collect, copy, count, filter, group, host, lines, options, tree};
 
 #[test]
-fn processors() {
+fn cpus() {
     let counts = [
         "host_cpus{} 2",
         "host_context_switches_total{}+ 129231706",
@@ -33,7 +33,7 @@ fn processors() {
     let lines = group(options);
     assert_eq!(lines.len(), 2 * sums.len() + counts.len());
     assert_eq!(lines[0], "host_cpu_seconds_total{cpu=0,mode=user}+ 10");
-    // A processor that is off has no line: its number is not given to another.
+    // An offline CPU has no line, and its index is not reused.
     assert_eq!(lines[13], "host_cpu_seconds_total{cpu=2,mode=idle}+ 450");
 }
 
@@ -120,7 +120,7 @@ fn file_systems() {
 }
 
 #[test]
-fn a_file_system_that_cannot_be_reached_is_a_fault_and_the_others_are_given() {
+fn an_unreachable_file_system_omits_only_its_metrics() {
     let mut options = options(&tree(), &[Group::Filesystems, Group::Load]);
     options.root = "/elsewhere".into();
     let readings = collect(&mut host(options));
@@ -145,7 +145,7 @@ fn networks() {
     let lo = interface("lo", [5000, 50, 0, 0, 5000, 50, 0, 0]);
     let eth0 = interface("eth0", [8_000_000, 45703, 1, 2, 3_721_369, 32257, 3, 4]);
     assert_eq!(group(options(&tree(), &[Group::Network])), [lo, eth0].concat());
-    // Without the right to look at the first process: what the agent sees.
+    // If the files of process 1 are unreadable, the agent's interfaces are read.
     let dir = copy();
     fs::remove_file(dir.path().join("proc/1/net/dev")).unwrap();
     let own = interface("own0", [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -193,7 +193,7 @@ fn processes() {
 }
 
 #[test]
-fn the_time_of_processes_does_not_go_back_when_one_ends() {
+fn process_cpu_time_does_not_decrease_when_one_exits() {
     let dir = copy();
     let mut options = options(dir.path(), &[Group::Processes]);
     options.processes = Some(filter(&["web"], &[]));
@@ -213,14 +213,14 @@ fn the_time_of_processes_does_not_go_back_when_one_ends() {
     fs::remove_file(&stat).unwrap();
     assert_eq!(web("cpu_seconds_total"), 16.15);
     assert_eq!(web("instances"), 1.0);
-    // Another process has the id: all that it used is new.
+    // Another process reuses the id: all of its CPU time is new.
     fs::write(&stat, text.replace(" 950 ", " 9999 ")).unwrap();
     assert_eq!(web("cpu_seconds_total"), 31.15);
 }
 
-/// What a process has used is not added again after a moment in which its file could not be read.
+/// The CPU time of a process is not added again after its file was temporarily unreadable.
 #[test]
-fn the_time_of_processes_is_added_once() {
+fn process_cpu_time_is_added_once() {
     let dir = copy();
     let mut options = options(dir.path(), &[Group::Processes]);
     options.processes = Some(filter(&["web"], &[]));

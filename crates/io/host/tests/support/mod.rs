@@ -1,10 +1,10 @@
-//! A host made of files, and its numbers as text.
+//! A fake host made of files, and its numbers as text.
 
-// Each test binary uses a part of it.
+// Each test binary uses only some of these.
 #![allow(dead_code)]
 
 use millstream_host::{
-    Ask, Cgroups, Disks, Filesystems, Filter, Group, Host, Options, Reading, Readings, Reason,
+    Cgroups, Disks, Filesystems, Filter, Group, Host, Options, Query, Reading, Readings, Reason,
     Space,
 };
 use std::fs;
@@ -13,13 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The tree of files of the tests.
+/// Returns the test tree of files.
 pub fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tree")
 }
 
-/// A copy of the tree, to change; in memory where that is possible, for a disk would have to be
-/// waited for at each change.
+/// Copies the tree so that a test can change it, in memory if possible, where writes are fast.
 pub fn copy() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     copy_into(&tree(), dir.path());
@@ -42,7 +41,7 @@ pub fn filter(include: &[&str], exclude: &[&str]) -> Filter {
     Filter::new(&owned(include), &owned(exclude)).unwrap()
 }
 
-/// Everything in a tree with `proc` and `sys`, but for what is filtered.
+/// Returns options that collect these groups of a tree with `proc` and `sys`, with some filters.
 pub fn options(base: &Path, groups: &[Group]) -> Options {
     Options {
         groups: groups.to_vec(),
@@ -62,8 +61,8 @@ pub fn options(base: &Path, groups: &[Group]) -> Options {
     }
 }
 
-/// File systems that all are as full.
-pub fn full() -> Ask {
+/// Returns a query that reports the same usage for every file system.
+pub fn fake_space() -> Query {
     Arc::new(|path| match path.starts_with("/host") {
         true => Ok(Space {
             size: 4000,
@@ -77,12 +76,12 @@ pub fn full() -> Ask {
     })
 }
 
-/// A host with these options, whose file systems are as [`full`] says.
+/// Returns a host with these options and the file systems of [`fake_space`].
 pub fn host(options: Options) -> Host {
-    Host::new(options, full(), Arc::new(|| {}))
+    Host::new(options, fake_space(), Arc::new(|| {}))
 }
 
-/// One collection, waiting for file systems in real time.
+/// Runs a collection and waits for its file systems in real time.
 pub fn collect(host: &mut Host) -> Readings {
     let begun = Instant::now();
     host.begin(begun.elapsed());
@@ -94,7 +93,7 @@ pub fn collect(host: &mut Host) -> Readings {
     }
 }
 
-/// One number as a line: name, labels, `+` behind a counter, value.
+/// Formats a number as a line: name, labels, `+` for a counter, value.
 pub fn line(reading: &Reading) -> String {
     let labels: Vec<String> =
         reading.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -102,19 +101,19 @@ pub fn line(reading: &Reading) -> String {
     format!("{}{{{}}}{kind} {}", reading.name, labels.join(","), reading.value)
 }
 
-/// Numbers as lines.
+/// Formats all numbers as lines.
 pub fn lines(readings: &Readings) -> Vec<String> {
     readings.numbers.iter().map(line).collect()
 }
 
-/// The lines of one group of the tree, which has no faults.
+/// Returns the lines of a collection that must have no faults.
 pub fn group(options: Options) -> Vec<String> {
     let readings = collect(&mut host(options));
     assert_eq!(readings.faults, []);
     lines(&readings)
 }
 
-/// How many faults there are of a reason.
+/// Counts the faults of a reason.
 pub fn count(readings: &Readings, reason: Reason) -> usize {
     readings.faults.iter().filter(|fault| fault.reason == reason).count()
 }
