@@ -1,4 +1,4 @@
-//! From a key to a partition, as other Kafka clients do it.
+//! Maps keys to partitions like other Kafka clients.
 
 use rdkafka::bindings::{
     rd_kafka_msg_partitioner_consistent, rd_kafka_msg_partitioner_fnv1a,
@@ -6,27 +6,27 @@ use rdkafka::bindings::{
 };
 use std::ptr::{null, null_mut};
 
-/// How a key chooses its partition.
+/// A hash that maps keys to partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyHash {
-    /// As Kafka's Java client.
+    /// The default of Kafka's Java client.
     Murmur2,
-    /// As librdkafka's own default.
+    /// The hash of librdkafka's default partitioner.
     Crc32,
-    /// As Sarama, the Go client.
+    /// The default of Sarama, a Go client.
     Fnv1a,
 }
 
 impl KeyHash {
-    /// The partition of `key` among `partitions`, which are at least one.
+    /// Returns the partition of `key`. `partitions` is their number, at least one.
     pub fn partition(self, key: &[u8], partitions: i32) -> i32 {
         let hash = match self {
             KeyHash::Murmur2 => rd_kafka_msg_partitioner_murmur2,
             KeyHash::Crc32 => rd_kafka_msg_partitioner_consistent,
             KeyHash::Fnv1a => rd_kafka_msg_partitioner_fnv1a,
         };
-        // SAFETY: the functions read `key` and `partitions` only; topic and opaques are not looked
-        // at.
+        // SAFETY: the functions only read `key` and `partitions`; they ignore the topic and the
+        // opaque pointers.
         unsafe {
             hash(null(), key.as_ptr().cast(), key.len(), partitions.max(1), null_mut(), null_mut())
         }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_go_where_other_clients_send_them() {
+    fn partitions_match_those_of_other_clients() {
         // Kafka's own test vectors for murmur2 (UtilsTest), as partitions of 1,000.
         let java = |key: &str, hash: i32| {
             let expected = (hash & 0x7fff_ffff) % 1000;
@@ -47,7 +47,7 @@ mod tests {
         java("21", -973_932_308);
         java("foobar", -790_332_482);
         java("a-little-bit-long-string", -985_981_536);
-        // CRC-32 of "123456789" is 0xcbf43926 (its usual check value).
+        // CRC-32 of "123456789" is 0xcbf43926 (its standard check value).
         assert_eq!(KeyHash::Crc32.partition(b"123456789", 1000), (0xcbf4_3926_u32 % 1000) as i32);
         assert_eq!(KeyHash::Fnv1a.partition(b"any", 1), 0);
     }

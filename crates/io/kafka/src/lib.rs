@@ -1,21 +1,21 @@
-//! The border to librdkafka: batches of records in without copies, every delivery report out, and a
-//! reader for tests of a host.
+//! A safe wrapper around librdkafka: sends batches of records without copies, returns every delivery
+//! report, and reads a topic to verify a host.
 //!
-//! A separate crate because it fences `unsafe`: what librdkafka is given and calls back.
+//! A separate crate because it fences `unsafe`: the pointers that librdkafka gets and returns.
 //!
-//! A [`Shipment`] is many records over shared buffers. [`Producer::send`] hands their addresses to
-//! the library, which keeps the addresses, not copies, until it reports each record. So a shipment
-//! stays alive until its last report: every record in flight holds a reference to it. When the last
-//! one is gone, the [`Receipt`] says which records failed, and why.
+//! A [`Shipment`] holds many records in shared buffers. [`Producer::send`] passes their addresses to
+//! librdkafka, which keeps them instead of copies until it reports each record. Every record in
+//! flight therefore holds a reference to its shipment. When the last one is released, the
+//! [`Receipt`] names the records that failed, and why.
 
-mod flight;
 mod hash;
+mod in_flight;
 mod producer;
 mod reader;
 mod shipment;
 
-pub use flight::{Failure, Receipt};
 pub use hash::KeyHash;
+pub use in_flight::{Failure, Receipt};
 pub use producer::{OpenError, Producer, TopicError, check};
 pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
 pub use reader::Reader;

@@ -1,7 +1,7 @@
-//! A producer: one librdkafka client with the thread that takes its reports.
+//! A librdkafka producer, with a thread that polls its delivery reports.
 
 use crate::ErrorCode;
-use crate::flight::{Failure, Flight, Receipt, TakeReceipt};
+use crate::in_flight::{Failure, InFlight, OnReceipt, Receipt};
 use crate::shipment::{Headers, RecordId, Run, Shipment};
 use parking_lot::{Mutex, MutexGuard};
 use rdkafka::bindings as c;
@@ -22,29 +22,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Messages handed over in one call: their descriptions (72 bytes each) stay in the L1 cache.
-const CALL_MESSAGES_MAX: usize = 256;
+/// Maximum number of messages per call, so that their structs (72 bytes each) fit the L1 cache.
+const MESSAGES_PER_CALL_MAX: usize = 256;
 
-/// librdkafka's `RD_KAFKA_PARTITION_UA`: each message names its own.
+/// librdkafka's `RD_KAFKA_PARTITION_UA`: each message specifies its partition.
 const ANY_PARTITION: i32 = -1;
 
-/// How long the thread of reports waits at most before it looks whether it is to end.
-const POLL: Duration = Duration::from_millis(100);
+/// Maximum time that the report thread blocks before it checks whether to exit.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The client cannot be made.
+/// The client cannot be created.
 #[derive(Debug)]
 pub struct OpenError(pub String);
 
-/// A topic cannot be written to now.
+/// A topic is currently unavailable.
 #[derive(Debug)]
 pub struct TopicError {
-    /// What the broker, or the way to it, said.
+    /// The error of the broker or of the connection to it.
     pub code: ErrorCode,
-    /// The same for a person.
+    /// The error as text.
     pub message: String,
 }
 
-/// Checks one setting by itself; the error says what is wrong with it, without the value.
+/// Checks a single setting. The error leaves out the value.
 pub fn check(key: &str, value: &str) -> Result<(), String> {
     let mut config = ClientConfig::new();
     config.set(key, value);
@@ -53,21 +53,21 @@ pub fn check(key: &str, value: &str) -> Result<(), String> {
         Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => {
             Err("unknown property".into())
         }
-        Err(_) => Err("no value for it".into()),
+        Err(_) => Err("invalid value".into()),
     }
 }
 
-/// A client that sends.
+/// A client that sends records.
 pub struct Producer {
-    // Before the client: topics have to be given back first.
+    // Declared before the client: topics must be destroyed first.
     topics: Mutex<HashMap<Arc<str>, Topic>>,
     client: Arc<BaseProducer<Context>>,
-    take: TakeReceipt,
-    ending: Arc<AtomicBool>,
+    on_receipt: OnReceipt,
+    stop: Arc<AtomicBool>,
     reports: Option<JoinHandle<()>>,
 }
 
-/// What the library tells beside reports.
+/// Receives librdkafka's logs, errors and delivery reports.
 #[derive(Default)]
 struct Context {
     last_error: Mutex<Option<(ErrorCode, String)>>,
@@ -80,7 +80,7 @@ impl ClientContext for Context {
 
     fn error(&self, error: KafkaError, reason: &str) {
         log::debug!("librdkafka {error}: {reason}");
-        // That all brokers are away says less than why the last one is.
+        // The last broker's error says more than that all brokers are down.
         let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
         let mut last_error = self.last_error();
         if code != ErrorCode::AllBrokersDown || last_error.is_none() {
@@ -96,9 +96,9 @@ impl Context {
 }
 
 impl ProducerContext for Context {
-    type DeliveryOpaque = Arc<Flight>;
+    type DeliveryOpaque = Arc<InFlight>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, flight: Arc<Flight>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, flight: Arc<InFlight>) {
         if let Err((error, message)) = result {
             let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
             flight.fail_at(message.payload().map_or(0, |payload| payload.as_ptr() as usize), code);
@@ -106,25 +106,28 @@ impl ProducerContext for Context {
     }
 }
 
-/// A handle of the library to a topic.
+/// A topic handle of librdkafka.
 struct Topic(*mut c::rd_kafka_topic_t);
 
-// SAFETY: the library's topic handles may be used from any thread.
+// SAFETY: librdkafka's topic handles may be used from any thread.
 unsafe impl Send for Topic {}
 
 impl Drop for Topic {
     fn drop(&mut self) {
-        // SAFETY: made by `rd_kafka_topic_new`, given back once, and before its client.
+        // SAFETY: created by `rd_kafka_topic_new`, and destroyed once, before its client.
         unsafe { c::rd_kafka_topic_destroy(self.0) }
     }
 }
 
 impl Producer {
-    /// Makes a client from librdkafka's own settings; it connects by itself. `take` gets a receipt
-    /// for every [`Producer::send`], also when the client is dropped.
+    /// Creates a client from librdkafka settings. It connects in the background. `on_receipt` gets a
+    /// receipt for every [`Producer::send`], even if the client is dropped.
+    ///
+    /// # Errors
+    /// If a setting is invalid, or the thread cannot be started.
     pub fn open(
         settings: &[(String, String)],
-        take: impl Fn(Receipt) + Send + Sync + 'static,
+        on_receipt: impl Fn(Receipt) + Send + Sync + 'static,
     ) -> Result<Producer, OpenError> {
         let mut config = ClientConfig::new();
         for (key, value) in settings {
@@ -134,21 +137,31 @@ impl Producer {
         let client: BaseProducer<Context> = config
             .create_with_context(Context::default())
             .map_err(|error| OpenError(error.to_string()))?;
-        let (client, ending) = (Arc::new(client), Arc::new(AtomicBool::new(false)));
-        let (polled, end) = (client.clone(), ending.clone());
+        let (client, stop) = (Arc::new(client), Arc::new(AtomicBool::new(false)));
+        let (polled, stopped) = (client.clone(), stop.clone());
         let poll = move || {
-            while !end.load(Ordering::Acquire) {
-                polled.poll(POLL);
+            while !stopped.load(Ordering::Acquire) {
+                polled.poll(POLL_TIMEOUT);
             }
         };
         let reports = std::thread::Builder::new().name("kafka-reports".into()).spawn(poll);
-        let reports = reports
-            .map_err(|error| OpenError(format!("no thread for delivery reports: {error}")))?;
+        let reports = reports.map_err(|error| {
+            OpenError(format!("cannot start the thread for delivery reports: {error}"))
+        })?;
         let topics = Mutex::default();
-        Ok(Producer { topics, client, take: Arc::new(take), ending, reports: Some(reports) })
+        Ok(Producer {
+            topics,
+            client,
+            on_receipt: Arc::new(on_receipt),
+            stop,
+            reports: Some(reports),
+        })
     }
 
-    /// Asks for the number of partitions of a topic. Blocks for up to `timeout`.
+    /// Fetches the number of partitions of a topic. Blocks for up to `timeout`.
+    ///
+    /// # Errors
+    /// If the brokers do not respond, or the topic does not exist.
     pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<i32, TopicError> {
         let failed = |code: ErrorCode| TopicError { code, message: code.to_string() };
         let metadata =
@@ -165,18 +178,18 @@ impl Producer {
         }
     }
 
-    /// What the library last complained about, since this was last asked.
-    pub fn take_error(&self) -> Option<(ErrorCode, String)> {
+    /// Takes the last error of the client since the previous call.
+    pub fn take_last_error(&self) -> Option<(ErrorCode, String)> {
         self.client.context().last_error().take()
     }
 
-    /// Gives up everything that is on its way: it is reported as failed, at once.
+    /// Aborts all queued and in-flight records, which are immediately reported as failed.
     pub fn purge(&self) {
         self.client.purge(PurgeConfig::default().queue().inflight());
     }
 
-    /// Sends the records of `shipment`, or only those in `only` (ascending). `partition` gives the
-    /// partition of a record of a run. The receipt carries `tag`.
+    /// Sends the records of `shipment`, or only those in `only` (ascending). `partition` returns the
+    /// partition for a run and the key of a record. The receipt carries `tag`.
     pub fn send(
         &self,
         shipment: &Arc<Shipment>,
@@ -184,26 +197,26 @@ impl Producer {
         only: Option<&[RecordId]>,
         mut partition: impl FnMut(&Run, Option<&[u8]>) -> i32,
     ) {
-        let flight = Arc::new(Flight {
+        let flight = Arc::new(InFlight {
             shipment: shipment.clone(),
             tag,
             failures: Mutex::default(),
-            take: self.take.clone(),
+            on_receipt: self.on_receipt.clone(),
         });
         let mut topics = self.topics.lock();
         for (index, run) in shipment.runs.iter().enumerate() {
-            let of_run = |only: &[RecordId]| -> Vec<u32> {
+            let in_run = |only: &[RecordId]| -> Vec<u32> {
                 only.iter().filter(|id| id.run as usize == index).map(|id| id.record).collect()
             };
-            let records = only.map_or_else(|| (0..run.records.len() as u32).collect(), of_run);
+            let records = only.map_or_else(|| (0..run.records.len() as u32).collect(), in_run);
             let mut call = Call { run, index: index as u32, flight: &flight, messages: Vec::new() };
             let topic = self.topic(&mut topics, &run.topic);
-            for chunk in records.chunks(CALL_MESSAGES_MAX) {
+            for chunk in records.chunks(MESSAGES_PER_CALL_MAX) {
                 match (topic, run.headers.is_empty()) {
                     (Err(code), _) => call.fail(chunk, code),
                     (Ok(topic), true) => call.produce(topic, chunk, &mut partition),
                     (Ok(topic), false) => {
-                        call.with_headers(&self.client, topic, chunk, &mut partition)
+                        call.produce_with_headers(&self.client, topic, chunk, &mut partition)
                     }
                 }
             }
@@ -219,7 +232,7 @@ impl Producer {
             return Ok(topic.0);
         }
         let text = CString::new(&**name).map_err(|_| ErrorCode::InvalidTopic)?;
-        // SAFETY: the client lives, the name is a C string, and no configuration is given.
+        // SAFETY: the client is alive, the name is a C string, and the configuration may be null.
         let topic = unsafe {
             c::rd_kafka_topic_new(self.client.client().native_ptr(), text.as_ptr(), null_mut())
         };
@@ -233,20 +246,21 @@ impl Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        self.ending.store(true, Ordering::Release);
+        self.stop.store(true, Ordering::Release);
         if let Some(reports) = self.reports.take() {
             let _ = reports.join();
         }
         self.topics.get_mut().clear();
-        // The client purges and reports what is left when it drops, now that nobody else has it.
+        // This drops the last reference to the client, which then purges its records and reports
+        // them.
     }
 }
 
-/// Messages of one run on their way into the library.
+/// Passes the messages of one run to librdkafka.
 struct Call<'a> {
     run: &'a Run,
     index: u32,
-    flight: &'a Arc<Flight>,
+    flight: &'a Arc<InFlight>,
     messages: Vec<c::rd_kafka_message_t>,
 }
 
@@ -254,14 +268,14 @@ impl Call<'_> {
     fn fail(&self, records: &[u32], code: ErrorCode) {
         for record in records {
             let record = RecordId { run: self.index, record: *record };
-            self.flight.fail(Failure { record, code, at_once: true });
+            self.flight.fail(Failure { record, code, rejected_by_client: true });
         }
     }
 
-    /// A message as the library takes it; it holds a reference to the flight.
+    /// Builds a message, which holds a reference to the shipment in flight.
     fn message(&self, record: u32, partition: i32) -> c::rd_kafka_message_t {
         let payload = self.flight.shipment.payload(RecordId { run: self.index, record });
-        let key = self.run.key.of(record as usize);
+        let key = self.run.key.get(record as usize);
         c::rd_kafka_message_t {
             err: c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR,
             rkt: null_mut(),
@@ -275,10 +289,10 @@ impl Call<'_> {
         }
     }
 
-    /// Takes back the reference of a message that the library did not take.
-    fn refused(&self, record: u32, message: &c::rd_kafka_message_t) {
-        // SAFETY: `message` made this pointer from an `Arc`, and the library did not take it.
-        drop(unsafe { Arc::from_raw(message._private as *const Flight) });
+    /// Releases the reference of a message that librdkafka rejected, and records the failure.
+    fn reject(&self, record: u32, message: &c::rd_kafka_message_t) {
+        // SAFETY: `message` created this pointer from an `Arc`, and librdkafka did not take it over.
+        drop(unsafe { Arc::from_raw(message._private as *const InFlight) });
         self.fail(&[record], message.err.into());
     }
 
@@ -290,14 +304,14 @@ impl Call<'_> {
     ) {
         self.messages.clear();
         for record in records {
-            let partition = partition(self.run, self.run.key.of(*record as usize));
+            let partition = partition(self.run, self.run.key.get(*record as usize));
             self.messages.push(self.message(*record, partition));
         }
         let (flags, count) = (c::RD_KAFKA_MSG_F_PARTITION, self.messages.len() as i32);
-        // SAFETY: topic and array are valid for the call. The bytes of the payloads, which the
-        // flags neither copy nor free, stay where they are as long as the flight lives, which every
-        // message refers to until its report. Keys are copied by the library.
-        let taken = unsafe {
+        // SAFETY: the topic and the array are valid for the call. With these flags, librdkafka
+        // neither copies nor frees the payloads. They do not move while the `InFlight` lives, which
+        // every message references until its report. librdkafka copies the keys.
+        let accepted = unsafe {
             c::rd_kafka_produce_batch(
                 topic,
                 ANY_PARTITION,
@@ -306,19 +320,20 @@ impl Call<'_> {
                 count,
             )
         };
-        if taken < count {
-            let refused = |m: &&c::rd_kafka_message_t| {
+        if accepted < count {
+            let is_rejected = |m: &&c::rd_kafka_message_t| {
                 m.err != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
             };
-            for (record, message) in records.iter().zip(&self.messages).filter(|(_, m)| refused(m))
+            for (record, message) in
+                records.iter().zip(&self.messages).filter(|(_, m)| is_rejected(m))
             {
-                self.refused(*record, message);
+                self.reject(*record, message);
             }
         }
     }
 
-    /// The library takes headers only message by message.
-    fn with_headers(
+    /// Passes messages one by one, as the batch call does not support headers.
+    fn produce_with_headers(
         &self,
         client: &BaseProducer<Context>,
         topic: *mut c::rd_kafka_topic_t,
@@ -326,12 +341,12 @@ impl Call<'_> {
         partition: &mut impl FnMut(&Run, Option<&[u8]>) -> i32,
     ) {
         for record in records {
-            let partition = partition(self.run, self.run.key.of(*record as usize));
+            let partition = partition(self.run, self.run.key.get(*record as usize));
             let mut message = self.message(*record, partition);
             message.rkt = topic;
             let arguments = arguments(&message, &self.run.headers);
-            // SAFETY: every argument has the member that its type names, and points to what lives
-            // longer than the call; for the payload see `produce`. Keys and headers are copied.
+            // SAFETY: every argument sets the union member that its type names. Its pointers outlive
+            // the call; for the payload, see `produce`. librdkafka copies keys and headers.
             let code = unsafe {
                 let error = c::rd_kafka_produceva(
                     client.client().native_ptr(),
@@ -346,13 +361,13 @@ impl Call<'_> {
             };
             if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
                 message.err = code;
-                self.refused(*record, &message);
+                self.reject(*record, &message);
             }
         }
     }
 }
 
-/// A message with headers, as `rd_kafka_produceva` takes it.
+/// Builds the arguments of `rd_kafka_produceva` for a message with headers.
 fn arguments(message: &c::rd_kafka_message_t, headers: &Headers) -> Vec<c::rd_kafka_vu_t> {
     use c::rd_kafka_vtype_t as kind;
     type Value = c::rd_kafka_vu_s__bindgen_ty_1;

@@ -1,4 +1,4 @@
-//! A reader of one topic: what is added to it after the reader was made.
+//! Reads the records that are added to a topic after the reader is opened.
 
 use crate::ErrorCode;
 use crate::producer::TopicError;
@@ -9,21 +9,24 @@ use rdkafka::message::Message;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::time::Duration;
 
-/// Reads every partition of a topic, without a group.
+/// Reads all partitions of a topic, without joining a consumer group.
 pub struct Reader {
     consumer: BaseConsumer,
 }
 
 impl Reader {
-    /// Makes a client from librdkafka's own settings, which reads `topic` from its present end on.
-    /// Blocks for up to `timeout` per partition.
+    /// Creates a client from librdkafka settings that reads `topic` from its current end. Blocks for
+    /// up to `timeout` per partition.
+    ///
+    /// # Errors
+    /// If a setting is invalid, the brokers do not respond, or the topic does not exist.
     pub fn open(
         settings: &[(&str, &str)],
         topic: &str,
         timeout: Duration,
     ) -> Result<Reader, TopicError> {
         let mut config = ClientConfig::new();
-        // The library wants the name of a group, though none is joined.
+        // librdkafka requires a group id even without joining a group.
         config
             .set("group.id", "millstream")
             .set("enable.auto.commit", "false")
@@ -50,14 +53,14 @@ impl Reader {
         Ok(Reader { consumer })
     }
 
-    /// Hands every record that has come to `take`, by partition in the order of the topic, until
-    /// none came for `quiet`; how many. A failure that may pass counts as quiet.
-    pub fn read(&self, quiet: Duration, mut take: impl FnMut(&[u8])) -> u64 {
+    /// Passes each record to `handle`, in the order of its partition, until none has arrived for
+    /// `quiet`. Returns their number. Errors are logged at debug level.
+    pub fn read(&self, quiet: Duration, mut handle: impl FnMut(&[u8])) -> u64 {
         let mut count = 0;
         while let Some(polled) = self.consumer.poll(quiet) {
             match polled {
                 Ok(message) => {
-                    take(message.payload().unwrap_or_default());
+                    handle(message.payload().unwrap_or_default());
                     count += 1;
                 }
                 Err(error) => log::debug!("reading a topic: {error}"),

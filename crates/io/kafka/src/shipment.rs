@@ -1,4 +1,4 @@
-//! Records over shared buffers, and where they go.
+//! Records in shared buffers, and their destinations.
 
 use bytes::Bytes;
 use std::ffi::CString;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Shipment {
     /// The buffers that hold the records.
     pub parts: Vec<Bytes>,
-    /// The records, in the order they are to arrive.
+    /// The records, in delivery order.
     pub runs: Vec<Run>,
 }
 
@@ -17,24 +17,24 @@ pub struct Shipment {
 pub struct Run {
     /// The topic.
     pub topic: Arc<str>,
-    /// Where they come from: records of one origin stay in order.
+    /// Origin of the records. Records of one origin stay in order.
     pub origin: u64,
-    /// Index of the part they lie in.
+    /// Index of the part that holds them.
     pub part: usize,
     /// Their keys.
     pub key: Key,
-    /// Headers of each of them.
+    /// Headers of each record.
     pub headers: Headers,
-    /// Events that each of them stands for.
+    /// Number of events per record.
     pub events: u64,
-    /// Where they lie, ascending.
+    /// Their positions in the part, ascending.
     pub records: Vec<Record>,
 }
 
-/// Headers: names with values. A name has no NUL byte.
+/// Header names and values. A name contains no NUL byte.
 pub type Headers = Arc<[(CString, Vec<u8>)]>;
 
-/// Where a record lies in its part, in bytes.
+/// Position of a record in its part, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// First byte.
@@ -45,15 +45,15 @@ pub struct Record {
 
 /// Keys of a run's records.
 pub enum Key {
-    /// They have none.
+    /// No keys.
     None,
-    /// All have this one.
+    /// All records have this key.
     Same(Vec<u8>),
-    /// Each has its own: one after the other, with the end of each.
+    /// Each record has a key: the concatenated keys, and the end of each.
     Each(Vec<u8>, Vec<u32>),
 }
 
-/// Names a record of a shipment.
+/// Identifies a record of a shipment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordId {
     /// Index of the run.
@@ -63,8 +63,8 @@ pub struct RecordId {
 }
 
 impl Key {
-    /// Key of record `index`.
-    pub fn of(&self, index: usize) -> Option<&[u8]> {
+    /// Returns the key of record `index`.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
         match self {
             Key::None => None,
             Key::Same(key) => Some(key),
@@ -77,20 +77,20 @@ impl Key {
 }
 
 impl Shipment {
-    /// Number of records.
+    /// Returns the number of records.
     pub fn records(&self) -> usize {
         self.runs.iter().map(|run| run.records.len()).sum()
     }
 
-    /// The bytes of a record.
+    /// Returns the payload of a record.
     pub fn payload(&self, id: RecordId) -> &[u8] {
         let run = &self.runs[id.run as usize];
         let record = run.records[id.record as usize];
         &self.parts[run.part][record.start as usize..][..record.len as usize]
     }
 
-    /// The record whose bytes begin at `address`. Records begin at different addresses: at least a
-    /// line end or a quote lies between two of them.
+    /// Returns the record whose payload begins at `address`. No two records share an address, as at
+    /// least a line end or a quote separates them.
     pub(crate) fn find(&self, address: usize) -> Option<RecordId> {
         self.runs.iter().enumerate().find_map(|(index, run)| {
             let start = address.checked_sub(self.parts[run.part].as_ptr() as usize)?;

@@ -183,7 +183,8 @@ impl KafkaLane {
 
     /// Returns whether the failure is attributable to this record alone, not to its batch.
     fn is_refused(&self, failure: &Failure) -> bool {
-        errors::is_about_record(failure.code) && (failure.at_once || self.batching.one_by_one)
+        errors::is_about_record(failure.code)
+            && (failure.rejected_by_client || self.batching.one_by_one)
     }
 
     /// Counts and logs a refused record; returns its number of events.
@@ -344,7 +345,7 @@ impl KafkaLane {
             Ok(Err(error)) => error,
             Err(error) => return Err(DeliverError::retry("panic", error.to_string())),
         };
-        let last_error = client.take_error().or(self.last_error.take());
+        let last_error = client.take_last_error().or(self.last_error.take());
         self.last_error.clone_from(&last_error);
         let brokers = self.config.brokers.join(", ");
         Err(match last_error {
@@ -402,7 +403,7 @@ impl KafkaLane {
     async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
         let reported =
             timeout(Duration::from_secs(1), self.receipts.changed.notified()).await.is_ok();
-        if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_error()) {
+        if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_last_error()) {
             self.last_error = Some(last_error);
         }
         let silence = self.last_progress.elapsed();
