@@ -1,16 +1,17 @@
-//! DogStatsD, its protocol up to version 1.6, and plain StatsD.
+//! DogStatsD, up to protocol version 1.6, and plain StatsD.
 //!
-//! A message has lines, a line fields between bars:
-//! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. What follows
-//! the type comes in any order; of a field that comes twice the last one counts. Empty lines mean
-//! nothing, `\r\n` ends a line as `\n` does. Several values stand between colons, `name:1:2:3|ms`;
-//! empty ones among them mean nothing, and of those that are no numbers each is a fault of its own,
-//! while the others are taken.
+//! A message consists of lines, a line of fields separated by bars:
+//! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. The fields
+//! after the type come in any order; if a field is repeated, the last one counts. Empty lines are
+//! skipped. A line ends with `\n` or `\r\n`. Several values are separated by colons:
+//! `name:1:2:3|ms`. Empty values are skipped. Each value that is not a number is reported as an
+//! error; the other values are accepted.
 //!
-//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths decide where the text
-//! ends, so it may have bars and line ends. If they do not fit, only the line is at fault; if they
-//! fit and the event is not UTF-8, all of it is. Service checks are `_sc|name|status|…`. The
-//! message of one, `m:`, goes to the end of the line, but for what says where the client runs.
+//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths delimit the text, so it
+//! may contain bars and line ends. If they do not match, only the first line is rejected. If they
+//! match and the event is not UTF-8, the whole event is rejected. Service checks are
+//! `_sc|name|status|…`. The message of a service check, `m:`, extends to the end of the line,
+//! except for trailing fields of origin detection.
 
 mod event;
 mod fields;
@@ -27,34 +28,34 @@ use millstream_series::{Kind, Point, Values};
 
 pub use shared::unescaped;
 
-/// What of the protocol can be chosen.
+/// Options of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Gauges with a sign change the value there is, as plain StatsD has it. Else they are values,
-    /// as DogStatsD has it.
+    /// Whether a gauge with a sign changes the current value, as in plain StatsD. Otherwise it is a
+    /// value, as in DogStatsD.
     pub gauge_deltas: bool,
 }
 
-/// Tells what a message has. `arrived` is given on with every point, see
+/// Parses a message and passes its contents to `visit`. `arrived` is copied into every point, see
 /// [`millstream_series::Point`].
 ///
 /// # Panics
 /// If the message is longer than `u32::MAX` - 1 bytes.
 #[inline]
 pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut impl Visit<'a>) {
-    statsd_lines(message, &mut Lines { message, options, arrived, visit, start: 0, told: 0 });
+    statsd_lines(message, &mut Lines { message, options, arrived, visit, start: 0, consumed: 0 });
 }
 
-/// The lines of a message on their way to who is told.
+/// Receives the lines of a message and parses each.
 struct Lines<'v, 'a, V> {
     message: &'a [u8],
     options: Options,
     arrived: u64,
     visit: &'v mut V,
-    /// Where the next line begins.
+    /// Start of the next line.
     start: usize,
-    /// Where that ends which was told: an event has several lines.
-    told: usize,
+    /// End of what has been parsed: an event may span several lines.
+    consumed: usize,
 }
 
 impl<'a, V: Visit<'a>> StatsdLines for Lines<'_, 'a, V> {
@@ -62,42 +63,42 @@ impl<'a, V: Visit<'a>> StatsdLines for Lines<'_, 'a, V> {
     fn line(&mut self, line: StatsdLine) {
         let fields = Fields::new(self.message, self.start, &line);
         self.start = line.end as usize + 1;
-        match usual(&fields, self.arrived) {
-            Some(point) if fields.start >= self.told => self.visit.point(point, Extra::NONE),
-            _ if fields.start < self.told || fields.is_empty() => {}
-            _ => self.told = any(&fields, self.options, self.arrived, self.visit),
+        match parse_common(&fields, self.arrived) {
+            Some(point) if fields.start >= self.consumed => self.visit.point(point, Extra::NONE),
+            _ if fields.start < self.consumed || fields.is_empty() => {}
+            _ => self.consumed = parse_general(&fields, self.options, self.arrived, self.visit),
         }
     }
 }
 
-/// The point of a line as most are: with one value of usual length, a type, tags, and nothing else.
+/// Returns the point of a line in the most common form: one value of at most eight digits, a type,
+/// optional tags, and nothing else.
 #[inline(always)]
-fn usual<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
+fn parse_common<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     let (name, value_bytes) = (fields.name(), fields.value_bytes()?);
     let kind = line::kind_of(fields.kind()?).filter(|kind| *kind != Kind::Set)?;
     let tags = fields.only_tags()?;
     if name.first().is_none_or(|first| *first == b'_') {
         return None;
     }
-    let values = Values::Number(number::unsigned(fields.value_onwards(), value_bytes)?);
+    let values = Values::Number(number::parse_short(fields.value_onward(), value_bytes)?);
     Some(Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived })
 }
 
-/// Tells what any line has, and gives the place where what was told ends: an event has several
-/// lines.
+/// Parses any line. Returns where the parsed part ends, because an event may span several lines.
 #[inline(never)]
-fn any<'a>(
+fn parse_general<'a>(
     fields: &Fields<'a>,
     options: Options,
     arrived: u64,
     visit: &mut impl Visit<'a>,
 ) -> usize {
     let rest = &fields.message[fields.start..];
-    let told = match rest[0] {
-        b'_' => other(rest, arrived, visit).transpose(),
+    let consumed = match rest[0] {
+        b'_' => parse_event_or_check(rest, arrived, visit).transpose(),
         _ => None,
     };
-    match told.unwrap_or_else(|| metric(fields, options, arrived, visit).map(|()| 0)) {
+    match consumed.unwrap_or_else(|| parse_metric(fields, options, arrived, visit).map(|()| 0)) {
         Ok(len) => fields.start + len,
         Err(fault) => {
             visit.fault(fault, fields.text());
@@ -106,8 +107,8 @@ fn any<'a>(
     }
 }
 
-/// Tells a line that is a metric.
-fn metric<'a>(
+/// Parses a line that is a metric.
+fn parse_metric<'a>(
     fields: &Fields<'a>,
     options: Options,
     arrived: u64,
@@ -116,13 +117,14 @@ fn metric<'a>(
     let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
     let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
     let mut line = Line::new(name, fields.kind().ok_or(Fault::NoType)?, arrived)?;
-    fields.others().try_for_each(|field| line.take(field))?;
-    line.tell(fields.value_onwards(), value_bytes, options, visit)
+    fields.optional_fields().try_for_each(|field| line.set(field))?;
+    line.emit(fields.value_onward(), value_bytes, options, visit)
 }
 
-/// Tells what a line has that is no metric, and how long it is; `None` if it is one.
+/// Parses an event or a service check and returns its length. Returns `None` if the line is
+/// neither.
 #[cold]
-fn other<'a>(
+fn parse_event_or_check<'a>(
     rest: &'a [u8],
     arrived: u64,
     visit: &mut impl Visit<'a>,

@@ -1,11 +1,11 @@
-//! Points on their way into a shard.
+//! Groups points to add them to a shard.
 
 use millstream_series::{Class, Kind, Point, Shard, Values};
 
-/// Points that wait for each other: as many as a shard takes through its look-ups together.
+/// Points in a group: as many as a shard looks up together.
 const GROUPED_POINTS: usize = 32;
 
-/// What stands where no point is yet.
+/// Fills unused entries.
 const NO_POINT: Point<'static> = Point {
     kind: Kind::Count,
     name: b"",
@@ -16,10 +16,9 @@ const NO_POINT: Point<'static> = Point {
     arrived: 0,
 };
 
-/// Collects points, of one message or of many, and gives them to a shard in groups, last values in
-/// their order.
+/// Collects points of one or more messages and adds them to a shard in groups, in their order.
 ///
-/// Those that wait when it is dropped are given then, but for a panic: they are left out.
+/// Dropping it adds the buffered points. During a panic they are discarded instead.
 #[derive(Debug)]
 pub struct Grouped<'s, 'a> {
     shard: &'s mut Shard,
@@ -28,12 +27,12 @@ pub struct Grouped<'s, 'a> {
 }
 
 impl<'s, 'a> Grouped<'s, 'a> {
-    /// An empty group.
+    /// Creates an empty group.
     pub fn new(shard: &'s mut Shard) -> Grouped<'s, 'a> {
         Grouped { shard, points: [NO_POINT; GROUPED_POINTS], len: 0 }
     }
 
-    /// Adds a point to the group; a full one goes to the shard.
+    /// Adds a point to the group. Flushes the group first if it is full.
     #[inline(always)]
     pub fn add(&mut self, point: Point<'a>) {
         if self.len == GROUPED_POINTS {
@@ -43,8 +42,8 @@ impl<'s, 'a> Grouped<'s, 'a> {
         self.len += 1;
     }
 
-    /// Gives a point to the shard at once: its values last for the call only. A last value comes
-    /// after the points that wait; what is added comes to the same in any order.
+    /// Adds a point to the shard immediately, because its values are valid only during the call. If
+    /// the order matters to its kind, the buffered points are added first.
     pub fn add_now(&mut self, point: &Point<'_>) {
         if matches!(point.kind.class(), Class::Last | Class::Set) {
             self.flush();
@@ -52,9 +51,9 @@ impl<'s, 'a> Grouped<'s, 'a> {
         self.shard.add(point);
     }
 
-    /// Gives the points that wait to the shard.
+    /// Adds the buffered points to the shard.
     pub fn flush(&mut self) {
-        // Taken first: after a panic within the shard none of them is given a second time.
+        // Reset first: if the shard panics, no point is added a second time.
         let len = std::mem::take(&mut self.len);
         self.shard.add_all(&self.points[..len]);
     }
@@ -62,7 +61,7 @@ impl<'s, 'a> Grouped<'s, 'a> {
 
 impl Drop for Grouped<'_, '_> {
     fn drop(&mut self) {
-        // A second panic would end the process.
+        // A second panic would abort the process.
         if !std::thread::panicking() {
             self.flush();
         }
@@ -75,7 +74,7 @@ mod tests {
     use millstream_series::{Aggregate, Generation, Limits, Store, TagStyle};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// The last value of a gauge after `count` points, of which some are given at once.
+    /// Returns the last value of a gauge after `count` points, some of which are added immediately.
     fn last(count: u32) -> Option<f64> {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         let mut grouped = Grouped::new(&mut shard);
@@ -97,32 +96,32 @@ mod tests {
     }
 
     #[test]
-    fn last_values_reach_the_shard_in_their_order() {
+    fn last_values_reach_the_shard_in_order() {
         assert_eq!(last(0), None);
         (1..100).for_each(|count| assert_eq!(last(count), Some(f64::from(count - 1))));
     }
 
-    /// The points that a shard has taken after `fill` panicked.
-    fn taken_after_panic(fill: impl FnOnce(Grouped<'_, '_>)) -> u64 {
+    /// Returns the number of points that a shard has accepted after `fill` panicked.
+    fn accepted_after_panic(fill: impl FnOnce(Grouped<'_, '_>)) -> u64 {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         catch_unwind(AssertUnwindSafe(|| fill(Grouped::new(&mut shard)))).unwrap_err();
         shard.swap_generation(Generation::default()).counts().taken
     }
 
     #[test]
-    fn a_panic_gives_no_point_twice_and_is_the_only_one() {
+    fn a_panic_adds_no_point_twice_and_causes_no_second_panic() {
         let point = Point { name: b"c", ..NO_POINT };
-        let while_they_wait = |mut grouped: Grouped<'_, '_>| {
+        let with_buffered_points = |mut grouped: Grouped<'_, '_>| {
             (0..GROUPED_POINTS + 3).for_each(|_| grouped.add(point));
-            panic!("of who adds");
+            panic!("in the caller");
         };
-        assert_eq!(taken_after_panic(while_they_wait), GROUPED_POINTS as u64);
+        assert_eq!(accepted_after_panic(with_buffered_points), GROUPED_POINTS as u64);
         let within_flush = |mut grouped: Grouped<'_, '_>| {
             grouped.add(point);
             grouped.len = GROUPED_POINTS + 1;
             grouped.flush();
         };
-        assert_eq!(taken_after_panic(within_flush), 0);
+        assert_eq!(accepted_after_panic(within_flush), 0);
         let flushed_again = |mut grouped: Grouped<'_, '_>| {
             grouped.len = GROUPED_POINTS + 1;
             let panic = catch_unwind(AssertUnwindSafe(|| grouped.flush())).unwrap_err();
@@ -130,6 +129,6 @@ mod tests {
             grouped.flush();
             std::panic::resume_unwind(panic);
         };
-        assert_eq!(taken_after_panic(flushed_again), 1);
+        assert_eq!(accepted_after_panic(flushed_again), 1);
     }
 }

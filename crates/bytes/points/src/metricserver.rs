@@ -1,13 +1,13 @@
-//! The metric server's protocol: points as msgpack.
+//! The protocol of the metric server: points as msgpack.
 //!
-//! A point is an array of texts, `[action, type, name, value, tags, timestamp]`; the last two may
-//! be missing. The action is `emit`. Tags are `key=value|key2=value2`, the timestamp is empty or
-//! Unix seconds. A message has points, or arrays of points, one after the other. Texts may be
-//! strings or binary; value and timestamp may be numbers, and nil is an empty text.
+//! A point is an array of strings, `[action, type, name, value, tags, timestamp]`. The last two may
+//! be missing. The action is `emit`. Tags are `key=value|key2=value2`. The timestamp is empty or in
+//! Unix seconds. A message is a sequence of points or arrays of points. Strings may be `str` or
+//! `bin`, value and timestamp may be numbers, and nil is an empty string.
 //!
-//! Lines of plain text are told as such. `reset` is told and does nothing: a sum that goes on is
-//! what consumers of it expect, and one that begins anew at a restart of the client would look like
-//! a restart of the agent.
+//! Lines of plain text are reported as notes. `reset` is reported and has no effect: consumers of a
+//! sum expect it to continue, and a sum that restarts with the client would look like a restart of
+//! the agent.
 
 mod msgpack;
 
@@ -15,34 +15,35 @@ use crate::{Extra, Fault, Note, Visit, number};
 use millstream_series::{Kind, Point, Values};
 use msgpack::{Item, Reader, Truncated};
 
-/// Most elements of a point.
+/// Maximum number of elements of a point.
 const ELEMENTS_MAX: usize = 6;
 
-/// Least elements of a point: those up to its value.
+/// Minimum number of elements of a point: those up to its value.
 const ELEMENTS_MIN: usize = 4;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Tells what a message has. `arrived`, in nanoseconds since 1970, is given on with every point.
+/// Parses a message and passes its contents to `visit`. `arrived`, in nanoseconds since 1970, is
+/// copied into every point.
 pub fn parse<'a>(message: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) {
     let mut reader = Reader::new(message);
     while let Some(first) = reader.peek() {
         let start = reader.at;
-        let told = match first {
+        let result = match first {
             b' '..=b'~' | b'\t' | b'\r' | b'\n' => {
                 plain_text(&mut reader, visit);
                 Ok(())
             }
-            _ if msgpack::is_array(first) => array(&mut reader, arrived, visit),
+            _ if msgpack::is_array(first) => parse_array(&mut reader, arrived, visit),
             _ => return visit.fault(Fault::NotArray, &message[start..]),
         };
-        if told.is_err() {
+        if result.is_err() {
             return visit.fault(Fault::Truncated, &message[start..]);
         }
     }
 }
 
-/// Tells a line of plain text, if there is something in it.
+/// Reports a line of plain text, unless it is blank.
 #[cold]
 fn plain_text<'a>(reader: &mut Reader<'a>, visit: &mut impl Visit<'a>) {
     let line = reader.line().trim_ascii();
@@ -51,58 +52,60 @@ fn plain_text<'a>(reader: &mut Reader<'a>, visit: &mut impl Visit<'a>) {
     }
 }
 
-/// Tells a point, or an array of points.
-fn array<'a>(
+/// Parses a point, or an array of points.
+fn parse_array<'a>(
     reader: &mut Reader<'a>,
     arrived: u64,
     visit: &mut impl Visit<'a>,
 ) -> Result<(), Truncated> {
-    if tell_usual(reader, arrived, visit) {
+    if emit_common(reader, arrived, visit) {
         return Ok(());
     }
     let start = reader.at;
     let len = match reader.item()? {
         Item::Array(len) if len > 0 && reader.peek().is_some_and(msgpack::is_array) => len,
-        item => return point(reader, start, item, arrived, visit),
+        item => return parse_point(reader, start, item, arrived, visit),
     };
     for _ in 0..len {
-        if !tell_usual(reader, arrived, visit) {
+        if !emit_common(reader, arrived, visit) {
             let start = reader.at;
             let item = reader.item()?;
-            point(reader, start, item, arrived, visit)?;
+            parse_point(reader, start, item, arrived, visit)?;
         }
     }
     Ok(())
 }
 
-/// Tells the next point if it is as most are: six texts, of which the value is a number of usual
-/// length and the timestamp empty. Else nothing is read, and it is false.
+/// Parses the next point if it has the most common form: six strings, with a value of at most eight
+/// digits and an empty timestamp. Otherwise reads nothing and returns false.
 #[inline(always)]
-fn tell_usual<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> bool {
-    let Some((point, rest)) = usual(&reader.message[reader.at..], arrived) else { return false };
+fn emit_common<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> bool {
+    let Some((point, rest)) = parse_common(&reader.message[reader.at..], arrived) else {
+        return false;
+    };
     reader.at = reader.message.len() - rest.len();
     visit.point(point, Extra::NONE);
     true
 }
 
-/// Such a point at the beginning of `rest`, and what follows it.
+/// Returns a point of the common form at the start of `rest`, and the bytes after it.
 #[inline(always)]
-fn usual(rest: &[u8], arrived: u64) -> Option<(Point<'_>, &[u8])> {
+fn parse_common(rest: &[u8], arrived: u64) -> Option<(Point<'_>, &[u8])> {
     let rest = rest.strip_prefix(b"\x96\xA4emit")?;
-    let (kind, rest) = msgpack::short_text(rest)?;
-    let (name, before) = msgpack::short_text(rest)?;
-    let (value, behind) = msgpack::short_text(before)?;
-    let (tags, rest) = msgpack::short_text(behind)?;
-    let (b"", rest) = msgpack::short_text(rest)? else { return None };
+    let (kind, rest) = msgpack::short_string(rest)?;
+    let (name, before) = msgpack::short_string(rest)?;
+    let (value, after) = msgpack::short_string(before)?;
+    let (tags, rest) = msgpack::short_string(after)?;
+    let (b"", rest) = msgpack::short_string(rest)? else { return None };
     let kind = kind_of(kind).filter(|kind| *kind != Kind::TimedStore && !name.is_empty())?;
-    let from_value = &before[before.len() - behind.len() - value.len()..];
-    let values = Values::Number(number::unsigned(from_value, value.len())?);
+    let from_value = &before[before.len() - after.len() - value.len()..];
+    let values = Values::Number(number::parse_short(from_value, value.len())?);
     Some((Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived }, rest))
 }
 
-/// Tells the point that begins at `start` with `item`, the head of its array.
+/// Parses the point that begins at `start` with `item`, the header of its array.
 #[inline(always)]
-fn point<'a>(
+fn parse_point<'a>(
     reader: &mut Reader<'a>,
     start: usize,
     item: Item,
@@ -118,19 +121,19 @@ fn point<'a>(
     for at in 0..len as usize {
         let item = reader.item()?;
         reader.skip(item)?;
-        if let Some(place) = items.get_mut(at) {
-            *place = item;
+        if let Some(slot) = items.get_mut(at) {
+            *slot = item;
         }
     }
-    if let Err(fault) = elements(reader.message, &items, len as usize, arrived, visit) {
+    if let Err(fault) = emit_point(reader.message, &items, len as usize, arrived, visit) {
         visit.fault(fault, reader.since(start));
     }
     Ok(())
 }
 
-/// Tells a point of `len` elements, of which the first are in `items`.
+/// Passes a point of `len` elements to `visit`; `items` holds the first of them.
 #[inline(always)]
-fn elements<'a>(
+fn emit_point<'a>(
     message: &'a [u8],
     items: &[Item; ELEMENTS_MAX],
     len: usize,
@@ -152,8 +155,8 @@ fn elements<'a>(
     }
     let kind = kind_of(kind.text(message)?).ok_or(Fault::UnknownType)?;
     let name = Some(name.text(message)?).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
-    let values = Values::Number(value_of(message, value)?);
-    let mut timestamp = timestamp_of(message, timestamp)?;
+    let values = Values::Number(parse_value(message, value)?);
+    let mut timestamp = parse_timestamp(message, timestamp)?;
     if kind == Kind::TimedStore && timestamp.is_none() {
         timestamp = Some((arrived / NS_PER_SECOND) as i64);
         visit.note(Note::NoTimestamp, name);
@@ -167,33 +170,33 @@ fn elements<'a>(
 }
 
 #[inline(always)]
-fn value_of(message: &[u8], item: &Item) -> Result<f64, Fault> {
+fn parse_value(message: &[u8], item: &Item) -> Result<f64, Fault> {
     match *item {
         Item::Text { len: 0, .. } | Item::Nil => Err(Fault::NoValue),
         Item::Text { start, len } => {
             number::parse_start(&message[start..], len).ok_or(Fault::BadValue)
         }
-        Item::Whole(value) => Ok(value as f64),
+        Item::Int(value) => Ok(value as f64),
         Item::Float(value) => Ok(value),
         Item::Array(_) | Item::Other { .. } => Err(Fault::WrongType),
     }
 }
 
-/// The timestamp in Unix seconds; an empty one is none.
+/// Returns the timestamp in Unix seconds, or `None` if it is empty.
 #[inline(always)]
-fn timestamp_of(message: &[u8], item: &Item) -> Result<Option<i64>, Fault> {
+fn parse_timestamp(message: &[u8], item: &Item) -> Result<Option<i64>, Fault> {
     let seconds = match *item {
         Item::Text { len: 0, .. } | Item::Nil => return Ok(None),
-        Item::Text { .. } => number::parse_whole(item.text(message)?),
-        Item::Whole(seconds) => Some(seconds),
-        // What no 64 bits hold becomes the largest or smallest number that they do, NaN becomes 0.
+        Item::Text { .. } => number::parse_int(item.text(message)?),
+        Item::Int(seconds) => Some(seconds),
+        // The cast saturates for values outside the range of 64 bits; NaN becomes 0.
         Item::Float(seconds) => Some(seconds as i64).filter(|seconds| *seconds < i64::MAX),
         Item::Array(_) | Item::Other { .. } => return Err(Fault::WrongType),
     };
-    seconds.and_then(number::as_time).map(Some).ok_or(Fault::BadTimestamp)
+    seconds.and_then(number::valid_seconds).map(Some).ok_or(Fault::BadTimestamp)
 }
 
-/// The kind of a type.
+/// Returns the kind of a type.
 #[inline(always)]
 fn kind_of(text: &[u8]) -> Option<Kind> {
     Some(match text {

@@ -1,45 +1,45 @@
-//! Numbers as text.
+//! Parses decimal numbers.
 
-/// Powers of ten that a float holds exactly.
+/// Powers of ten that a float represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Largest whole number below which a float holds every whole number.
+/// Largest integer up to which a float represents every integer.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Digits that fit 64 bits whatever they are.
+/// Maximum number of digits that always fit 64 bits.
 const DIGITS_MAX: usize = 19;
 
-/// The number that `text` is, as the standard library reads it: decimal, with an optional sign,
-/// fraction and exponent, or a word for infinity or NaN. `None` if it is none.
+/// Parses a number as the standard library does: decimal, with an optional sign, fraction and
+/// exponent, or a word for infinity or NaN. Returns `None` if `text` is not a number.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
-    unsigned(text, text.len()).or_else(|| long(text))
+    parse_short(text, text.len()).or_else(|| parse_slow(text))
 }
 
-/// The same for the first `len` bytes of `rest`. Bytes that follow them are loaded too, which is
-/// faster.
+/// Parses the first `len` bytes of `rest`. Faster than [`parse`], because it loads the bytes after
+/// them too.
 ///
 /// # Panics
 /// If `rest` is shorter.
 #[inline(always)]
 pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
-    unsigned(rest, len).or_else(|| long(&rest[..len]))
+    parse_short(rest, len).or_else(|| parse_slow(&rest[..len]))
 }
 
-/// The same if they are up to eight digits with an optional point, without a sign, and `rest` has
-/// eight bytes.
+/// Parses the first `len` bytes of `rest` if they are up to eight digits, possibly with a decimal
+/// point and without a sign, and `rest` has eight bytes.
 #[inline(always)]
-pub fn unsigned(rest: &[u8], len: usize) -> Option<f64> {
+pub fn parse_short(rest: &[u8], len: usize) -> Option<f64> {
     let bytes = rest.first_chunk::<8>().filter(|_| (1..=8).contains(&len))?;
     let bits = 8 * len as u32;
-    // What follows the text is shifted out, and zeros stand before it.
+    // Shifts out the bytes after the number and pads it with leading zeros.
     let padded = u64::from_le_bytes(*bytes) << (64 - bits) | ZEROS.unbounded_shr(bits);
     match without_point(padded) {
         None => are_digits(padded).then(|| value_of(padded) as f64),
-        // A point alone is no number.
+        // A decimal point alone is not a number.
         Some(_) if len == 1 => None,
         Some((digits, fraction)) => {
             are_digits(digits).then(|| value_of(digits) as f64 / POWERS[fraction])
@@ -47,34 +47,35 @@ pub fn unsigned(rest: &[u8], len: usize) -> Option<f64> {
     }
 }
 
-/// Eight times the digit 0.
+/// Eight ASCII zeros.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Takes the first point out of eight bytes, if they have one, and says how many bytes follow it.
+/// Removes the first decimal point from eight bytes, if there is one, and returns the number of
+/// bytes after it.
 #[inline(always)]
 fn without_point(text: u64) -> Option<(u64, usize)> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let points = text ^ (ONES * b'.' as u64);
-    // The high bit of the lowest byte that is 0, and perhaps of others above it.
+    // Marks the high bit of the lowest zero byte, and possibly of bytes above it.
     let found = points.wrapping_sub(ONES) & !points & (ONES << 7);
     if found == 0 {
         return None;
     }
     let at = found.trailing_zeros() & !7;
     let before = (1 << at) - 1;
-    let behind = u64::MAX.unbounded_shl(at + 8);
-    Some(((text & before) << 8 | u64::from(b'0') | text & behind, 7 - at as usize / 8))
+    let after = u64::MAX.unbounded_shl(at + 8);
+    Some(((text & before) << 8 | u64::from(b'0') | text & after, 7 - at as usize / 8))
 }
 
-/// Whether eight bytes are digits.
+/// Returns whether all eight bytes are digits.
 #[inline(always)]
 fn are_digits(text: u64) -> bool {
     const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
-    // 6 more than the digit 9 changes the upper half.
+    // Adding 6 to a byte above '9' changes its high nibble.
     text & HIGH == ZEROS && text.wrapping_add(0x0606_0606_0606_0606) & HIGH == ZEROS
 }
 
-/// What eight digits mean: neighbours are joined to numbers of two digits, of four and of eight.
+/// Returns the value of eight digits: joins neighbors into numbers of two, four and eight digits.
 #[inline(always)]
 fn value_of(digits: u64) -> u64 {
     let pairs = (digits & 0x0F0F_0F0F_0F0F_0F0F).wrapping_mul((10 << 8) + 1) >> 8;
@@ -82,9 +83,9 @@ fn value_of(digits: u64) -> u64 {
     (fours & 0x0000_FFFF_0000_FFFF).wrapping_mul((10_000 << 32) + 1) >> 32
 }
 
-/// Any text.
+/// Parses a number of any form.
 #[inline(never)]
-fn long(text: &[u8]) -> Option<f64> {
+fn parse_slow(text: &[u8]) -> Option<f64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1.0, digits),
         [b'+', digits @ ..] => (1.0, digits),
@@ -95,7 +96,7 @@ fn long(text: &[u8]) -> Option<f64> {
         .or_else(|| std::str::from_utf8(text).ok()?.parse().ok())
 }
 
-/// Digits and a point, of a number that one division rounds as it should (Clinger, "How to read
+/// Parses digits and a decimal point if a single division rounds correctly (Clinger, "How to read
 /// floating point numbers accurately").
 fn decimal(text: &[u8]) -> Option<f64> {
     let (mut value, mut point, mut count) = (0_u64, None, 0);
@@ -116,16 +117,16 @@ fn decimal(text: &[u8]) -> Option<f64> {
     (count > 0 && value <= EXACT_MAX).then(|| value as f64 / POWERS[fraction])
 }
 
-/// Latest time that 64 bits of nanoseconds hold, in Unix seconds: in the year 2262.
+/// Latest time that fits 64 bits of nanoseconds, in Unix seconds: in the year 2262.
 const SECONDS_MAX: i64 = i64::MAX / 1_000_000_000;
 
-/// A time in Unix seconds, if it is after 1970 and not beyond all bounds.
-pub fn as_time(seconds: i64) -> Option<i64> {
+/// Returns a time in Unix seconds if it is after 1970 and fits nanoseconds.
+pub fn valid_seconds(seconds: i64) -> Option<i64> {
     (1..=SECONDS_MAX).contains(&seconds).then_some(seconds)
 }
 
-/// A whole number in digits, without a sign: a time in seconds, a length.
-pub fn parse_whole(text: &[u8]) -> Option<i64> {
+/// Parses an unsigned integer: a time in seconds, or a length.
+pub fn parse_int(text: &[u8]) -> Option<i64> {
     let is_digits = text.first().is_some_and(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_digits)?;
     text.parse().ok()
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_read_as_the_standard_library_reads_them() {
+    fn edge_cases_parse_as_in_the_standard_library() {
         let texts = "0 1 9 -0 +0 -0.0 . .5 5. -.5 +5. +. - + -- +-1 1.2.3 ..1 1.. 12345678 1234567. .1234567 123456789 \
             0.1 12.5 99999999 9007199254740992 9007199254740993 18446744073709551616 9999999999999999999 \
             0.0000000000000000001 00000000000000000001 1e3 1E3 1e400 -1e400 1e-400 inf -inf nan NaN infinity INF 0x10 \
@@ -167,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_digits() {
-        assert_eq!(parse_whole(b"1700000000"), Some(1_700_000_000));
+    fn integers_are_digits_without_a_sign() {
+        assert_eq!(parse_int(b"1700000000"), Some(1_700_000_000));
         for text in [&b""[..], b"+1", b"-1", b"1.0", b"1x", b"9223372036854775808", b"\xFF"] {
-            assert_eq!(parse_whole(text), None);
+            assert_eq!(parse_int(text), None);
         }
     }
 
     proptest! {
         #[test]
-        fn any_float_is_read_as_it_was_written(bits in any::<u64>(), digits in 0_usize..20) {
+        fn any_formatted_float_round_trips(bits in any::<u64>(), digits in 0_usize..20) {
             let value = f64::from_bits(bits);
             check(value.to_string().as_bytes());
             check(format!("{value:e}").as_bytes());
@@ -184,7 +185,7 @@ mod tests {
         }
 
         #[test]
-        fn texts_like_numbers_are_read_as_the_standard_library_reads_them(text in "[-+]?[0-9.:/]{0,24}(e[0-9]{1,3})?") {
+        fn number_like_text_parses_as_in_the_standard_library(text in "[-+]?[0-9.:/]{0,24}(e[0-9]{1,3})?") {
             check(text.as_bytes());
         }
     }

@@ -1,101 +1,100 @@
-//! What a message has, and who is told.
+//! The contents of a message, and the trait that receives them.
 
 use millstream_series::Point;
 
-/// Who is told what a message has, in its order. `'a` is the message's: what is told are views into
-/// it.
+/// Receives the contents of a message, in order. Everything it receives is a view into the message,
+/// whose lifetime is `'a`.
 pub trait Visit<'a> {
-    /// A point with one value: never `Values::Numbers`.
+    /// Receives a point with one value, never `Values::Numbers`.
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>);
 
-    /// A point with several values, `Values::Numbers`, which last for the call only. Many values
-    /// come in several calls.
+    /// Receives a point with several values, `Values::Numbers`, which are valid only during the
+    /// call. A long list of values is split into several calls.
     fn packed(&mut self, point: &Point<'_>, extra: &Extra<'a>);
 
-    /// An event of DogStatsD.
+    /// Receives a DogStatsD event.
     fn event(&mut self, event: &Event<'a>);
 
-    /// A service check of DogStatsD.
+    /// Receives a DogStatsD service check.
     fn service_check(&mut self, check: &ServiceCheck<'a>);
 
-    /// Something that was left out: a line, one of several values, a point, an event, the rest of a
-    /// message. `text` is what it was, without its line end.
+    /// Reports something that was rejected: a line, one of several values, a point, an event, the
+    /// rest of a message. `text` is the rejected part, without its line end.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
 
-    /// Something that was taken, or means nothing, and is not as it should be. `text` is the part
-    /// in question.
+    /// Reports something unusual that was accepted or ignored. `text` is the part in question.
     fn note(&mut self, note: Note, text: &'a [u8]);
 }
 
-/// What a client of DogStatsD says of where it runs. All empty where it says nothing.
+/// Fields of DogStatsD's origin detection, which describe where the client runs. Empty if missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extra<'a> {
-    /// `c:`, its container: `ci-ID` or `in-INODE`, or both with a comma; of older clients the bare
-    /// id.
+    /// `c:`, the container: `ci-ID` or `in-INODE`, or both separated by a comma. Older clients send
+    /// the bare id.
     pub container: &'a [u8],
-    /// `e:`, what the orchestrator had it say: a list such as `it-false,cn-NAME,pu-UID`.
+    /// `e:`, data from the orchestrator: a list such as `it-false,cn-NAME,pu-UID`.
     pub external: &'a [u8],
-    /// `card:`, which tags of its origin it wants: `none`, `low`, `orchestrator` or `high`.
+    /// `card:`, the cardinality of the origin's tags: `none`, `low`, `orchestrator` or `high`.
     pub cardinality: &'a [u8],
 }
 
 impl Extra<'_> {
-    /// Nothing.
+    /// No fields.
     pub const NONE: &'static Extra<'static> =
         &Extra { container: b"", external: b"", cardinality: b"" };
 }
 
-/// Something that happened. Options are `None` where the client says nothing, or what is not
-/// allowed.
+/// A DogStatsD event. Optional fields are `None` if they are missing or their value is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Never empty. `\n` in it, as two characters, is a line end: see
-    /// [`crate::dogstatsd::unescaped`].
+    /// Never empty. The two characters `\n` are a line end, see [`crate::dogstatsd::unescaped`].
     pub title: &'a str,
-    /// The same of the text, which may be empty.
+    /// May be empty. Escaped as the title.
     pub text: &'a str,
-    /// When it happened, in Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: Option<i64>,
-    /// Where it happened.
+    /// Host of the event.
     pub host: Option<&'a str>,
-    /// What groups it with others.
+    /// Key by which events are grouped.
     pub aggregation_key: Option<&'a str>,
     /// `normal` or `low`.
     pub priority: Option<&'a str>,
-    /// What kind of program it comes from.
+    /// Type of program that sent the event.
     pub source: Option<&'a str>,
     /// `error`, `warning`, `info` or `success`.
     pub alert: Option<&'a str>,
-    /// As they arrived, `key:value,key:value`.
+    /// Tags as received: `key:value,key:value`.
     pub tags: &'a str,
-    /// Where the client runs.
+    /// Origin of the event.
     pub extra: Extra<'a>,
-    /// As it was given for the message.
+    /// Copied from the argument of `parse`.
     pub arrived: u64,
 }
 
-/// How a service is. Options are `None` where the client says nothing, or what is not allowed.
+/// The status of a service. Optional fields are `None` if they are missing or their value is not
+/// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceCheck<'a> {
     /// Never empty.
     pub name: &'a str,
-    /// 0 is well, 1 a warning, 2 critical, 3 unknown.
+    /// 0 is OK, 1 warning, 2 critical, 3 unknown.
     pub status: u8,
-    /// When that was, in Unix seconds.
+    /// Time of the check in Unix seconds.
     pub timestamp: Option<i64>,
-    /// Where that was.
+    /// Host of the service.
     pub host: Option<&'a str>,
-    /// Why. `\n` in it is a line end and `m\:` is `m:`: see [`crate::dogstatsd::unescaped`].
+    /// Explanation. The two characters `\n` are a line end and `m\:` is `m:`, see
+    /// [`crate::dogstatsd::unescaped`].
     pub message: Option<&'a str>,
-    /// As they arrived, `key:value,key:value`.
+    /// Tags as received: `key:value,key:value`.
     pub tags: &'a str,
-    /// Where the client runs.
+    /// Origin of the check.
     pub extra: Extra<'a>,
-    /// As it was given for the message.
+    /// Copied from the argument of `parse`.
     pub arrived: u64,
 }
 
-/// An enum whose variants are reasons: with all of them in a list, and their names in metrics.
+/// Defines an enum of reasons with a list of all variants and their names in metrics.
 macro_rules! reasons {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$of])*
@@ -105,10 +104,10 @@ macro_rules! reasons {
         }
 
         impl $name {
-            /// All of them, in the order of their numbers.
+            /// All variants, in numeric order.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// Its name in metrics.
+            /// Returns the name in metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)*
@@ -119,58 +118,58 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why something was left out.
+    /// Why something was rejected.
     Fault {
-        /// No name: nothing before the first colon, or an empty text.
+        /// No name: nothing before the first colon, or an empty string.
         NoName = "no_name",
-        /// No value: no colon, or nothing behind it; of the metric server an empty text.
+        /// No value: no colon, or nothing after it. For the metric server, an empty string.
         NoValue = "no_value",
         /// A line without a type.
         NoType = "no_type",
-        /// A type that the protocol does not have.
+        /// The protocol has no such type.
         UnknownType = "unknown_type",
-        /// A value that is no number. Of several values the others are taken.
+        /// A value that is not a number. If there are several values, the others are accepted.
         BadValue = "bad_value",
         /// A sample rate that is not above 0 and at most 1.
         BadRate = "bad_rate",
-        /// A timestamp that is no whole number of seconds above 0.
+        /// A timestamp that is not a positive integer of seconds.
         BadTimestamp = "bad_timestamp",
-        /// An event whose lengths do not fit it, or without a title.
+        /// The lengths of an event do not match, or it has no title.
         BadEvent = "bad_event",
-        /// A service check without a name, or with a status that is none of 0 to 3.
+        /// A service check without a name, or with a status other than 0 to 3.
         BadServiceCheck = "bad_service_check",
-        /// An event or service check that is not UTF-8. Points are checked by the store.
+        /// An event or service check that is not UTF-8. The store checks points.
         Utf8 = "utf8",
         /// A point of the metric server whose action is neither `emit` nor `reset`.
         UnknownAction = "unknown_action",
-        /// An element of a point, or of an array of points, of a type that does not belong there.
+        /// An element of a point, or of an array of points, has the wrong type.
         WrongType = "wrong_type",
-        /// A point of fewer than four elements.
+        /// A point with fewer than four elements.
         TooFewElements = "too_few_elements",
-        /// A point of more than six elements.
+        /// A point with more than six elements.
         TooManyElements = "too_many_elements",
-        /// A message that ends within a point.
+        /// The message ends within a point.
         Truncated = "truncated",
-        /// What is neither an array nor plain text; the rest of the message is left out.
+        /// Neither an array nor plain text. The rest of the message is skipped.
         NotArray = "not_array",
     }
 }
 
 reasons! {
-    /// What was taken, or means nothing, and is not as it should be.
+    /// Something unusual that was accepted or ignored.
     Note {
-        /// A field that the protocol does not have; said once for each line.
+        /// A field unknown to the protocol. Reported once per line.
         UnknownField = "unknown_field",
-        /// A field of an event or a service check with a value that is not allowed: left out.
+        /// A field of an event or service check whose value is not allowed. The field is ignored.
         BadField = "bad_field",
-        /// A timestamp of a kind that has none, neither count nor gauge, or of a change of a gauge:
-        /// the point was taken without it.
+        /// A timestamp on a kind that has none (neither count nor gauge), or on a change of a
+        /// gauge. The point is accepted without it.
         TimestampUnused = "timestamp_unused",
-        /// A `ts_store` without a timestamp: it was taken with the second of its arrival.
+        /// A `ts_store` without a timestamp. It is accepted with the second of its arrival.
         NoTimestamp = "no_timestamp",
-        /// A `reset`, which does nothing: sums go on.
+        /// A `reset`, which has no effect: sums continue.
         ResetIgnored = "reset_ignored",
-        /// A line of plain text, as clients of the metric server send when they start.
+        /// A line of plain text, which clients of the metric server send when they start.
         PlainText = "plain_text",
     }
 }

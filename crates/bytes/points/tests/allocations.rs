@@ -1,31 +1,31 @@
-//! Nothing is allocated for a message, once a parser has had one that was as long.
+//! Parsing does not allocate memory.
 
-mod told;
+mod recorder;
 
 use millstream_points::dogstatsd::{self, Options};
 use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit, metricserver};
 use millstream_series::Point;
+use recorder::Recorder;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use told::Told;
 
-/// Counts the allocations of this thread.
+/// Counts the allocations of the current thread.
 struct Counting;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls go to the system's allocator as they came; the counter does not allocate.
+// SAFETY: forwards all calls unchanged to the system's allocator; the counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts what is told.
+/// Counts the calls.
 #[derive(Default)]
 struct Count(usize);
 
@@ -64,12 +64,12 @@ impl<'a> Visit<'a> for Count {
 }
 
 #[test]
-fn messages_are_read_without_allocations() {
+fn parsing_does_not_allocate() {
     let lines = b"a:1|c|#x:y\nb:12.5|ms|@0.5|c:ci-1\nd:1:2:3|d\nu:v|s\n_e{1,1}:a|b|t:info\n_sc|a|1|m:x\nbad\nc:1|g|?\n";
     let points =
         b"\x92\x96\xA4emit\xA5store\xA1a\xA11\xA3k=v\xA0\x94\xA4emit\xA5bad..\xA1a\xA11hello\n";
     let messages = [lines.repeat(50), points.repeat(50)];
-    dogstatsd::parse(&messages[0], Options::default(), 1, &mut Told::default());
+    dogstatsd::parse(&messages[0], Options::default(), 1, &mut Recorder::default());
     let mut count = Count::default();
     let before = CALLS.get();
     dogstatsd::parse(&messages[0], Options::default(), 1, &mut count);

@@ -1,29 +1,29 @@
-//! What messages of DogStatsD have, in tables and beside the twin.
+//! Tests of DogStatsD messages, with tables and against the reference implementation.
 
-mod told;
+mod recorder;
 
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
 use proptest::prelude::*;
+use recorder::Recorder;
 use std::time::{Duration, Instant};
-use told::Told;
 
-/// What both parsers tell, which is the same.
-fn told(message: &[u8], options: Options) -> Vec<String> {
-    let (mut told, mut expected) = (Told::default(), Told::default());
-    parse(message, options, 7, &mut told);
+/// Returns what both parsers report, after checking that it is the same.
+fn parsed(message: &[u8], options: Options) -> Vec<String> {
+    let (mut parsed, mut expected) = (Recorder::default(), Recorder::default());
+    parse(message, options, 7, &mut parsed);
     scalar::parse(message, options, 7, &mut expected);
-    assert_eq!(told.0, expected.0, "{}", message.escape_ascii());
-    told.0
+    assert_eq!(parsed.0, expected.0, "{}", message.escape_ascii());
+    parsed.0
 }
 
 fn check(table: &[(&str, &[&str])], options: Options) {
     for (message, expected) in table {
-        assert_eq!(told(message.as_bytes(), options), *expected, "{message:?}");
+        assert_eq!(parsed(message.as_bytes(), options), *expected, "{message:?}");
     }
 }
 
 #[test]
-fn lines_are_points() {
+fn each_line_is_a_point() {
     check(
         &[
             ("a:1|c", &["Count a 1.0"]),
@@ -44,7 +44,7 @@ fn lines_are_points() {
 }
 
 #[test]
-fn fields_come_in_any_order() {
+fn fields_are_accepted_in_any_order() {
     check(
         &[
             ("a:1|c|@0.5|#x:y", &["Count a 1.0 #x:y @0.5"]),
@@ -70,7 +70,7 @@ fn fields_come_in_any_order() {
 }
 
 #[test]
-fn several_values_are_told_together() {
+fn several_values_are_passed_together() {
     check(
         &[
             ("a:1:2:3.5|ms|@0.5|#x", &["Timing a [1.0, 2.0, 3.5] #x @0.5"]),
@@ -82,13 +82,13 @@ fn several_values_are_told_together() {
         Options::default(),
     );
     let values = vec!["1.0"; 150].join(":");
-    let told = told(format!("a:{values}|ms").as_bytes(), Options::default());
-    let packed: Vec<usize> = told.iter().map(|point| point.matches("1.0").count()).collect();
+    let parsed = parsed(format!("a:{values}|ms").as_bytes(), Options::default());
+    let packed: Vec<usize> = parsed.iter().map(|point| point.matches("1.0").count()).collect();
     assert_eq!(packed, [64, 64, 22]);
 }
 
 #[test]
-fn signed_gauges_are_changes_where_that_is_chosen() {
+fn signed_gauges_are_changes_if_enabled() {
     check(
         &[
             ("a:-3|g", &["Gauge a change -3.0"]),
@@ -116,7 +116,7 @@ fn signed_gauges_are_changes_where_that_is_chosen() {
 }
 
 #[test]
-fn faults_have_a_reason_and_leave_other_lines_alone() {
+fn invalid_lines_are_reported_and_others_are_parsed() {
     for (line, fault) in [
         (":1|c", "no_name"),
         (":", "no_name"),
@@ -145,14 +145,14 @@ fn faults_have_a_reason_and_leave_other_lines_alone() {
         let message = format!("b:2|c\n{line}\r\nc:3|c\n{line}");
         let fault = format!("fault {fault} {line}");
         assert_eq!(
-            told(message.as_bytes(), Options::default()),
+            parsed(message.as_bytes(), Options::default()),
             ["Count b 2.0", &fault, "Count c 3.0", &fault]
         );
     }
 }
 
 #[test]
-fn events_are_taken_by_their_lengths() {
+fn events_are_delimited_by_their_lengths() {
     check(
         &[
             ("_e{5,4}:title|text", &["event \"title\" \"text\" #"]),
@@ -203,31 +203,31 @@ fn events_are_taken_by_their_lengths() {
     ] {
         let fault = format!("fault bad_event {}", line.as_bytes().escape_ascii());
         let message = format!("{line}\nb:1|c");
-        assert_eq!(told(message.as_bytes(), Options::default()), [&fault, "Count b 1.0"]);
-        assert_eq!(told(line.as_bytes(), Options::default()), [fault]);
+        assert_eq!(parsed(message.as_bytes(), Options::default()), [&fault, "Count b 1.0"]);
+        assert_eq!(parsed(line.as_bytes(), Options::default()), [fault]);
     }
     assert_eq!(
-        told(b"_e{1,1}:\xFF|b\nb:1|c", Options::default()),
+        parsed(b"_e{1,1}:\xFF|b\nb:1|c", Options::default()),
         ["fault utf8 _e{1,1}:\\xff|b", "Count b 1.0"]
     );
 }
 
 #[test]
-fn an_event_that_is_not_utf8_is_at_fault_with_all_its_lines() {
+fn an_event_that_is_not_utf8_is_rejected_with_all_its_lines() {
     let message = b"_e{1,5}:\xFF|b\nc:1|x\r\nd:1|c";
     assert_eq!(
-        told(message, Options::default()),
+        parsed(message, Options::default()),
         ["fault utf8 _e{1,5}:\\xff|b\\nc:1|x", "Count d 1.0"]
     );
     let message = b"_e{1,5}:a|b\nc:\xFF\nd:1|c";
     assert_eq!(
-        told(message, Options::default()),
+        parsed(message, Options::default()),
         ["fault utf8 _e{1,5}:a|b\\nc:\\xff", "Count d 1.0"]
     );
 }
 
-/// A message of `size` bytes: `begin`, then `part` over and over, with the bytes that are left for
-/// the N in it.
+/// Returns a message of `size` bytes: `begin`, then `part` repeatedly. An N in `part` becomes the
+/// number of remaining bytes.
 fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
     let mut message = begin.as_bytes().to_vec();
     while message.len() + 60 < size {
@@ -238,19 +238,19 @@ fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
     message
 }
 
-/// The time of the fastest of some parsings.
+/// Returns the duration of the fastest of several runs.
 fn time_to_parse(message: &[u8]) -> Duration {
     let once = || {
-        let (start, mut told) = (Instant::now(), Told::default());
-        parse(message, Options::default(), 7, &mut told);
-        assert!(!told.0.is_empty());
+        let (start, mut parsed) = (Instant::now(), Recorder::default());
+        parse(message, Options::default(), 7, &mut parsed);
+        assert!(!parsed.0.is_empty());
         start.elapsed()
     };
     (0..5).map(|_| once()).min().unwrap()
 }
 
 #[test]
-fn time_grows_with_the_bytes_of_a_message_only() {
+fn parsing_takes_linear_time() {
     for (begin, part) in [
         ("", "_e{1,N}:ab\n"),
         ("", "_e{1,N}:a|b\n"),
@@ -265,7 +265,7 @@ fn time_grows_with_the_bytes_of_a_message_only() {
     ] {
         let [small, large] =
             [1 << 16, 1 << 20].map(|size| time_to_parse(&repeated(size, begin, part)));
-        // Sixteen times as many bytes: 16 if it is linear, 256 if it is not.
+        // The message is 16 times as long: linear time gives a factor of 16, quadratic time 256.
         assert!(large < small * 64, "{begin:?}, {part:?}: {small:?}, {large:?}");
     }
 }
@@ -296,30 +296,30 @@ fn service_checks_have_a_status_and_a_message() {
         ],
         Options::default(),
     );
-    assert_eq!(told(b"_sc|\xFF|1", Options::default()), ["fault utf8 _sc|\\xff|1"]);
+    assert_eq!(parsed(b"_sc|\xFF|1", Options::default()), ["fault utf8 _sc|\\xff|1"]);
 }
 
 #[test]
-fn escapes_of_clients_are_undone() {
+fn escapes_are_undone() {
     assert_eq!(unescaped("plain"), "plain");
     assert_eq!(unescaped("a\\nb m\\: c \\x"), "a\nb m: c \\x");
 }
 
-/// Pieces of lines in any order, so that most are at fault in some way.
+/// Generates fragments of lines in any order, most of them invalid.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop_oneof![
+    let fragment = prop_oneof![
         4 => prop::sample::select(vec![
             "a:1|c", "name.long:12.5|ms", "|#env:prod,host:a", "|@0.5", "|T12", "|c:ci-1", "\n", "\r\n", "|", ":", "1:2:3",
             "_e{1,3}:a|b\nc", "_e{1,3}:a|", "_sc|x|1|m:y", "|e:x|card:low", "_", "\r", "x|g", "-5",
         ]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..70),
     ];
-    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat())
 }
 
 proptest! {
     #[test]
-    fn every_message_is_told_as_by_the_twin(message in messages(), gauge_deltas in any::<bool>()) {
-        told(&message, Options { gauge_deltas });
+    fn every_message_is_parsed_as_by_the_reference(message in messages(), gauge_deltas in any::<bool>()) {
+        parsed(&message, Options { gauge_deltas });
     }
 }

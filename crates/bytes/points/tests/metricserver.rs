@@ -1,23 +1,23 @@
-//! What messages of the metric server have.
+//! Tests of the messages of the metric server.
 
-mod told;
+mod recorder;
 
 use millstream_points::metricserver::parse;
 use proptest::prelude::*;
-use told::Told;
+use recorder::Recorder;
 
 const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
 
-fn told(message: &[u8]) -> Vec<String> {
-    let mut told = Told::default();
-    parse(message, ARRIVED_NS, &mut told);
-    told.0
+fn parsed(message: &[u8]) -> Vec<String> {
+    let mut parsed = Recorder::default();
+    parse(message, ARRIVED_NS, &mut parsed);
+    parsed.0
 }
 
-/// An array of short strings.
-fn point(texts: &[&str]) -> Vec<u8> {
-    let mut out = vec![0x90 + texts.len() as u8];
-    for text in texts {
+/// Encodes an array of short strings.
+fn point(fields: &[&str]) -> Vec<u8> {
+    let mut out = vec![0x90 + fields.len() as u8];
+    for text in fields {
         out.push(0xA0 + text.len() as u8);
         out.extend_from_slice(text.as_bytes());
     }
@@ -25,7 +25,7 @@ fn point(texts: &[&str]) -> Vec<u8> {
 }
 
 const GOOD: [&str; 6] = ["emit", "counter", "a", "1", "k=v|l=w", ""];
-const GOOD_TOLD: &str = "Counter a 1.0 #k=v|l=w";
+const GOOD_PARSED: &str = "Counter a 1.0 #k=v|l=w";
 
 #[test]
 fn every_type_is_a_kind() {
@@ -40,50 +40,50 @@ fn every_type_is_a_kind() {
         ("histogram", "Histogram"),
     ] {
         let message = point(&["emit", kind, "a.b", "12.5", "k=v", "1600000000"]);
-        assert_eq!(told(&message), [format!("{name} a.b 12.5 #k=v at 1600000000")]);
+        assert_eq!(parsed(&message), [format!("{name} a.b 12.5 #k=v at 1600000000")]);
     }
 }
 
 #[test]
-fn points_come_alone_in_arrays_and_one_after_the_other() {
+fn points_are_parsed_alone_in_arrays_and_in_sequence() {
     let good = point(&GOOD);
     let two = [&[0x92][..], &good, &good].concat();
-    assert_eq!(told(&good), [GOOD_TOLD]);
-    assert_eq!(told(&two), [GOOD_TOLD; 2]);
-    assert_eq!(told(&[&good[..], &two, &good].concat()), [GOOD_TOLD; 4]);
+    assert_eq!(parsed(&good), [GOOD_PARSED]);
+    assert_eq!(parsed(&two), [GOOD_PARSED; 2]);
+    assert_eq!(parsed(&[&good[..], &two, &good].concat()), [GOOD_PARSED; 4]);
     let long = [&[0xDC, 0, 2][..], &good, &good, &[0xDD, 0, 0, 0, 1], &good].concat();
-    assert_eq!(told(&long), [GOOD_TOLD; 3]);
-    assert_eq!(told(b""), [""; 0]);
+    assert_eq!(parsed(&long), [GOOD_PARSED; 3]);
+    assert_eq!(parsed(b""), [""; 0]);
 }
 
 #[test]
-fn texts_are_strings_or_binary_of_any_size_and_values_may_be_numbers() {
+fn strings_are_str_or_bin_and_values_may_be_numbers() {
     let message =
         b"\x96\xC4\x04emit\xD9\x05store\xDA\x00\x01a\xCB\x3F\xF8\x00\x00\x00\x00\x00\x00\xC5\x00\x03k=v\xC0";
-    assert_eq!(told(message), ["Store a 1.5 #k=v"]);
+    assert_eq!(parsed(message), ["Store a 1.5 #k=v"]);
     let message =
         b"\x96\xC6\x00\x00\x00\x04emit\xDB\x00\x00\x00\x05store\xA1a\xD0\xFE\xC0\xCE\x00\x00\x00\x07";
-    assert_eq!(told(message), ["Store a -2.0 at 7"]);
+    assert_eq!(parsed(message), ["Store a -2.0 at 7"]);
     let message = b"\x96\xA4emit\xA5store\xA1a\x05\xA0\xCB\x40\x1C\x00\x00\x00\x00\x00\x00";
-    assert_eq!(told(message), ["Store a 5.0 at 7"]);
-    assert_eq!(told(&point(&GOOD[..4])), ["Counter a 1.0"]);
-    assert_eq!(told(&point(&GOOD[..5])), [GOOD_TOLD]);
+    assert_eq!(parsed(message), ["Store a 5.0 at 7"]);
+    assert_eq!(parsed(&point(&GOOD[..4])), ["Counter a 1.0"]);
+    assert_eq!(parsed(&point(&GOOD[..5])), [GOOD_PARSED]);
 }
 
 #[test]
-fn what_is_odd_is_noted() {
+fn unusual_messages_are_noted() {
     let reset = point(&["reset", "counter", "a", "", ""]);
-    assert_eq!(told(&reset), ["note reset_ignored a"]);
+    assert_eq!(parsed(&reset), ["note reset_ignored a"]);
     let timed = point(&["emit", "ts_store", "a", "1", "", ""]);
-    assert_eq!(told(&timed), ["note no_timestamp a", "TimedStore a 1.0 at 1700000000"]);
+    assert_eq!(parsed(&timed), ["note no_timestamp a", "TimedStore a 1.0 at 1700000000"]);
     let good = point(&GOOD);
-    assert_eq!(told(b"hello there\r\n"), ["note plain_text hello there"]);
+    assert_eq!(parsed(b"hello there\r\n"), ["note plain_text hello there"]);
     let around = [b"hello\n", &good[..], b"\n\nbye"].concat();
-    assert_eq!(told(&around), ["note plain_text hello", GOOD_TOLD, "note plain_text bye"]);
+    assert_eq!(parsed(&around), ["note plain_text hello", GOOD_PARSED, "note plain_text bye"]);
 }
 
 #[test]
-fn faults_leave_other_points_alone() {
+fn invalid_points_are_reported_and_others_are_parsed() {
     let good = point(&GOOD);
     let nested =
         [&[0x92][..], &[0x96, 0xA4], b"emit", &[0x91, 0x91, 0x81, 0x01, 0x02], &[0xC0; 4]].concat();
@@ -111,40 +111,43 @@ fn faults_leave_other_points_alone() {
         (nested[1..].to_vec(), "wrong_type"),
     ] {
         let fault = format!("fault {fault} {}", faulty.escape_ascii());
-        assert_eq!(told(&[&good[..], &faulty, &good].concat()), [GOOD_TOLD, &fault, GOOD_TOLD]);
         assert_eq!(
-            told(&[&[0x93][..], &good, &faulty, &good].concat()),
-            [GOOD_TOLD, &fault, GOOD_TOLD]
+            parsed(&[&good[..], &faulty, &good].concat()),
+            [GOOD_PARSED, &fault, GOOD_PARSED]
+        );
+        assert_eq!(
+            parsed(&[&[0x93][..], &good, &faulty, &good].concat()),
+            [GOOD_PARSED, &fault, GOOD_PARSED]
         );
     }
     let number = [&[0x93][..], &good, &[0x05], &good].concat();
-    assert_eq!(told(&number), [GOOD_TOLD, "fault wrong_type \\x05", GOOD_TOLD]);
+    assert_eq!(parsed(&number), [GOOD_PARSED, "fault wrong_type \\x05", GOOD_PARSED]);
 }
 
 #[test]
-fn what_cannot_be_read_on_ends_the_message() {
+fn an_unreadable_item_ends_the_message() {
     let good = point(&GOOD);
     for len in 1..good.len() {
         let cut = good[..len].escape_ascii();
         assert_eq!(
-            told(&[&good, &good[..len]].concat()),
-            [GOOD_TOLD, &format!("fault truncated {cut}")]
+            parsed(&[&good, &good[..len]].concat()),
+            [GOOD_PARSED, &format!("fault truncated {cut}")]
         );
     }
-    assert_eq!(told(b"\x80\x91"), ["fault not_array \\x80\\x91"]);
-    assert_eq!(told(b"\xFFabc"), ["fault not_array \\xffabc"]);
+    assert_eq!(parsed(b"\x80\x91"), ["fault not_array \\x80\\x91"]);
+    assert_eq!(parsed(b"\xFFabc"), ["fault not_array \\xffabc"]);
     let bomb = [0x91; 100_000];
-    assert_eq!(told(&bomb).len(), 1);
+    assert_eq!(parsed(&bomb).len(), 1);
     let promise = b"\xDD\xFF\xFF\xFF\xFF\x96";
-    assert_eq!(told(promise), [format!("fault truncated {}", promise.escape_ascii())]);
+    assert_eq!(parsed(promise), [format!("fault truncated {}", promise.escape_ascii())]);
 }
 
-/// A point of strings or binary in the shortest form, or with an array's longer head, which clients
-/// do not write.
-fn written(texts: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
+/// Encodes a point as `str` or `bin` in the shortest form, or with a longer array header, which
+/// clients do not write.
+fn encoded(fields: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
     let mut out =
-        if is_long { vec![0xDC, 0, texts.len() as u8] } else { vec![0x90 + texts.len() as u8] };
-    for text in texts {
+        if is_long { vec![0xDC, 0, fields.len() as u8] } else { vec![0x90 + fields.len() as u8] };
+    for text in fields {
         match text.len() {
             len @ ..32 if !is_binary => out.push(0xA0 + len as u8),
             len @ ..256 => out.extend([if is_binary { 0xC4 } else { 0xD9 }, len as u8]),
@@ -155,33 +158,33 @@ fn written(texts: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
     out
 }
 
-fn texts() -> impl Strategy<Value = Vec<String>> {
+fn fields() -> impl Strategy<Value = Vec<String>> {
     let kind =
         prop::sample::select(vec!["counter", "timer", "store", "ts_store", "meter", "gauge", ""]);
     let timestamp = prop::sample::select(vec!["", "", "", "1600000000", "x"]);
     let value = "[0-9]{0,9}[.]?[0-9]{0,3}|-1|nan";
     (kind, "[a-z.]{0,40}", value, "[a-z=|]{0,300}", timestamp, 4..=6_usize).prop_map(
         |(kind, name, value, tags, timestamp, len)| {
-            let mut texts =
+            let mut fields =
                 vec!["emit".to_owned(), kind.to_owned(), name, value, tags, timestamp.to_owned()];
-            texts.truncate(len);
-            texts
+            fields.truncate(len);
+            fields
         },
     )
 }
 
 proptest! {
     #[test]
-    fn a_point_is_the_same_however_it_is_written(texts in prop::collection::vec(texts(), 1..4)) {
+    fn every_encoding_of_a_point_parses_the_same(fields in prop::collection::vec(fields(), 1..4)) {
         let forms = [(false, false), (true, false), (false, true)];
-        // Faults show the bytes, which differ.
-        let without_bytes = |told: String| match told.strip_prefix("fault ") {
+        // Faults include the bytes, which differ.
+        let without_bytes = |parsed: String| match parsed.strip_prefix("fault ") {
             Some(fault) => fault.split(' ').next().unwrap_or_default().to_owned(),
-            None => told,
+            None => parsed,
         };
         let [short, long, binary] = forms.map(|(is_long, is_binary)| {
-            let points = texts.iter().flat_map(|texts| written(texts, is_long, is_binary));
-            told(&points.collect::<Vec<u8>>()).into_iter().map(without_bytes).collect::<Vec<_>>()
+            let points = fields.iter().flat_map(|fields| encoded(fields, is_long, is_binary));
+            parsed(&points.collect::<Vec<u8>>()).into_iter().map(without_bytes).collect::<Vec<_>>()
         });
         prop_assert_eq!(&short, &long);
         prop_assert_eq!(&short, &binary);

@@ -1,21 +1,21 @@
-//! The fields of a line by their places.
+//! Positions of the fields of a line.
 
 use millstream_scan::StatsdLine;
 
-/// A line, and where its fields are in its message.
+/// A line and the positions of its fields in the message.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     pub message: &'a [u8],
     pub start: usize,
     /// The first colon of the first field, or its end.
     split: usize,
-    /// Ends of the first fields; where there is no such field, the end of the line.
+    /// Ends of the first fields. For a missing field, the end of the line.
     ends: [usize; 3],
     end: usize,
 }
 
 impl<'a> Fields<'a> {
-    /// The line at `start`.
+    /// Returns the fields of the line at `start`.
     #[inline(always)]
     pub fn new(message: &'a [u8], start: usize, line: &StatsdLine) -> Fields<'a> {
         let StatsdLine { split, bars, end } = *line;
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         Fields { split: self.split.min(end), ends: self.ends.map(|at| at.min(end)), end, ..self }
     }
 
-    /// All of it.
+    /// Returns the whole line.
     pub fn text(&self) -> &'a [u8] {
         &self.message[self.start..self.end]
     }
@@ -47,32 +47,32 @@ impl<'a> Fields<'a> {
         self.start == self.end
     }
 
-    /// What stands before the first colon.
+    /// Returns the bytes before the first colon.
     #[inline(always)]
     pub fn name(&self) -> &'a [u8] {
         &self.message[self.start..self.split]
     }
 
-    /// How long the value is, if there is a colon.
+    /// Returns the length of the value, if there is a colon.
     #[inline(always)]
     pub fn value_bytes(&self) -> Option<usize> {
         self.ends[0].checked_sub(self.split + 1)
     }
 
-    /// From the value to the end of the message, if there is a colon.
+    /// Returns the bytes from the value to the end of the message, if there is a colon.
     #[inline(always)]
-    pub fn value_onwards(&self) -> &'a [u8] {
+    pub fn value_onward(&self) -> &'a [u8] {
         self.message.get(self.split + 1..).unwrap_or_default()
     }
 
-    /// The type, if there is a second field.
+    /// Returns the type, if there is a second field.
     #[inline(always)]
     pub fn kind(&self) -> Option<&'a [u8]> {
         self.message[..self.ends[1]].get(self.ends[0] + 1..)
     }
 
-    /// The tags, if they are the third field and the last one, or empty ones if the type is the
-    /// last.
+    /// Returns the tags if they are the third and last field. Returns empty tags if the type is the
+    /// last field.
     #[inline(always)]
     pub fn only_tags(&self) -> Option<&'a [u8]> {
         match self.message[..self.end].get(self.ends[1] + 1..) {
@@ -82,13 +82,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The fields behind the type.
-    pub fn others(&self) -> impl Iterator<Item = &'a [u8]> {
-        let others = self.message[..self.end].get(self.ends[1] + 1..);
-        others.into_iter().flat_map(|others| {
+    /// Returns the fields after the type.
+    pub fn optional_fields(&self) -> impl Iterator<Item = &'a [u8]> {
+        let fields = self.message[..self.end].get(self.ends[1] + 1..);
+        fields.into_iter().flat_map(|fields| {
             let mut start = 0;
-            memchr::memchr_iter(b'|', others).chain([others.len()]).map(move |end| {
-                let field = &others[start..end];
+            memchr::memchr_iter(b'|', fields).chain([fields.len()]).map(move |end| {
+                let field = &fields[start..end];
                 start = end + 1;
                 field
             })

@@ -1,26 +1,26 @@
-//! A line that is a metric, as it is put together field by field.
+//! Metric lines, parsed field by field.
 
 use super::Options;
-use super::shared::take_extra;
+use super::shared::set_origin_field;
 use crate::{Extra, Fault, Note, Visit, number};
 use millstream_series::{Kind, Point, Values};
 
-/// Values that are told together at most.
+/// Maximum number of values passed in one call.
 const PACKED_VALUES: usize = 64;
 
-/// A point, and what else its line says.
+/// A point, and the other fields of its line.
 ///
-/// Rare things are done with a copy of it: so the usual line stays in registers.
+/// Rare cases work on a copy, so that a common line stays in registers.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
     point: Point<'a>,
     extra: Extra<'a>,
-    /// The first field that is unknown.
+    /// The first unknown field.
     unknown: Option<&'a [u8]>,
 }
 
 impl<'a> Line<'a> {
-    /// A line with this name and type.
+    /// Creates a line with this name and type.
     #[inline(always)]
     pub fn new(name: &'a [u8], kind: &[u8], arrived: u64) -> Result<Line<'a>, Fault> {
         let point = Point {
@@ -35,25 +35,25 @@ impl<'a> Line<'a> {
         Ok(Line { point, extra: *Extra::NONE, unknown: None })
     }
 
-    /// Takes a field that follows the type.
+    /// Parses a field that follows the type.
     #[inline(always)]
-    pub fn take(&mut self, field: &'a [u8]) -> Result<(), Fault> {
+    pub fn set(&mut self, field: &'a [u8]) -> Result<(), Fault> {
         match field {
             [b'#', tags @ ..] => self.point.tags = tags,
             [b'@', rate @ ..] => self.point.sample_rate = rate_of(rate)?,
             [b'T', seconds @ ..] => {
-                let seconds = number::parse_whole(seconds).and_then(number::as_time);
+                let seconds = number::parse_int(seconds).and_then(number::valid_seconds);
                 self.point.timestamp = Some(seconds.ok_or(Fault::BadTimestamp)?);
             }
-            _ if take_extra(&mut self.extra, field) => {}
+            _ if set_origin_field(&mut self.extra, field) => {}
             _ => _ = self.unknown.get_or_insert(field),
         }
         Ok(())
     }
 
-    /// Tells the line, whose value is the first `len` bytes of `rest`.
+    /// Passes the line to `visit`. Its value is the first `len` bytes of `rest`.
     #[inline(always)]
-    pub fn tell(
+    pub fn emit(
         mut self,
         rest: &'a [u8],
         len: usize,
@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
         visit: &mut impl Visit<'a>,
     ) -> Result<(), Fault> {
         if self.unknown.is_some() || self.point.timestamp.is_some() {
-            self.point.timestamp = self.tell_notes(visit);
+            self.point.timestamp = self.emit_notes(visit);
         }
         let signs = options.gauge_deltas && self.point.kind == Kind::Gauge;
         if self.point.kind == Kind::Set {
@@ -69,16 +69,16 @@ impl<'a> Line<'a> {
         } else if !signs && let Some(value) = number::parse_start(rest, len) {
             self.point.values = Values::Number(value);
         } else {
-            return self.tell_several(&rest[..len], signs, visit);
+            return self.emit_values(&rest[..len], signs, visit);
         }
         let Line { point, extra, .. } = self;
         visit.point(point, &extra);
         Ok(())
     }
 
-    /// Tells what is not as it should be, and gives the timestamp that means something.
+    /// Reports notes, and returns the timestamp if the kind has one.
     #[cold]
-    fn tell_notes(self, visit: &mut impl Visit<'a>) -> Option<i64> {
+    fn emit_notes(self, visit: &mut impl Visit<'a>) -> Option<i64> {
         if let Some(field) = self.unknown {
             visit.note(Note::UnknownField, field);
         }
@@ -90,23 +90,23 @@ impl<'a> Line<'a> {
         None
     }
 
-    /// Tells values between colons. With `signs` those that have a sign are changes.
+    /// Passes values separated by colons to `visit`. With `signs`, a signed value is a change.
     #[cold]
-    fn tell_several(
+    fn emit_values(
         self,
         values: &'a [u8],
         signs: bool,
         visit: &mut impl Visit<'a>,
     ) -> Result<(), Fault> {
-        let (mut packed, mut len, mut texts) = ([0.0; PACKED_VALUES], 0, 0);
+        let (mut packed, mut len, mut count) = ([0.0; PACKED_VALUES], 0, 0);
         let mut is_noted = false;
         for text in values.split(|byte| *byte == b':').filter(|text| !text.is_empty()) {
-            texts += 1;
+            count += 1;
             match number::parse(text) {
                 None if text.len() == values.len() => return Err(Fault::BadValue),
                 None => visit.fault(Fault::BadValue, text),
                 Some(by) if signs && matches!(text[0], b'+' | b'-') => {
-                    self.tell_change(by, &mut is_noted, visit);
+                    self.emit_change(by, &mut is_noted, visit);
                 }
                 Some(value) if signs => {
                     visit.point(Point { values: Values::Number(value), ..self.point }, &self.extra);
@@ -117,17 +117,17 @@ impl<'a> Line<'a> {
                 }
             }
             if len == PACKED_VALUES {
-                self.tell_packed(&packed, visit);
+                self.emit_packed(&packed, visit);
                 len = 0;
             }
         }
-        self.tell_packed(&packed[..len], visit);
-        if texts == 0 { Err(Fault::NoValue) } else { Ok(()) }
+        self.emit_packed(&packed[..len], visit);
+        if count == 0 { Err(Fault::NoValue) } else { Ok(()) }
     }
 
-    /// Tells a change of the value there is now: a timestamp means nothing for it, which is noted
-    /// once.
-    fn tell_change(&self, by: f64, is_noted: &mut bool, visit: &mut impl Visit<'a>) {
+    /// Passes a change of a gauge to `visit`. A change has no timestamp; a note about it is
+    /// reported once.
+    fn emit_change(&self, by: f64, is_noted: &mut bool, visit: &mut impl Visit<'a>) {
         if self.point.timestamp.is_some() && !std::mem::replace(is_noted, true) {
             visit.note(Note::TimestampUnused, self.point.name);
         }
@@ -137,27 +137,27 @@ impl<'a> Line<'a> {
         );
     }
 
-    fn tell_packed(&self, values: &[f64], visit: &mut impl Visit<'a>) {
+    fn emit_packed(&self, values: &[f64], visit: &mut impl Visit<'a>) {
         if !values.is_empty() {
             visit.packed(&Point { values: Values::Numbers(values), ..self.point }, &self.extra);
         }
     }
 }
 
-/// A sample rate.
+/// Parses a sample rate.
 fn rate_of(text: &[u8]) -> Result<f64, Fault> {
     number::parse(text).filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(Fault::BadRate)
 }
 
-/// The kind of a type, without a branch for each: types come in no order.
+/// Returns the kind of a type, without a branch per type: types arrive in unpredictable order.
 #[inline(always)]
 pub fn kind_of(text: &[u8]) -> Option<Kind> {
     let (first, last) = (*text.first()?, *text.last()?);
-    let (len, other, kind) = TYPES[usize::from(first)];
-    (usize::from(len) == text.len() && other == last).then_some(kind)
+    let (len, expected_last, kind) = TYPES[usize::from(first)];
+    (usize::from(len) == text.len() && expected_last == last).then_some(kind)
 }
 
-/// By the first byte of a type: its length, its last byte, and its kind. No type has length 0.
+/// Length, last byte and kind of each type, indexed by its first byte. No type has length 0.
 static TYPES: [(u8, u8, Kind); 256] = {
     let mut types = [(0, 0, Kind::Count); 256];
     types[b'c' as usize] = (1, b'c', Kind::Count);

@@ -1,31 +1,32 @@
-//! The twin of [`parse`](super::parse()): the same, byte by byte and by the standard library.
+//! Reference implementation of [`parse`](super::parse()): works byte by byte, using only the
+//! standard library.
 
 use super::{Options, event, line::Line, service_check};
 use crate::{Fault, Visit};
 
-/// Twin of [`super::parse()`].
+/// Reference implementation of [`super::parse()`].
 pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut impl Visit<'a>) {
     let mut at = 0;
     while at < message.len() {
         let rest = &message[at..];
         let len = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
         let text = rest[..len].strip_suffix(b"\r").unwrap_or(&rest[..len]);
-        let told = match text {
+        let consumed = match text {
             [] => Ok(len),
             _ if text.starts_with(event::PREFIX) => event::parse(rest, arrived, visit),
             _ if text.starts_with(service_check::PREFIX) => {
                 service_check::parse(rest, arrived, visit)
             }
-            _ => metric(text, options, arrived, visit).map(|()| len),
+            _ => parse_metric(text, options, arrived, visit).map(|()| len),
         };
-        if let Err(fault) = told {
+        if let Err(fault) = consumed {
             visit.fault(fault, text);
         }
-        at += told.unwrap_or(len) + 1;
+        at += consumed.unwrap_or(len) + 1;
     }
 }
 
-fn metric<'a>(
+fn parse_metric<'a>(
     text: &'a [u8],
     options: Options,
     arrived: u64,
@@ -42,6 +43,6 @@ fn metric<'a>(
         return Err(Fault::NoValue);
     }
     let mut line = Line::new(name, fields.next().ok_or(Fault::NoType)?, arrived)?;
-    fields.try_for_each(|field| line.take(field))?;
-    line.tell(value, value.len(), options, visit)
+    fields.try_for_each(|field| line.set(field))?;
+    line.emit(value, value.len(), options, visit)
 }

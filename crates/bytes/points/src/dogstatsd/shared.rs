@@ -1,61 +1,62 @@
-//! What events and service checks have in common.
+//! Code shared by events and service checks.
 
 use crate::{Extra, Note, Visit, number};
 use std::borrow::Cow;
 
-/// What a field was found to be.
-pub enum Taken {
-    Good,
-    /// With a value that is not allowed.
-    Bad,
+/// Result of parsing a field.
+pub enum FieldStatus {
+    Valid,
+    /// The value is not allowed.
+    Invalid,
     Unknown,
 }
 
-impl Taken {
-    pub fn good_if(is_good: bool) -> Taken {
-        if is_good { Taken::Good } else { Taken::Bad }
+impl FieldStatus {
+    pub fn valid_if(is_valid: bool) -> FieldStatus {
+        if is_valid { FieldStatus::Valid } else { FieldStatus::Invalid }
     }
 }
 
-/// Fields that both have.
+/// Fields that events and service checks have in common.
 #[derive(Default)]
-pub struct Shared<'a> {
+pub struct CommonFields<'a> {
     pub timestamp: Option<i64>,
     pub host: Option<&'a str>,
     pub tags: &'a str,
     pub extra: Extra<'a>,
 }
 
-impl<'a> Shared<'a> {
-    /// Takes a field that is one of both.
-    pub fn take(&mut self, field: &'a str) -> Taken {
+impl<'a> CommonFields<'a> {
+    /// Parses a field that both have in common.
+    pub fn set(&mut self, field: &'a str) -> FieldStatus {
         if let Some(tags) = field.strip_prefix('#') {
             self.tags = tags;
         } else if let Some(seconds) = field.strip_prefix("d:") {
-            self.timestamp = number::parse_whole(seconds.as_bytes()).and_then(number::as_time);
-            return Taken::good_if(self.timestamp.is_some());
+            self.timestamp = number::parse_int(seconds.as_bytes()).and_then(number::valid_seconds);
+            return FieldStatus::valid_if(self.timestamp.is_some());
         } else if let Some(host) = field.strip_prefix("h:") {
             self.host = Some(host);
-        } else if !take_extra(&mut self.extra, field.as_bytes()) {
-            return Taken::Unknown;
+        } else if !set_origin_field(&mut self.extra, field.as_bytes()) {
+            return FieldStatus::Unknown;
         }
-        Taken::Good
+        FieldStatus::Valid
     }
 }
 
-/// Takes every one of `fields`, which begin with a bar each, and tells what is wrong with them.
-pub fn take_all<'a>(
+/// Parses each of `fields`, all of which start with a bar, and reports notes about invalid and
+/// unknown ones.
+pub fn set_fields<'a>(
     fields: &'a str,
     visit: &mut impl Visit<'a>,
-    mut take: impl FnMut(&'a str) -> Taken,
+    mut set: impl FnMut(&'a str) -> FieldStatus,
 ) {
     let mut has_unknown = false;
     for field in fields.split('|').skip(1) {
-        match take(field) {
-            Taken::Good => {}
-            Taken::Bad => visit.note(Note::BadField, field.as_bytes()),
-            Taken::Unknown if has_unknown => {}
-            Taken::Unknown => {
+        match set(field) {
+            FieldStatus::Valid => {}
+            FieldStatus::Invalid => visit.note(Note::BadField, field.as_bytes()),
+            FieldStatus::Unknown if has_unknown => {}
+            FieldStatus::Unknown => {
                 has_unknown = true;
                 visit.note(Note::UnknownField, field.as_bytes());
             }
@@ -63,9 +64,9 @@ pub fn take_all<'a>(
     }
 }
 
-/// Takes a field that says where the client runs; whether it is one.
+/// Parses a field of origin detection. Returns false for any other field.
 #[inline(always)]
-pub fn take_extra<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
+pub fn set_origin_field<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
     match field {
         [b'c', b':', container @ ..] => extra.container = container,
         [b'e', b':', external @ ..] => extra.external = external,
@@ -76,24 +77,25 @@ pub fn take_extra<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
 }
 
 /// The line of an event or a service check.
-pub struct Text<'a> {
-    /// Without its end.
+pub struct EventLine<'a> {
+    /// The line without its line end.
     pub text: &'a [u8],
-    /// All bytes of the line but its `\n`.
+    /// Length of the line without its `\n`.
     pub len: usize,
 }
 
-impl<'a> Text<'a> {
-    /// The line that `rest` begins with. Line ends before byte `inner` are part of it.
-    pub fn of(rest: &'a [u8], inner: usize) -> Text<'a> {
+impl<'a> EventLine<'a> {
+    /// Returns the line at the start of `rest`. Line ends before byte `inner` are part of it.
+    pub fn of(rest: &'a [u8], inner: usize) -> EventLine<'a> {
         let end = rest[inner..].iter().position(|byte| *byte == b'\n');
         let len = end.map_or(rest.len(), |at| inner + at);
         let has_return = rest[inner..len].ends_with(b"\r");
-        Text { text: &rest[..len - usize::from(has_return)], len }
+        EventLine { text: &rest[..len - usize::from(has_return)], len }
     }
 }
 
-/// A title, text or message as it was meant: the two characters `\n` are a line end, `m\:` is `m:`.
+/// Undoes the escapes of clients in a title, text or message: the two characters `\n` are a line
+/// end, and `m\:` is `m:`.
 pub fn unescaped(text: &str) -> Cow<'_, str> {
     if text.contains('\\') {
         text.replace("\\n", "\n").replace("m\\:", "m:").into()

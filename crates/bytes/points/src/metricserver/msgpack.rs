@@ -1,32 +1,32 @@
-//! The parts of msgpack that points are made of, read one item at a time.
+//! The subset of msgpack that points consist of, read item by item.
 
 use crate::Fault;
 
-/// A message that ends within an item.
+/// The message ends within an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncated;
 
-/// One item. What an array or a map has in it are the items that follow.
+/// One item. The contents of an array or map are the items that follow it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Item {
-    /// A string or binary: where its bytes begin in the message, and how many they are.
+    /// A `str` or `bin`: the offset of its bytes in the message, and their number.
     Text {
         start: usize,
         len: usize,
     },
-    Whole(i64),
+    Int(i64),
     Float(f64),
     Nil,
-    /// How many items are in it.
+    /// Number of items in the array.
     Array(u32),
-    /// Anything else, with the number of items in it: a truth value, a map, an extension.
+    /// Anything else, with the number of items in it: a boolean, a map, an extension.
     Other {
         items: u64,
     },
 }
 
 impl Item {
-    /// The bytes of a text; none of nil.
+    /// Returns the bytes of a string. Nil is an empty string.
     #[inline(always)]
     pub fn text<'a>(&self, message: &'a [u8]) -> Result<&'a [u8], Fault> {
         match *self {
@@ -45,15 +45,15 @@ impl Item {
     }
 }
 
-/// Whether an item that begins with this byte is an array.
+/// Returns whether an item with this first byte is an array.
 #[inline(always)]
 pub fn is_array(first: u8) -> bool {
     matches!(first, 0x90..=0x9F | 0xDC | 0xDD)
 }
 
-/// The text of up to 255 bytes that `rest` begins with, and what follows it.
+/// Returns the string of up to 255 bytes at the start of `rest`, and the bytes after it.
 #[inline(always)]
-pub fn short_text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+pub fn short_string(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     match *rest {
         [first @ 0xA0..=0xBF, ref rest @ ..] => rest.split_at_checked(usize::from(first & 31)),
         [0xD9 | 0xC4, len, ref rest @ ..] => rest.split_at_checked(usize::from(len)),
@@ -64,7 +64,7 @@ pub fn short_text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Reads a message from its beginning.
 pub struct Reader<'a> {
     pub message: &'a [u8],
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub at: usize,
 }
 
@@ -73,18 +73,18 @@ impl<'a> Reader<'a> {
         Reader { message, at: 0 }
     }
 
-    /// The next byte, which stays the next.
+    /// Returns the next byte without consuming it.
     #[inline(always)]
     pub fn peek(&self) -> Option<u8> {
         self.message.get(self.at).copied()
     }
 
-    /// What was read from `start` on.
+    /// Returns the bytes read since `start`.
     pub fn since(&self, start: usize) -> &'a [u8] {
         &self.message[start..self.at]
     }
 
-    /// The bytes up to the next line end, or to the end of the message, with it.
+    /// Returns the bytes up to and including the next line end, or to the end of the message.
     pub fn line(&mut self) -> &'a [u8] {
         let rest = &self.message[self.at..];
         let line = rest.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         line
     }
 
-    /// The next item.
+    /// Returns the next item.
     #[inline(always)]
     pub fn item(&mut self) -> Result<Item, Truncated> {
         let first = self.peek().ok_or(Truncated)?;
@@ -100,47 +100,47 @@ impl<'a> Reader<'a> {
         match first {
             0xA0..=0xBF => self.text(usize::from(first & 31)),
             0x90..=0x9F => Ok(Item::Array(u32::from(first & 15))),
-            _ => self.rare(first),
+            _ => self.item_slow(first),
         }
     }
 
     #[inline(never)]
-    fn rare(&mut self, first: u8) -> Result<Item, Truncated> {
+    fn item_slow(&mut self, first: u8) -> Result<Item, Truncated> {
         match first {
-            0x00..=0x7F | 0xE0..=0xFF => Ok(Item::Whole(i64::from(first as i8))),
+            0x00..=0x7F | 0xE0..=0xFF => Ok(Item::Int(i64::from(first as i8))),
             0x80..=0x8F => Ok(Item::Other { items: 2 * u64::from(first & 15) }),
             0xC0 => Ok(Item::Nil),
-            0xC4 | 0xD9 => self.number::<1>().and_then(|len| self.text(len as usize)),
-            0xC5 | 0xDA => self.number::<2>().and_then(|len| self.text(len as usize)),
-            0xC6 | 0xDB => self.number::<4>().and_then(|len| self.text(len as usize)),
-            0xCA => Ok(Item::Float(f32::from_bits(self.number::<4>()? as u32).into())),
-            0xCB => Ok(Item::Float(f64::from_bits(self.number::<8>()?))),
-            0xCC => Ok(Item::Whole(self.number::<1>()? as i64)),
-            0xCD => Ok(Item::Whole(self.number::<2>()? as i64)),
-            0xCE => Ok(Item::Whole(self.number::<4>()? as i64)),
+            0xC4 | 0xD9 => self.be_uint::<1>().and_then(|len| self.text(len as usize)),
+            0xC5 | 0xDA => self.be_uint::<2>().and_then(|len| self.text(len as usize)),
+            0xC6 | 0xDB => self.be_uint::<4>().and_then(|len| self.text(len as usize)),
+            0xCA => Ok(Item::Float(f32::from_bits(self.be_uint::<4>()? as u32).into())),
+            0xCB => Ok(Item::Float(f64::from_bits(self.be_uint::<8>()?))),
+            0xCC => Ok(Item::Int(self.be_uint::<1>()? as i64)),
+            0xCD => Ok(Item::Int(self.be_uint::<2>()? as i64)),
+            0xCE => Ok(Item::Int(self.be_uint::<4>()? as i64)),
             0xCF => self
-                .number::<8>()
-                .map(|n| i64::try_from(n).map_or(Item::Float(n as f64), Item::Whole)),
-            0xD0 => Ok(Item::Whole(self.number::<1>()? as i8 as i64)),
-            0xD1 => Ok(Item::Whole(self.number::<2>()? as i16 as i64)),
-            0xD2 => Ok(Item::Whole(self.number::<4>()? as i32 as i64)),
-            0xD3 => Ok(Item::Whole(self.number::<8>()? as i64)),
-            0xDC => Ok(Item::Array(self.number::<2>()? as u32)),
-            0xDD => Ok(Item::Array(self.number::<4>()? as u32)),
-            0xDE => Ok(Item::Other { items: 2 * self.number::<2>()? }),
-            0xDF => Ok(Item::Other { items: 2 * self.number::<4>()? }),
+                .be_uint::<8>()
+                .map(|n| i64::try_from(n).map_or(Item::Float(n as f64), Item::Int)),
+            0xD0 => Ok(Item::Int(self.be_uint::<1>()? as i8 as i64)),
+            0xD1 => Ok(Item::Int(self.be_uint::<2>()? as i16 as i64)),
+            0xD2 => Ok(Item::Int(self.be_uint::<4>()? as i32 as i64)),
+            0xD3 => Ok(Item::Int(self.be_uint::<8>()? as i64)),
+            0xDC => Ok(Item::Array(self.be_uint::<2>()? as u32)),
+            0xDD => Ok(Item::Array(self.be_uint::<4>()? as u32)),
+            0xDE => Ok(Item::Other { items: 2 * self.be_uint::<2>()? }),
+            0xDF => Ok(Item::Other { items: 2 * self.be_uint::<4>()? }),
             0xC7..=0xC9 | 0xD4..=0xD8 => self.extension(first),
-            // Truth values, and the one byte that means nothing.
+            // Booleans, and the unused byte 0xC1.
             0xC1..=0xC3 | 0x90..=0xBF => Ok(Item::Other { items: 0 }),
         }
     }
 
-    /// An extension: a type in one byte and some more.
+    /// Skips an extension: one byte of type, then its data.
     fn extension(&mut self, first: u8) -> Result<Item, Truncated> {
         let len = match first {
-            0xC7 => self.number::<1>()?,
-            0xC8 => self.number::<2>()?,
-            0xC9 => self.number::<4>()?,
+            0xC7 => self.be_uint::<1>()?,
+            0xC8 => self.be_uint::<2>()?,
+            0xC9 => self.be_uint::<4>()?,
             _ => 1 << (first - 0xD4),
         };
         self.text(len as usize + 1)?;
@@ -157,16 +157,16 @@ impl<'a> Reader<'a> {
         Ok(Item::Text { start, len })
     }
 
-    /// A number of so many bytes, the highest first.
+    /// Reads a big-endian unsigned integer of `BYTES` bytes.
     #[inline(always)]
-    fn number<const BYTES: usize>(&mut self) -> Result<u64, Truncated> {
+    fn be_uint<const BYTES: usize>(&mut self) -> Result<u64, Truncated> {
         let bytes = self.message[self.at..].first_chunk::<BYTES>().ok_or(Truncated)?;
         self.at += BYTES;
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Reads over what is in an item, however deep: what is open is counted, and each item takes a
-    /// byte at least.
+    /// Skips the contents of an item at any depth. Counts the open items instead of recursing; each
+    /// item takes at least one byte.
     #[inline(always)]
     pub fn skip(&mut self, item: Item) -> Result<(), Truncated> {
         match item.items() {
@@ -194,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn every_format_is_read() {
+    fn every_format_is_decoded() {
         let table: &[(&[u8], Item)] = &[
-            (b"\x00", Item::Whole(0)),
-            (b"\x7F", Item::Whole(127)),
-            (b"\xFF", Item::Whole(-1)),
-            (b"\xE0", Item::Whole(-32)),
+            (b"\x00", Item::Int(0)),
+            (b"\x7F", Item::Int(127)),
+            (b"\xFF", Item::Int(-1)),
+            (b"\xE0", Item::Int(-32)),
             (b"\x83", Item::Other { items: 6 }),
             (b"\x96", Item::Array(6)),
             (b"\xA2ab", Item::Text { start: 1, len: 2 }),
@@ -214,15 +214,15 @@ mod tests {
             (b"\xC9\x00\x00\x00\x01\x05a", Item::Other { items: 0 }),
             (b"\xCA\x3F\xC0\x00\x00", Item::Float(1.5)),
             (b"\xCB\x3F\xF8\x00\x00\x00\x00\x00\x00", Item::Float(1.5)),
-            (b"\xCC\xFF", Item::Whole(255)),
-            (b"\xCD\xFF\xFF", Item::Whole(65_535)),
-            (b"\xCE\xFF\xFF\xFF\xFF", Item::Whole(4_294_967_295)),
-            (b"\xCF\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF", Item::Whole(i64::MAX)),
+            (b"\xCC\xFF", Item::Int(255)),
+            (b"\xCD\xFF\xFF", Item::Int(65_535)),
+            (b"\xCE\xFF\xFF\xFF\xFF", Item::Int(4_294_967_295)),
+            (b"\xCF\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF", Item::Int(i64::MAX)),
             (b"\xCF\x80\x00\x00\x00\x00\x00\x00\x00", Item::Float(9_223_372_036_854_775_808.0)),
-            (b"\xD0\xFE", Item::Whole(-2)),
-            (b"\xD1\xFF\xFE", Item::Whole(-2)),
-            (b"\xD2\xFF\xFF\xFF\xFE", Item::Whole(-2)),
-            (b"\xD3\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE", Item::Whole(-2)),
+            (b"\xD0\xFE", Item::Int(-2)),
+            (b"\xD1\xFF\xFE", Item::Int(-2)),
+            (b"\xD2\xFF\xFF\xFF\xFE", Item::Int(-2)),
+            (b"\xD3\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE", Item::Int(-2)),
             (b"\xD4\x05a", Item::Other { items: 0 }),
             (b"\xD5\x05aa", Item::Other { items: 0 }),
             (b"\xD6\x05aaaa", Item::Other { items: 0 }),
@@ -245,17 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_is_read_over_to_any_depth() {
+    fn nested_items_are_skipped_at_any_depth() {
         let mut message = vec![0x91; 1_000_000];
         message.extend(b"\xA1x\x05");
         let mut reader = Reader::new(&message);
         let first = reader.item().unwrap();
         assert_eq!(reader.skip(first), Ok(()));
-        assert_eq!(reader.item(), Ok(Item::Whole(5)));
+        assert_eq!(reader.item(), Ok(Item::Int(5)));
         let mut reader = Reader::new(&message[..1_000_000]);
         let first = reader.item().unwrap();
         assert_eq!(reader.skip(first), Err(Truncated));
-        // As many items as there can be, in as many maps as there are bytes.
+        // As many items as a map can have, in as many maps as fit.
         let bomb = [0xDF, 0xFF, 0xFF, 0xFF, 0xFF].repeat(10_000);
         let mut reader = Reader::new(&bomb);
         let first = reader.item().unwrap();

@@ -1,10 +1,10 @@
-//! Writes down what a parser tells, a line for each thing.
+//! Records what a parser reports, one string per call.
 
 use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit};
 use millstream_series::{Point, Values};
 
 #[derive(Default)]
-pub struct Told(pub Vec<String>);
+pub struct Recorder(pub Vec<String>);
 
 fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
@@ -12,16 +12,16 @@ fn text(bytes: &[u8]) -> String {
 
 fn extra(extra: &Extra<'_>) -> String {
     let fields = [("c", extra.container), ("e", extra.external), ("card", extra.cardinality)];
-    let said = fields.into_iter().filter(|(_, value)| !value.is_empty());
-    said.map(|(key, value)| format!(" {key}={}", text(value))).collect()
+    let present = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    present.map(|(key, value)| format!(" {key}={}", text(value))).collect()
 }
 
-/// Options of an event or a service check that are there.
+/// Formats the options that are present.
 fn options(options: &[(&str, Option<&str>)], timestamp: Option<i64>) -> String {
-    let said =
+    let present =
         options.iter().filter_map(|(key, value)| value.map(|value| format!(" {key}={value}")));
     let time = timestamp.map(|seconds| format!(" at {seconds}")).unwrap_or_default();
-    said.collect::<String>() + &time
+    present.collect::<String>() + &time
 }
 
 fn point(point: &Point<'_>, of: &Extra<'_>) -> String {
@@ -39,7 +39,7 @@ fn point(point: &Point<'_>, of: &Extra<'_>) -> String {
     format!("{:?} {} {value}{tags}{rate}{time}{}", point.kind, text(point.name), extra(of))
 }
 
-impl<'a> Visit<'a> for Told {
+impl<'a> Visit<'a> for Recorder {
     fn point(&mut self, of: Point<'a>, extra: &Extra<'a>) {
         assert!(!matches!(of.values, Values::Numbers(_)));
         self.0.push(point(&of, extra));
