@@ -1,17 +1,17 @@
-//! An expression as it is written.
+//! The syntax tree of an expression.
 
 use std::fmt;
 
-/// A part of an expression, with its place in the text.
+/// A node of the syntax tree, with its position in the text.
 #[derive(Clone, Debug)]
 pub struct Expr {
     pub at: usize,
-    /// Levels of parts below it.
+    /// Height of the subtree, including this node.
     pub height: usize,
     pub form: Form,
 }
 
-/// What a part is.
+/// Kinds of syntax nodes.
 #[derive(Clone, Debug)]
 pub enum Form {
     Null,
@@ -28,14 +28,14 @@ pub enum Form {
     Not(Box<Expr>),
     Negate(Box<Expr>),
     Binary(Operator, Box<Expr>, Box<Expr>),
-    /// Parts joined by `&&`.
+    /// Operands of `&&`.
     All(Vec<Expr>),
-    /// Parts joined by `||`.
+    /// Operands of `||`.
     Any(Vec<Expr>),
-    Choice(Box<Expr>, Box<Expr>, Box<Expr>),
+    Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
 }
 
-/// An operator between two parts.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Equal,
@@ -54,7 +54,7 @@ pub enum Operator {
 
 use Operator::*;
 
-/// How operators are written, and how strongly they bind.
+/// Spelling and precedence of the operators.
 const OPERATORS: &[(Operator, &str, usize)] = &[
     (Equal, "==", 1),
     (Unequal, "!=", 1),
@@ -71,25 +71,29 @@ const OPERATORS: &[(Operator, &str, usize)] = &[
 ];
 
 impl Operator {
-    /// The operator that is written so.
-    pub fn of(sign: &str) -> Option<Operator> {
-        OPERATORS.iter().find(|(_, written, _)| *written == sign).map(|(operator, ..)| *operator)
+    /// Returns the operator with this spelling.
+    pub fn of(symbol: &str) -> Option<Operator> {
+        OPERATORS.iter().find(|(_, written, _)| *written == symbol).map(|(operator, ..)| *operator)
     }
 
-    pub fn sign(self) -> &'static str {
-        OPERATORS.iter().find(|(operator, ..)| *operator == self).map_or("", |(_, sign, _)| sign)
-    }
-
-    /// How strongly it binds: 1 to 3.
-    pub fn strength(self) -> usize {
+    pub fn symbol(self) -> &'static str {
         OPERATORS
             .iter()
             .find(|(operator, ..)| *operator == self)
-            .map_or(0, |(.., strength)| *strength)
+            .map_or("", |(_, symbol, _)| symbol)
     }
 
-    /// The operator that says the same with its operands exchanged, of a comparison.
-    pub fn mirrored(self) -> Option<Operator> {
+    /// Returns the precedence, 1 to 3. A higher one binds more tightly.
+    pub fn precedence(self) -> usize {
+        OPERATORS
+            .iter()
+            .find(|(operator, ..)| *operator == self)
+            .map_or(0, |(.., precedence)| *precedence)
+    }
+
+    /// Returns the operator that gives the same result with its operands swapped, if this is a
+    /// comparison.
+    pub fn swapped(self) -> Option<Operator> {
         match self {
             Equal | Unequal => Some(self),
             Less => Some(Greater),
@@ -104,12 +108,12 @@ impl Operator {
 impl Expr {
     pub fn new(at: usize, form: Form) -> Expr {
         let mut height = 0;
-        each_part(&form, |part| height = height.max(part.height));
+        for_each_child(&form, |part| height = height.max(part.height));
         Expr { at, height: height + 1, form }
     }
 }
 
-fn each_part(form: &Form, mut see: impl FnMut(&Expr)) {
+fn for_each_child(form: &Form, mut visit: impl FnMut(&Expr)) {
     match form {
         Form::Null
         | Form::Bool(_)
@@ -117,19 +121,21 @@ fn each_part(form: &Form, mut see: impl FnMut(&Expr)) {
         | Form::Double(_)
         | Form::Text(_)
         | Form::Name(_) => {}
-        Form::Member(of, _) | Form::Not(of) | Form::Negate(of) => see(of),
-        Form::Index(a, b) | Form::Binary(_, a, b) => [a, b].into_iter().for_each(|part| see(part)),
-        Form::Call(of, _, list) => of.iter().map(|of| &**of).chain(list).for_each(see),
-        Form::List(list) | Form::All(list) | Form::Any(list) => list.iter().for_each(see),
-        Form::Map(entries) => {
-            entries.iter().for_each(|(key, value)| [key, value].into_iter().for_each(&mut see))
+        Form::Member(of, _) | Form::Not(of) | Form::Negate(of) => visit(of),
+        Form::Index(a, b) | Form::Binary(_, a, b) => {
+            [a, b].into_iter().for_each(|part| visit(part))
         }
-        Form::Choice(a, b, c) => [a, b, c].into_iter().for_each(|part| see(part)),
+        Form::Call(of, _, list) => of.iter().map(|of| &**of).chain(list).for_each(visit),
+        Form::List(list) | Form::All(list) | Form::Any(list) => list.iter().for_each(visit),
+        Form::Map(entries) => {
+            entries.iter().for_each(|(key, value)| [key, value].into_iter().for_each(&mut visit))
+        }
+        Form::Conditional(a, b, c) => [a, b, c].into_iter().for_each(|part| visit(part)),
     }
 }
 
 impl fmt::Display for Expr {
-    /// The expression with every pair of parentheses that it could have: read again it is the same.
+    /// Writes the expression with all possible parentheses. It parses as the same expression.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.form {
             Form::Null => write!(out, "null"),
@@ -158,24 +164,24 @@ impl fmt::Display for Expr {
             }
             Form::Not(of) => write!(out, "(!{of})"),
             Form::Negate(of) => write!(out, "(-({of}))"),
-            Form::Binary(operator, a, b) => write!(out, "({a} {} {b})", operator.sign()),
+            Form::Binary(operator, a, b) => write!(out, "({a} {} {b})", operator.symbol()),
             Form::All(list) => write_joined(list, " && ", out),
             Form::Any(list) => write_joined(list, " || ", out),
-            Form::Choice(a, b, c) => write!(out, "({a} ? {b} : {c})"),
+            Form::Conditional(a, b, c) => write!(out, "({a} ? {b} : {c})"),
         }
     }
 }
 
-fn write_list(list: &[Expr], between: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_list(list: &[Expr], separator: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (index, part) in list.iter().enumerate() {
-        write!(out, "{}{part}", if index == 0 { "" } else { between })?;
+        write!(out, "{}{part}", if index == 0 { "" } else { separator })?;
     }
     Ok(())
 }
 
-fn write_joined(list: &[Expr], between: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_joined(list: &[Expr], separator: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(out, "(")?;
-    write_list(list, between, out)?;
+    write_list(list, separator, out)?;
     write!(out, ")")
 }
 

@@ -1,25 +1,25 @@
-//! From an expression as it is written to one that can be computed: finds fields and functions, and
-//! refuses what can never have a value.
+//! Compiles a syntax tree into an expression that can be evaluated: resolves fields and functions,
+//! and rejects what can never have a value.
 
 use crate::ast::{Expr, Form, Operator};
 use crate::eval::{Evaluation, arithmetic_types};
 use crate::fault::Fault;
 use crate::functions::{FUNCTIONS, Function, OTHER_FUNCTIONS, OTHER_METHODS};
 use crate::input::Path;
-use crate::node::{Fold, FoldParts, Node};
-use crate::parser::near;
+use crate::node::{Macro, MacroParts, Node};
+use crate::parser::function_advice;
 use crate::types::Types;
 use crate::value::{Error, Value};
 use regex::bytes::Regex;
 use std::sync::Arc;
 
-/// Macros within each other: each multiplies the steps of those in it.
-const FOLDS_MAX: usize = 4;
+/// Maximum nesting depth of macros. Each level multiplies the steps of those inside it.
+const MACRO_DEPTH_MAX: usize = 4;
 
-/// The name of the map of all fields.
+/// Name of the map of all fields.
 const EVENT: &str = "event";
 
-/// An expression that can be computed.
+/// An expression that can be evaluated.
 #[derive(Debug)]
 pub struct Compiled {
     pub node: Node,
@@ -27,8 +27,8 @@ pub struct Compiled {
     pub paths: Vec<Path>,
 }
 
-/// Resolves an expression. Without `strict`, what can never have a value is left to be found when
-/// it is computed.
+/// Compiles an expression. Without `strict`, subexpressions that can never have a value are
+/// accepted and fail when they are evaluated.
 pub fn compile(expr: &Expr, strict: bool) -> Result<Compiled, Fault> {
     let mut compiler = Compiler { paths: Vec::new(), variables: Vec::new(), strict };
     let (node, types) = compiler.node(expr)?;
@@ -39,7 +39,7 @@ type Typed = (Node, Types);
 
 struct Compiler {
     paths: Vec<Path>,
-    /// Variables of the macros around.
+    /// Variables of the enclosing macros.
     variables: Vec<String>,
     strict: bool,
 }
@@ -68,20 +68,20 @@ impl Compiler {
             Form::Negate(of) => {
                 let (node, types) = self.node(of)?;
                 self.require(of.at, types, Types::NUMBER.or(Types::DURATION), "`-`")?;
-                self.folded(expr.at, Node::Negate(node.into()), types)
+                self.fold_constants(expr.at, Node::Negate(node.into()), types)
             }
             Form::Binary(operator, a, b) => self.binary(expr.at, *operator, a, b),
             Form::All(list) => Ok((Node::All(self.conditions(list)?), Types::BOOL)),
             Form::Any(list) => Ok((Node::Any(self.conditions(list)?), Types::BOOL)),
-            Form::Choice(a, b, c) => {
+            Form::Conditional(a, b, c) => {
                 let (condition, b, c) = (self.condition(a)?, self.node(b)?, self.node(c)?);
-                Ok((Node::Choice(Box::new((condition, b.0, c.0))), b.1.or(c.1)))
+                Ok((Node::Conditional(Box::new((condition, b.0, c.0))), b.1.or(c.1)))
             }
         }
     }
 
-    /// The path that an expression is: `a.b`, `event.a`, `event["a"]`; empty for the event as a
-    /// whole.
+    /// Returns the path that an expression denotes: `a.b`, `event.a`, `event["a"]`. The path is
+    /// empty for the event as a whole.
     fn path(&self, expr: &Expr) -> Option<Vec<String>> {
         let (of, part) = match &expr.form {
             Form::Name(name) if self.variable(name).is_some() => return None,
@@ -103,13 +103,13 @@ impl Compiler {
         self.path(expr).is_some_and(|path| path.is_empty())
     }
 
-    /// The number of a path.
+    /// Returns the index of a path.
     fn field(&mut self, parts: Vec<String>, at: usize) -> Result<usize, Fault> {
         if parts.is_empty() {
             return Err(Fault::new(
                 at,
-                "the event as a whole is no value",
-                "name a field, as event.status",
+                "the event as a whole is not a value",
+                "name a field, as in event.status",
             ));
         }
         let path = Path::new(parts);
@@ -124,7 +124,7 @@ impl Compiler {
         self.variables.iter().rposition(|variable| variable == name)
     }
 
-    /// Refuses a value that is never of these types.
+    /// Rejects a value that never has one of these types.
     fn require(&self, at: usize, types: Types, wanted: Types, what: &str) -> Result<(), Fault> {
         if types.can_be(wanted) || !self.strict {
             return Ok(());
@@ -132,9 +132,9 @@ impl Compiler {
         let message = format!("{what} takes {}, not {}", wanted.words(), types.words());
         let advice = match wanted {
             Types::BOOL => "compare it with something, as in `x != 0`",
-            wanted if wanted.can_be(Types::TEXT) => "string(x) makes a string of it",
+            wanted if wanted.can_be(Types::TEXT) => "string(x) converts it to a string",
             wanted if wanted.can_be(Types::NUMBER) && types.can_be(Types::TEXT) => {
-                "int(x) or double(x) makes a number of it"
+                "int(x) or double(x) converts it to a number"
             }
             _ => "",
         };
@@ -209,17 +209,17 @@ impl Compiler {
         if self.strict && result.is_none() {
             let message = format!(
                 "`{}` is not defined for {} and {}",
-                operator.sign(),
+                operator.symbol(),
                 left.words(),
                 right.words()
             );
             return Err(Fault::new(at, message, advice_for(operator, left.or(right))));
         }
-        self.folded(at, Node::Binary(operator, Box::new((a, b))), result)
+        self.fold_constants(at, Node::Binary(operator, Box::new((a, b))), result)
     }
 
-    /// The value of what has only constants in it.
-    fn folded(&self, at: usize, node: Node, types: Types) -> Result<Typed, Fault> {
+    /// Folds a node whose operands are all constant.
+    fn fold_constants(&self, at: usize, node: Node, types: Types) -> Result<Typed, Fault> {
         let is_constant = match &node {
             Node::Negate(of) => constant_of(of).is_some(),
             Node::Binary(_, parts) => constant_of(&parts.0).and(constant_of(&parts.1)).is_some(),
@@ -230,13 +230,13 @@ impl Compiler {
             return Ok((node, types));
         }
         match Evaluation::of_constants(&node) {
-            // Not its own type: `dyn` is there to hide it.
+            // Keeps `types` instead of the type of the value, which `dyn` must hide.
             Ok(value) => Ok((Node::Constant(value), types)),
             Err(error) => {
                 let why = match error {
-                    Error::Missing => "there is nothing at this position",
-                    Error::Mistyped => "a value is not of the form it should have",
-                    Error::Arithmetic => "a number leaves its range, or is divided by zero",
+                    Error::Missing => "there is no element at this position",
+                    Error::Mistyped => "a value has the wrong type or format",
+                    Error::Arithmetic => "a number is out of range, or divided by zero",
                     Error::StepLimit => "it takes too many steps",
                 };
                 Err(Fault::new(
@@ -263,13 +263,13 @@ impl Compiler {
             (Some(text), "matches", [pattern]) | (None, "matches", [text, pattern]) => {
                 return self.matches(text, pattern);
             }
-            (Some(over), _, _) if Fold::of(name).is_some() => {
-                return self.fold(at, over, name, list);
+            (Some(over), _, _) if Macro::of(name).is_some() => {
+                return self.macro_call(at, over, name, list);
             }
             _ => {}
         }
-        let function =
-            Function::find(name, of.is_some()).ok_or_else(|| unknown(at, name, of.is_some()))?;
+        let function = Function::find(name, of.is_some())
+            .ok_or_else(|| unknown_function(at, name, of.is_some()))?;
         let arguments: Vec<&Expr> = of.into_iter().chain(list).collect();
         function.check_number(at, arguments.len())?;
         let mut nodes = Vec::new();
@@ -278,7 +278,7 @@ impl Compiler {
             self.require(expr.at, types, *wanted, &format!("`{name}`"))?;
             nodes.push(node);
         }
-        self.folded(at, Node::Call(function, nodes), function.result)
+        self.fold_constants(at, Node::Call(function, nodes), function.result)
     }
 
     fn has(&mut self, expr: &Expr) -> Result<Typed, Fault> {
@@ -296,48 +296,50 @@ impl Compiler {
         self.require(text.at, types, Types::TEXT, "`matches`")?;
         let Form::Text(pattern_text) = &pattern.form else {
             let advice = "write the pattern in quotes; r\"...\" needs no double backslashes";
-            return Err(Fault::new(
-                pattern.at,
-                "`matches` takes a pattern that stands in the expression",
-                advice,
-            ));
+            return Err(Fault::new(pattern.at, "`matches` takes a literal pattern", advice));
         };
         let regex = Regex::new(pattern_text).map_err(|error| {
             let why = error.to_string();
             let why =
                 why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let advice = "patterns are those of RE2: no look-around, no back-references";
-            Fault::new(pattern.at, format!("this is no pattern: {why}"), advice)
+            let advice = "patterns use RE2 syntax, without look-around and backreferences";
+            Fault::new(pattern.at, format!("invalid pattern: {why}"), advice)
         })?;
         Ok((Node::Matches(node.into(), regex), Types::BOOL))
     }
 
-    fn fold(&mut self, at: usize, over: &Expr, name: &str, list: &[Expr]) -> Result<Typed, Fault> {
+    fn macro_call(
+        &mut self,
+        at: usize,
+        over: &Expr,
+        name: &str,
+        list: &[Expr],
+    ) -> Result<Typed, Fault> {
         let usage = || {
-            let message = format!("`{name}` takes a variable and what to do with it");
+            let message = format!("`{name}` takes a variable and an expression");
             Fault::new(at, message, format!("write list.{name}(x, ...x...)"))
         };
-        let fold = Fold::of(name).ok_or_else(usage)?;
+        let kind = Macro::of(name).ok_or_else(usage)?;
         let (variable, condition, body) = match list {
             [variable, body] => (variable, None, body),
-            [variable, condition, body] if fold == Fold::Map => (variable, Some(condition), body),
+            [variable, condition, body] if kind == Macro::Map => (variable, Some(condition), body),
             _ => return Err(usage()),
         };
         let Form::Name(variable) = &variable.form else { return Err(usage()) };
         let (over_node, types) = self.node(over)?;
         self.require(over.at, types, Types::LIST.or(Types::MAP), &format!("`{name}`"))?;
-        if self.variables.len() == FOLDS_MAX {
+        if self.variables.len() == MACRO_DEPTH_MAX {
             let message =
-                format!("more than {FOLDS_MAX} of all, exists, filter, map within each other");
+                format!("all, exists, filter and map are nested more than {MACRO_DEPTH_MAX} deep");
             return Err(Fault::new(at, message, "leave one out"));
         }
         self.variables.push(variable.clone());
         let condition = condition.map(|condition| self.condition(condition)).transpose()?;
-        let body = if fold == Fold::Map { self.node(body)?.0 } else { self.condition(body)? };
+        let body = if kind == Macro::Map { self.node(body)?.0 } else { self.condition(body)? };
         self.variables.pop();
         let result =
-            if matches!(fold, Fold::Filter | Fold::Map) { Types::LIST } else { Types::BOOL };
-        Ok((Node::Fold(fold, Box::new(FoldParts { over: over_node, condition, body })), result))
+            if matches!(kind, Macro::Filter | Macro::Map) { Types::LIST } else { Types::BOOL };
+        Ok((Node::Macro(kind, Box::new(MacroParts { over: over_node, condition, body })), result))
     }
 }
 
@@ -353,26 +355,27 @@ fn constant_of(node: &Node) -> Option<Value<'static>> {
     }
 }
 
-fn unknown(at: usize, name: &str, is_method: bool) -> Fault {
+fn unknown_function(at: usize, name: &str, is_method: bool) -> Fault {
     if Function::find(name, !is_method).is_some() || !is_method && OTHER_METHODS.contains(&name) {
         let advice =
             if is_method { format!("write {name}(x)") } else { format!("write x.{name}(...)") };
-        return Fault::new(at, format!("`{name}` is not called so"), advice);
+        return Fault::new(at, format!("`{name}` is not called that way"), advice);
     }
     let of_kind = FUNCTIONS.iter().filter(|function| function.is_method == is_method);
     let others = if is_method { OTHER_METHODS } else { OTHER_FUNCTIONS };
-    let advice = near(name, of_kind.map(|function| function.name).chain(others.iter().copied()));
-    Fault::new(at, format!("there is no function `{name}`"), advice)
+    let advice =
+        function_advice(name, of_kind.map(|function| function.name).chain(others.iter().copied()));
+    Fault::new(at, format!("unknown function `{name}`"), advice)
 }
 
-/// What an operator may give for values of these types; nothing if it is not defined for any of
-/// them.
+/// Returns the possible types of the result for operands of these types. The set is empty if the
+/// operator is not defined for any of them.
 fn result_types(operator: Operator, a: Types, b: Types) -> Types {
     let number_or_same = |a: Types, b: Types| a == b || a.or(b).and(Types::NUMBER) == a.or(b);
     let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));
     let bool_if = |is_defined| if is_defined { Types::BOOL } else { Types::NONE };
     match operator {
-        // `null` is compared with anything: a field may be it.
+        // `null` can be compared with anything, because any field may be null.
         Operator::Equal | Operator::Unequal => {
             bool_if(any(&|a, b| number_or_same(a, b) || a.or(b).can_be(Types::NULL)))
         }
@@ -393,10 +396,10 @@ fn advice_for(operator: Operator, types: Types) -> &'static str {
     match operator {
         Operator::In => "write `x in [1, 2]`, or `text.contains(\"part\")`",
         Operator::Equal | Operator::Unequal => {
-            "compare values of one type; int(x), string(x) convert"
+            "compare values of one type; convert with int(x) or string(x)"
         }
-        Operator::Add if types.can_be(Types::TEXT) => "string(x) makes a string of a number",
-        _ if types.can_be(Types::TEXT) => "int(x) or double(x) makes a number of a string",
-        _ => "docs/expressions.md says what the operators are defined for",
+        Operator::Add if types.can_be(Types::TEXT) => "string(x) converts a number to a string",
+        _ if types.can_be(Types::TEXT) => "int(x) or double(x) converts a string to a number",
+        _ => "see docs/expressions.md for the types of the operators",
     }
 }

@@ -1,10 +1,10 @@
-//! Computes an expression for one row. It is the reference: what works on whole columns gives the
-//! same.
+//! Evaluates an expression for one row. This is the reference: evaluation over whole columns must
+//! give the same result.
 
 use crate::ast::Operator;
 use crate::functions::ARGUMENTS_MAX;
 use crate::input::Bound;
-use crate::node::{Fold, FoldParts, Node};
+use crate::node::{Macro, MacroParts, Node};
 use crate::text::check_len;
 use crate::types::Types;
 use crate::value::{Error, Outcome, Value, compare, is_equal};
@@ -12,34 +12,34 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Steps that an expression takes for one row, all macros in it together: without an end, a hostile
-/// line could stop the agent. Computing a part is a step, each element of a macro is one, and so
-/// are [`STEP_BYTES`].
+/// Maximum number of steps of an expression per row, shared by all its macros. Without a limit, a
+/// hostile line could stall the agent. Evaluating a node is one step, and so are an element of a
+/// macro and [`STEP_BYTES`].
 pub const STEPS_MAX: usize = 1_000_000;
-/// Bytes of text or JSON looked at that count as one step.
+/// Bytes of text or JSON read per step.
 const STEP_BYTES: usize = 16;
 
-/// The computation for one row.
+/// State of the evaluation for one row.
 pub struct Evaluation<'a, 'i> {
     bound: Option<&'a Bound<'i>>,
     row: usize,
-    /// Values of the variables of the macros around.
+    /// Values of the variables of the enclosing macros.
     variables: Vec<Value<'a>>,
     steps: usize,
 }
 
-/// Computes a part of an expression for a row.
+/// Evaluates a node for a row.
 pub fn evaluate<'a>(node: &'a Node, bound: &'a Bound<'_>, row: usize) -> Outcome<'a> {
     Evaluation { bound: Some(bound), row, variables: Vec::new(), steps: 0 }.value(node)
 }
 
-/// The same for a condition.
+/// Evaluates a condition for a row.
 pub fn evaluate_condition(node: &Node, bound: &Bound<'_>, row: usize) -> Result<bool, Error> {
     evaluate(node, bound, row)?.bool()
 }
 
 impl<'a> Evaluation<'a, '_> {
-    /// The value of what names no field.
+    /// Evaluates a node that refers to no field.
     pub fn of_constants(node: &Node) -> Outcome<'static> {
         let mut evaluation = Evaluation { bound: None, row: 0, variables: Vec::new(), steps: 0 };
         evaluation.value(node).map(into_owned)
@@ -69,12 +69,13 @@ impl<'a> Evaluation<'a, '_> {
             Node::Any(list) => self.joined(list, true),
             Node::Variable(index) => self.variable(*index),
             Node::Matches(of, regex) => Ok(Value::Bool(regex.is_match(self.read(of)?.text()?))),
-            _ => self.composed(node),
+            _ => self.evaluate_large(node),
         }
     }
 
-    /// Nodes whose values need more room: apart, so that deep expressions take little of the stack.
-    fn composed(&mut self, node: &'a Node) -> Outcome<'a> {
+    /// Evaluates nodes that need a large stack frame. Kept out of [`Self::value`], so that deep
+    /// expressions use little stack.
+    fn evaluate_large(&mut self, node: &'a Node) -> Outcome<'a> {
         match node {
             Node::List(list) => {
                 Ok(Value::list(list.iter().map(|node| self.value(node)).collect::<Result<_, _>>()?))
@@ -84,7 +85,7 @@ impl<'a> Evaluation<'a, '_> {
                 let (a, b) = (self.read(&parts.0)?, self.read(&parts.1)?);
                 binary(*operator, &a, &b)
             }
-            Node::Choice(parts) => match self.condition(&parts.0)? {
+            Node::Conditional(parts) => match self.condition(&parts.0)? {
                 true => self.value(&parts.1),
                 false => self.value(&parts.2),
             },
@@ -96,24 +97,24 @@ impl<'a> Evaluation<'a, '_> {
                 let value = (function.run)(&arguments[..list.len()])?;
                 self.charge(cost(&value)).map(|()| value)
             }
-            Node::Fold(fold, parts) => self.fold(*fold, parts),
+            Node::Macro(kind, parts) => self.evaluate_macro(*kind, parts),
             _ => Err(Error::Missing),
         }
     }
 
-    /// Takes steps off what is allowed for a row.
+    /// Charges steps against the limit of the row.
     fn charge(&mut self, steps: usize) -> Result<(), Error> {
         self.steps += steps;
         if self.steps > STEPS_MAX { Err(Error::StepLimit) } else { Ok(()) }
     }
 
-    /// A value that is looked at as a whole.
+    /// Evaluates a node whose value is read as a whole, and charges for its size.
     fn read(&mut self, node: &'a Node) -> Outcome<'a> {
         let value = self.value(node)?;
         self.charge(cost(&value)).map(|()| value)
     }
 
-    /// The variable of a macro. A text that was computed is copied.
+    /// Returns the variable of a macro. Copies a computed string.
     fn variable(&mut self, index: usize) -> Outcome<'a> {
         let value = self.variables.get(index).ok_or(Error::Missing)?;
         let steps = if matches!(value, Value::Text(Cow::Owned(_))) { cost(value) } else { 0 };
@@ -140,8 +141,8 @@ impl<'a> Evaluation<'a, '_> {
         raw.map(|raw| raw.value()).transpose()
     }
 
-    /// `&&` of the parts, or `||` if `decisive` is true: one part that is `decisive` decides,
-    /// whatever errors the others have.
+    /// Evaluates `&&`, or `||` if `decisive` is true. One operand equal to `decisive` decides the
+    /// result, whatever errors the others have.
     fn joined(&mut self, list: &'a [Node], decisive: bool) -> Outcome<'a> {
         let mut outcome = Ok(!decisive);
         for node in list {
@@ -160,7 +161,7 @@ impl<'a> Evaluation<'a, '_> {
         for (key, value) in entries {
             let key = self.value(key)?;
             let is_key = key.types().can_be(Types::BOOL.or(Types::INT).or(Types::TEXT));
-            if !is_key || map.iter().any(|(there, _)| is_equal(there, &key) == Ok(true)) {
+            if !is_key || map.iter().any(|(existing, _)| is_equal(existing, &key) == Ok(true)) {
                 return Err(Error::Mistyped);
             }
             map.push((key, self.value(value)?));
@@ -168,7 +169,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Value::Map(Arc::new(map)))
     }
 
-    fn fold(&mut self, fold: Fold, parts: &'a FoldParts) -> Outcome<'a> {
+    fn evaluate_macro(&mut self, kind: Macro, parts: &'a MacroParts) -> Outcome<'a> {
         let over = self.read(&parts.over)?;
         let elements: Vec<Value<'a>> = match over.types().can_be(Types::LIST) {
             true => over.elements()?.into_owned(),
@@ -176,40 +177,40 @@ impl<'a> Evaluation<'a, '_> {
         };
         let (mut found, mut error, mut list) = (0, None, Vec::new());
         for element in elements {
-            match (fold, self.step(fold, parts, element)) {
-                (Fold::All, Ok(None)) => return Ok(Value::Bool(false)),
-                (Fold::Exists, Ok(Some(_))) => return Ok(Value::Bool(true)),
+            match (kind, self.step(kind, parts, element)) {
+                (Macro::All, Ok(None)) => return Ok(Value::Bool(false)),
+                (Macro::Exists, Ok(Some(_))) => return Ok(Value::Bool(true)),
                 (_, Err(Error::StepLimit)) => return Err(Error::StepLimit),
-                (Fold::All | Fold::Exists, Err(new)) => error = error.or(Some(new)),
+                (Macro::All | Macro::Exists, Err(new)) => error = error.or(Some(new)),
                 (_, Err(new)) => return Err(new),
-                (Fold::Filter | Fold::Map, Ok(value)) => list.extend(value),
+                (Macro::Filter | Macro::Map, Ok(value)) => list.extend(value),
                 (_, Ok(value)) => found += usize::from(value.is_some()),
             }
         }
-        match (fold, error) {
+        match (kind, error) {
             (_, Some(error)) => Err(error),
-            (Fold::All, _) => Ok(Value::Bool(true)),
-            (Fold::Exists, _) => Ok(Value::Bool(false)),
-            (Fold::ExistsOne, _) => Ok(Value::Bool(found == 1)),
-            (Fold::Filter | Fold::Map, _) => Ok(Value::list(list)),
+            (Macro::All, _) => Ok(Value::Bool(true)),
+            (Macro::Exists, _) => Ok(Value::Bool(false)),
+            (Macro::ExistsOne, _) => Ok(Value::Bool(found == 1)),
+            (Macro::Filter | Macro::Map, _) => Ok(Value::list(list)),
         }
     }
 
-    /// What a macro makes of one element; nothing if its condition is false.
+    /// Evaluates a macro for one element. Returns `None` if its condition is false.
     fn step(
         &mut self,
-        fold: Fold,
-        parts: &'a FoldParts,
+        kind: Macro,
+        parts: &'a MacroParts,
         element: Value<'a>,
     ) -> Result<Option<Value<'a>>, Error> {
-        let kept = if fold == Fold::Filter { element.clone() } else { Value::Null };
+        let kept = if kind == Macro::Filter { element.clone() } else { Value::Null };
         self.variables.push(element);
-        let is_chosen =
+        let is_selected =
             parts.condition.as_ref().map_or(Ok(true), |condition| self.condition(condition));
-        let result = match (is_chosen, fold) {
+        let result = match (is_selected, kind) {
             (Err(error), _) => Err(error),
             (Ok(false), _) => Ok(None),
-            (Ok(true), Fold::Map) => self.value(&parts.body).map(Some),
+            (Ok(true), Macro::Map) => self.value(&parts.body).map(Some),
             (Ok(true), _) => self.condition(&parts.body).map(|holds| holds.then_some(kept)),
         };
         self.variables.pop();
@@ -217,7 +218,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 }
 
-/// Steps for looking at a value as a whole.
+/// Returns the steps for reading a whole value.
 fn cost(value: &Value<'_>) -> usize {
     match value {
         Value::Text(text) => text.len() / STEP_BYTES,
@@ -232,7 +233,7 @@ fn name_value(name: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(name.as_bytes()))
 }
 
-/// A constant without anything borrowed.
+/// Copies the borrowed parts of a constant.
 fn into_owned(value: Value<'_>) -> Value<'static> {
     match value {
         Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
@@ -272,7 +273,7 @@ fn binary<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
     }
 }
 
-/// Whether a comparison holds for this order; none does for what is no number.
+/// Returns whether a comparison holds for an ordering. Only `!=` holds for NaN.
 #[inline(always)]
 pub fn holds(operator: Operator, ordering: Option<Ordering>) -> bool {
     match operator {
@@ -301,7 +302,8 @@ fn is_in(value: &Value<'_>, within: &Value<'_>) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The type of the result for two types; nothing if it is not defined for them.
+/// Returns the type of the result for operands of these types, or no type if the operator is not
+/// defined for them.
 pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
     use Operator::{Add, Divide, Multiply, Remainder, Subtract};
     let is = |of_a, of_b| a == of_a && b == of_b;
@@ -322,21 +324,21 @@ pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
 fn arithmetic<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => {
-            whole(operator, *a, *b).map(Value::Int).ok_or(Error::Arithmetic)
+            int_arithmetic(operator, *a, *b).map(Value::Int).ok_or(Error::Arithmetic)
         }
-        (Value::Double(a), Value::Double(b)) => real(operator, *a, *b),
-        (Value::Int(a), Value::Double(b)) => real(operator, *a as f64, *b),
-        (Value::Double(a), Value::Int(b)) => real(operator, *a, *b as f64),
+        (Value::Double(a), Value::Double(b)) => double_arithmetic(operator, *a, *b),
+        (Value::Int(a), Value::Double(b)) => double_arithmetic(operator, *a as f64, *b),
+        (Value::Double(a), Value::Int(b)) => double_arithmetic(operator, *a, *b as f64),
         _ if arithmetic_types(operator, a.types(), b.types()).is_none() => Err(Error::Mistyped),
         (Value::Text(a), Value::Text(b)) => {
             check_len(a.len() + b.len())?;
             Ok(Value::owned([&a[..], &b[..]].concat()))
         }
         (Value::Time(a), Value::Time(b)) | (Value::Duration(a), Value::Duration(b)) => {
-            whole(operator, *a, *b).map(Value::Duration).ok_or(Error::Arithmetic)
+            int_arithmetic(operator, *a, *b).map(Value::Duration).ok_or(Error::Arithmetic)
         }
         (Value::Time(a), Value::Duration(b)) | (Value::Duration(a), Value::Time(b)) => {
-            whole(operator, *a, *b).map(Value::Time).ok_or(Error::Arithmetic)
+            int_arithmetic(operator, *a, *b).map(Value::Time).ok_or(Error::Arithmetic)
         }
         _ => {
             let (a, b) = (a.elements()?, b.elements()?);
@@ -346,7 +348,7 @@ fn arithmetic<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'
     }
 }
 
-fn whole(operator: Operator, a: i64, b: i64) -> Option<i64> {
+fn int_arithmetic(operator: Operator, a: i64, b: i64) -> Option<i64> {
     match operator {
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
@@ -357,7 +359,7 @@ fn whole(operator: Operator, a: i64, b: i64) -> Option<i64> {
     }
 }
 
-fn real<'a>(operator: Operator, a: f64, b: f64) -> Outcome<'a> {
+fn double_arithmetic<'a>(operator: Operator, a: f64, b: f64) -> Outcome<'a> {
     Ok(Value::Double(match operator {
         Operator::Add => a + b,
         Operator::Subtract => a - b,

@@ -1,19 +1,19 @@
-//! What is wrong with the text of an expression.
+//! Errors in the text of an expression.
 
 use std::fmt;
 
-/// Why a text is no expression.
+/// Why an expression is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it is wrong, in bytes from the beginning of the text.
+    /// Position in bytes from the beginning of the text.
     pub at: usize,
-    /// The same as a line, from 1 on.
+    /// Line of the position, starting at 1.
     pub line: usize,
-    /// The same as a byte of that line, from 1 on.
+    /// Byte within that line, starting at 1.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to write instead; empty if that is not known.
+    /// What to write instead. Empty if unknown.
     pub advice: String,
 }
 
@@ -22,8 +22,8 @@ impl Fault {
         Fault { at, line: 0, column: 0, message: message.into(), advice: advice.into() }
     }
 
-    /// The same with its line and column in `text`.
-    pub(crate) fn placed(self, text: &str) -> Fault {
+    /// Fills in the line and column of the position in `text`.
+    pub(crate) fn with_position(self, text: &str) -> Fault {
         let before = &text.as_bytes()[..self.at.min(text.len())];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
@@ -43,14 +43,16 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// "did you mean" with those of `known` that are close to `name`; nothing if none is.
+/// Returns "did you mean" with those of `known` that are similar to `name`, or an empty string if
+/// there are none.
 pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     let most = 1 + name.len() / 3;
-    let mut near: Vec<(usize, &str)> = known.map(|known| (distance(name, known), known)).collect();
-    near.retain(|(distance, _)| *distance <= most);
-    near.sort();
-    near.dedup();
-    match near
+    let mut similar: Vec<(usize, &str)> =
+        known.map(|known| (distance(name, known), known)).collect();
+    similar.retain(|(distance, _)| *distance <= most);
+    similar.sort();
+    similar.dedup();
+    match similar
         .iter()
         .take(3)
         .map(|(_, known)| format!("`{known}`"))
@@ -62,7 +64,7 @@ pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Str
     }
 }
 
-/// Edit distance that ignores ASCII case.
+/// Returns the edit distance, ignoring ASCII case.
 fn distance(a: &str, b: &str) -> usize {
     strsim::levenshtein(&a.to_ascii_lowercase(), &b.to_ascii_lowercase())
 }

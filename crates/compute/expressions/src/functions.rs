@@ -1,4 +1,4 @@
-//! The functions of the language, but for macros and `matches`.
+//! The functions of the language, except for macros and `matches`.
 
 use crate::fault::Fault;
 use crate::text;
@@ -7,17 +7,17 @@ use crate::types::Types;
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Arguments of a function at most, what it is called on included.
+/// Maximum number of arguments, including the receiver of a method.
 pub const ARGUMENTS_MAX: usize = 4;
 
-/// A function, and what it takes.
+/// A function and its signature.
 pub struct Function {
     pub name: &'static str,
-    /// Whether it is written behind a value and a dot, which is its first argument.
+    /// Whether it is called as a method. The receiver is its first argument.
     pub is_method: bool,
-    /// Types of its arguments.
+    /// Types of the parameters.
     pub parameters: &'static [Types],
-    /// How many of them must be there.
+    /// Number of required arguments.
     pub required: usize,
     pub result: Types,
     pub run: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
@@ -51,7 +51,7 @@ const SCALAR: Types =
     Types::BOOL.or(Types::NUMBER).or(Types::TEXT).or(Types::TIME).or(Types::DURATION);
 const TIME_FROM: Types = Types::TEXT.or(Types::TIME).or(Types::INT);
 
-/// All functions. Methods of the same name differ in nothing else.
+/// All functions. A method and a function of the same name do the same.
 pub const FUNCTIONS: &[Function] = &[
     function("size", &[SIZED], INT, size),
     method("size", &[SIZED], 1, INT, size),
@@ -105,18 +105,18 @@ const fn part(
     method(name, parameters, 1, INT, run)
 }
 
-/// Names that are no rows of [`FUNCTIONS`] and stand behind a dot.
+/// Methods that are not in [`FUNCTIONS`].
 pub const OTHER_METHODS: &[&str] = &["matches", "all", "exists", "exists_one", "filter", "map"];
-/// Names that are no rows of [`FUNCTIONS`] and stand alone.
+/// Functions that are not in [`FUNCTIONS`].
 pub const OTHER_FUNCTIONS: &[&str] = &["has", "matches"];
 
 impl Function {
-    /// The function of this name, called so.
+    /// Returns the function or method of this name.
     pub fn find(name: &str, is_method: bool) -> Option<&'static Function> {
         FUNCTIONS.iter().find(|function| function.name == name && function.is_method == is_method)
     }
 
-    /// What is wrong with this number of arguments, if something is.
+    /// Returns an error if the number of arguments is wrong.
     pub fn check_number(&self, at: usize, given: usize) -> Result<(), Fault> {
         let (least, most) = (self.required, self.parameters.len());
         if (least..=most).contains(&given) {
@@ -128,7 +128,7 @@ impl Function {
             (least, most) => format!("{least} to {most}"),
         };
         let message = format!("`{}` takes {range} arguments, not {}", self.name, given - own);
-        Err(Fault::new(at, message, "docs/expressions.md has an example of it"))
+        Err(Fault::new(at, message, "see the example in docs/expressions.md"))
     }
 }
 

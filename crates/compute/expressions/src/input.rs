@@ -1,48 +1,48 @@
-//! What an expression is computed over.
+//! The input of an expression: rows of a batch.
 
 use crate::json::Walk;
 use crate::value::{Error, Value};
 use millstream_columns::{Column, Kind, Value as Cell};
 
-/// The rows of a batch, as an expression sees them.
+/// The rows of a batch.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The bytes that cells point into.
+    /// The bytes that cells refer to.
     pub block: &'a [u8],
-    /// Rows of the batch.
+    /// Number of rows in the batch.
     pub rows: usize,
-    /// Which of them are chosen: ranges of rows, each as (first row, row behind the last one), in
-    /// rising order and apart from each other.
+    /// The selected rows as ascending, separate ranges: (first row, row after the last one).
     pub runs: &'a [(usize, usize)],
-    /// What a name stands for. It is asked once for each name and batch.
+    /// Resolves a name. Called once per name and batch.
     pub field: &'a dyn Fn(&str) -> Option<Field<'a>>,
-    /// Members of events that have no column of their own, as cells of [`Kind::Members`].
+    /// Members of events without a column, as cells of [`Kind::Members`].
     pub rest: Option<&'a Column>,
 }
 
-/// What a name stands for in a batch.
+/// The values of a name in a batch.
 #[derive(Clone, Copy)]
 pub enum Field<'a> {
     /// A cell per row.
     Column(&'a Column),
-    /// Texts that hold for many rows: each with the first row it holds for, in rising order. Rows
+    /// Strings that apply to many rows, each with the first row it applies to, ascending. Rows
     /// before the first one have no value.
     Constants(&'a [(usize, &'a str)]),
     /// A time per row, in nanoseconds since 1970.
     Times(&'a [i64]),
 }
 
-/// Rows whose condition was false, or whose computed field has no value, for a reason. A row counts
-/// once, and not if its outcome does not depend on the error: `error || true` is true.
+/// Rows whose condition was false or whose computed field has no value because of an error, by
+/// reason. A row counts once, and only if the error affects the result: `error || true` is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// A field, a member or an element is not there.
+    /// A field, member or element is missing.
     pub missing_field: u64,
-    /// A value is of a type, or a text of a form, that the operation is not defined for.
+    /// A value has a type, or a string a format, for which the operation is not defined.
     pub type_error: u64,
-    /// A number left its range, a division was by zero, or the result is larger than values may be.
+    /// A number is out of range, a divisor is zero, or the result exceeds the maximum size of
+    /// values.
     pub arithmetic_error: u64,
-    /// The expression took more steps than it may for one event.
+    /// The expression exceeded the maximum number of steps per event.
     pub step_limit: u64,
 }
 
@@ -72,13 +72,13 @@ impl Path {
         Path { parts, names }
     }
 
-    /// The whole path with dots.
+    /// Returns the whole path with dots.
     pub fn name(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Where its values lie in a batch.
-    fn bind<'a>(&self, input: &Input<'a>) -> Vec<Place<'a>> {
+    /// Resolves the locations of its values in a batch.
+    fn bind<'a>(&self, input: &Input<'a>) -> Vec<Location<'a>> {
         let len = self.parts.len();
         let by_len = self
             .names
@@ -86,71 +86,73 @@ impl Path {
             .enumerate()
             .map(|(cut, name)| (name, self.parts[len - cut..].to_vec()));
         let fields = by_len
-            .filter_map(|(name, members)| Some(Place { field: (input.field)(name)?, members }));
+            .filter_map(|(name, members)| Some(Location { field: (input.field)(name)?, members }));
         let rest = input
             .rest
-            .map(|rest| Place { field: Field::Column(rest), members: self.parts.clone() });
+            .map(|rest| Location { field: Field::Column(rest), members: self.parts.clone() });
         fields.chain(rest).collect()
     }
 }
 
-/// A field, and the members to follow from it.
-struct Place<'a> {
+/// A field, and the path of members within its values.
+struct Location<'a> {
     field: Field<'a>,
     members: Vec<String>,
 }
 
-/// A value before anybody computes with it.
+/// A value that has not been decoded.
 #[derive(Clone, Copy)]
 pub enum Raw<'a> {
     Cell(Cell<'a>),
     Time(i64),
 }
 
-/// The paths of an expression in a batch.
+/// The paths of an expression, resolved for a batch.
 pub struct Bound<'a> {
     pub input: Input<'a>,
-    places: Vec<Vec<Place<'a>>>,
+    locations: Vec<Vec<Location<'a>>>,
 }
 
 impl<'a> Bound<'a> {
     pub fn new(paths: &[Path], input: &Input<'a>) -> Bound<'a> {
-        Bound { input: *input, places: paths.iter().map(|path| path.bind(input)).collect() }
+        Bound { input: *input, locations: paths.iter().map(|path| path.bind(input)).collect() }
     }
 
-    /// The field that a path is, if its values lie nowhere else.
-    pub fn only(&self, path: usize) -> Option<Field<'a>> {
-        match &self.places[path][..] {
-            [place] if place.members.is_empty() => Some(place.field),
+    /// Returns the field of a path, if all its values are in that field.
+    pub fn single_field(&self, path: usize) -> Option<Field<'a>> {
+        match &self.locations[path][..] {
+            [location] if location.members.is_empty() => Some(location.field),
             _ => None,
         }
     }
 
-    /// The value of a path in a row.
+    /// Returns the value of a path in a row.
     pub fn raw(&self, path: usize, row: usize) -> Option<Raw<'a>> {
-        self.places[path].iter().find_map(|place| self.follow(place, row))
+        self.locations[path].iter().find_map(|location| self.resolve(location, row))
     }
 
-    /// The value of a field whose name is found out only now.
+    /// Returns the value of a field by a computed name.
     pub fn named(&self, name: &str, row: usize) -> Option<Raw<'a>> {
         let known = (self.input.field)(name)
-            .and_then(|field| self.follow(&Place { field, members: Vec::new() }, row));
+            .and_then(|field| self.resolve(&Location { field, members: Vec::new() }, row));
         known.or_else(|| {
             let rest = self.input.rest?.value(self.input.block, row);
             member(rest, name).map(Raw::Cell)
         })
     }
 
-    fn follow(&self, place: &Place<'a>, row: usize) -> Option<Raw<'a>> {
-        let mut value = match place.field {
+    fn resolve(&self, location: &Location<'a>, row: usize) -> Option<Raw<'a>> {
+        let mut value = match location.field {
             Field::Column(column) => column.value(self.input.block, row),
             Field::Constants(list) => {
-                let behind = list.partition_point(|(first, _)| *first <= row);
-                Cell::Text(list.get(behind.checked_sub(1)?)?.1.as_bytes())
+                let after = list.partition_point(|(first, _)| *first <= row);
+                Cell::Text(list.get(after.checked_sub(1)?)?.1.as_bytes())
             }
-            Field::Times(times) => return place.members.is_empty().then(|| Raw::Time(times[row])),
+            Field::Times(times) => {
+                return location.members.is_empty().then(|| Raw::Time(times[row]));
+            }
         };
-        for name in &place.members {
+        for name in &location.members {
             value = member(value, name)?;
         }
         (value != Cell::Absent).then_some(Raw::Cell(value))
@@ -166,7 +168,7 @@ fn member<'a>(value: Cell<'a>, name: &str) -> Option<Cell<'a>> {
 }
 
 impl<'a> Raw<'a> {
-    /// It as a value to compute with.
+    /// Decodes the value.
     pub fn value(self) -> Result<Value<'a>, Error> {
         match self {
             Raw::Time(ns) => Ok(Value::Time(ns)),
@@ -175,7 +177,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The kind of the cell that holds such a value, if its bytes are the same.
+/// Returns the kind of a cell with this value, and its bytes.
 pub fn kind_of(cell: Cell<'_>) -> (Kind, &[u8]) {
     match cell {
         Cell::Absent => (Kind::Absent, &[]),

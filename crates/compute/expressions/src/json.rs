@@ -1,35 +1,35 @@
-//! A look into JSON arrays and objects without taking them apart as a whole. Levels are counted,
-//! not called, so that no text can exhaust the stack. What is not valid ends the walk.
+//! Reads JSON arrays and objects lazily, without parsing them as a whole. Nesting is counted
+//! instead of recursing, so that no input can overflow the stack. Invalid JSON ends the iteration.
 
 use memchr::memchr2;
 use millstream_columns::{Value, unescape};
 
-/// Walks over the members or elements of a container, one level.
+/// Iterates over the members or elements of a container, one level deep.
 pub struct Walk<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Walk<'a> {
-    /// Of an array or object with its brackets.
+    /// Iterates over an array or object, given with its brackets.
     pub fn container(text: &'a [u8]) -> Walk<'a> {
         Walk { rest: text.get(1..text.len().saturating_sub(1)).unwrap_or(&[]) }
     }
 
-    /// Of members without brackets.
+    /// Iterates over members without brackets.
     pub fn members(text: &'a [u8]) -> Walk<'a> {
         Walk { rest: text }
     }
 
-    /// The next element.
+    /// Returns the next element.
     pub fn element(&mut self) -> Option<Value<'a>> {
         let value = self.value()?;
         self.skip(b',');
         Some(value)
     }
 
-    /// The next member: its name as it is written, and its value.
+    /// Returns the next member: its name, possibly escaped, and its value.
     pub fn member(&mut self) -> Option<(&'a [u8], Value<'a>)> {
-        self.skip_blanks();
+        self.skip_whitespace();
         let name = (*self.rest.first()? == b'"').then(|| self.string()).flatten()?;
         self.skip(b':');
         let value = self.value()?;
@@ -37,7 +37,7 @@ impl<'a> Walk<'a> {
         Some((name, value))
     }
 
-    /// The value of the member of this name.
+    /// Returns the value of the member with this name.
     pub fn find(mut self, name: &[u8]) -> Option<Value<'a>> {
         loop {
             let (written, value) = self.member()?;
@@ -47,17 +47,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn skip_blanks(&mut self) {
+    fn skip_whitespace(&mut self) {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    fn skip(&mut self, sign: u8) {
-        self.skip_blanks();
-        self.rest = self.rest.strip_prefix(&[sign]).unwrap_or(self.rest);
+    fn skip(&mut self, symbol: u8) {
+        self.skip_whitespace();
+        self.rest = self.rest.strip_prefix(&[symbol]).unwrap_or(self.rest);
     }
 
     fn value(&mut self) -> Option<Value<'a>> {
-        self.skip_blanks();
+        self.skip_whitespace();
         Some(match self.rest.first()? {
             b'"' => Value::Escaped(self.string()?),
             b'{' => Value::Object(self.nested()?),
@@ -86,13 +86,13 @@ impl<'a> Walk<'a> {
         head
     }
 
-    /// The inside of the string that begins here.
+    /// Returns the contents of the string at the current position, without quotes.
     fn string(&mut self) -> Option<&'a [u8]> {
         let end = string_end(self.rest)?;
         Some(&self.split(end)[1..end - 1])
     }
 
-    /// The array or object that begins here.
+    /// Returns the array or object at the current position.
     fn nested(&mut self) -> Option<&'a [u8]> {
         let (mut at, mut depth) = (0, 0usize);
         loop {
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where the string ends with which `text` begins, behind its quote.
+/// Returns the position after the closing quote of the string at the start of `text`.
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {

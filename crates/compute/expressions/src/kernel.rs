@@ -1,5 +1,5 @@
-//! Conditions over whole columns: a loop per comparison, without a value per row. What has no such
-//! loop is computed row by row, as `eval.rs` does it.
+//! Evaluates conditions over whole columns: one loop per comparison, without a value per row.
+//! Everything else is evaluated row by row by `eval.rs`.
 
 use crate::ast::Operator;
 use crate::eval::{evaluate_condition, holds};
@@ -12,10 +12,10 @@ use memchr::memmem::Finder;
 use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
 
-/// Texts of a list up to which comparing with each is faster than a search.
+/// Maximum number of strings in a list for which a linear search is faster than a binary one.
 const LINEAR_MAX: usize = 8;
 
-/// What a condition is for a row: false, true, or without an answer.
+/// Result of a condition for a row: false, true, or an error.
 pub type Verdict = u8;
 pub const FALSE: Verdict = 0;
 pub const TRUE: Verdict = 1;
@@ -24,7 +24,7 @@ pub const MISTYPED: Verdict = 3;
 pub const ARITHMETIC: Verdict = 4;
 pub const STEP_LIMIT: Verdict = 5;
 
-/// The error of a verdict, if it is one.
+/// Returns the error of a verdict, if it is one.
 pub fn error_of(verdict: Verdict) -> Option<Error> {
     match verdict {
         MISSING => Some(Error::Missing),
@@ -45,7 +45,7 @@ fn verdict_of(outcome: Result<bool, Error>) -> Verdict {
     }
 }
 
-/// A condition, made ready for columns.
+/// A condition prepared for columns.
 #[derive(Debug)]
 pub enum Kernel {
     Constant(bool),
@@ -53,15 +53,15 @@ pub enum Kernel {
     Text(usize, TextTest),
     In(usize, Set),
     Has(usize),
-    /// A field that is the condition itself.
+    /// A boolean field.
     Field(usize),
     Not(Box<Kernel>),
-    /// `&&` of the parts, `||` if the verdict that decides is true.
+    /// Operands of `&&` if the decisive verdict is [`FALSE`], of `||` if it is [`TRUE`].
     Joined(Vec<Kernel>, Verdict),
     Row(Node),
 }
 
-/// A question to a text.
+/// A predicate on strings.
 #[derive(Debug)]
 pub enum TextTest {
     StartsWith(Box<[u8]>),
@@ -70,36 +70,36 @@ pub enum TextTest {
     Matches(Regex),
 }
 
-/// The elements of a list that is written in the expression.
+/// The elements of a literal list.
 #[derive(Debug)]
 pub struct Set {
-    /// In rising order, as the ints.
+    /// Sorted, as the ints are.
     texts: Vec<Box<[u8]>>,
     ints: Vec<i64>,
 }
 
-/// The rows to look at.
+/// The rows to evaluate.
 #[derive(Clone, Copy)]
-pub enum Chosen<'s> {
+pub enum Selected<'s> {
     Runs(&'s [(usize, usize)]),
     Rows(&'s [u32]),
 }
 
-impl Chosen<'_> {
+impl Selected<'_> {
     #[inline(always)]
-    pub fn each(self, mut see: impl FnMut(usize)) {
+    pub fn each(self, mut visit: impl FnMut(usize)) {
         match self {
-            Chosen::Runs(runs) => {
-                runs.iter().for_each(|(start, end)| (*start..*end).for_each(&mut see))
+            Selected::Runs(runs) => {
+                runs.iter().for_each(|(start, end)| (*start..*end).for_each(&mut visit))
             }
-            Chosen::Rows(rows) => rows.iter().for_each(|row| see(*row as usize)),
+            Selected::Rows(rows) => rows.iter().for_each(|row| visit(*row as usize)),
         }
     }
 
     fn count(self) -> usize {
         match self {
-            Chosen::Runs(runs) => runs.iter().map(|(start, end)| end - start).sum(),
-            Chosen::Rows(rows) => rows.len(),
+            Selected::Runs(runs) => runs.iter().map(|(start, end)| end - start).sum(),
+            Selected::Rows(rows) => rows.len(),
         }
     }
 }
@@ -118,7 +118,7 @@ impl Kernel {
                 of => Kernel::Row(Node::Matches(of.into(), regex)),
             },
             Node::Binary(operator, parts) => Kernel::of_binary(operator, *parts),
-            Node::Call(function, list) => match of_call(function.name, &list) {
+            Node::Call(function, list) => match text_test(function.name, &list) {
                 Some((path, test)) => Kernel::Text(path, test),
                 None => Kernel::Row(Node::Call(function, list)),
             },
@@ -127,7 +127,7 @@ impl Kernel {
     }
 
     fn of_binary(operator: Operator, parts: (Node, Node)) -> Kernel {
-        match (operator, operator.mirrored(), parts) {
+        match (operator, operator.swapped(), parts) {
             (Operator::In, _, (Node::Field(path), Node::Constant(list))) => match Set::new(&list) {
                 Some(set) => Kernel::In(path, set),
                 None => Kernel::Row(Node::Binary(
@@ -138,14 +138,15 @@ impl Kernel {
             (_, Some(_), (Node::Field(path), Node::Constant(value))) => {
                 Kernel::Compare(path, operator, value)
             }
-            (_, Some(mirrored), (Node::Constant(value), Node::Field(path))) => {
-                Kernel::Compare(path, mirrored, value)
+            (_, Some(swapped), (Node::Constant(value), Node::Field(path))) => {
+                Kernel::Compare(path, swapped, value)
             }
             (_, _, parts) => Kernel::Row(Node::Binary(operator, parts.into())),
         }
     }
 
-    /// Parts with macros. Each has the steps of a row for itself, so there may only be one of them.
+    /// Counts the parts with macros. Each part has a separate step limit per row, so there may be
+    /// only one.
     pub fn macros(&self) -> usize {
         match self {
             Kernel::Not(of) => of.macros(),
@@ -155,41 +156,42 @@ impl Kernel {
         }
     }
 
-    /// Puts the verdict of each chosen row into its place in `out`.
-    pub fn run(&self, bound: &Bound<'_>, chosen: Chosen<'_>, out: &mut [Verdict]) {
+    /// Writes the verdict of each selected row to its position in `out`.
+    pub fn run(&self, bound: &Bound<'_>, selected: Selected<'_>, out: &mut [Verdict]) {
         match self {
-            Kernel::Constant(value) => chosen.each(|row| out[row] = Verdict::from(*value)),
+            Kernel::Constant(value) => selected.each(|row| out[row] = Verdict::from(*value)),
             Kernel::Compare(path, operator, literal) => {
-                Cells { bound, path: *path, chosen }.compare(*operator, literal, out);
+                Cells { bound, path: *path, selected }.compare(*operator, literal, out);
             }
-            Kernel::Text(path, test) => Cells { bound, path: *path, chosen }.text(test, out),
+            Kernel::Text(path, test) => Cells { bound, path: *path, selected }.text(test, out),
             Kernel::In(path, set) => {
                 let is_in = |cell: Cell<'_>| set.verdict(cell);
-                Cells { bound, path: *path, chosen }.each(out, is_in, |_| FALSE);
+                Cells { bound, path: *path, selected }.each(out, is_in, |_| FALSE);
             }
             Kernel::Has(path) => {
-                Cells { bound, path: *path, chosen }.each(out, |_| TRUE, |_| TRUE);
-                chosen.each(|row| out[row] &= TRUE);
+                Cells { bound, path: *path, selected }.each(out, |_| TRUE, |_| TRUE);
+                selected.each(|row| out[row] &= TRUE);
             }
             Kernel::Field(path) => {
                 let is_true = |cell: Cell<'_>| {
                     verdict_of(Value::of_cell(cell).and_then(|value| value.bool()))
                 };
-                Cells { bound, path: *path, chosen }.each(out, is_true, |_| MISTYPED);
+                Cells { bound, path: *path, selected }.each(out, is_true, |_| MISTYPED);
             }
             Kernel::Not(of) => {
-                of.run(bound, chosen, out);
-                chosen.each(|row| out[row] ^= Verdict::from(out[row] <= TRUE));
+                of.run(bound, selected, out);
+                selected.each(|row| out[row] ^= Verdict::from(out[row] <= TRUE));
             }
-            Kernel::Joined(parts, decisive) => joined(parts, *decisive, bound, chosen, out),
+            Kernel::Joined(parts, decisive) => joined(parts, *decisive, bound, selected, out),
             Kernel::Row(node) => {
-                chosen.each(|row| out[row] = verdict_of(evaluate_condition(node, bound, row)))
+                selected.each(|row| out[row] = verdict_of(evaluate_condition(node, bound, row)))
             }
         }
     }
 }
 
-/// The parts of `&&` or `||`. Neighbours with macros are one part: they share the steps of a row.
+/// Converts the operands of `&&` or `||`. Adjacent operands with macros become one part, so that
+/// they share the step limit of a row.
 fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
     let (mut parts, mut macros) = (Vec::new(), Vec::new());
     let take = |macros: &mut Vec<Node>| match macros.len() {
@@ -208,37 +210,37 @@ fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
     parts
 }
 
-/// A part is asked only about rows that those before it have not decided.
+/// Evaluates each part only for the rows that the parts before it have not decided.
 fn joined(
     parts: &[Kernel],
     decisive: Verdict,
     bound: &Bound<'_>,
-    chosen: Chosen<'_>,
+    selected: Selected<'_>,
     out: &mut [Verdict],
 ) {
     let Some((first, others)) = parts.split_first() else { return };
-    first.run(bound, chosen, out);
-    let (mut undecided, mut own) = (Vec::new(), vec![FALSE; out.len()]);
+    first.run(bound, selected, out);
+    let (mut undecided, mut verdicts) = (Vec::new(), vec![FALSE; out.len()]);
     for part in others {
         undecided.clear();
-        chosen.each(|row| {
+        selected.each(|row| {
             if out[row] != decisive {
                 undecided.push(row as u32);
             }
         });
-        let asked =
-            if undecided.len() == chosen.count() { chosen } else { Chosen::Rows(&undecided) };
-        part.run(bound, asked, &mut own);
-        asked.each(|row| {
-            // The first error stays, unless the row is decided after all.
-            if own[row] == decisive || out[row] <= TRUE {
-                out[row] = own[row];
+        let remaining =
+            if undecided.len() == selected.count() { selected } else { Selected::Rows(&undecided) };
+        part.run(bound, remaining, &mut verdicts);
+        remaining.each(|row| {
+            // Keeps the first error, unless this part decides the row.
+            if verdicts[row] == decisive || out[row] <= TRUE {
+                out[row] = verdicts[row];
             }
         });
     }
 }
 
-fn of_call(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
+fn text_test(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
     let [Node::Field(path), Node::Constant(Value::Text(text))] = list else { return None };
     let text: Box<[u8]> = text[..].into();
     let test = match name {
@@ -250,8 +252,8 @@ fn of_call(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
     Some((*path, test))
 }
 
-/// What the value of another type, or none, answers to a comparison; no operator is a question to
-/// texts.
+/// Compares a value of another type, or a missing one. Without an operator, the comparison is a
+/// string predicate.
 #[cold]
 fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
     match (Value::of_cell(cell), operator) {
@@ -262,15 +264,15 @@ fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
     }
 }
 
-/// The chosen cells of a path.
+/// The selected cells of a path.
 struct Cells<'b, 'a> {
     bound: &'b Bound<'a>,
     path: usize,
-    chosen: Chosen<'b>,
+    selected: Selected<'b>,
 }
 
 impl Cells<'_, '_> {
-    /// Asks each cell, or each time.
+    /// Computes the verdict of each cell or time.
     #[inline(always)]
     fn each(
         &self,
@@ -279,10 +281,10 @@ impl Cells<'_, '_> {
         of_time: impl Fn(i64) -> Verdict,
     ) {
         let (bound, path) = (self.bound, self.path);
-        match bound.only(path) {
+        match bound.single_field(path) {
             Some(Field::Column(column)) => {
                 let block = bound.input.block;
-                return self.chosen.each(|row| {
+                return self.selected.each(|row| {
                     out[row] = match column.value(block, row) {
                         Cell::Absent => MISSING,
                         cell => of_cell(cell),
@@ -292,7 +294,7 @@ impl Cells<'_, '_> {
             Some(Field::Constants(list)) => return self.each_constant(list, out, of_cell),
             _ => {}
         }
-        self.chosen.each(|row| {
+        self.selected.each(|row| {
             out[row] = match bound.raw(path, row) {
                 None => MISSING,
                 Some(Raw::Cell(cell)) => of_cell(cell),
@@ -301,7 +303,7 @@ impl Cells<'_, '_> {
         });
     }
 
-    /// Asks each text once, for all its rows.
+    /// Computes the verdict of each constant once, for all its rows.
     fn each_constant(
         &self,
         list: &[(usize, &str)],
@@ -309,12 +311,12 @@ impl Cells<'_, '_> {
         of_cell: impl Fn(Cell<'_>) -> Verdict,
     ) {
         let (mut until, mut verdict) = (0, MISSING);
-        self.chosen.each(|row| {
+        self.selected.each(|row| {
             if row >= until {
-                let behind = list.partition_point(|(first, _)| *first <= row);
-                let value = behind.checked_sub(1).map(|at| Cell::Text(list[at].1.as_bytes()));
+                let after = list.partition_point(|(first, _)| *first <= row);
+                let value = after.checked_sub(1).map(|at| Cell::Text(list[at].1.as_bytes()));
                 verdict = value.map_or(MISSING, &of_cell);
-                until = list.get(behind).map_or(usize::MAX, |(first, _)| *first);
+                until = list.get(after).map_or(usize::MAX, |(first, _)| *first);
             }
             out[row] = verdict;
         });
@@ -354,10 +356,10 @@ impl Cells<'_, '_> {
             },
             cell => compare_float(cell, operator, literal),
         };
-        let Some(Field::Column(column)) = self.bound.only(self.path) else {
+        let Some(Field::Column(column)) = self.bound.single_field(self.path) else {
             return self.each(out, of_cell, |_| other(Cell::Bool(true), Some(operator)));
         };
-        self.chosen.each(|row| {
+        self.selected.each(|row| {
             out[row] = match short_int(block, column.cells()[row]) {
                 Some(value) => range.verdict(value),
                 None => match column.value(block, row) {
@@ -371,16 +373,17 @@ impl Cells<'_, '_> {
     fn compare_text(&self, operator: Operator, literal: &[u8], out: &mut [Verdict]) {
         let of_cell = |cell: Cell<'_>| compare_text(cell, operator, literal);
         let (Some(Field::Column(column)), Operator::Equal | Operator::Unequal) =
-            (self.bound.only(self.path), operator)
+            (self.bound.single_field(self.path), operator)
         else {
             return self.each(out, of_cell, |_| other(Cell::Bool(true), Some(operator)));
         };
         let (block, head) = (self.bound.input.block, Head::new(literal));
-        self.chosen.each(|row| {
+        self.selected.each(|row| {
             let cell = column.cells()[row];
-            let is_alike =
-                head.begins(block, cell).map(|begins| begins & (cell.len() == literal.len()));
-            out[row] = match is_alike {
+            let head_matches = head
+                .starts_with_at(block, cell)
+                .map(|begins| begins & (cell.len() == literal.len()));
+            out[row] = match head_matches {
                 Some(is_equal) if !is_equal || literal.len() <= HEAD_BYTES => {
                     Verdict::from(is_equal == (operator == Operator::Equal))
                 }
@@ -394,15 +397,16 @@ impl Cells<'_, '_> {
 
     fn starts_with(&self, prefix: &[u8], out: &mut [Verdict]) {
         let of_cell = |cell: Cell<'_>| with_text(cell, |text| text.starts_with(prefix));
-        let Some(Field::Column(column)) = self.bound.only(self.path) else {
+        let Some(Field::Column(column)) = self.bound.single_field(self.path) else {
             return self.each(out, of_cell, |_| MISTYPED);
         };
         let (block, head) = (self.bound.input.block, Head::new(prefix));
-        self.chosen.each(|row| {
+        self.selected.each(|row| {
             let cell = column.cells()[row];
-            let is_alike =
-                head.begins(block, cell).map(|begins| begins & (cell.len() >= prefix.len()));
-            out[row] = match is_alike {
+            let head_matches = head
+                .starts_with_at(block, cell)
+                .map(|begins| begins & (cell.len() >= prefix.len()));
+            out[row] = match head_matches {
                 Some(does) if !does || prefix.len() <= HEAD_BYTES => Verdict::from(does),
                 _ => match column.value(block, row) {
                     Cell::Absent => MISSING,
@@ -425,8 +429,8 @@ impl Cells<'_, '_> {
             TextTest::Contains(search) => {
                 let of_cell =
                     |cell: Cell<'_>| with_text(cell, |text| search.0.find(text).is_some());
-                match (self.bound.only(self.path), self.chosen) {
-                    (Some(Field::Column(column)), Chosen::Runs(runs))
+                match (self.bound.single_field(self.path), self.selected) {
+                    (Some(Field::Column(column)), Selected::Runs(runs))
                         if contains(search, self.bound.input.block, column, runs, out, of_cell) => {
                     }
                     _ => self.each(out, of_cell, of_time),
@@ -445,10 +449,10 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
     }
 }
 
-/// Bytes of a text that are looked at at once.
+/// Bytes of a string that are compared at once.
 const HEAD_BYTES: usize = 8;
 
-/// What a text begins with: the first bytes of it as a number, and which of them count.
+/// The prefix of a string: its first bytes as an integer, and a mask of the significant ones.
 struct Head {
     word: u64,
     mask: u64,
@@ -463,10 +467,10 @@ impl Head {
         Head { word: u64::from_le_bytes(word), mask }
     }
 
-    /// Whether a text that lies in the block begins so, if it is long enough; `None` for everything
-    /// else.
+    /// Returns whether a string inside the block starts with the prefix, not checking its length.
+    /// Returns `None` for all other cells.
     #[inline(always)]
-    fn begins(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
+    fn starts_with_at(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
         if cell.kind() != Kind::Text || cell.is_own() {
             return None;
         }
@@ -475,7 +479,7 @@ impl Head {
     }
 }
 
-/// Reads up to seven digits that lie in the block, all at once; `None` for everything else.
+/// Parses up to seven digits inside the block at once. Returns `None` for all other cells.
 #[inline(always)]
 fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -484,19 +488,19 @@ fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
         return None;
     }
     let bytes = block.get(cell.start()..cell.start() + 8)?.try_into().ok()?;
-    // The digits stand last, with zeros before them.
+    // Aligns the digits to the end and pads them with leading zeros.
     let text = u64::from_le_bytes(bytes) << (64 - 8 * len) | ZEROS >> (8 * len);
     let digits = text ^ ZEROS;
     let is_digits =
         (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0 == 0;
-    // Two digits become one number, then two of those, then all.
+    // Joins neighboring digits into numbers of two, then four, then eight digits.
     let pairs = digits.wrapping_mul(10 << 8 | 1) >> 8 & 0x00FF_00FF_00FF_00FF;
     let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
     let value = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
     is_digits.then_some(value as i64)
 }
 
-/// The ints for which a comparison holds: those of a range, or all others.
+/// The ints for which a comparison holds: those within a range, or those outside it.
 #[derive(Clone, Copy)]
 struct Range {
     first: i64,
@@ -517,7 +521,7 @@ fn range(operator: Operator, literal: i64) -> Range {
 }
 
 impl Range {
-    /// Without a branch: what rows hold is hard to foresee.
+    /// Branchless, because the values of rows are unpredictable.
     #[inline(always)]
     fn verdict(self, value: i64) -> Verdict {
         Verdict::from(((value >= self.first) & (value <= self.last)) ^ self.is_inverted)
@@ -550,7 +554,7 @@ fn compare_text(cell: Cell<'_>, operator: Operator, literal: &[u8]) -> Verdict {
 }
 
 impl Set {
-    /// Of a list that has only texts and whole numbers.
+    /// Creates a set from a list of strings and ints only.
     fn new(list: &Value<'static>) -> Option<Set> {
         let Value::List(list) = list else { return None };
         let mut set = Set { texts: Vec::new(), ints: Vec::new() };
@@ -598,7 +602,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_numbers_are_read_at_once() {
+    fn short_ints_are_parsed_at_once() {
         for value in (0..3000).chain([9_999, 12_345, 999_999, 1_000_000, 9_999_999]) {
             let text = format!("{value},next column");
             let cell = millstream_columns::Cell::new(Kind::Int, 0, text.find(',').unwrap());

@@ -1,28 +1,28 @@
-//! From the text of an expression to its words.
+//! Splits the text of an expression into tokens.
 
 use crate::fault::Fault;
 
-/// A word of an expression.
+/// A token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
-    /// A whole number without its sign.
+    /// An integer without its sign.
     Int(u64),
     Double(f64),
     Text(String),
     Name(String),
-    /// A name between backticks, which may hold anything.
+    /// A name between backticks, which may contain any character.
     Quoted(String),
-    Sign(&'static str),
+    Symbol(&'static str),
     End,
 }
 
-/// Longer signs stand before those they begin with.
-const SIGNS: &[&str] = &[
+/// A token comes before its prefixes.
+const SYMBOLS: &[&str] = &[
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",",
     "(", ")", "[", "]", "{", "}",
 ];
 
-/// Signs of other languages, and what they are called here.
+/// Tokens of other languages, and what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("=~", "write `text.matches(\"pattern\")`"),
     ("=", "write `==` to compare"),
@@ -31,12 +31,12 @@ const FOREIGN: &[(&str, &str)] = &[
     (";", "an expression is one value; join conditions with `&&`"),
 ];
 
-/// The words of a text with their places, an end last.
+/// Returns the tokens of a text with their positions, followed by [`Token::End`].
 pub fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Fault> {
     let mut lexer = Lexer { text, at: 0 };
     let mut tokens = Vec::new();
     loop {
-        lexer.skip_blanks();
+        lexer.skip_whitespace();
         let at = lexer.at;
         let token = lexer.token()?;
         let is_end = token == Token::End;
@@ -57,7 +57,7 @@ impl<'t> Lexer<'t> {
         &self.text[self.at..]
     }
 
-    fn skip_blanks(&mut self) {
+    fn skip_whitespace(&mut self) {
         loop {
             self.at = self.text.len() - self.rest().trim_ascii_start().len();
             if !self.rest().starts_with("//") {
@@ -82,13 +82,13 @@ impl<'t> Lexer<'t> {
                 self.string(true)
             }
             b'b' | b'B' if is_quote(next) || matches!(next, b'r' | b'R') && is_quote(second) => {
-                Err(Fault::new(self.at, "there are no byte strings", "leave out the `b`"))
+                Err(Fault::new(self.at, "byte strings are not supported", "leave out the `b`"))
             }
             b'0'..=b'9' => self.number(),
             b'.' if next.is_ascii_digit() => self.number(),
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => Ok(Token::Name(self.name().to_owned())),
             b'`' => self.quoted_name(),
-            _ => self.sign(),
+            _ => self.symbol(),
         }
     }
 
@@ -103,23 +103,22 @@ impl<'t> Lexer<'t> {
     fn quoted_name(&mut self) -> Result<Token, Fault> {
         let inside = &self.rest()[1..];
         let end = inside.find('`').filter(|end| *end > 0);
-        let end = end.ok_or_else(|| {
-            Fault::new(self.at, "this name is not closed", "end it with a backtick")
-        })?;
+        let end =
+            end.ok_or_else(|| Fault::new(self.at, "unterminated name", "end it with a backtick"))?;
         self.at += end + 2;
         Ok(Token::Quoted(inside[..end].to_owned()))
     }
 
-    fn sign(&mut self) -> Result<Token, Fault> {
+    fn symbol(&mut self) -> Result<Token, Fault> {
         let rest = self.rest();
-        let foreign = FOREIGN.iter().find(|(sign, _)| rest.starts_with(sign));
-        if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-            self.at += sign.len();
-            return Ok(Token::Sign(sign));
+        let foreign = FOREIGN.iter().find(|(symbol, _)| rest.starts_with(symbol));
+        if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+            self.at += symbol.len();
+            return Ok(Token::Symbol(symbol));
         }
         let character = rest.chars().next().unwrap_or_default();
-        let advice = foreign.map_or("text stands in quotes", |(_, advice)| advice);
-        Err(Fault::new(self.at, format!("`{character}` means nothing here"), advice))
+        let advice = foreign.map_or("put strings in quotes", |(_, advice)| advice);
+        Err(Fault::new(self.at, format!("`{character}` is not a token of the language"), advice))
     }
 
     /// `12`, `0x1F`, `12u`, `1.5`, `.5`, `1e3`.
@@ -153,7 +152,7 @@ impl<'t> Lexer<'t> {
                 .map(Token::Int)
                 .map_err(|_| fault("this number is too large"))?,
             false => {
-                let value: f64 = rest[..len].parse().map_err(|_| fault("this is no number"))?;
+                let value: f64 = rest[..len].parse().map_err(|_| fault("invalid number"))?;
                 Token::Double(
                     Some(value)
                         .filter(|value| value.is_finite())
@@ -164,18 +163,18 @@ impl<'t> Lexer<'t> {
         self.number_end(value, start)
     }
 
-    /// Takes the `u` behind a whole number; refuses any other letter.
+    /// Consumes the `u` suffix of an integer. Rejects any other letter.
     fn number_end(&mut self, value: Token, start: usize) -> Result<Token, Fault> {
         if matches!(value, Token::Int(_)) && self.rest().starts_with(['u', 'U']) {
             self.at += 1;
         }
         match self.rest().starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
-            true => Err(Fault::new(start, "a letter follows this number", "text stands in quotes")),
+            true => Err(Fault::new(start, "a letter follows this number", "put strings in quotes")),
             false => Ok(value),
         }
     }
 
-    /// `"text"`, `'text'`, and both with three quotes.
+    /// Reads `"text"`, `'text'`, or either with triple quotes.
     fn string(&mut self, is_raw: bool) -> Result<Token, Fault> {
         let (start, rest) = (self.at, self.rest());
         let triple = ["\"\"\"", "'''"].into_iter().find(|quotes| rest.starts_with(quotes));
@@ -197,7 +196,7 @@ impl<'t> Lexer<'t> {
                 _ => {
                     return Err(Fault::new(
                         start,
-                        "this text is not closed",
+                        "unterminated string",
                         format!("end it with {quotes}"),
                     ));
                 }
@@ -208,8 +207,8 @@ impl<'t> Lexer<'t> {
     fn escape(&mut self) -> Result<char, Fault> {
         let (at, rest) = (self.at, &self.rest()[1..]);
         let fault = || {
-            let advice = "write \\\\ for a backslash, or r\"...\" for a text without escapes";
-            Fault::new(at, "there is no such escape", advice)
+            let advice = "write \\\\ for a backslash, or r\"...\" for a string without escapes";
+            Fault::new(at, "unknown escape", advice)
         };
         let first = rest.chars().next().ok_or_else(fault)?;
         let simple = "abfnrtv\\?\"'`".chars().zip("\x07\x08\x0c\n\r\t\x0b\\?\"'`".chars());

@@ -2,10 +2,11 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A text is read once ([`Expression::new`]) and then computed for the chosen rows of a batch at a
-//! time, as a condition ([`Expression::matches`]) or as a field ([`Expression::compute`]).
-//! Comparisons of a field with a constant are loops over its column; everything else is computed
-//! row by row, with the same result. `docs/expressions.md` describes the language.
+//! An expression is parsed once ([`Expression::new`]) and then evaluated for the selected rows of a
+//! batch at a time, as a condition ([`Expression::matches`]) or as a field
+//! ([`Expression::compute`]). A comparison of a field with a constant is a loop over its column.
+//! Everything else is evaluated row by row, with the same result. `docs/expressions.md` describes
+//! the language.
 
 #![forbid(unsafe_code)]
 
@@ -36,12 +37,12 @@ pub use parser::{HEIGHT_MAX, NESTING_MAX, TEXT_BYTES_MAX};
 
 use compile::{Compiled, compile};
 use input::Bound;
-use kernel::{Chosen, FALSE, Kernel, TRUE, error_of};
+use kernel::{FALSE, Kernel, Selected, TRUE, error_of};
 use millstream_columns::ColumnBuilder;
 use std::fmt;
 use types::Types;
 
-/// An expression that was read and found to be sound.
+/// A parsed and type-checked expression.
 #[derive(Debug)]
 pub struct Expression {
     text: String,
@@ -50,33 +51,33 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression of any type.
+    /// Parses an expression of any type.
     ///
     /// # Errors
     ///
-    /// What is wrong, where, and what to write instead: of the grammar, of names of functions, and
-    /// of types, as far as they are known without the data.
+    /// Returns what is wrong, where, and what to write instead: errors of syntax, unknown
+    /// functions, and type errors as far as they can be found without data.
     pub fn new(text: &str) -> Result<Expression, Fault> {
-        Expression::read(text, true).map_err(|fault| fault.placed(text))
+        Expression::parse(text, true).map_err(|fault| fault.with_position(text))
     }
 
-    /// Reads an expression that is to be a condition.
+    /// Parses an expression that is used as a condition.
     ///
     /// # Errors
     ///
-    /// Those of [`Expression::new`], and that it can be neither true nor false.
+    /// Those of [`Expression::new`], and if the expression can never be a boolean.
     pub fn condition(text: &str) -> Result<Expression, Fault> {
         let expression = Expression::new(text)?;
         if expression.compiled.types.can_be(Types::BOOL) {
             return Ok(expression);
         }
         let message = format!("this is {}, not a condition", expression.compiled.types.words());
-        Err(Fault::new(0, message, "compare it with something, as in `x != 0`").placed(text))
+        Err(Fault::new(0, message, "compare it with something, as in `x != 0`").with_position(text))
     }
 
-    fn read(text: &str, strict: bool) -> Result<Expression, Fault> {
+    fn parse(text: &str, strict: bool) -> Result<Expression, Fault> {
         let expr = parser::parse(text)?;
-        // One for the columns, one for single rows: it is not worth sharing their parts.
+        // One for columns, one for single rows: sharing their parts is not worth the effort.
         let mut kernel = Kernel::new(compile(&expr, strict)?.node);
         if kernel.macros() > 1 {
             kernel = Kernel::Row(compile(&expr, strict)?.node);
@@ -84,18 +85,18 @@ impl Expression {
         Ok(Expression { text: text.to_owned(), compiled: compile(&expr, strict)?, kernel })
     }
 
-    /// The names it reads, with dots between their parts, each once. `event[name]` with a computed
-    /// name is not among them.
+    /// Returns the names of the fields it refers to, each once, with dots between their parts. A
+    /// computed name as in `event[name]` is not included.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.compiled.paths.iter().map(|path| path.name())
     }
 
-    /// For which of the chosen rows the condition holds: `out` gets a bit per row, bit `row % 64`
-    /// of word `row / 64`. Rows for which it has no answer are not among them, and are counted.
+    /// Evaluates the condition for the selected rows. `out` gets a bit per row: bit `row % 64` of
+    /// word `row / 64`. Rows without a result do not match and are counted.
     pub fn matches(&self, input: &Input<'_>, out: &mut Vec<u64>, counts: &mut Counts) {
         let bound = Bound::new(&self.compiled.paths, input);
         let mut verdicts = vec![FALSE; input.rows];
-        self.kernel.run(&bound, Chosen::Runs(input.runs), &mut verdicts);
+        self.kernel.run(&bound, Selected::Runs(input.runs), &mut verdicts);
         out.clear();
         out.extend(verdicts.chunks(64).map(|chunk| {
             let bits =
@@ -110,28 +111,28 @@ impl Expression {
         }
     }
 
-    /// Its value for the chosen rows. A row for which it has none gets no value, and is counted.
-    /// Timestamps become [`Kind::Time`](millstream_columns::Kind::Time), durations texts such as
-    /// `1.5s`, lists and maps JSON. Values that lie in the block are not copied.
+    /// Evaluates the expression for the selected rows. A row without a result gets no value and is
+    /// counted. Timestamps become [`Kind::Time`](millstream_columns::Kind::Time), durations strings
+    /// such as `1.5s`, lists and maps JSON. Values inside the block are not copied.
     pub fn compute(&self, input: &Input<'_>, counts: &mut Counts) -> ColumnBuilder {
         let bound = Bound::new(&self.compiled.paths, input);
         output::compute(&self.compiled.node, &bound, counts)
     }
 }
 
-/// The text of an expression written anew, with every pair of parentheses that it could have: two
-/// texts that give the same are the same expression, and what it gives is read as the same
-/// expression. It may be too long or too deep to be read.
+/// Formats an expression with all possible parentheses. Two texts with the same canonical form are
+/// the same expression, and the canonical form parses as the same expression. It may be too long or
+/// too deep to be parsed.
 ///
 /// # Errors
 ///
-/// Those of [`Expression::new`] that are of the grammar.
+/// Syntax errors, as those of [`Expression::new`].
 pub fn canonical(text: &str) -> Result<String, Fault> {
-    parser::parse(text).map(|expr| expr.to_string()).map_err(|fault| fault.placed(text))
+    parser::parse(text).map(|expr| expr.to_string()).map_err(|fault| fault.with_position(text))
 }
 
 impl fmt::Display for Expression {
-    /// The text it was read from.
+    /// Writes the text that was parsed.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)
     }

@@ -1,21 +1,21 @@
-//! An expression, resolved: names are fields, calls are functions.
+//! A compiled expression: names are resolved to fields, calls to functions.
 
 use crate::ast::Operator;
 use crate::functions::Function;
 use crate::value::Value;
 use regex::bytes::Regex;
 
-/// A part of an expression that is ready to be computed.
+/// A node of a compiled expression.
 #[derive(Debug)]
 pub enum Node {
     Constant(Value<'static>),
-    /// A path, by its number.
+    /// A path, by its index.
     Field(usize),
-    /// Whether a path leads to a value.
+    /// Whether a path has a value.
     HasField(usize),
-    /// A field whose name is computed.
+    /// A field with a computed name.
     NamedField(Box<Node>),
-    /// Whether there is a field whose name is computed.
+    /// Whether a field with a computed name exists.
     HasNamedField(Box<Node>),
     Member(Box<Node>, String),
     HasMember(Box<Node>, String),
@@ -27,16 +27,16 @@ pub enum Node {
     Binary(Operator, Box<(Node, Node)>),
     All(Vec<Node>),
     Any(Vec<Node>),
-    Choice(Box<(Node, Node, Node)>),
+    Conditional(Box<(Node, Node, Node)>),
     Call(&'static Function, Vec<Node>),
     Matches(Box<Node>, Regex),
-    /// The variable of a macro, from the outermost on.
+    /// The variable of a macro, counted from the outermost macro.
     Variable(usize),
-    Fold(Fold, Box<FoldParts>),
+    Macro(Macro, Box<MacroParts>),
 }
 
 impl Node {
-    /// Whether a macro is in it, so that what it takes depends on the data.
+    /// Returns whether it contains a macro, whose cost depends on the data.
     pub fn has_macro(&self) -> bool {
         match self {
             Node::Constant(_) | Node::Field(_) | Node::HasField(_) | Node::Variable(_) => false,
@@ -53,17 +53,17 @@ impl Node {
             Node::Map(entries) => {
                 entries.iter().any(|(key, value)| key.has_macro() || value.has_macro())
             }
-            Node::Choice(parts) => {
+            Node::Conditional(parts) => {
                 parts.0.has_macro() || parts.1.has_macro() || parts.2.has_macro()
             }
-            Node::Fold(..) => true,
+            Node::Macro(..) => true,
         }
     }
 }
 
-/// What a macro does with the elements of a list or the keys of a map.
+/// The macros over the elements of a list or the keys of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fold {
+pub enum Macro {
     All,
     Exists,
     ExistsOne,
@@ -71,23 +71,23 @@ pub enum Fold {
     Map,
 }
 
-/// The parts of a macro.
+/// The operands of a macro.
 #[derive(Debug)]
-pub struct FoldParts {
+pub struct MacroParts {
     pub over: Node,
-    /// Of `map` with three arguments: which elements to take.
+    /// Only for `map` with three arguments: selects the elements.
     pub condition: Option<Node>,
     pub body: Node,
 }
 
-impl Fold {
-    pub fn of(name: &str) -> Option<Fold> {
+impl Macro {
+    pub fn of(name: &str) -> Option<Macro> {
         match name {
-            "all" => Some(Fold::All),
-            "exists" => Some(Fold::Exists),
-            "exists_one" => Some(Fold::ExistsOne),
-            "filter" => Some(Fold::Filter),
-            "map" => Some(Fold::Map),
+            "all" => Some(Macro::All),
+            "exists" => Some(Macro::Exists),
+            "exists_one" => Some(Macro::ExistsOne),
+            "filter" => Some(Macro::Filter),
+            "map" => Some(Macro::Map),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Computed values, written as cells.
+//! Writes computed values as cells.
 
 use crate::eval::evaluate;
 use crate::input::{Bound, Counts, Raw, kind_of};
@@ -8,7 +8,7 @@ use crate::value::{Error, Value};
 use millstream_columns::{Cell, ColumnBuilder, Kind, push_json_string};
 use std::io::Write;
 
-/// Computes the value of each chosen row.
+/// Evaluates an expression for each selected row.
 pub fn compute(node: &Node, bound: &Bound<'_>, counts: &mut Counts) -> ColumnBuilder {
     let mut builder = ColumnBuilder::new(bound.input.rows);
     for (start, end) in bound.input.runs {
@@ -34,7 +34,7 @@ fn cell(
             Raw::Time(ns) => Ok(write(&Value::Time(ns), block, out)),
             Raw::Cell(value) => {
                 let (kind, bytes) = kind_of(value);
-                Ok(place(kind, bytes, block, out))
+                Ok(cell_for(kind, bytes, block, out))
             }
         };
     }
@@ -45,14 +45,15 @@ fn cell(
     }
 }
 
-/// A cell for these bytes: where they lie, if that is in the block.
-fn place(kind: Kind, bytes: &[u8], block: &[u8], out: &mut ColumnBuilder) -> Cell {
+/// Returns a cell for these bytes. Refers to the block if they are inside it, and copies them
+/// otherwise.
+fn cell_for(kind: Kind, bytes: &[u8], block: &[u8], out: &mut ColumnBuilder) -> Cell {
     if matches!(kind, Kind::Absent | Kind::Null | Kind::False | Kind::True) {
         return Cell::constant(kind);
     }
     let start = (bytes.as_ptr() as usize).wrapping_sub(block.as_ptr() as usize);
-    let lies_within = start <= block.len() && bytes.len() <= block.len() - start;
-    if lies_within { Cell::new(kind, start, bytes.len()) } else { out.push(kind, bytes) }
+    let is_inside = start <= block.len() && bytes.len() <= block.len() - start;
+    if is_inside { Cell::new(kind, start, bytes.len()) } else { out.push(kind, bytes) }
 }
 
 fn write(value: &Value<'_>, block: &[u8], out: &mut ColumnBuilder) -> Cell {
@@ -61,17 +62,17 @@ fn write(value: &Value<'_>, block: &[u8], out: &mut ColumnBuilder) -> Cell {
         Value::Bool(value) => Cell::bool(*value),
         Value::Int(value) => out.int(*value),
         Value::Double(value) => out.float(*value),
-        Value::Text(text) => place(Kind::Text, text, block, out),
+        Value::Text(text) => cell_for(Kind::Text, text, block, out),
         Value::Time(ns) => out.write(Kind::Time, |own| time::push_timestamp(*ns, own)),
         Value::Duration(ns) => out.write(Kind::Text, |own| time::push_duration(*ns, own)),
-        Value::Array(text) => place(Kind::Array, text, block, out),
-        Value::Object(text) => place(Kind::Object, text, block, out),
+        Value::Array(text) => cell_for(Kind::Array, text, block, out),
+        Value::Object(text) => cell_for(Kind::Object, text, block, out),
         Value::List(_) => out.write(Kind::Array, |own| push_json(value, own)),
         Value::Map(_) => out.write(Kind::Object, |own| push_json(value, own)),
     }
 }
 
-/// Appends a value as JSON writes it. A number that is not finite becomes `null`.
+/// Appends a value as JSON. A number that is not finite becomes `null`.
 pub fn push_json(value: &Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -104,7 +105,7 @@ pub fn push_json(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Names of members are texts: other keys become one.
+/// Appends the name of a member, which is a string in JSON. Other keys are formatted as one.
 fn push_key(key: &Value<'_>, out: &mut Vec<u8>) {
     match key {
         Value::Text(text) => push_json_string(text, out),

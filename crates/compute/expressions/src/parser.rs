@@ -1,17 +1,17 @@
-//! From words to an expression.
+//! Parses tokens into a syntax tree.
 
 use crate::ast::{Expr, Form, Operator};
 use crate::fault::{Fault, did_you_mean};
 use crate::lexer::{Token, tokens};
 
-/// Bytes of the text of an expression: a longer one is made by a program, and better as a list.
+/// Maximum size of an expression in bytes. A longer one is generated, and better written as a list.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Parentheses, brackets and choices within each other: each takes some of the stack.
+/// Maximum nesting of parentheses, brackets and conditionals, each of which uses stack.
 pub const NESTING_MAX: usize = 64;
-/// Levels of an expression, which it is computed by: each takes some of the stack.
+/// Maximum height of an expression: each level uses stack during evaluation.
 pub const HEIGHT_MAX: usize = 250;
 
-/// Names that the language keeps for itself.
+/// Reserved words of the language.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -32,7 +32,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// Words of other languages, and what they are called here.
+/// Keywords of other languages, and what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("and", "write `&&`"),
     ("or", "write `||`"),
@@ -45,14 +45,14 @@ const FOREIGN: &[(&str, &str)] = &[
     ("startswith", "write `text.startsWith(\"prefix\")`"),
 ];
 
-/// Reads an expression.
+/// Parses an expression.
 pub fn parse(text: &str) -> Result<Expr, Fault> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("an expression has at most {TEXT_BYTES_MAX} bytes");
         return Err(Fault::new(TEXT_BYTES_MAX, message, "write fewer conditions"));
     }
     let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
-    let expr = parser.choice()?;
+    let expr = parser.conditional()?;
     match parser.peek() {
         Token::End => Ok(expr),
         _ => Err(parser.unexpected("an operator or the end")),
@@ -78,23 +78,23 @@ impl Parser {
 
     fn advance(&mut self) -> Token {
         let token = self.peek().clone();
-        // The end stays the next one.
+        // The end token is never consumed.
         self.next = (self.next + 1).min(self.tokens.len() - 1);
         token
     }
 
-    fn take(&mut self, sign: &str) -> bool {
-        let is_next = matches!(self.peek(), Token::Sign(next) if *next == sign);
+    fn take(&mut self, symbol: &str) -> bool {
+        let is_next = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
         if is_next {
             self.advance();
         }
         is_next
     }
 
-    fn expect(&mut self, sign: &str) -> Result<(), Fault> {
-        match self.take(sign) {
+    fn expect(&mut self, symbol: &str) -> Result<(), Fault> {
+        match self.take(symbol) {
             true => Ok(()),
-            false => Err(self.unexpected(&format!("`{sign}`"))),
+            false => Err(self.unexpected(&format!("`{symbol}`"))),
         }
     }
 
@@ -102,15 +102,15 @@ impl Parser {
         let found = match self.peek() {
             Token::End => "the end".to_owned(),
             Token::Name(name) | Token::Quoted(name) => format!("`{name}`"),
-            Token::Sign(sign) => format!("`{sign}`"),
+            Token::Symbol(symbol) => format!("`{symbol}`"),
             Token::Int(value) => format!("`{value}`"),
             Token::Double(value) => format!("`{value}`"),
-            Token::Text(_) => "a text".to_owned(),
+            Token::Text(_) => "a string".to_owned(),
         };
         let name = if let Token::Name(name) = self.peek() { name.as_str() } else { "" };
         let advice =
             FOREIGN.iter().find(|(word, _)| *word == name).map_or("", |(_, advice)| advice);
-        Fault::new(self.at(), format!("{expected} should stand here, not {found}"), advice)
+        Fault::new(self.at(), format!("expected {expected}, found {found}"), advice)
     }
 
     fn build(&self, at: usize, form: Form) -> Parsed {
@@ -125,8 +125,8 @@ impl Parser {
         }
     }
 
-    /// `condition ? value : value`, and everything that binds more strongly.
-    fn choice(&mut self) -> Parsed {
+    /// Parses `condition ? value : value`, or anything of higher precedence.
+    fn conditional(&mut self) -> Parsed {
         self.nesting += 1;
         if self.nesting > NESTING_MAX {
             let message = format!("more than {NESTING_MAX} levels of parentheses");
@@ -139,8 +139,8 @@ impl Parser {
             true => {
                 let value = self.any()?;
                 self.expect(":")?;
-                let otherwise = self.choice()?;
-                self.build(at, Form::Choice(condition.into(), value.into(), otherwise.into()))?
+                let otherwise = self.conditional()?;
+                self.build(at, Form::Conditional(condition.into(), value.into(), otherwise.into()))?
             }
         };
         self.nesting -= 1;
@@ -157,14 +157,14 @@ impl Parser {
 
     fn joined(
         &mut self,
-        sign: &str,
+        symbol: &str,
         part: fn(&mut Parser) -> Parsed,
         form: fn(Vec<Expr>) -> Form,
     ) -> Parsed {
         let first = part(self)?;
         let at = self.at();
         let mut list = vec![first];
-        while self.take(sign) {
+        while self.take(symbol) {
             list.push(part(self)?);
         }
         match list.len() {
@@ -173,37 +173,38 @@ impl Parser {
         }
     }
 
-    /// Operators that bind at least so strongly, from the left.
-    fn binary(&mut self, strength: usize) -> Parsed {
+    /// Parses left-associative operators of at least this precedence.
+    fn binary(&mut self, precedence: usize) -> Parsed {
         let mut left = self.unary()?;
         loop {
             let operator = match self.peek() {
-                Token::Sign(sign) => Operator::of(sign),
+                Token::Symbol(symbol) => Operator::of(symbol),
                 Token::Name(name) if name == "in" => Some(Operator::In),
                 _ => None,
             };
-            let Some(operator) = operator.filter(|operator| operator.strength() >= strength) else {
+            let Some(operator) = operator.filter(|operator| operator.precedence() >= precedence)
+            else {
                 return Ok(left);
             };
             let at = self.at();
             self.advance();
-            let right = self.binary(operator.strength() + 1)?;
+            let right = self.binary(operator.precedence() + 1)?;
             left = self.build(at, Form::Binary(operator, left.into(), right.into()))?;
         }
     }
 
     fn unary(&mut self) -> Parsed {
-        let mut signs = Vec::new();
-        while matches!(self.peek(), Token::Sign("!" | "-")) {
+        let mut operators = Vec::new();
+        while matches!(self.peek(), Token::Symbol("!" | "-")) {
             let at = self.at();
-            signs.push((at, self.advance()));
+            operators.push((at, self.advance()));
         }
-        let is_negative = signs.last().is_some_and(|(_, sign)| *sign == Token::Sign("-"));
+        let is_negative = operators.last().is_some_and(|(_, symbol)| *symbol == Token::Symbol("-"));
         let mut expr = match (self.peek(), is_negative) {
             (Token::Int(value), true) => {
                 let value =
                     0i64.checked_sub_unsigned(*value).ok_or_else(|| too_large(self.at()))?;
-                let (at, _) = signs.pop().unwrap_or((self.at(), Token::End));
+                let (at, _) = operators.pop().unwrap_or((self.at(), Token::End));
                 self.advance();
                 let literal = self.build(at, Form::Int(value))?;
                 self.postfix(literal)?
@@ -213,19 +214,19 @@ impl Parser {
                 self.postfix(primary)?
             }
         };
-        for (at, sign) in signs.into_iter().rev() {
-            let form = if sign == Token::Sign("!") { Form::Not } else { Form::Negate };
+        for (at, symbol) in operators.into_iter().rev() {
+            let form = if symbol == Token::Symbol("!") { Form::Not } else { Form::Negate };
             expr = self.build(at, form(expr.into()))?;
         }
         Ok(expr)
     }
 
-    /// Members, calls and indices behind a value.
+    /// Parses members, calls and indices after a value.
     fn postfix(&mut self, mut expr: Expr) -> Parsed {
         loop {
             let at = self.at();
             if self.take("[") {
-                let index = self.choice()?;
+                let index = self.conditional()?;
                 self.expect("]")?;
                 expr = self.build(at, Form::Index(expr.into(), index.into()))?;
             } else if self.take(".") {
@@ -236,8 +237,8 @@ impl Parser {
                     }
                     Token::Name(name) | Token::Quoted(name) => Form::Member(expr.into(), name),
                     _ => {
-                        let advice = "names with other signs are written as event[\"a-b\"]";
-                        return Err(Fault::new(at, "a name should stand behind the dot", advice));
+                        let advice = "write names with special characters as event[\"a-b\"]";
+                        return Err(Fault::new(at, "expected a name after the dot", advice));
                     }
                 };
                 expr = self.build(at, form)?;
@@ -254,17 +255,17 @@ impl Parser {
             Token::Double(value) => Form::Double(value),
             Token::Text(text) => Form::Text(text),
             Token::Name(name) => return self.named(at, name),
-            Token::Sign("(") => {
+            Token::Symbol("(") => {
                 self.advance();
-                let inside = self.choice()?;
+                let inside = self.conditional()?;
                 self.expect(")")?;
                 return Ok(inside);
             }
-            Token::Sign("[") => {
+            Token::Symbol("[") => {
                 self.advance();
                 Form::List(self.list("]")?)
             }
-            Token::Sign("{") => {
+            Token::Symbol("{") => {
                 self.advance();
                 Form::Map(self.entries()?)
             }
@@ -288,18 +289,18 @@ impl Parser {
             _ if self.take("(") => Form::Call(None, name, self.list(")")?),
             _ if RESERVED.contains(&name.as_str()) => {
                 let advice = format!("write `event.{name}` for a field of this name");
-                return Err(Fault::new(at, format!("`{name}` is a word of the language"), advice));
+                return Err(Fault::new(at, format!("`{name}` is a reserved word"), advice));
             }
             _ => Form::Name(name),
         };
         self.build(at, form)
     }
 
-    /// Values up to the closing sign; a comma may stand behind the last one.
+    /// Parses values up to the closing bracket, with an optional trailing comma.
     fn list(&mut self, close: &str) -> Result<Vec<Expr>, Fault> {
         let mut list = Vec::new();
         while !self.take(close) {
-            list.push(self.choice()?);
+            list.push(self.conditional()?);
             if !self.take(",") {
                 self.expect(close)?;
                 break;
@@ -311,9 +312,9 @@ impl Parser {
     fn entries(&mut self) -> Result<Vec<(Expr, Expr)>, Fault> {
         let mut entries = Vec::new();
         while !self.take("}") {
-            let key = self.choice()?;
+            let key = self.conditional()?;
             self.expect(":")?;
-            entries.push((key, self.choice()?));
+            entries.push((key, self.conditional()?));
             if !self.take(",") {
                 self.expect("}")?;
                 break;
@@ -327,12 +328,12 @@ fn too_large(at: usize) -> Fault {
     Fault::new(
         at,
         "this number is too large",
-        "whole numbers have 64 bits; write 1e20 for a larger one",
+        "integers have 64 bits; write 1e20 for a larger number",
     )
 }
 
-/// Advice for a function that does not exist.
-pub fn near<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
+/// Returns advice for an unknown function.
+pub fn function_advice<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     match did_you_mean(name, known) {
         advice if advice.is_empty() => "docs/expressions.md lists the functions".to_owned(),
         advice => advice,

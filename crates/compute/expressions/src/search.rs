@@ -1,10 +1,10 @@
-//! Which rows contain a text: one search over the block instead of one per row.
+//! Finds the rows that contain a string, with one search over the block instead of one per row.
 
 use crate::kernel::{FALSE, MISSING, TRUE, Verdict};
 use memchr::memmem::Finder;
 use millstream_columns::{Cell, Column, Kind, Value};
 
-/// A text to search for.
+/// A string to search for.
 pub struct Search(pub Finder<'static>);
 
 impl std::fmt::Debug for Search {
@@ -13,9 +13,9 @@ impl std::fmt::Debug for Search {
     }
 }
 
-/// Searches the block from the first chosen cell to the last one. False if that is not worth it:
-/// when the cells do not follow each other in the block, or are less than half of it. Cells that
-/// are no plain text of the block are asked alone.
+/// Searches the block from the first selected cell to the last one. Returns false if a search per
+/// cell is faster: if the cells are not in the order of the block, or cover less than half of it.
+/// Cells that are not plain strings in the block are evaluated by `of_cell`.
 pub fn contains(
     search: &Search,
     block: &[u8],
@@ -31,11 +31,11 @@ pub fn contains(
     let mut rows = runs.iter().flat_map(|(start, end)| *start..*end);
     let mut from = span.0;
     while let Some(hit) = search.0.find(&block[from..span.1]).map(|at| at + from) {
-        let ends_behind = |row: &usize| {
+        let ends_after_hit = |row: &usize| {
             let cell = column.cells()[*row];
             is_plain(cell) && cell.start() + cell.len() > hit
         };
-        let Some(row) = rows.find(ends_behind) else { break };
+        let Some(row) = rows.find(ends_after_hit) else { break };
         let cell = column.cells()[row];
         let end = cell.start() + cell.len();
         from = next_start(search, block, (hit, cell.start(), end), &mut out[row]);
@@ -43,14 +43,15 @@ pub fn contains(
     true
 }
 
-/// Judges the row whose cell is the first that ends behind a hit; where to search on.
+/// Sets the verdict of the row whose cell is the first to end after a hit. Returns the position to
+/// continue the search at.
 fn next_start(
     search: &Search,
     block: &[u8],
     (hit, start, end): (usize, usize, usize),
     out: &mut Verdict,
 ) -> usize {
-    // The hit may lie before the cell, or go over its end: then the cell is searched alone.
+    // The hit may be before the cell or cross its end. Then the cell is searched separately.
     let is_inside = hit >= start && hit + search.0.needle().len() <= end;
     *out = if is_inside || search.0.find(&block[start..end]).is_some() { TRUE } else { FALSE };
     end
@@ -61,8 +62,9 @@ fn is_plain(cell: Cell) -> bool {
     cell.kind() == Kind::Text && !cell.is_own()
 }
 
-/// Asks the cells that are not plain, and takes the others to have no hit. From where to where the
-/// plain cells reach, if they follow each other and are at least half of it.
+/// Evaluates the cells that are not plain, and sets the verdict of all others to [`FALSE`]. Returns
+/// the span of the plain cells, if they are in the order of the block and cover at least half of
+/// the span.
 fn prepare(
     block: &[u8],
     column: &Column,
@@ -70,7 +72,7 @@ fn prepare(
     out: &mut [Verdict],
     of_cell: impl Fn(Value<'_>) -> Verdict,
 ) -> Option<(usize, usize)> {
-    let (mut first, mut last, mut bytes, mut is_rising) = (usize::MAX, 0, 0, true);
+    let (mut first, mut last, mut bytes, mut is_ascending) = (usize::MAX, 0, 0, true);
     for (start, end) in runs {
         for (at, (cell, verdict)) in
             column.cells()[*start..*end].iter().zip(&mut out[*start..*end]).enumerate()
@@ -83,11 +85,11 @@ fn prepare(
                 continue;
             }
             *verdict = FALSE;
-            is_rising &= cell.start() >= last;
+            is_ascending &= cell.start() >= last;
             last = cell.start() + cell.len();
             first = first.min(cell.start());
             bytes += cell.len();
         }
     }
-    (is_rising && first < last && bytes * 2 >= last - first).then_some((first, last))
+    (is_ascending && first < last && bytes * 2 >= last - first).then_some((first, last))
 }

@@ -1,4 +1,4 @@
-//! Tests over the whole crate.
+//! Tests of the whole crate.
 
 mod conformance;
 mod differential;
@@ -19,7 +19,8 @@ fn no_fields(_: &str) -> Option<Field<'static>> {
     None
 }
 
-/// The value of an expression over one event without fields, as its type and JSON.
+/// Evaluates an expression over one event without fields. Returns the type and the JSON of the
+/// value.
 fn value_of(text: &str, strict: bool) -> Result<Result<(String, String), Error>, crate::Fault> {
     let compiled = compile(&parse(text)?, strict)?;
     let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &no_fields, rest: None };
@@ -31,8 +32,8 @@ fn value_of(text: &str, strict: bool) -> Result<Result<(String, String), Error>,
     }))
 }
 
-/// Whether two expressions without fields have equal values of one type.
-fn have_one_value(a: &str, b: &str) -> bool {
+/// Returns whether two expressions without fields have equal values of the same type.
+fn have_equal_values(a: &str, b: &str) -> bool {
     let [a, b] =
         [a, b].map(|text| compile(&parse(text).expect("an expression"), false).expect("sound"));
     let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &no_fields, rest: None };

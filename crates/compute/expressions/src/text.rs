@@ -1,21 +1,21 @@
-//! Functions on texts. Positions count characters; of a text that is no UTF-8, what is broken
-//! counts as U+FFFD.
+//! String functions. Positions count characters. In a string that is not UTF-8, each invalid
+//! sequence counts as U+FFFD.
 
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Bytes of a text that is computed, at most: so that no expression can multiply a line without
-/// end.
+/// Maximum size of a computed string in bytes, so that no expression can multiply a line without
+/// limit.
 pub const COMPUTED_BYTES_MAX: usize = 16 << 20;
 
-/// Characters of a text.
+/// Returns the number of characters.
 pub fn characters(text: &[u8]) -> usize {
     text.utf8_chunks()
         .map(|chunk| chunk.valid().chars().count() + usize::from(!chunk.invalid().is_empty()))
         .sum()
 }
 
-/// The text as characters.
+/// Decodes a string, replacing invalid UTF-8.
 fn chars<'a>(text: &Cow<'a, [u8]>) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => String::from_utf8_lossy(text),
@@ -30,7 +30,8 @@ fn part<'a>(text: &Cow<'a, str>, start: usize, end: usize) -> Value<'a> {
     })
 }
 
-/// Where the character of this number begins, in bytes; the end of the text counts as one.
+/// Returns the byte offset of a character by its index. The index after the last character gives
+/// the end.
 fn offset(text: &str, index: i64) -> Result<usize, Error> {
     let index = usize::try_from(index).map_err(|_| Error::Missing)?;
     let mut offsets = text.char_indices().map(|(at, _)| at).chain([text.len()]);
@@ -72,12 +73,12 @@ pub fn last_index_of<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Int(found.map_or(-1, |at| text[..at].chars().count() as i64)))
 }
 
-/// Refuses a text that would be too long.
+/// Returns an error if a string would be too long.
 pub fn check_len(len: usize) -> Result<(), Error> {
     if len > COMPUTED_BYTES_MAX { Err(Error::Arithmetic) } else { Ok(()) }
 }
 
-/// How often to replace or split at most; `None` means without end.
+/// Returns the maximum number of replacements or parts; `None` means no limit.
 fn limit(value: Option<&Value<'_>>) -> Result<Option<usize>, Error> {
     Ok(value.map(Value::int).transpose()?.and_then(|limit| usize::try_from(limit).ok()))
 }
@@ -92,24 +93,24 @@ pub fn replace<'a>(values: &[Value<'a>]) -> Outcome<'a> {
 }
 
 pub fn split<'a>(values: &[Value<'a>]) -> Outcome<'a> {
-    let (text, between) = (values[0].text()?, chars(values[1].text()?));
+    let (text, separator) = (values[0].text()?, chars(values[1].text()?));
     let text = chars(text);
     let most = limit(values.get(2))?.unwrap_or(usize::MAX);
     let mut list = Vec::new();
     let (mut start, mut next) = (0, 0);
     while most > 0 && list.len() + 1 < most && start < text.len() {
-        // An empty separator stands behind each character.
-        let skip = if between.is_empty() {
+        // An empty separator matches after each character.
+        let skip = if separator.is_empty() {
             text[start..].chars().next().map_or(0, char::len_utf8)
         } else {
             0
         };
-        let Some(at) = text[start + skip..].find(&*between) else { break };
+        let Some(at) = text[start + skip..].find(&*separator) else { break };
         next = start + skip + at;
         list.push(part(&text, start, next));
-        start = next + between.len();
+        start = next + separator.len();
     }
-    let is_last_given = between.is_empty() && start == text.len() && next == start;
+    let is_last_given = separator.is_empty() && start == text.len() && next == start;
     if most > 0 && !(is_last_given) {
         list.push(part(&text, start, text.len()));
     }
@@ -117,13 +118,13 @@ pub fn split<'a>(values: &[Value<'a>]) -> Outcome<'a> {
 }
 
 pub fn join<'a>(values: &[Value<'a>]) -> Outcome<'a> {
-    let between: &[u8] =
+    let separator: &[u8] =
         values.get(1).map_or(Ok(&[][..]), |value| value.text().map(|text| &text[..]))?;
     let mut out = Vec::new();
     for (index, value) in values[0].elements()?.iter().enumerate() {
         let text = value.text()?;
-        check_len(out.len() + between.len() + text.len())?;
-        out.extend_from_slice(if index == 0 { &[] } else { between });
+        check_len(out.len() + separator.len() + text.len())?;
+        out.extend_from_slice(if index == 0 { &[] } else { separator });
         out.extend_from_slice(text);
     }
     Ok(Value::owned(out))

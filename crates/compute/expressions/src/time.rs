@@ -10,19 +10,19 @@ const DAY_SECONDS: i64 = 86_400;
 
 static RFC3339: LazyLock<Option<Format>> = LazyLock::new(|| Format::new("rfc3339", None).ok());
 
-/// Nanoseconds since 1970 of a time as RFC 3339 writes it.
+/// Parses an RFC 3339 timestamp into nanoseconds since 1970.
 pub fn timestamp(text: &[u8]) -> Option<i64> {
     let stamp = RFC3339.as_ref()?.parse(text, 0).ok()?;
     (stamp.len == text.len()).then_some(stamp.ns)
 }
 
-/// Appends a time as RFC 3339 with as many digits of the fraction as it needs.
+/// Appends an RFC 3339 timestamp with as few fractional digits as needed.
 pub fn push_timestamp(unix_ns: i64, out: &mut Vec<u8>) {
     let (seconds, fraction) = (unix_ns.div_euclid(SECOND), unix_ns.rem_euclid(SECOND));
     let (year, month, day) = civil(seconds.div_euclid(DAY_SECONDS));
     let second = seconds.rem_euclid(DAY_SECONDS);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    // A vector takes everything.
+    // Writing to a vector does not fail.
     let _ = write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
     push_fraction(fraction, out);
     out.push(b'Z');
@@ -30,9 +30,9 @@ pub fn push_timestamp(unix_ns: i64, out: &mut Vec<u8>) {
 
 /// Appends a duration in seconds, as `1.5s`.
 pub fn push_duration(ns: i64, out: &mut Vec<u8>) {
-    let sign = if ns < 0 { "-" } else { "" };
+    let symbol = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();
-    let _ = write!(out, "{sign}{}", ns / SECOND as u64);
+    let _ = write!(out, "{symbol}{}", ns / SECOND as u64);
     push_fraction((ns % SECOND as u64) as i64, out);
     out.push(b's');
 }
@@ -55,7 +55,7 @@ const UNITS: &[(&str, i64)] = &[
     ("s", SECOND),
 ];
 
-/// Reads a duration: numbers with units, as `1h30m`, `-1.5s`.
+/// Parses a duration: numbers with units, as `1h30m` or `-1.5s`.
 pub fn duration(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -68,17 +68,17 @@ pub fn duration(text: &[u8]) -> Option<i64> {
     let mut total = 0i128;
     loop {
         let len = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-        let (number, behind) = rest.split_at(len);
-        let (unit, ns) = UNITS.iter().find(|(unit, _)| behind.starts_with(unit))?;
+        let (number, after) = rest.split_at(len);
+        let (unit, ns) = UNITS.iter().find(|(unit, _)| after.starts_with(unit))?;
         total = total.checked_add(scaled(number, *ns)?)?;
-        rest = &behind[unit.len()..];
+        rest = &after[unit.len()..];
         if rest.is_empty() {
             return i64::try_from(if negative { -total } else { total }).ok();
         }
     }
 }
 
-/// A decimal number times a unit; what is less than a nanosecond is cut off.
+/// Returns a decimal number times a unit, truncated to nanoseconds.
 fn scaled(number: &str, unit_ns: i64) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_empty = whole.is_empty() && fraction.is_empty();
@@ -89,14 +89,15 @@ fn scaled(number: &str, unit_ns: i64) -> Option<i128> {
         if whole.is_empty() { 0 } else { whole.parse::<i128>().ok()? } * i128::from(unit_ns);
     let mut place = i128::from(unit_ns);
     for digit in fraction.bytes().take(15) {
-        // Dividing anew by each digit would round each time: only exact units are divided.
+        // Repeated division could accumulate rounding errors, but `place` stays exact down to a
+        // nanosecond.
         ns += i128::from(digit - b'0') * place / 10;
         place /= 10;
     }
     Some(ns)
 }
 
-/// A part of a time of day or of a date, or of a duration.
+/// Returns a component of a timestamp or a duration.
 pub fn part(name: &str, of: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'static> {
     let value = match (of, zone) {
         (Value::Time(ns), None) => part_of_time(name, *ns),
@@ -112,7 +113,7 @@ pub fn part(name: &str, of: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'st
     value.map(Value::Int).ok_or(Error::Mistyped)
 }
 
-/// Distance to UTC: `UTC`, `+02:00`, `-02:30`, `02:00`.
+/// Parses an offset from UTC: `UTC`, `+02:00`, `-02:30`, `02:00`.
 fn zone_seconds(zone: &str) -> Option<i64> {
     let signed = if zone.starts_with(|c: char| c.is_ascii_digit()) {
         format!("+{zone}")
@@ -131,7 +132,7 @@ fn part_of_time(name: &str, unix_ns: i64) -> Option<i64> {
         "getMonth" => i64::from(month) - 1,
         "getDate" => i64::from(day),
         "getDayOfMonth" => i64::from(day) - 1,
-        // 1970 began on a Thursday, the fifth day of a week from Sunday on.
+        // 1970 began on a Thursday, day 4 of a week that starts with Sunday as day 0.
         "getDayOfWeek" => (days + 4).rem_euclid(7),
         "getDayOfYear" => day_of_year(year, month, day),
         "getHours" => second / 3600,
@@ -142,7 +143,7 @@ fn part_of_time(name: &str, unix_ns: i64) -> Option<i64> {
     })
 }
 
-/// From 0 on.
+/// Returns the day of the year, starting at 0.
 fn day_of_year(year: i64, month: u32, day: u32) -> i64 {
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

@@ -1,4 +1,4 @@
-//! What a value may be, as far as that is known before there is one.
+//! Static types of expressions.
 
 /// A set of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ impl Types {
         !self.and(other).is_none()
     }
 
-    /// Each type of the set alone.
+    /// Returns each type of the set as a set of one.
     pub fn each(self) -> impl Iterator<Item = Types> {
         (0..NAMES.len()).map(|bit| Types(1 << bit)).filter(move |one| self.can_be(*one))
     }
 
-    /// The set in words: `a string or null`.
+    /// Describes the set, as `a string or null`.
     pub fn words(self) -> String {
         let set = (0..NAMES.len()).filter(|bit| self.can_be(Types(1 << bit)));
         set.map(|bit| NAMES[bit]).collect::<Vec<_>>().join(" or ")

@@ -1,4 +1,4 @@
-//! A value to compute with.
+//! Values of expressions.
 
 use crate::json::Walk;
 use crate::time;
@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Lists within lists that are compared; what is deeper has no answer.
+/// Maximum depth of nested lists in comparisons. Comparing deeper ones is an error.
 const COMPARED_DEPTH_MAX: usize = 100;
 
-/// Why there is no value.
+/// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     Missing,
@@ -21,10 +21,10 @@ pub enum Error {
     StepLimit,
 }
 
-/// What a computation gives.
+/// Result of an evaluation.
 pub type Outcome<'a> = Result<Value<'a>, Error>;
 
-/// A value. Texts are bytes, UTF-8 as a rule. Copies are cheap but for texts that were computed.
+/// A value. Strings are bytes, normally UTF-8. Cloning is cheap except for computed strings.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     Null,
@@ -38,13 +38,13 @@ pub enum Value<'a> {
     Duration(i64),
     List(Arc<Vec<Value<'a>>>),
     Map(Arc<Entries<'a>>),
-    /// A JSON array that nobody has looked into.
+    /// A JSON array that has not been parsed.
     Array(&'a [u8]),
-    /// A JSON object that nobody has looked into.
+    /// A JSON object that has not been parsed.
     Object(&'a [u8]),
 }
 
-/// Keys and values.
+/// Keys and values of a map.
 pub type Entries<'a> = Vec<(Value<'a>, Value<'a>)>;
 
 impl<'a> Value<'a> {
@@ -108,7 +108,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The elements of a list.
+    /// Returns the elements of a list.
     pub fn elements(&self) -> Result<Cow<'_, [Value<'a>]>, Error> {
         match self {
             Value::List(list) => Ok(Cow::Borrowed(list)),
@@ -121,7 +121,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The entries of a map.
+    /// Returns the entries of a map.
     pub fn entries(&self) -> Result<Cow<'_, [(Value<'a>, Value<'a>)]>, Error> {
         match self {
             Value::Map(entries) => Ok(Cow::Borrowed(entries)),
@@ -136,7 +136,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a key, of a map.
+    /// Returns the value of a key in a map.
     pub fn get(&self, key: &Value<'_>) -> Outcome<'a> {
         match (self, key) {
             (Value::Object(text), Value::Text(name)) => {
@@ -144,14 +144,15 @@ impl<'a> Value<'a> {
             }
             (Value::Object(_), _) => Err(Error::Missing),
             (Value::Map(entries), _) => {
-                let found = entries.iter().find(|(there, _)| is_equal(there, key) == Ok(true));
+                let found =
+                    entries.iter().find(|(existing, _)| is_equal(existing, key) == Ok(true));
                 found.map(|(_, value)| value.clone()).ok_or(Error::Missing)
             }
             _ => Err(Error::Mistyped),
         }
     }
 
-    /// The element of a list or the value of a key.
+    /// Returns an element of a list, or the value of a key in a map.
     pub fn at(&self, index: &Value<'_>) -> Outcome<'a> {
         if !self.types().can_be(Types::LIST) {
             return self.get(index);
@@ -167,7 +168,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Whether two values are the same; those of different types are not.
+/// Returns whether two values are equal. Values of different types are not, except for numbers.
 pub fn is_equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
     is_equal_within(a, b, COMPARED_DEPTH_MAX)
 }
@@ -205,7 +206,7 @@ fn all<T>(
     list.try_fold(true, |so_far, next| Ok(so_far && test(next)?))
 }
 
-/// The order of two values; `None` if one is no number (NaN).
+/// Compares two values. Returns `None` if one is NaN.
 pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> {
     Ok(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
@@ -221,7 +222,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
     })
 }
 
-/// The order of a whole number and another one, as CEL has it: compared as doubles.
+/// Compares an int with a double as CEL does: both as doubles.
 #[inline(always)]
 pub fn compare_mixed(a: i64, b: f64) -> Option<Ordering> {
     (a as f64).partial_cmp(&b)

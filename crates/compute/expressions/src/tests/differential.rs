@@ -1,11 +1,11 @@
-//! Columns give what single rows give.
+//! Evaluation over columns gives the same result as evaluation per row.
 
 use super::table::{Random, Table};
 use crate::eval::evaluate_condition;
 use crate::input::{Bound, Counts};
 use crate::{Expression, Fault};
 
-/// Random expressions: names, literals and operators that meet each other now and then.
+/// Generates random expressions from names, literals and operators that often fit each other.
 struct Grammar<'r>(&'r mut Random);
 
 const FIELDS: &[&str] = &[
@@ -98,7 +98,7 @@ impl Grammar<'_> {
     }
 }
 
-/// Compares both ways over a table; the number of rows that hold.
+/// Compares both evaluations over a table. Returns the number of rows that match.
 fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
     table.with_input(|input| {
         let (mut words, mut counts) = (vec![7; 3], Counts::default());
@@ -118,7 +118,7 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
 }
 
 #[test]
-fn columns_give_what_single_rows_give() {
+fn columns_and_rows_give_the_same_result() {
     let cases =
         std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000);
     let (mut sound, mut held) = (0u64, 0);
@@ -126,7 +126,7 @@ fn columns_give_what_single_rows_give() {
         let random = &mut Random::new(seed);
         let table = Table::random(random);
         let text = Grammar(random).condition(3);
-        let read: Result<Expression, Fault> = Expression::read(&text, seed % 2 == 0);
+        let read: Result<Expression, Fault> = Expression::parse(&text, seed % 2 == 0);
         if let Ok(expression) = read {
             sound += 1;
             held += compare(&expression, &table, seed);
@@ -136,9 +136,9 @@ fn columns_give_what_single_rows_give() {
 }
 
 #[test]
-fn a_search_over_the_block_finds_what_searches_in_rows_find() {
+fn a_search_over_the_block_finds_the_same_rows() {
     let contains =
-        Expression::read("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
+        Expression::parse("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
     let held: u64 = (1..=2000)
         .map(|seed| compare(&contains, &Table::random(&mut Random::new(seed)), seed))
         .sum();

@@ -1,10 +1,10 @@
-//! Fields of events: where they are found, what is missing, and what computed fields become.
+//! Tests of fields of events: where they are found, missing ones, and the kinds of computed ones.
 
 use crate::input::{Counts, Field, Input};
 use crate::{Expression, HEIGHT_MAX};
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind, Value};
 
-/// One event with these fields.
+/// Returns the columns of one event with these fields.
 fn columns(fields: &[(&str, Kind, &str)]) -> Vec<Column> {
     let column = |(name, kind, text): &(&str, Kind, &str)| {
         let mut builder = ColumnBuilder::new(1);
@@ -15,10 +15,10 @@ fn columns(fields: &[(&str, Kind, &str)]) -> Vec<Column> {
     fields.iter().map(column).collect()
 }
 
-fn with_input<T>(columns: &[Column], see: impl FnOnce(&Input<'_>) -> T) -> T {
+fn with_input<T>(columns: &[Column], visit: impl FnOnce(&Input<'_>) -> T) -> T {
     let find = |name: &str| columns.iter().find(|column| &*column.name == name);
     let field = |name: &str| find(name).map(Field::Column);
-    see(&Input { block: b"", rows: 1, runs: &[(0, 1)], field: &field, rest: find("*") })
+    visit(&Input { block: b"", rows: 1, runs: &[(0, 1)], field: &field, rest: find("*") })
 }
 
 fn event() -> Vec<Column> {
@@ -51,7 +51,7 @@ fn computed(text: &str) -> (Kind, String, Counts) {
 }
 
 #[test]
-fn fields_are_found_in_columns_in_objects_and_in_the_rest() {
+fn fields_are_found_in_columns_objects_and_other_members() {
     for text in [
         "status == 404 && event.status == 404 && event[\"status\"] == 404.0",
         "event[\"user-agent\"] == \"curl\"",
@@ -69,7 +69,7 @@ fn fields_are_found_in_columns_in_objects_and_in_the_rest() {
 }
 
 #[test]
-fn what_has_no_answer_is_false_and_counted_once() {
+fn a_condition_without_a_result_is_false_and_counted_once() {
     let missing = Counts { missing_field: 1, ..Counts::default() };
     let mistyped = Counts { type_error: 1, ..Counts::default() };
     let arithmetic = Counts { arithmetic_error: 1, ..Counts::default() };
@@ -120,7 +120,7 @@ fn computed_fields_keep_their_types() {
 }
 
 #[test]
-fn values_that_lie_in_the_block_are_not_copied() {
+fn values_inside_the_block_are_not_copied() {
     let block = b"GET /api/items";
     let mut builder = ColumnBuilder::new(1);
     builder.set(0, millstream_columns::Cell::new(Kind::Text, 4, 10));
@@ -140,7 +140,7 @@ fn values_that_lie_in_the_block_are_not_copied() {
 }
 
 #[test]
-fn hostile_values_end() {
+fn evaluation_of_hostile_values_terminates() {
     let deep = "[".repeat(200_000) + &"]".repeat(200_000);
     let long = format!("[{}1]", "1,".repeat(100_000));
     let columns = columns(&[
@@ -166,7 +166,7 @@ fn hostile_values_end() {
 }
 
 #[test]
-fn bytes_that_are_no_utf8_are_compared_as_they_are() {
+fn invalid_utf8_is_compared_bytewise() {
     let mut builder = ColumnBuilder::new(1);
     builder.text(0, b"caf\xE9 au lait");
     let column = builder.finish("m".into());
@@ -188,7 +188,7 @@ fn bytes_that_are_no_utf8_are_compared_as_they_are() {
 }
 
 #[test]
-fn texts_and_beginnings_of_every_length_are_compared_wherever_the_text_ends() {
+fn strings_and_prefixes_of_every_length_are_compared_at_any_position() {
     let block = b"GET /static/js/app";
     for (start, end) in
         (0..block.len()).flat_map(|start| (start..=block.len()).map(move |end| (start, end)))
@@ -220,8 +220,8 @@ fn texts_and_beginnings_of_every_length_are_compared_wherever_the_text_ends() {
     }
 }
 
-/// What a condition gives for an event whose field `m` is a line of so many bytes.
-fn of_line(bytes: usize, text: &str) -> (bool, Counts) {
+/// Evaluates a condition on an event whose field `m` is a line of this many bytes.
+fn holds_for_line(bytes: usize, text: &str) -> (bool, Counts) {
     let expression = Expression::condition(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
     let line = "x".repeat(bytes);
     let columns = columns(&[("m", Kind::Text, &line), ("status", Kind::Int, "404")]);
@@ -230,10 +230,9 @@ fn of_line(bytes: usize, text: &str) -> (bool, Counts) {
     (words == [1], counts)
 }
 
-/// Without an end that counts for all of them, macros within each other run for minutes over one
-/// long line.
+/// Without a shared limit, nested macros run for minutes over one long line.
 #[test]
-fn macros_have_a_number_of_steps_for_an_event() {
+fn macros_have_a_step_limit_per_event() {
     let none = (false, Counts { step_limit: 1, ..Counts::default() });
     for text in [
         r#"m.split("").exists(a, m.split("").exists(b, m.contains(a + b + "~")))"#,
@@ -242,28 +241,28 @@ fn macros_have_a_number_of_steps_for_an_event() {
         r#"m.split("").map(a, m + a).size() > 0"#,
         r#"m.split("").exists(a, m.split("").exists(b, b == "y")) || status == 0"#,
     ] {
-        assert_eq!(of_line(20_000, text), none, "{text}");
-        assert_eq!(of_line(20, text).1, Counts::default(), "{text}");
+        assert_eq!(holds_for_line(20_000, text), none, "{text}");
+        assert_eq!(holds_for_line(20, text).1, Counts::default(), "{text}");
     }
 }
 
 #[test]
-fn all_macros_of_an_expression_share_its_steps() {
+fn all_macros_of_an_expression_share_the_step_limit() {
     let one = r#"m.split("").all(a, a != "y" && a != "z")"#;
     let none = (false, Counts { step_limit: 1, ..Counts::default() });
-    assert_eq!(of_line(20_000, one), (true, Counts::default()));
+    assert_eq!(holds_for_line(20_000, one), (true, Counts::default()));
     let apart = format!("({one} && status == 404)");
     for text in [
         [one; 20].join(" && "),
         [&*apart; 20].join(" && "),
         format!("!({})", [one; 20].join(" && ")),
     ] {
-        assert_eq!(of_line(20_000, &text), none, "{text}");
-        assert_eq!(of_line(20, &text).1, Counts::default(), "{text}");
+        assert_eq!(holds_for_line(20_000, &text), none, "{text}");
+        assert_eq!(holds_for_line(20, &text).1, Counts::default(), "{text}");
     }
-    // What is false without them asks no macro.
+    // A condition that is false without the macros does not evaluate them.
     assert_eq!(
-        of_line(20_000, &format!("status == 1 && {}", [one; 20].join(" && "))).1,
+        holds_for_line(20_000, &format!("status == 1 && {}", [one; 20].join(" && "))).1,
         Counts::default()
     );
 }

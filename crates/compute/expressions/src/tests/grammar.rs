@@ -1,4 +1,4 @@
-//! Any text is read without a panic, and what is read can be written and read again.
+//! No text causes a panic, and every expression survives formatting and parsing again.
 
 use super::value_of;
 use crate::Expression;
@@ -6,7 +6,7 @@ use crate::ast::Expr;
 use crate::parser::{HEIGHT_MAX, NESTING_MAX, parse};
 use proptest::prelude::*;
 
-/// Words that texts of the language consist of.
+/// Tokens of the language.
 const WORDS: &[&str] = &[
     "a",
     "b.c",
@@ -65,12 +65,12 @@ fn shown(expr: &Expr) -> String {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in ".{0,60}") {
+    fn no_input_panics(text in ".{0,60}") {
         _ = Expression::new(&text);
     }
 
     #[test]
-    fn what_is_read_can_be_written_and_read_again(picks in prop::collection::vec(0..WORDS.len(), 0..14)) {
+    fn formatted_expressions_parse_as_the_same_expression(picks in prop::collection::vec(0..WORDS.len(), 0..14)) {
         let text: Vec<&str> = picks.iter().map(|pick| WORDS[*pick]).collect();
         let text = text.concat();
         if let Err(fault) = Expression::new(&text) {
@@ -85,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn deep_and_long_expressions_are_refused_or_computed() {
+fn deep_and_long_expressions_are_rejected_or_evaluated() {
     let nested = |open: &str, close: &str, times: usize| {
         [open.repeat(times), "1".into(), close.repeat(times)].concat()
     };
@@ -112,29 +112,32 @@ fn deep_and_long_expressions_are_refused_or_computed() {
 }
 
 #[test]
-fn faults_say_where_and_what_to_write() {
+fn errors_have_a_position_and_advice() {
     let cases = [
-        ("status = 500", "line 1, column 8: `=` means nothing here; write `==` to compare"),
+        (
+            "status = 500",
+            "line 1, column 8: `=` is not a token of the language; write `==` to compare",
+        ),
         (
             "a == 1\n and b",
-            "line 2, column 2: an operator or the end should stand here, not `and`; write `&&`",
+            "line 2, column 2: expected an operator or the end, found `and`; write `&&`",
         ),
-        ("a & b", "line 1, column 3: `&` means nothing here; write `&&`"),
+        ("a & b", "line 1, column 3: `&` is not a token of the language; write `&&`"),
         (
             "\"a\" + 1",
-            "line 1, column 5: `+` is not defined for a string and an int; string(x) makes a string of a number",
+            "line 1, column 5: `+` is not defined for a string and an int; string(x) converts a number to a string",
         ),
         (
             "path.startWith(\"/\")",
-            "line 1, column 6: there is no function `startWith`; did you mean `startsWith`?",
+            "line 1, column 6: unknown function `startWith`; did you mean `startsWith`?",
         ),
         (
             "path.contains()",
-            "line 1, column 6: `contains` takes 1 arguments, not 0; docs/expressions.md has an example of it",
+            "line 1, column 6: `contains` takes 1 arguments, not 0; see the example in docs/expressions.md",
         ),
         (
             "startsWith(path, \"/\")",
-            "line 1, column 1: `startsWith` is not called so; write x.startsWith(...)",
+            "line 1, column 1: `startsWith` is not called that way; write x.startsWith(...)",
         ),
         ("status && true", ""),
         (
@@ -143,32 +146,32 @@ fn faults_say_where_and_what_to_write() {
         ),
         (
             "size(1)",
-            "line 1, column 6: `size` takes a string or a list or a map, not an int; string(x) makes a string of it",
+            "line 1, column 6: `size` takes a string or a list or a map, not an int; string(x) converts it to a string",
         ),
         (
             "1 == \"1\"",
-            "line 1, column 3: `==` is not defined for an int and a string; compare values of one type; int(x), string(x) convert",
+            "line 1, column 3: `==` is not defined for an int and a string; compare values of one type; convert with int(x) or string(x)",
         ),
         (
             "path.matches(\"(\")",
-            "line 1, column 14: this is no pattern: unclosed group; patterns are those of RE2: no look-around, no back-references",
+            "line 1, column 14: invalid pattern: unclosed group; patterns use RE2 syntax, without look-around and backreferences",
         ),
         (
             "package == 1",
-            "line 1, column 1: `package` is a word of the language; write `event.package` for a field of this name",
+            "line 1, column 1: `package` is a reserved word; write `event.package` for a field of this name",
         ),
         (
             "1 / 0",
-            "line 1, column 3: this never has a value: a number leaves its range, or is divided by zero; write a value that has one",
+            "line 1, column 3: this never has a value: a number is out of range, or divided by zero; write a value that has one",
         ),
-        ("\"open", "line 1, column 1: this text is not closed; end it with \""),
+        ("\"open", "line 1, column 1: unterminated string; end it with \""),
         (
             "event",
-            "line 1, column 1: the event as a whole is no value; name a field, as event.status",
+            "line 1, column 1: the event as a whole is not a value; name a field, as in event.status",
         ),
         (
             "9223372036854775808",
-            "line 1, column 1: this number is too large; whole numbers have 64 bits; write 1e20 for a larger one",
+            "line 1, column 1: this number is too large; integers have 64 bits; write 1e20 for a larger number",
         ),
         (
             "n < 1e309",
@@ -176,7 +179,7 @@ fn faults_say_where_and_what_to_write() {
         ),
         (
             "\"\\d\"",
-            "line 1, column 2: there is no such escape; write \\\\ for a backslash, or r\"...\" for a text without escapes",
+            "line 1, column 2: unknown escape; write \\\\ for a backslash, or r\"...\" for a string without escapes",
         ),
     ];
     for (text, expected) in cases {
@@ -191,7 +194,7 @@ fn faults_say_where_and_what_to_write() {
 }
 
 #[test]
-fn the_names_it_reads_are_known() {
+fn fields_returns_each_name_once() {
     let expression =
         Expression::new("a.b == event.c[\"d e\"] && has(x) && [1].all(y, y > z || a.b)").unwrap();
     assert_eq!(expression.fields().collect::<Vec<_>>(), ["a.b", "c.d e", "x", "z"]);

@@ -1,4 +1,4 @@
-//! The page says the truth: every example has the value that stands beside it.
+//! Checks that every example on the page has the documented value.
 
 use crate::eval::evaluate;
 use crate::functions::FUNCTIONS;
@@ -10,7 +10,7 @@ use millstream_columns::{Column, ColumnBuilder};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/expressions.md");
 
-/// A column of one row for each member of the event on the page.
+/// Returns a one-row column for each member of the event on the page.
 fn columns(json: &str) -> Vec<Column> {
     let mut walk = Walk::container(json.as_bytes());
     let column = |(name, value): (&[u8], millstream_columns::Value<'_>)| {
@@ -23,7 +23,7 @@ fn columns(json: &str) -> Vec<Column> {
     std::iter::from_fn(|| walk.member()).map(column).collect()
 }
 
-/// Examples and their values, with the number of their line.
+/// Returns the examples and their values, with line numbers.
 fn examples(page: &str) -> Vec<(usize, String, String)> {
     let code = |cell: &str| cell.trim().trim_matches('`').replace('\u{1}', "|");
     let rows = page.lines().enumerate().filter(|(_, line)| line.starts_with('|')).filter_map(
@@ -32,7 +32,8 @@ fn examples(page: &str) -> Vec<(usize, String, String)> {
             let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
             let is_example = |cell: &&str| cell.trim().starts_with('`');
             let [_, example, value] = cells[..] else { return None };
-            // A code span that holds backticks has two around it and a blank before the last ones.
+            // A code span that contains backticks is delimited by two, with a space before the last
+            // two.
             is_example(&example).then(|| {
                 let inner =
                     example.trim().strip_prefix("``").and_then(|cell| cell.strip_suffix(" ``"));
@@ -44,16 +45,16 @@ fn examples(page: &str) -> Vec<(usize, String, String)> {
 }
 
 #[test]
-fn every_example_has_the_value_beside_it() {
+fn every_example_has_the_documented_value() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let json = page.split("```json\n").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     let columns = columns(json);
     let field = |name: &str| columns.iter().find(|column| &*column.name == name).map(Field::Column);
     let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &field, rest: None };
-    let with_value = |text: &str, see: &mut dyn FnMut(Option<Value<'_>>)| {
+    let with_value = |text: &str, visit: &mut dyn FnMut(Option<Value<'_>>)| {
         let expression = Expression::new(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
         let bound = Bound::new(&expression.compiled.paths, &input);
-        see(evaluate(&expression.compiled.node, &bound, 0).ok());
+        visit(evaluate(&expression.compiled.node, &bound, 0).ok());
     };
     let mut faults = Vec::new();
     let examples = examples(&page);
@@ -78,7 +79,7 @@ fn every_example_has_the_value_beside_it() {
 }
 
 #[test]
-fn every_function_and_limit_is_on_the_page() {
+fn every_function_and_limit_is_documented() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let others = ["has", "matches", "all", "exists", "exists_one", "filter", "map"];
     for name in FUNCTIONS.iter().map(|function| function.name).chain(others) {

@@ -1,10 +1,10 @@
-//! Random columns for tests, in one block.
+//! Random columns in one block.
 
 use crate::input::{Field, Input};
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
 
-/// Random choices that a seed repeats.
+/// A reproducible random number generator.
 pub struct Random(Rng);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// Values of any kind, few enough to meet each other.
+/// Values of all kinds, few enough that equal ones are common.
 const VALUES: &[(Kind, &str)] = &[
     (Kind::Absent, ""),
     (Kind::Null, ""),
@@ -100,15 +100,15 @@ impl Table {
         builder.finish(name.into())
     }
 
-    /// Calls `see` with the table as an input.
-    pub fn with_input<T>(&self, see: impl FnOnce(&Input<'_>) -> T) -> T {
+    /// Calls `f` with the table as an input.
+    pub fn with_input<T>(&self, visit: impl FnOnce(&Input<'_>) -> T) -> T {
         let field = |name: &str| match name {
             "when" => Some(Field::Times(&self.times)),
             "source" => Some(Field::Constants(&self.constants)),
             "rest" => None,
             name => self.columns.iter().find(|column| &*column.name == name).map(Field::Column),
         };
-        see(&Input {
+        visit(&Input {
             block: &self.block,
             rows: self.rows,
             runs: &self.runs,
