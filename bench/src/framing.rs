@@ -120,7 +120,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
 fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
     let mut framer = Framer::new(rules.into());
-    framer.see_head(&text[..HEAD_BYTES], false);
+    framer.detect(&text[..HEAD_BYTES], false);
     let (mut found, mut position, mut events) = (Found::default(), 0, 0);
     while position < text.len() {
         let end = text.len().min(position + BLOCK_BYTES);

@@ -102,7 +102,7 @@ fn lines(text: &str) -> String {
 fn in_pieces(framer: &Framer, raw: &[u8]) -> String {
     let (mut text, mut at, mut out) = (String::new(), 0, [0; 16]);
     while at < raw.len() {
-        let (used, written) = framer.piece(&raw[at..], &mut out);
+        let (used, written) = framer.decode_chunk(&raw[at..], &mut out);
         assert!(used > 0, "no progress at {at} of {}", raw.len());
         text.push_str(std::str::from_utf8(&out[..written]).expect("pieces are UTF-8"));
         at += used;

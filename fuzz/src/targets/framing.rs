@@ -127,7 +127,7 @@ struct Framed {
 
 fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
     let mut framer = Framer::new(rules.clone());
-    framer.see_head(&file[..file.len().min(HEAD_BYTES)], true);
+    framer.detect(&file[..file.len().min(HEAD_BYTES)], true);
     framer
 }
 
@@ -187,7 +187,7 @@ fn is_cut_between_characters(rules: &Arc<Rules>, file: &[u8]) {
     let framer = framer(rules, file);
     let (mut at, mut out) = (0, [0; 16]);
     while at < file.len() {
-        let (used, written) = framer.piece(&file[at..], &mut out);
+        let (used, written) = framer.decode_chunk(&file[at..], &mut out);
         assert!(used > 0 && at + used <= file.len() && written <= out.len(), "no progress at {at}");
         if std::str::from_utf8(file).is_ok() {
             assert!(std::str::from_utf8(&out[..written]).is_ok(), "a character is cut at {at}");

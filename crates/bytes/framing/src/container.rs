@@ -1,8 +1,8 @@
-//! What container runtimes write: each line says when it was written and to which stream, and long
-//! ones come in parts.
+//! Lines written by container runtimes. Each carries a timestamp and a stream; long lines are split
+//! into parts.
 
 use crate::group::Limits;
-use crate::line::{APART, Line, Scratch};
+use crate::line::{ISOLATED, Line, Scratch};
 use crate::{Close, GROUP_ROWS_MAX, TIME_UNKNOWN, cri, docker};
 use millstream_timestamps::{Format, Parser};
 use std::sync::Arc;
@@ -14,29 +14,29 @@ pub enum Kind {
     Docker,
 }
 
-/// Standard output, standard error, and what is neither.
-const STREAMS: usize = APART as usize;
+/// Number of stream indexes: standard output, standard error and no stream.
+const STREAMS: usize = ISOLATED as usize;
 const NO_STREAM: usize = 2;
 
-/// What a line says.
+/// The fields of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields<'a> {
-    /// When it was written, as text.
+    /// The timestamp, unparsed.
     pub time: &'a [u8],
     /// 0 for standard output, 1 for standard error.
     pub stream: usize,
-    /// Whether the text goes on in the stream's next line.
+    /// Whether the stream's next line continues the text.
     pub is_partial: bool,
     /// The text.
     pub text: &'a [u8],
-    /// Where in the line the text begins.
+    /// Offset of the text within the line.
     pub start: usize,
 }
 
-/// One line of a file.
+/// One parsed line.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Its text in the raw bytes.
+    /// The text's range in the raw bytes.
     text: (u32, u32),
     offset: u32,
     time_ns: i64,
@@ -44,8 +44,8 @@ pub struct Record {
     is_partial: bool,
 }
 
-/// The number of `stream`, as the runtimes write it.
-pub fn stream(name: &[u8]) -> Option<usize> {
+/// Returns the index of the stream with this name.
+pub fn stream_index(name: &[u8]) -> Option<usize> {
     match name {
         b"stdout" => Some(0),
         b"stderr" => Some(1),
@@ -53,34 +53,35 @@ pub fn stream(name: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads the lines of one file.
+/// Parses the lines of one file.
 #[derive(Clone, Debug)]
 pub struct Reader {
     kind: Kind,
     time: Parser,
 }
 
-/// Where the lines go.
+/// Writes unwrapped lines to the output buffer.
 struct Writer<'a> {
     raw: &'a [u8],
     out: &'a mut [u8],
     written: usize,
     scratch: &'a mut Scratch,
     kind: Kind,
-    /// The streams whose text goes on.
+    /// Streams with a partial text that is not complete yet.
     open: [bool; STREAMS],
-    /// Counts what is joined with nothing else.
-    apart: u32,
+    /// Number of isolated groups so far, which makes their stream numbers unique.
+    isolated: u32,
 }
 
 impl Kind {
-    /// The format of a file that begins with `head`; `None` if it is no container's.
+    /// Returns the format of a file that begins with `head`, or `None` if it is not a container
+    /// log.
     pub fn of(head: &[u8]) -> Option<Kind> {
         let end = memchr::memchr(b'\n', head);
         let line = &head[..end.unwrap_or(head.len())];
-        // Of a longer line there is only the beginning.
+        // If the line is longer than `head`, only its prefix is available.
         let is_docker =
-            || Kind::Docker.fields(line).is_some() || end.is_none() && docker::begins(line);
+            || Kind::Docker.fields(line).is_some() || end.is_none() && docker::has_prefix(line);
         match Kind::Cri.fields(line) {
             Some(_) => Some(Kind::Cri),
             None => is_docker().then_some(Kind::Docker),
@@ -96,13 +97,13 @@ impl Kind {
 }
 
 impl Reader {
-    /// A reader of files of this kind, whose times are in this format.
+    /// Creates a reader for files of this kind with timestamps in this format.
     pub fn new(kind: Kind, time: Arc<Format>) -> Reader {
         Reader { kind, time: Parser::new(time) }
     }
 
-    /// The lines of `raw` that are whole with all their parts, their texts in `out` with `\n`
-    /// between them. `out` is as long as `raw`.
+    /// Finds the lines of `raw` of which all parts are present. Writes their texts, separated by
+    /// `\n`, to `out`, which is as long as `raw`.
     pub fn lines(
         &mut self,
         raw: &[u8],
@@ -114,14 +115,14 @@ impl Reader {
         let mut ends = std::mem::take(&mut scratch.ends);
         millstream_scan::newlines(raw, &mut ends);
         let (kind, open) = (self.kind, [false; STREAMS]);
-        let mut writer = Writer { raw, out, written: 0, scratch, kind, open, apart: 0 };
+        let mut writer = Writer { raw, out, written: 0, scratch, kind, open, isolated: 0 };
         let mut offset = 0;
         for &newline in &ends {
             if writer.scratch.lines.len() >= lines_max {
                 break;
             }
             let next = newline as usize + 1;
-            writer.make_room(offset, next, limits);
+            writer.flush_if_full(offset, next, limits);
             self.record(&mut writer, (offset, next - 1), next);
             offset = next;
         }
@@ -132,10 +133,10 @@ impl Reader {
         writer.scratch.ends = ends;
     }
 
-    /// What is behind the last line end.
+    /// Handles the bytes after the last newline.
     fn rest(&mut self, writer: &mut Writer<'_>, offset: usize, close: Close, limits: Limits) {
         let bytes = writer.raw.len();
-        writer.make_room(offset, bytes, limits);
+        writer.flush_if_full(offset, bytes, limits);
         if close == Close::All && offset < bytes {
             self.record(writer, (offset, bytes), bytes);
             writer.flush(bytes, false);
@@ -155,10 +156,10 @@ impl Reader {
             is_partial: false,
         });
         if writer.scratch.records.is_empty() && !record.is_partial {
-            // Most lines are whole and alone.
+            // The common case: a complete line with no partial line pending.
             let before = writer.scratch.lines.len();
             writer.line(&[record], next as u32, false);
-            return writer.set_apart(before);
+            return writer.isolate(before);
         }
         writer.open[record.stream] = record.is_partial;
         writer.scratch.records.push(record);
@@ -184,49 +185,49 @@ impl Reader {
 }
 
 impl Writer<'_> {
-    /// Ends the texts that wait for their next part, if one up to `next` would be too much.
+    /// Flushes the pending records if a part that ends at `next` would exceed a limit.
     #[inline]
-    fn make_room(&mut self, offset: usize, next: usize, limits: Limits) {
+    fn flush_if_full(&mut self, offset: usize, next: usize, limits: Limits) {
         let Some(first) = self.scratch.records.first() else { return };
-        let is_too_long = limits.exceeded_by(next - first.offset as usize);
+        let is_too_long = limits.is_exceeded_by(next - first.offset as usize);
         if is_too_long || self.scratch.records.len() == GROUP_ROWS_MAX {
             self.flush(offset, true);
         }
     }
 
-    /// Writes the records that wait as lines, which are used up together at `next`.
+    /// Writes the pending records as lines. All of them are consumed together at `next`.
     fn flush(&mut self, next: usize, is_cut: bool) {
         let records = std::mem::take(&mut self.scratch.records);
         let before = self.scratch.lines.len();
-        let mut within = [false; STREAMS];
+        let mut is_continued = [false; STREAMS];
         for (index, record) in records.iter().enumerate() {
-            if !std::mem::replace(&mut within[record.stream], record.is_partial) {
+            if !std::mem::replace(&mut is_continued[record.stream], record.is_partial) {
                 self.line(&records[index..], next as u32, is_cut);
             }
         }
-        self.set_apart(before);
+        self.isolate(before);
         self.open = [false; STREAMS];
         self.scratch.records = records;
         self.scratch.records.clear();
     }
 
-    /// Lines from `first` on that lie among each other, and those of no stream, are joined with no
-    /// others.
+    /// Excludes lines from joining with others: the lines from `first` on if they are interleaved,
+    /// and lines without a stream.
     #[inline]
-    fn set_apart(&mut self, first: usize) {
+    fn isolate(&mut self, first: usize) {
         let lines = &mut self.scratch.lines[first..];
-        let is_mixed = lines.len() > 1;
-        if !is_mixed && lines.iter().all(|line| line.stream != NO_STREAM as u32) {
+        let is_interleaved = lines.len() > 1;
+        if !is_interleaved && lines.iter().all(|line| line.stream != NO_STREAM as u32) {
             return;
         }
-        self.apart += 1;
+        self.isolated += 1;
         for (index, line) in lines.iter_mut().enumerate() {
-            line.stream += self.apart * APART;
-            line.glued = index > 0;
+            line.stream += self.isolated * ISOLATED;
+            line.interleaved = index > 0;
         }
     }
 
-    /// Writes the first of `records`, and what its stream adds to it.
+    /// Writes the first of `records` and its continuations from the same stream.
     #[inline]
     fn line(&mut self, records: &[Record], next: u32, is_cut: bool) {
         let first = &records[0];
@@ -236,21 +237,21 @@ impl Writer<'_> {
         }
         let start = self.written;
         if first.stream == NO_STREAM {
-            self.scratch.faults.push(start as u32);
+            self.scratch.invalid.push(start as u32);
         }
-        let mut is_whole = false;
+        let mut is_complete = false;
         for part in records.iter().filter(|part| part.stream == first.stream) {
             self.text(part);
-            is_whole = !part.is_partial;
-            if is_whole {
+            is_complete = !part.is_partial;
+            if is_complete {
                 break;
             }
         }
-        let has_return = is_whole && self.out[start..self.written].ends_with(b"\r");
-        self.written -= usize::from(has_return);
+        let has_carriage_return = is_complete && self.out[start..self.written].ends_with(b"\r");
+        self.written -= usize::from(has_carriage_return);
         let (start, end) = (start as u32, self.written as u32);
         let (offset, time_ns, stream) = (first.offset, first.time_ns, first.stream as u32);
-        let cut = is_cut && !is_whole;
+        let cut = is_cut && !is_complete;
         self.scratch.lines.push(Line {
             start,
             end,
@@ -258,7 +259,7 @@ impl Writer<'_> {
             next,
             time_ns,
             stream,
-            glued: false,
+            interleaved: false,
             cut,
         });
     }
@@ -266,11 +267,11 @@ impl Writer<'_> {
     #[inline]
     fn text(&mut self, record: &Record) {
         let text = &self.raw[record.text.0 as usize..record.text.1 as usize];
-        let room = &mut self.out[self.written..];
+        let dst = &mut self.out[self.written..];
         if self.kind == Kind::Docker && record.stream != NO_STREAM {
-            self.written += docker::unescape(text, room, self.written, &mut self.scratch.faults);
+            self.written += docker::unescape(text, dst, self.written, &mut self.scratch.invalid);
         } else {
-            room[..text.len()].copy_from_slice(text);
+            dst[..text.len()].copy_from_slice(text);
             self.written += text.len();
         }
     }

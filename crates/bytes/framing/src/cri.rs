@@ -1,14 +1,14 @@
-//! The log format of the Container Runtime Interface: time, stream, tags and text, with blanks
-//! between. `2026-11-21T20:29:46.123456789Z stdout F GET /`
+//! The log format of the Container Runtime Interface (CRI): timestamp, stream, tags and text,
+//! separated by spaces. `2026-11-21T20:29:46.123456789Z stdout F GET /`
 
-use crate::container::{Fields, stream};
+use crate::container::{Fields, stream_index};
 use memchr::memchr;
 
-/// Takes a line apart.
+/// Parses a line; returns `None` if it is not in this format.
 #[inline]
 pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
     let time_end = memchr(b' ', line)?;
-    let stream = stream(line.get(time_end + 1..time_end + 7)?)?;
+    let stream = stream_index(line.get(time_end + 1..time_end + 7)?)?;
     let tags = line[time_end + 7..].strip_prefix(b" ")?;
     let tags_end = memchr(b' ', tags).unwrap_or(tags.len());
     let is_partial = match &tags[..tags_end] {
@@ -16,7 +16,7 @@ pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
         [b'F'] | [b'F', b':', ..] => false,
         _ => return None,
     };
-    // An empty text may come without the blank before it.
+    // The space before an empty text is optional.
     let start = (time_end + 8 + tags_end + 1).min(line.len());
     Some(Fields { time: &line[..time_end], stream, is_partial, text: &line[start..], start })
 }

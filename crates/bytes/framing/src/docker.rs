@@ -1,71 +1,79 @@
-//! The log format of Docker's driver `json-file`: an object for each line.
+//! The format of Docker's `json-file` logging driver: one JSON object per line.
 //! `{"log":"GET /\n","stream":"stdout","time":"2026-11-21T20:29:46.123456789Z"}`
 
-use crate::container::{Fields, stream};
+use crate::container::{Fields, stream_index};
 use memchr::memchr2;
 
-/// Takes a line apart. Keys may come in any order, and others with them.
+/// Parses a line; returns `None` if it is not in this format. Keys may be in any order; unknown
+/// keys are ignored.
 #[inline]
 pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
-    let (mut log, mut time, mut stream_of) = (None, None, None);
-    let mut at = Cursor { line, at: 0 };
-    at.byte(b'{')?;
+    let (mut log, mut time, mut stream) = (None, None, None);
+    let mut cursor = Cursor { line, at: 0 };
+    cursor.expect(b'{')?;
     loop {
-        let key = at.text()?;
-        at.byte(b':')?;
+        let key = cursor.string()?;
+        cursor.expect(b':')?;
         match &line[key.0..key.1] {
-            b"log" => log = Some(at.text()?),
-            b"time" => time = Some(at.text()?),
-            b"stream" => stream_of = Some(at.text()?),
-            _ => at.skip()?,
+            b"log" => log = Some(cursor.string()?),
+            b"time" => time = Some(cursor.string()?),
+            b"stream" => stream = Some(cursor.string()?),
+            _ => cursor.skip()?,
         }
-        if at.byte(b',').is_none() {
-            at.byte(b'}')?;
+        if cursor.expect(b',').is_none() {
+            cursor.expect(b'}')?;
             break;
         }
     }
-    if !line[at.at..].trim_ascii_start().is_empty() {
+    if !line[cursor.at..].trim_ascii_start().is_empty() {
         return None;
     }
-    let (log, time, stream_of) = (log?, time?, stream_of?);
+    let (log, time, stream) = (log?, time?, stream?);
     let text = &line[log.0..log.1];
-    let is_whole = ends_with_newline(text);
-    let text = if is_whole { &text[..text.len() - 2] } else { text };
-    let stream = stream(&line[stream_of.0..stream_of.1])?;
-    Some(Fields { time: &line[time.0..time.1], stream, is_partial: !is_whole, text, start: log.0 })
+    let is_complete = ends_with_newline(text);
+    let text = if is_complete { &text[..text.len() - 2] } else { text };
+    let stream = stream_index(&line[stream.0..stream.1])?;
+    Some(Fields {
+        time: &line[time.0..time.1],
+        stream,
+        is_partial: !is_complete,
+        text,
+        start: log.0,
+    })
 }
 
-/// Whether `line` begins as Docker's lines do.
-pub fn begins(line: &[u8]) -> bool {
+/// Returns whether `line` has the prefix of a Docker log line.
+pub fn has_prefix(line: &[u8]) -> bool {
     line.starts_with(b"{\"log\":\"")
 }
 
-/// Whether a text ends with an escaped `\n`: the backslash before the `n` is not escaped itself.
+/// Returns whether a JSON string ends with an escaped newline: `\n` whose backslash is not
+/// itself escaped.
 fn ends_with_newline(text: &[u8]) -> bool {
     let Some(before) = text.strip_suffix(b"n") else { return false };
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
-/// A place in a line of JSON.
+/// A read position in a line of JSON.
 struct Cursor<'a> {
     line: &'a [u8],
     at: usize,
 }
 
 impl Cursor<'_> {
-    /// Goes past this byte and white space before it.
+    /// Skips white space, then consumes `byte`.
     #[inline]
-    fn byte(&mut self, byte: u8) -> Option<()> {
+    fn expect(&mut self, byte: u8) -> Option<()> {
         while self.line.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
         }
         (self.line.get(self.at) == Some(&byte)).then(|| self.at += 1)
     }
 
-    /// Goes past a string; where it is, without its quotes.
+    /// Consumes a string and returns its range without the quotes.
     #[inline]
-    fn text(&mut self) -> Option<(usize, usize)> {
-        self.byte(b'"')?;
+    fn string(&mut self) -> Option<(usize, usize)> {
+        self.expect(b'"')?;
         let start = self.at;
         loop {
             let found = self.at + memchr2(b'"', b'\\', &self.line[self.at..])?;
@@ -77,13 +85,13 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes past a value of any kind.
+    /// Skips a value of any type.
     fn skip(&mut self) -> Option<()> {
         let mut depth = 0u32;
         loop {
             match self.line.get(self.at)? {
                 b'"' => {
-                    self.text()?;
+                    self.string()?;
                     continue;
                 }
                 b'{' | b'[' => depth += 1,
@@ -96,31 +104,31 @@ impl Cursor<'_> {
     }
 }
 
-/// Writes what `text`, the inside of a JSON string, stands for to the beginning of `room`, which is
-/// as long; its length. An escape that JSON does not have is kept as it stands; it and half a pair
-/// of surrogates, which becomes U+FFFD, are `faults`, as places behind `base`.
+/// Unescapes `text`, the inside of a JSON string, into the beginning of `dst`, which is as long,
+/// and returns the bytes written. An invalid escape is copied unchanged; an unpaired surrogate
+/// becomes U+FFFD. The offset of each, plus `base`, is appended to `invalid`.
 #[inline]
-pub fn unescape(text: &[u8], room: &mut [u8], base: usize, faults: &mut Vec<u32>) -> usize {
+pub fn unescape(text: &[u8], dst: &mut [u8], base: usize, invalid: &mut Vec<u32>) -> usize {
     let (mut rest, mut written) = (text, 0);
     while let Some(at) = memchr::memchr(b'\\', rest) {
-        room[written..written + at].copy_from_slice(&rest[..at]);
+        dst[written..written + at].copy_from_slice(&rest[..at]);
         written += at;
         rest = &rest[at..];
         let (character, bytes) = escape(rest).unwrap_or((Err('\\'), 1));
         if character.is_err() {
-            faults.push((base + written) as u32);
+            invalid.push((base + written) as u32);
         }
         let (Ok(character) | Err(character)) = character;
-        written += character.encode_utf8(&mut room[written..]).len();
+        written += character.encode_utf8(&mut dst[written..]).len();
         rest = &rest[bytes..];
     }
-    room[written..written + rest.len()].copy_from_slice(rest);
+    dst[written..written + rest.len()].copy_from_slice(rest);
     written + rest.len()
 }
 
-/// The character for which the escape at the beginning of `text` stands, or as an error what takes
-/// the place of half a pair of surrogates, and the bytes of the escape. `None` if JSON does not
-/// have it.
+/// Decodes the escape at the beginning of `text`. Returns the character and the length of the
+/// escape in bytes; the character is an error if it replaces an unpaired surrogate. `None` if JSON
+/// has no such escape.
 #[inline]
 fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let character = match text.get(1)? {
@@ -136,7 +144,7 @@ fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     Some((Ok(character), 2))
 }
 
-/// `\u00e9`, or a pair of surrogates, `\ud83d\ude00`.
+/// Decodes `\u00e9` or a surrogate pair, `\ud83d\ude00`.
 fn unicode(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;

@@ -1,39 +1,39 @@
-//! Text in other encodings than UTF-8.
+//! Decoding of encodings other than UTF-8.
 
 use crate::Close;
-use crate::line::{Scratch, unfinished, whole};
+use crate::line::{Scratch, terminated, unterminated};
 use encoding_rs::{DecoderResult, Encoding, UTF_16BE, UTF_16LE};
 
-/// What stands for bytes that are no character.
+/// Replaces an invalid byte sequence.
 pub const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 
-/// Most bytes of text that a byte becomes: one alone that is no character.
+/// Maximum bytes of text that one raw byte decodes to: an invalid byte becomes [`REPLACEMENT`].
 pub const EXPANSION: usize = REPLACEMENT.len();
 
-/// Bytes of a file that a byte order mark takes in UTF-16.
+/// The byte order mark of big-endian UTF-16.
 const UTF_16_BOM_BE: &[u8] = &[0xFE, 0xFF];
 
-/// An encoding.
+/// Decodes one encoding.
 #[derive(Clone, Copy, Debug)]
-pub struct Coding {
+pub struct TextDecoder {
     encoding: &'static Encoding,
 }
 
-/// What a configuration may name.
+/// An encoding named in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub enum Name {
     Utf8,
-    /// The byte order mark says which of both it is.
+    /// The byte order mark selects the byte order.
     Utf16,
-    Coding(Coding),
+    TextDecoder(TextDecoder),
 }
 
 impl Name {
-    /// Finds the encoding of this name, by the labels of the WHATWG Encoding Standard.
+    /// Looks up an encoding by its label in the WHATWG Encoding Standard.
     ///
     /// # Errors
     ///
-    /// Why it cannot be read, and what to write instead.
+    /// Why the encoding is not supported, and what to write instead.
     pub fn new(name: &str) -> Result<Name, String> {
         if name.trim().eq_ignore_ascii_case("utf-16") {
             return Ok(Name::Utf16);
@@ -41,12 +41,12 @@ impl Name {
         match Encoding::for_label(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Name::Utf8),
             Some(encoding) if is_stateful(encoding) => Err(format!(
-                "{name} cannot be read from any line on, as what stands before decides what bytes mean; \
-                 let the program write utf-8"
+                "{name} is stateful: decoding cannot start at an arbitrary line; configure the \
+                 program to write utf-8"
             )),
-            Some(encoding) => Ok(Name::Coding(Coding { encoding })),
+            Some(encoding) => Ok(Name::TextDecoder(TextDecoder { encoding })),
             None => Err(format!(
-                "{name:?} is no encoding; write for example utf-8, utf-16le, gbk, gb18030, big5, shift_jis, \
+                "{name:?} is not a known encoding; write for example utf-8, utf-16le, gbk, gb18030, big5, shift_jis, \
                  euc-jp, euc-kr, windows-1252 or iso-8859-15"
             )),
         }
@@ -57,14 +57,14 @@ fn is_stateful(encoding: &'static Encoding) -> bool {
     encoding == encoding_rs::ISO_2022_JP || encoding == encoding_rs::REPLACEMENT
 }
 
-impl Coding {
-    /// The byte order of UTF-16 that a file beginning with `head` has.
-    pub fn utf16(head: &[u8]) -> Coding {
-        Coding { encoding: if head.starts_with(UTF_16_BOM_BE) { UTF_16BE } else { UTF_16LE } }
+impl TextDecoder {
+    /// Returns the UTF-16 decoder for a file that begins with `head`.
+    pub fn utf16(head: &[u8]) -> TextDecoder {
+        TextDecoder { encoding: if head.starts_with(UTF_16_BOM_BE) { UTF_16BE } else { UTF_16LE } }
     }
 
-    /// The lines of `raw`, decoded into `out`. The bytes of `out` written, and whether it was too
-    /// short for all of them.
+    /// Finds the lines of `raw` and decodes them into `out`. Returns whether `out` was too short
+    /// for all of them.
     pub fn lines(
         self,
         raw: &[u8],
@@ -75,24 +75,24 @@ impl Coding {
     ) -> bool {
         self.line_ends(raw, lines_max, &mut scratch.ends);
         let whole_bytes = scratch.ends.last().map_or(0, |end| *end as usize);
-        let has_rest =
+        let has_last_line =
             close == Close::All && scratch.ends.len() < lines_max && whole_bytes < raw.len();
-        let bytes = if has_rest { raw.len() } else { whole_bytes };
-        let decoded = self.decode(&raw[..bytes], out, &mut scratch.faults);
+        let bytes = if has_last_line { raw.len() } else { whole_bytes };
+        let decoded = self.decode(&raw[..bytes], out, &mut scratch.invalid);
         let text = &out[..decoded.written];
         millstream_scan::newlines(text, &mut scratch.newlines);
-        // A line end is a line end on both sides, see `line_ends`: the n-th of one is the n-th of
-        // the other.
+        // Decoding preserves newlines, see `line_ends`: the n-th line end of the text is the n-th
+        // of the raw bytes.
         let (mut start, mut offset) = (0, 0);
         scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(
             |(&newline, &next)| {
-                let line = whole(text, (start, newline), (offset, next));
+                let line = terminated(text, (start, newline), (offset, next));
                 (start, offset) = (newline + 1, next);
                 line
             },
         ));
-        if has_rest && !decoded.is_full {
-            scratch.lines.push(unfinished(
+        if has_last_line && !decoded.is_full {
+            scratch.lines.push(unterminated(
                 text,
                 (start, text.len() as u32),
                 (offset, raw.len() as u32),
@@ -101,12 +101,12 @@ impl Coding {
         decoded.is_full
     }
 
-    /// Appends where the lines of `raw` end, behind their `\n`.
+    /// Appends the offset after the `\n` of each line in `raw`.
     ///
-    /// In the encodings with several bytes for a character, byte 0x0A is only ever `\n`: what
-    /// follows a first byte is 0x30 at least (WHATWG Encoding Standard, the decoders of gb18030,
-    /// Big5, Shift_JIS, EUC-JP, EUC-KR), and a byte below 0x80 that does not fit is read again by
-    /// itself.
+    /// In the multi-byte encodings, byte 0x0A is always `\n`. The bytes after a lead byte are at
+    /// least 0x30 (WHATWG Encoding Standard, the decoders of gb18030, Big5, Shift_JIS, EUC-JP,
+    /// EUC-KR), and a byte below 0x80 that is invalid there is decoded again as the first byte of a
+    /// character.
     fn line_ends(self, raw: &[u8], lines_max: usize, ends: &mut Vec<u32>) {
         millstream_scan::newlines(raw, ends);
         if self.encoding == UTF_16LE {
@@ -115,16 +115,16 @@ impl Coding {
             ends.retain(|at| at % 2 == 1 && raw[*at as usize - 1] == 0);
         }
         ends.truncate(lines_max);
-        let behind = self.newline_bytes_behind();
-        ends.iter_mut().for_each(|end| *end += behind);
+        let distance = self.newline_to_next_line();
+        ends.iter_mut().for_each(|end| *end += distance);
     }
 
-    /// From byte 0x0A of a line end to the next line.
-    fn newline_bytes_behind(self) -> u32 {
+    /// Returns the distance from byte 0x0A of a line end to the next line.
+    fn newline_to_next_line(self) -> u32 {
         if self.encoding == UTF_16LE { 2 } else { 1 }
     }
 
-    /// Bytes up to the first line end of `raw`, with it.
+    /// Returns the length of the first line of `raw`, including its line end.
     pub fn line_end(self, raw: &[u8]) -> Option<usize> {
         let is_end = |at: &usize| match self.encoding {
             encoding if encoding == UTF_16LE => at.is_multiple_of(2) && raw.get(at + 1) == Some(&0),
@@ -132,11 +132,11 @@ impl Coding {
             _ => true,
         };
         let at = memchr::memchr_iter(b'\n', raw).find(is_end)?;
-        Some(at + self.newline_bytes_behind() as usize)
+        Some(at + self.newline_to_next_line() as usize)
     }
 
-    /// Decodes `raw`, which ends where a character ends.
-    fn decode(self, raw: &[u8], out: &mut [u8], faults: &mut Vec<u32>) -> Decoded {
+    /// Decodes `raw`, which ends on a character boundary.
+    fn decode(self, raw: &[u8], out: &mut [u8], invalid: &mut Vec<u32>) -> Decoded {
         let mut decoder = self.encoding.new_decoder_without_bom_handling();
         let (mut used, mut written) = (0, 0);
         loop {
@@ -147,40 +147,40 @@ impl Coding {
                 DecoderResult::InputEmpty => return Decoded { used, written, is_full: false },
                 DecoderResult::OutputFull => return Decoded { used, written, is_full: true },
                 DecoderResult::Malformed(..) => {
-                    let Some(room) = out.get_mut(written..written + REPLACEMENT.len()) else {
+                    let Some(dst) = out.get_mut(written..written + REPLACEMENT.len()) else {
                         return Decoded { used, written, is_full: true };
                     };
-                    room.copy_from_slice(REPLACEMENT);
-                    faults.push(written as u32);
+                    dst.copy_from_slice(REPLACEMENT);
+                    invalid.push(written as u32);
                     written += REPLACEMENT.len();
                 }
             }
         }
     }
 
-    /// Decodes the beginning of `raw`, up to a character of which bytes may be missing: the bytes
-    /// used and written. Makes progress where `out` has room for 16 bytes.
-    pub fn piece(self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
-        // Two bytes become one at least: what is longer than that cannot have room.
+    /// Decodes a prefix of `raw` that ends before any incomplete character. Returns the bytes read
+    /// and written. Makes progress if `out` has at least 16 bytes.
+    pub fn decode_chunk(self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
+        // Two raw bytes decode to at least one byte, so more than this cannot fit.
         let mut bytes = raw.len().min(2 * out.len());
-        let mut faults = Vec::new();
+        let mut invalid = Vec::new();
         while bytes > 0 {
-            let whole = match bytes - self.pending(&raw[..bytes]) {
+            let whole = match bytes - self.incomplete_bytes(&raw[..bytes]) {
                 0 => bytes,
                 whole => whole,
             };
-            let decoded = self.decode(&raw[..whole], out, &mut faults);
+            let decoded = self.decode(&raw[..whole], out, &mut invalid);
             if !decoded.is_full {
                 return (decoded.used, decoded.written);
             }
-            // The decoder may hold back some of what it has taken: again, without that.
+            // The decoder may have buffered some of the bytes that it read: retry without those.
             bytes = decoded.used.min(whole - 1);
         }
         (0, 0)
     }
 
-    /// Bytes at the end of `raw` that begin a character.
-    fn pending(self, raw: &[u8]) -> usize {
+    /// Returns the length of the incomplete character at the end of `raw`.
+    fn incomplete_bytes(self, raw: &[u8]) -> usize {
         let mut decoder = self.encoding.new_decoder_without_bom_handling();
         let mut sink = [0; 256];
         let (mut used, mut last) = (0, false);
@@ -198,7 +198,7 @@ impl Coding {
     }
 }
 
-/// How far decoding went.
+/// How far the decoder got.
 struct Decoded {
     used: usize,
     written: usize,

@@ -1,86 +1,86 @@
-//! The rules, applied to one file.
+//! Applies the rules to one file.
 
 use crate::container::{Kind, Reader};
-use crate::encoding::{Coding, EXPANSION};
+use crate::encoding::{EXPANSION, TextDecoder};
 use crate::group::{self, Lines};
 use crate::line::{self, Scratch};
-use crate::rule::Judge;
-use crate::spec::Form;
+use crate::rule::Classifier;
+use crate::spec::InputFormat;
 use crate::{Close, Found, Framed, HEAD_BYTES, Input, Rules, Tally, TimeReader};
 use std::sync::Arc;
 
-/// Makes events of the bytes of one file. What it remembers only makes it faster, but for what the
-/// file's head says: after that, another framer gives the same.
+/// Splits the bytes of one file into events. Apart from the format detected from the head of the
+/// file, its state is only a cache: a new framer returns the same events.
 #[derive(Clone, Debug)]
 pub struct Framer {
     rules: Arc<Rules>,
-    reading: Reading,
-    /// For rules by time.
+    reading: LineReader,
+    /// For rules that match a timestamp.
     time: Option<TimeReader>,
 }
 
 /// How lines are found.
 #[derive(Clone, Debug)]
-enum Reading {
-    /// As the head of the file will say.
+enum LineReader {
+    /// Not detected yet.
     Unknown,
     Plain,
-    Coded(Coding),
+    Encoded(TextDecoder),
     Container(Box<Reader>),
 }
 
 impl Framer {
-    /// A framer for one file.
+    /// Creates a framer for one file.
     pub fn new(rules: Arc<Rules>) -> Framer {
-        let reading = match rules.form {
-            Form::Plain => Reading::Plain,
-            Form::Coded(coding) => Reading::Coded(coding),
-            Form::Container(kind) => reader(kind, &rules),
-            Form::Utf16 | Form::Auto => Reading::Unknown,
+        let reading = match rules.format {
+            InputFormat::Plain => LineReader::Plain,
+            InputFormat::Encoded(decoder) => LineReader::Encoded(decoder),
+            InputFormat::Container(kind) => reader(kind, &rules),
+            InputFormat::Utf16 | InputFormat::Auto => LineReader::Unknown,
         };
         let time = rules.time.clone();
         Framer { rules, reading, time }
     }
 
-    /// Whether [`Framer::see_head`] has to be called before anything is framed.
+    /// Returns whether [`Framer::detect`] must be called before [`Framer::frame`].
     pub fn needs_head(&self) -> bool {
-        matches!(self.reading, Reading::Unknown)
+        matches!(self.reading, LineReader::Unknown)
     }
 
-    /// Decides by the beginning of the file what it holds: its first line, or [`HEAD_BYTES`]. Less
-    /// decides nothing, unless `is_all` says that there is no more.
-    pub fn see_head(&mut self, head: &[u8], is_all: bool) {
+    /// Detects the format of the file from its head: the first line, or [`HEAD_BYTES`]. A shorter
+    /// head is ignored unless `is_all` says that the file has no more bytes.
+    pub fn detect(&mut self, head: &[u8], is_all: bool) {
         let is_enough = is_all || head.len() >= HEAD_BYTES || head.contains(&b'\n');
         if !self.needs_head() || !is_enough {
             return;
         }
-        self.reading = match (self.rules.form, Kind::of(head)) {
-            (Form::Utf16, _) => Reading::Coded(Coding::utf16(head)),
+        self.reading = match (self.rules.format, Kind::of(head)) {
+            (InputFormat::Utf16, _) => LineReader::Encoded(TextDecoder::utf16(head)),
             (_, Some(kind)) => reader(kind, &self.rules),
-            (_, None) => Reading::Plain,
+            (_, None) => LineReader::Plain,
         };
     }
 
-    /// Whether texts are in `out`, not in the raw bytes.
+    /// Returns whether the texts are in `out` instead of the raw bytes.
     pub fn is_decoding(&self) -> bool {
-        !matches!(self.reading, Reading::Plain)
+        !matches!(self.reading, LineReader::Plain)
     }
 
-    /// With `out` as many times as long as the raw bytes, and 16 bytes, everything finds room in
-    /// it. In a shorter one fewer events do.
+    /// Returns the expansion factor: `out` fits every event if it has this many times the length of
+    /// the raw bytes, plus 16 bytes. A shorter one fits fewer events.
     pub fn expansion(&self) -> usize {
-        match (&self.reading, self.rules.form) {
-            (Reading::Coded(_), _) | (Reading::Unknown, Form::Utf16) => EXPANSION,
+        match (&self.reading, self.rules.format) {
+            (LineReader::Encoded(_), _) | (LineReader::Unknown, InputFormat::Utf16) => EXPANSION,
             _ => 1,
         }
     }
 
-    /// Finds the events of `input`, and writes their texts to `out` if it is decoding.
+    /// Finds the events of `input` and, if it is decoding, writes their texts to `out`.
     ///
-    /// It always gets on: more than `bytes_max` + 2 raw bytes, with one whole line among them, room
-    /// for [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and for their texts give an event at
-    /// least. So do any bytes with [`Close::All`]. Without its head, a file that needs one gives
-    /// nothing.
+    /// It always makes progress: it returns at least one event for more than `bytes_max` + 2 raw
+    /// bytes that contain a complete line, with capacity for
+    /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and their texts, and for any bytes with
+    /// [`Close::All`]. It returns none while [`Framer::needs_head`] is true.
     ///
     /// # Panics
     /// If the raw bytes are 4 GiB or more.
@@ -102,25 +102,25 @@ impl Framer {
         };
         if !found.events.is_empty() {
             found.tally.broken =
-                scratch.faults.iter().filter(|at| **at as usize <= written).count() as u64;
+                scratch.invalid.iter().filter(|at| **at as usize <= written).count() as u64;
         }
         found.scratch = scratch;
         Framed { used, written }
     }
 
-    /// Finds the lines; whether there was room for all.
+    /// Finds the lines; returns whether `out` fit all of them.
     fn lines(&mut self, input: Input<'_>, out: &mut [u8], scratch: &mut Scratch) -> bool {
         let Input { raw, close, rows_max, .. } = input;
-        // Without a rule, no more lines are needed than there may be events.
+        // Without a rule each line is an event, so `rows_max` lines suffice.
         let lines_max = if self.rules.rule.is_some() { usize::MAX } else { rows_max };
         match &mut self.reading {
-            Reading::Unknown => true,
-            Reading::Plain => {
+            LineReader::Unknown => true,
+            LineReader::Plain => {
                 line::plain(raw, close, lines_max, scratch);
                 true
             }
-            Reading::Coded(coding) => !coding.lines(raw, out, close, lines_max, scratch),
-            Reading::Container(reader) => {
+            LineReader::Encoded(decoder) => !decoder.lines(raw, out, close, lines_max, scratch),
+            LineReader::Container(reader) => {
                 let is_all = raw.len() <= out.len();
                 let (raw, close) =
                     if is_all { (raw, close) } else { (&raw[..out.len()], Close::No) };
@@ -133,47 +133,47 @@ impl Framer {
     fn events(
         &mut self,
         scratch: &Scratch,
-        of: &Lines<'_>,
+        lines: &Lines<'_>,
         reference_ns: i64,
         found: &mut Found,
     ) -> usize {
         match &self.rules.rule {
             Some(rule) => {
-                let judge = Judge { rule, time: self.time.as_mut(), reference_ns };
-                group::group(&scratch.lines, of, judge, self.rules.limits, found)
+                let classifier = Classifier { rule, time: self.time.as_mut(), reference_ns };
+                group::group(&scratch.lines, lines, classifier, self.rules.limits, found)
             }
-            None => group::single(&scratch.lines, of.rows_max, found),
+            None => group::single(&scratch.lines, lines.rows_max, found),
         }
     }
 
-    /// Bytes up to the first line end of `raw`, with it.
+    /// Returns the length of the first line of `raw`, including its line end.
     pub fn line_end(&self, raw: &[u8]) -> Option<usize> {
         match &self.reading {
-            Reading::Coded(coding) => coding.line_end(raw),
+            LineReader::Encoded(decoder) => decoder.line_end(raw),
             _ => memchr::memchr(b'\n', raw).map(|at| at + 1),
         }
     }
 
-    /// Decodes the beginning of a line that is too long to frame into `out`; the raw bytes used and
-    /// the bytes written. No character is torn, and at least one is used where `out` has room for
-    /// 16 bytes. A container's line goes through as it stands.
-    pub fn piece(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
-        if let Reading::Coded(coding) = &self.reading {
-            return coding.piece(raw, out);
+    /// Decodes a prefix of a line that is too long to frame into `out`. Returns the bytes read and
+    /// written. No character is split, and at least one is read if `out` has at least 16 bytes. A
+    /// line of a container log is copied unchanged.
+    pub fn decode_chunk(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
+        if let LineReader::Encoded(decoder) = &self.reading {
+            return decoder.decode_chunk(raw, out);
         }
-        let bytes = whole_characters(raw, out.len());
+        let bytes = whole_characters_len(raw, out.len());
         out[..bytes].copy_from_slice(&raw[..bytes]);
         (bytes, bytes)
     }
 }
 
-fn reader(kind: Kind, rules: &Rules) -> Reading {
-    Reading::Container(Box::new(Reader::new(kind, rules.container_time.clone())))
+fn reader(kind: Kind, rules: &Rules) -> LineReader {
+    LineReader::Container(Box::new(Reader::new(kind, rules.container_time.clone())))
 }
 
-/// The most bytes up to `max` at the beginning of `text` that do not end within a character of
-/// UTF-8.
-fn whole_characters(text: &[u8], max: usize) -> usize {
+/// Returns the length of the longest prefix of `text` that has at most `max` bytes and does not
+/// split a UTF-8 character.
+fn whole_characters_len(text: &[u8], max: usize) -> usize {
     let max = max.min(text.len());
     let is_within = |at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
     (max.saturating_sub(3)..=max).rev().find(|at| *at > 0 && !is_within(*at)).unwrap_or(max)

@@ -1,54 +1,53 @@
-//! From lines to events.
+//! Groups lines into events.
 
-use crate::line::{APART, Line};
-use crate::rule::{Judge, Seen, State};
+use crate::line::{ISOLATED, Line};
+use crate::rule::{Classifier, State, Verdict};
 use crate::{Event, Found, TIME_UNKNOWN, Tally};
 
-/// Bytes of a line end, which do not count for the limit of an event in the file.
+/// Maximum bytes of a line end, which do not count toward an event's size limit in the file.
 const LINE_END_BYTES_MAX: usize = 2;
 
-/// How much one event may be.
+/// Size limits of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Lines.
     pub lines: usize,
-    /// Bytes, as text and in the file.
+    /// Bytes, both of the text and in the file.
     pub bytes: usize,
 }
 
 impl Limits {
-    /// Whether something that takes `bytes` in the file, line ends included, is longer than an
-    /// event may be.
+    /// Returns whether `bytes` in the file, line ends included, exceed the limit of an event.
     #[inline]
-    pub fn exceeded_by(self, bytes: usize) -> bool {
+    pub fn is_exceeded_by(self, bytes: usize) -> bool {
         bytes > self.bytes + LINE_END_BYTES_MAX
     }
 }
 
-/// Where the lines come from, and how many events may be made of them.
+/// The input of [`group`].
 pub struct Lines<'a> {
-    /// What the lines are ranges of.
+    /// The text that the lines' ranges refer to.
     pub text: &'a [u8],
-    /// Bytes of the file there are, those of unfinished lines with them.
+    /// Length of the raw bytes, including an unfinished last line.
     pub raw_bytes: usize,
     pub rows_max: usize,
-    /// Whether an event that may go on is ended.
+    /// Whether to end the last event even if another line could join it.
     pub ends: bool,
 }
 
-/// An event that may go on.
+/// An event that another line may join.
 struct Open {
     event: Event,
     lines: usize,
     state: State,
     stream: u32,
-    /// Nothing more joins it.
+    /// No other line joins it.
     is_done: bool,
 }
 
 impl Open {
-    fn new(line: &Line, seen: Seen) -> Open {
-        let time_ns = if seen.time_ns == TIME_UNKNOWN { line.time_ns } else { seen.time_ns };
+    fn new(line: &Line, verdict: Verdict) -> Open {
+        let time_ns = if verdict.time_ns == TIME_UNKNOWN { line.time_ns } else { verdict.time_ns };
         let event = Event {
             start: line.start,
             end: line.end,
@@ -56,44 +55,50 @@ impl Open {
             next: line.next,
             time_ns,
         };
-        Open { event, lines: 1, state: seen.state, stream: line.stream, is_done: seen.last }
+        Open {
+            event,
+            lines: 1,
+            state: verdict.state,
+            stream: line.stream,
+            is_done: verdict.is_last,
+        }
     }
 
-    /// Whether a line can join. One that was cut cannot: how far it goes was only seen when more
-    /// bytes than an event may have were there, and with fewer of them this event has ended before.
+    /// Returns whether a line fits. A line that was cut does not: cutting it took more bytes than
+    /// an event may have, and with fewer bytes this event would have ended before it.
     #[inline]
-    fn has_room(&self, line: &Line, limits: Limits) -> bool {
+    fn fits(&self, line: &Line, limits: Limits) -> bool {
         let (text, bytes) = (line.end - self.event.start, line.next - self.event.offset);
         !line.cut
             && self.lines < limits.lines
             && text as usize <= limits.bytes
-            && !limits.exceeded_by(bytes as usize)
+            && !limits.is_exceeded_by(bytes as usize)
     }
 
     #[inline]
-    fn join(&mut self, line: &Line, seen: Seen) {
+    fn join(&mut self, line: &Line, verdict: Verdict) {
         (self.event.end, self.event.next) = (line.end, line.next);
         self.lines += 1;
-        (self.state, self.is_done) = (seen.state, seen.last);
+        (self.state, self.is_done) = (verdict.state, verdict.is_last);
     }
 }
 
-/// The events so far. Those behind the last place where nothing is open are only kept if another
-/// such place comes.
+/// The events so far. Events are returned only up to the last boundary, where the raw bytes
+/// split cleanly between events.
 struct Events<'a> {
     found: &'a mut Found,
-    /// Up to there everything is used up, by the first `kept` events.
+    /// The raw bytes consumed by the first `kept` events.
     used: u32,
     kept: usize,
-    /// What was counted since.
+    /// Counts since the last boundary.
     pending: Tally,
 }
 
 impl Events<'_> {
-    /// Adds an event; `is_clean` says that nothing of it lies behind its end.
+    /// Adds an event; `is_boundary` says that the raw bytes split cleanly after it.
     #[inline]
-    fn add(&mut self, event: Event, is_clean: bool) {
-        if is_clean {
+    fn add(&mut self, event: Event, is_boundary: bool) {
+        if is_boundary {
             self.used = event.next;
             self.kept = self.found.events.len() + 1;
             self.found.tally.misfits += self.pending.misfits;
@@ -113,10 +118,10 @@ impl Events<'_> {
     }
 }
 
-/// Makes every line an event; the raw bytes used up.
+/// Makes every line an event; returns the raw bytes consumed.
 pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
     let lines_max = lines.len().min(rows_max);
-    if lines.iter().all(|line| !line.glued && !line.cut) {
+    if lines.iter().all(|line| !line.interleaved && !line.cut) {
         let event = |line: &Line| {
             let Line { start, end, offset, next, time_ns, .. } = *line;
             Event { start, end, offset, next, time_ns }
@@ -128,35 +133,35 @@ pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
     for (index, line) in lines.iter().enumerate().take(rows_max) {
         events.pending.cut += u64::from(line.cut);
         let Line { start, end, offset, next, time_ns, .. } = *line;
-        let is_clean = lines.get(index + 1).is_none_or(|next| !next.glued);
-        events.add(Event { start, end, offset, next, time_ns }, is_clean);
+        let is_boundary = lines.get(index + 1).is_none_or(|next| !next.interleaved);
+        events.add(Event { start, end, offset, next, time_ns }, is_boundary);
     }
     events.finish()
 }
 
-/// Joins lines to events; the raw bytes used up.
+/// Joins lines into events; returns the raw bytes consumed.
 pub fn group(
     lines: &[Line],
-    of: &Lines<'_>,
-    judge: Judge<'_>,
+    input: &Lines<'_>,
+    classifier: Classifier<'_>,
     limits: Limits,
     found: &mut Found,
 ) -> usize {
     let events = Events { found, used: 0, kept: 0, pending: Tally::default() };
-    let mut grouping = Grouping { judge, limits, events, open: None };
+    let mut grouping = Grouping { classifier, limits, events, open: None };
     for line in lines {
-        grouping.line(line, &of.text[line.start as usize..line.end as usize]);
-        if grouping.events.is_full(of.rows_max) {
-            // The event that this line began is found again from there on.
+        grouping.line(line, &input.text[line.start as usize..line.end as usize]);
+        if grouping.events.is_full(input.rows_max) {
+            // The next call parses this line again, as the start of its event.
             return grouping.events.finish();
         }
     }
-    grouping.end(of);
+    grouping.end(input);
     grouping.events.finish()
 }
 
 struct Grouping<'a> {
-    judge: Judge<'a>,
+    classifier: Classifier<'a>,
     limits: Limits,
     events: Events<'a>,
     open: Option<Open>,
@@ -165,35 +170,35 @@ struct Grouping<'a> {
 impl Grouping<'_> {
     #[inline]
     fn line(&mut self, line: &Line, text: &[u8]) {
-        let mut begun = None;
+        let mut start = None;
         if let Some(open) = &mut self.open {
             let mut is_cut = false;
             if !open.is_done {
-                let seen = self.judge.join(open.state, text);
-                is_cut = seen.joins && open.stream == line.stream;
-                if is_cut && open.has_room(line, self.limits) {
+                let verdict = self.classifier.join(open.state, text);
+                is_cut = verdict.joins && open.stream == line.stream;
+                if is_cut && open.fits(line, self.limits) {
                     self.events.pending.cut += u64::from(line.cut);
-                    return open.join(line, seen);
+                    return open.join(line, verdict);
                 }
-                begun = (!seen.joins).then_some(seen);
+                start = (!verdict.joins).then_some(verdict);
             }
             self.events.pending.cut += u64::from(is_cut);
-            self.events.add(open.event, !line.glued);
+            self.events.add(open.event, !line.interleaved);
         }
-        let seen = begun.unwrap_or_else(|| self.judge.begin(text));
-        self.events.pending.misfits += u64::from(!seen.fits);
+        let verdict = start.unwrap_or_else(|| self.classifier.begin(text));
+        self.events.pending.misfits += u64::from(!verdict.can_start);
         self.events.pending.cut += u64::from(line.cut);
-        self.open = Some(Open::new(line, seen));
+        self.open = Some(Open::new(line, verdict));
     }
 
-    /// Ends the last event, where it ends here.
-    fn end(&mut self, of: &Lines<'_>) {
+    /// Ends the last event if no other line can join it.
+    fn end(&mut self, input: &Lines<'_>) {
         let Some(open) = &self.open else { return };
-        let is_over = open.is_done || open.stream >= APART || of.ends;
-        // The next line does not fit in, whatever it is.
-        let is_full = self.limits.exceeded_by(of.raw_bytes - open.event.offset as usize);
-        if is_over || is_full {
-            self.events.pending.cut += u64::from(!is_over);
+        let is_complete = open.is_done || open.stream >= ISOLATED || input.ends;
+        // The next line exceeds the limit, whatever it contains.
+        let is_full = self.limits.is_exceeded_by(input.raw_bytes - open.event.offset as usize);
+        if is_complete || is_full {
+            self.events.pending.cut += u64::from(!is_complete);
             self.events.add(open.event, true);
         }
     }

@@ -1,12 +1,11 @@
-//! How the bytes of a file become events: lines that belong together, encodings, and the formats in
-//! which container runtimes write. No clock, and no I/O once the name of a time zone is looked up,
-//! when rules are compiled.
+//! Splits the bytes of a file into events: multi-line rules, encodings and container log formats.
+//! No clock. No I/O except the lookup of a time zone by name when rules are compiled.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it is given bytes that begin
-//! where an event begins, and says which events are whole. What it gives depends on those bytes
-//! alone, so an event that is not whole yet is simply framed again later, from its beginning.
+//! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it takes bytes that begin at
+//! the start of an event and returns the complete events. The result depends only on those bytes,
+//! so an incomplete event is framed again later, from its start.
 //!
 //! ```
 //! use millstream_framing::{Close, Found, Framer, Input, Multiline, Preset, Rules, Spec};
@@ -38,90 +37,92 @@ mod time;
 pub use container::Fields as CriFields;
 pub use cri::fields as cri_fields;
 pub use framer::Framer;
-pub use spec::{Container, Fault, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start};
+pub use spec::{Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, SpecError, Start};
 pub use time::{TimeReader, TimeSpec, Unread};
 
-/// The time of an event that says none.
+/// The time of an event without a timestamp.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// Bytes of a file that [`Framer::see_head`] needs, if the file has as many.
+/// Bytes of a file that [`Framer::detect`] needs, if the file has as many.
 pub const HEAD_BYTES: usize = 1024;
 
-/// Most events that are used up together: a caller with room for as many always gets on.
+/// Maximum events that are consumed together: a caller with capacity for this many always makes
+/// progress.
 pub const GROUP_ROWS_MAX: usize = 1000;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Where its text begins: in the raw bytes, or in `out` if the framer is decoding.
+    /// Start of its text: in the raw bytes, or in `out` if the framer is decoding.
     pub start: u32,
-    /// Where its text ends, without its last line end.
+    /// End of its text, without the last line end.
     pub end: u32,
-    /// Where its bytes begin in the raw bytes.
+    /// Start of its bytes in the raw bytes.
     pub offset: u32,
-    /// All raw bytes before this are used up once this event and all before it are delivered. Where
-    /// it does not move past that of the event before, both go together with the next that does.
+    /// All raw bytes before this offset are consumed once this event and all before it are
+    /// delivered. If it equals that of the previous event, both are consumed together with the next
+    /// event that advances it.
     pub next: u32,
-    /// The time it says it is of, in nanoseconds since 1970, or [`TIME_UNKNOWN`].
+    /// Its timestamp in nanoseconds since 1970, or [`TIME_UNKNOWN`].
     pub time_ns: i64,
 }
 
-/// What was not as the rules have it, of the events that were given.
+/// Counts of the returned events that do not match the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Events that begin with a line which cannot begin one.
+    /// Events whose first line cannot start an event.
     pub misfits: u64,
     /// Events ended by a limit.
     pub cut: u64,
-    /// Byte sequences that stand for no character, and lines that are not of the container's
-    /// format.
+    /// Invalid byte sequences, and lines that are not in the container format.
     pub broken: u64,
 }
 
-/// What is known about the end of the bytes.
+/// Whether more bytes may follow the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// More may come: an event that may go on is not given.
+    /// More bytes may follow: an event that another line may join is not returned.
     No,
-    /// More may come, but not soon: an open event ends with its last whole line.
+    /// More bytes may follow, but not soon: an open event ends with its last complete line.
     Lines,
-    /// Nothing more will come: an unfinished last line is a line.
+    /// No bytes follow: an unterminated last line is a line.
     All,
 }
 
-/// What there is to frame.
+/// The input of [`Framer::frame`].
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// Bytes of the file from the beginning of an event on; less than 4 GiB.
+    /// Bytes of the file, beginning at the start of an event; less than 4 GiB.
     pub raw: &'a [u8],
-    /// What is known about their end.
+    /// Whether more bytes may follow.
     pub close: Close,
-    /// Most events to give.
+    /// Maximum events to return.
     pub rows_max: usize,
-    /// Times without a year are at most a day later than this, in nanoseconds since 1970.
+    /// The latest date for timestamps without a year is one day after this, in nanoseconds since
+    /// 1970.
     pub reference_ns: i64,
 }
 
-/// What was found, with memory that is used again by the next call.
+/// The result of [`Framer::frame`]; its memory is reused by the next call.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The events, in the order of delivery.
     pub events: Vec<Event>,
-    /// What was not as the rules have it.
+    /// Counts of what did not match the rules.
     pub tally: Tally,
     scratch: line::Scratch,
 }
 
-/// How far it went.
+/// How many bytes were consumed and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framed {
-    /// Raw bytes used up: up to the beginning of the first event that was not given.
+    /// Raw bytes consumed: up to the start of the first event that was not returned.
     pub used: usize,
-    /// Bytes of `out` in which the texts are.
+    /// Bytes of `out` that the texts take.
     pub written: usize,
 }
 
-/// Length of the byte order mark of UTF-8, with which a file may begin; 0 if there is none.
+/// Returns the length of the UTF-8 byte order mark at the start of a file, or 0 without one.
 pub fn bom_len(head: &[u8]) -> usize {
     if head.starts_with(line::BOM) { line::BOM.len() } else { 0 }
 }

@@ -1,58 +1,58 @@
-//! Regular expressions over lines, with a short cut for those that begin with fixed characters.
+//! Regular expressions for lines, with a fast path for those that start with a fixed prefix.
 
 use regex::bytes::Regex;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Most bytes of a line that the short cut looks at.
+/// Maximum bytes of a line that the fast path checks.
 const PREFIX_BYTES_MAX: usize = 32;
 
-/// A regular expression.
+/// A compiled regular expression.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// What a match at the beginning of the line begins with; empty if a match may begin elsewhere.
-    prefix: Vec<Bytes>,
-    /// The prefix is the whole expression.
+    /// The bytes that a match starts with; empty if the expression is not anchored.
+    prefix: Vec<ByteSet>,
+    /// The prefix is the complete expression.
     is_prefix: bool,
     regex: Regex,
 }
 
-/// The ASCII characters that may stand at a place, by their bits; and whether others may.
+/// The ASCII characters that match at one position, as a bit mask, and whether others match.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bytes {
+struct ByteSet {
     ascii: [u64; 2],
-    others: bool,
+    non_ascii: bool,
 }
 
-impl Bytes {
-    fn add(&mut self, byte: u8) {
+impl ByteSet {
+    fn insert(&mut self, byte: u8) {
         self.ascii[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
-    /// Whether an ASCII character may stand there.
+    /// Returns whether this ASCII character matches.
     #[inline]
-    fn has(&self, byte: u8) -> bool {
+    fn contains(&self, byte: u8) -> bool {
         self.ascii[usize::from(byte >> 6 & 1)] >> (byte & 63) & 1 == 1
     }
 }
 
 impl Pattern {
-    /// Compiles it.
+    /// Compiles an expression.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// A description of the syntax error.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let regex = Regex::new(text).map_err(|error| error.to_string())?;
-        // The same options as those of the expression, which was accepted.
+        // Must match the options of `Regex::new`, which accepted the expression.
         let parsed = ParserBuilder::new().utf8(false).build().parse(text);
         let mut prefix = Vec::new();
         let is_prefix =
-            parsed.is_ok_and(|parsed| is_anchored(&parsed) && read(&parsed, &mut prefix));
+            parsed.is_ok_and(|parsed| is_anchored(&parsed) && append_prefix(&parsed, &mut prefix));
         Ok(Pattern { prefix, is_prefix, regex })
     }
 
-    /// Whether it is found in `line`.
+    /// Returns whether the expression matches anywhere in `line`.
     #[inline]
     pub fn is_match(&self, line: &[u8]) -> bool {
         if line.len() < self.prefix.len() {
@@ -60,9 +60,9 @@ impl Pattern {
         }
         for (bytes, byte) in self.prefix.iter().zip(line) {
             if *byte >= 0x80 {
-                return bytes.others && self.regex.is_match(line);
+                return bytes.non_ascii && self.regex.is_match(line);
             }
-            if !bytes.has(*byte) {
+            if !bytes.contains(*byte) {
                 return false;
             }
         }
@@ -70,7 +70,7 @@ impl Pattern {
     }
 }
 
-/// Whether it matches at the beginning of a line only.
+/// Returns whether it matches only at the start of a line.
 fn is_anchored(hir: &Hir) -> bool {
     let first = match hir.kind() {
         HirKind::Concat(parts) => parts[0].kind(),
@@ -79,8 +79,8 @@ fn is_anchored(hir: &Hir) -> bool {
     *first == HirKind::Look(Look::Start)
 }
 
-/// Appends what `hir` begins with; whether that is all of it.
-fn read(hir: &Hir, prefix: &mut Vec<Bytes>) -> bool {
+/// Appends the prefix of `hir`; returns whether the prefix is all of it.
+fn append_prefix(hir: &Hir, prefix: &mut Vec<ByteSet>) -> bool {
     if prefix.len() >= PREFIX_BYTES_MAX {
         return false;
     }
@@ -88,31 +88,31 @@ fn read(hir: &Hir, prefix: &mut Vec<Bytes>) -> bool {
         HirKind::Look(Look::Start) => prefix.is_empty(),
         HirKind::Literal(literal) if literal.0.is_ascii() => {
             prefix.extend(literal.0.iter().map(|byte| {
-                let mut bytes = Bytes::default();
-                bytes.add(*byte);
+                let mut bytes = ByteSet::default();
+                bytes.insert(*byte);
                 bytes
             }));
             true
         }
         HirKind::Class(class) => {
-            prefix.push(of(class));
+            prefix.push(byte_set(class));
             true
         }
-        HirKind::Capture(capture) => read(&capture.sub, prefix),
-        HirKind::Concat(parts) => parts.iter().all(|part| read(part, prefix)),
+        HirKind::Capture(capture) => append_prefix(&capture.sub, prefix),
+        HirKind::Concat(parts) => parts.iter().all(|part| append_prefix(part, prefix)),
         HirKind::Repetition(repetition) => {
-            let is_whole = (0..repetition.min).all(|_| read(&repetition.sub, prefix));
+            let is_whole = (0..repetition.min).all(|_| append_prefix(&repetition.sub, prefix));
             is_whole && repetition.max == Some(repetition.min)
         }
         _ => false,
     }
 }
 
-fn of(class: &Class) -> Bytes {
-    let mut bytes = Bytes::default();
+fn byte_set(class: &Class) -> ByteSet {
+    let mut bytes = ByteSet::default();
     let mut add = |start: u32, end: u32| {
-        (start..=end.min(0x7F)).for_each(|byte| bytes.add(byte as u8));
-        bytes.others |= end >= 0x80;
+        (start..=end.min(0x7F)).for_each(|byte| bytes.insert(byte as u8));
+        bytes.non_ascii |= end >= 0x80;
     };
     match class {
         Class::Unicode(class) => {
@@ -165,7 +165,7 @@ mod tests {
     ];
 
     #[test]
-    fn common_expressions_are_known_by_their_prefix() {
+    fn prefixes_are_extracted_from_anchored_expressions() {
         for (text, bytes, is_all) in [
             ("^abc", 3, true),
             (r"^\d{4}-\d\d-\d\d ", 11, true),
@@ -184,7 +184,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_short_cut_answers_what_the_expression_answers(
+        fn the_fast_path_agrees_with_the_regular_expression(
             text in select(PATTERNS),
             line in prop::collection::vec(select(b"aAbBc01- \xc3\xa9\xd9\xa1\x80".to_vec()), 0..8),
         ) {

@@ -1,27 +1,27 @@
-//! What languages print over several lines.
+//! Multi-line output of programming languages.
 
-/// Java: a stack trace, and the log entry whose exception it is.
+/// Java: a stack trace and the log entry that it belongs to.
 pub mod java {
-    /// How the names of exceptions end.
-    const EXCEPTIONS: [&[u8]; 3] = [b"Exception", b"Error", b"Throwable"];
+    /// Suffixes of exception class names.
+    const EXCEPTION_SUFFIXES: [&[u8]; 3] = [b"Exception", b"Error", b"Throwable"];
 
-    /// Where in an event the last line is.
+    /// The kind of the last line of an event.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
         /// Before a stack trace: the next line may name the exception.
         Line,
-        /// Within one; another exception is another event.
+        /// Inside a stack trace: another exception starts another event.
         Trace,
     }
 
     impl State {
-        /// Behind the first line of an event.
+        /// Returns the state after the first line of an event.
         #[inline]
         pub fn first(line: &[u8]) -> State {
             if is_exception(line) { State::Trace } else { State::Line }
         }
 
-        /// Behind one more line; `None` if it is not of this event.
+        /// Returns the state after another line, or `None` if it does not belong to the event.
         #[inline]
         pub fn next(self, line: &[u8]) -> Option<State> {
             match self {
@@ -39,8 +39,10 @@ pub mod java {
             return false;
         }
         let (name, rest) = line.split_at(line.iter().take_while(|byte| is_part(byte)).count());
-        let is_over = matches!(rest.trim_ascii_end(), [] | [b':'] | [b':', b' ', ..]);
-        is_over && name.contains(&b'.') && EXCEPTIONS.iter().any(|end| name.ends_with(end))
+        let is_name_end = matches!(rest.trim_ascii_end(), [] | [b':'] | [b':', b' ', ..]);
+        is_name_end
+            && name.contains(&b'.')
+            && EXCEPTION_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
     }
 
     /// `\tat Orders.get(Orders.java:40)`.
@@ -48,7 +50,7 @@ pub mod java {
         matches!(line, [b' ' | b'\t', ..]) && line.trim_ascii_start().starts_with(b"at ")
     }
 
-    /// Whether `line` goes on with the event before it.
+    /// Returns whether `line` continues the previous event.
     #[inline]
     pub fn continues(line: &[u8]) -> bool {
         match line {
@@ -68,7 +70,7 @@ pub mod java {
     }
 }
 
-/// Python: a traceback with its exception, and those that are chained to it.
+/// Python: a traceback with its exception, and the tracebacks chained to it.
 pub mod python {
     const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
     const GROUP: &[u8] = b"+ Exception Group Traceback (most recent call last):";
@@ -77,23 +79,23 @@ pub mod python {
         b"The above exception was the direct cause of the following exception:",
     ];
 
-    /// Where in a traceback an event is.
+    /// The position within a traceback.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// It is none.
+        /// Not a traceback.
         Line,
-        /// Among the frames; the next line without indentation names the exception.
+        /// In the frames; the next line without indentation names the exception.
         Frames,
-        /// Within a group, all lines of which are indented.
+        /// In an exception group, whose lines are all indented.
         Group,
-        /// Behind the exception.
+        /// After the exception.
         Exception,
-        /// Behind the sentence that says there is another.
+        /// After the line that announces a chained traceback.
         Chained,
     }
 
     impl State {
-        /// Behind the first line of an event.
+        /// Returns the state after the first line of an event.
         pub fn first(line: &[u8]) -> State {
             if line.starts_with(TRACEBACK) {
                 State::Frames
@@ -104,7 +106,7 @@ pub mod python {
             }
         }
 
-        /// Behind one more line; `None` if it is not of this event.
+        /// Returns the state after another line, or `None` if it does not belong to the event.
         #[inline]
         pub fn next(self, line: &[u8]) -> Option<State> {
             let is_indented = matches!(line, [] | [b' ' | b'\t', ..]);
@@ -117,7 +119,7 @@ pub mod python {
                 State::Group | State::Exception => CHAINS.contains(&line).then_some(State::Chained),
                 State::Chained => match State::first(line) {
                     State::Line => None,
-                    begun => Some(begun),
+                    state => Some(state),
                 },
             }
         }
@@ -126,19 +128,19 @@ pub mod python {
 
 /// Go: a panic or fatal error with the goroutines it dumps.
 pub mod go {
-    /// Where in a dump an event is.
+    /// The position within a dump.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// It is none.
+        /// Not a dump.
         Line,
         /// Before the first goroutine.
         Head,
-        /// Behind it.
+        /// After it.
         Goroutines,
     }
 
     impl State {
-        /// Behind the first line of an event.
+        /// Returns the state after the first line of an event.
         pub fn first(line: &[u8]) -> State {
             if is_head(line) {
                 State::Head
@@ -149,36 +151,38 @@ pub mod go {
             }
         }
 
-        /// Behind one more line; `None` if it is not of this event.
+        /// Returns the state after another line, or `None` if it does not belong to the event.
         #[inline]
         pub fn next(self, line: &[u8]) -> Option<State> {
-            let goes_on = match self {
+            let continues = match self {
                 State::Line => line.is_empty(),
                 State::Head => is_detail(line) || is_head(line),
                 State::Goroutines => is_detail(line) || is_frame(line),
             };
             match self {
-                State::Line => goes_on.then_some(self),
+                State::Line => continues.then_some(self),
                 _ if is_goroutine(line) => Some(State::Goroutines),
-                _ => goes_on.then_some(self),
+                _ => continues.then_some(self),
             }
         }
     }
 
     fn is_head(line: &[u8]) -> bool {
-        let heads: [&[u8]; 5] =
+        let prefixes: [&[u8]; 5] =
             [b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "];
-        heads.iter().any(|head| line.starts_with(head))
+        prefixes.iter().any(|prefix| line.starts_with(prefix))
     }
 
     fn is_goroutine(line: &[u8]) -> bool {
         (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
     }
 
-    /// Lines that stand anywhere in a dump.
+    /// Lines that may occur anywhere in a dump.
     fn is_detail(line: &[u8]) -> bool {
-        let begins: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
-        line.is_empty() || begins.iter().any(|begin| line.starts_with(begin)) || is_register(line)
+        let prefixes: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
+        line.is_empty()
+            || prefixes.iter().any(|prefix| line.starts_with(prefix))
+            || is_register(line)
     }
 
     /// `rip    0x46a1c1`.
@@ -189,13 +193,11 @@ pub mod go {
 
     /// `main.(*T).run(0xc000012345, {0x1, 0x2})`, `created by main.main in goroutine 1`.
     fn is_frame(line: &[u8]) -> bool {
-        let names_function = || {
+        let is_call = || {
             let name = line.iter().take_while(|byte| !b" (".contains(byte)).count();
             name > 0 && line.get(name) == Some(&b'(') && line.ends_with(b")")
         };
-        line.starts_with(b"created by ")
-            || line.starts_with(b"...additional frames")
-            || names_function()
+        line.starts_with(b"created by ") || line.starts_with(b"...additional frames") || is_call()
     }
 }
 
@@ -203,21 +205,21 @@ pub mod go {
 pub mod json {
     use memchr::memchr2;
 
-    /// How deep within an object or array an event is.
+    /// The nesting depth at the end of a line.
     #[derive(Clone, Copy, Debug)]
     pub struct State {
         depth: u32,
-        in_text: bool,
+        in_string: bool,
     }
 
     impl State {
-        /// Behind the first line of an event, if it opens an object or array.
+        /// Returns the state after the first line of an event, if it opens an object or array.
         pub fn first(line: &[u8]) -> Option<State> {
             let opens = matches!(line.trim_ascii_start(), [b'{' | b'[', ..]);
-            opens.then(|| State { depth: 0, in_text: false }.after(line))
+            opens.then(|| State { depth: 0, in_string: false }.after(line))
         }
 
-        /// Behind one more line.
+        /// Returns the state after another line.
         pub fn after(mut self, line: &[u8]) -> State {
             let mut rest = line;
             while let Some(length) = self.step(rest) {
@@ -226,22 +228,23 @@ pub mod json {
             self
         }
 
-        /// Whether everything that was opened is closed.
+        /// Returns whether all objects, arrays and strings are closed.
         pub fn is_done(self) -> bool {
-            self.depth == 0 && !self.in_text
+            self.depth == 0 && !self.in_string
         }
 
-        /// Goes up to and past the next byte that matters; its length, or `None` if there is none.
+        /// Consumes up to and including the next significant byte; returns the length, or `None`
+        /// without one.
         fn step(&mut self, rest: &[u8]) -> Option<usize> {
-            if self.in_text {
+            if self.in_string {
                 let at = memchr2(b'"', b'\\', rest)?;
-                self.in_text = rest[at] == b'\\';
-                // What is escaped does not matter.
-                return Some((at + 1 + usize::from(self.in_text)).min(rest.len()));
+                self.in_string = rest[at] == b'\\';
+                // Skip the escaped byte.
+                return Some((at + 1 + usize::from(self.in_string)).min(rest.len()));
             }
             let at = rest.iter().position(|byte| b"\"{}[]".contains(byte))?;
             match rest[at] {
-                b'"' => self.in_text = true,
+                b'"' => self.in_string = true,
                 b'{' | b'[' => self.depth += 1,
                 _ => self.depth = self.depth.saturating_sub(1),
             }

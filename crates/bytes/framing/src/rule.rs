@@ -1,23 +1,24 @@
-//! Which lines belong together.
+//! Rules for which lines form one event.
 
 use crate::pattern::Pattern;
 use crate::presets::{go, java, json, python};
 use crate::{TIME_UNKNOWN, TimeReader};
 
-/// Which lines belong together.
+/// Decides which lines form one event.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// A line that fits begins an event, every other goes on with it.
+    /// A line that matches starts an event; every other line continues it.
     Start(Matcher),
-    /// The same; the event ends with a line that matches, what follows it stands alone.
+    /// The same, and a line that matches the pattern ends the event. Lines outside of events are
+    /// events by themselves.
     StartEnd(Matcher, Pattern),
-    /// The same; only lines that match go on with it.
+    /// The same, but only lines that match the pattern continue the event.
     StartContinue(Matcher, Pattern),
-    /// A line that matches goes on, every other begins an event.
+    /// A line that matches continues the event; every other line starts one.
     Continue(Pattern),
-    /// An event ends with a line that matches.
+    /// A line that matches ends the event.
     End(Pattern),
-    /// A line that begins with white space goes on.
+    /// A line that begins with white space continues the event.
     Indentation,
     Java,
     Python,
@@ -25,18 +26,18 @@ pub enum Rule {
     Json,
 }
 
-/// What the first line of an event looks like.
+/// Recognizes the first line of an event.
 #[derive(Clone, Debug)]
 pub enum Matcher {
-    /// It has a time, which the framer's reader reads.
+    /// It has a timestamp, which the framer's reader parses.
     Time,
     Pattern(Pattern),
 }
 
-/// What a rule has to know of an event's lines to judge the next.
+/// State of an event that a rule needs to classify the next line.
 #[derive(Clone, Copy, Debug)]
 pub enum State {
-    /// Nothing.
+    /// No state.
     Any,
     Java(java::State),
     Python(python::State),
@@ -44,121 +45,134 @@ pub enum State {
     Json(json::State),
 }
 
-/// How a line stands to the event before it.
+/// How a line relates to the previous event.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// It goes on with it; else it begins one.
+pub struct Verdict {
+    /// It continues the event; otherwise it starts one.
     pub joins: bool,
-    /// It is a line that can begin an event.
-    pub fits: bool,
-    /// The event ends with it.
-    pub last: bool,
+    /// It can start an event.
+    pub can_start: bool,
+    /// It ends the event.
+    pub is_last: bool,
     pub time_ns: i64,
     pub state: State,
 }
 
-impl Seen {
-    const JOINS: Seen =
-        Seen { joins: true, fits: false, last: false, time_ns: TIME_UNKNOWN, state: State::Any };
+impl Verdict {
+    const JOINS: Verdict = Verdict {
+        joins: true,
+        can_start: false,
+        is_last: false,
+        time_ns: TIME_UNKNOWN,
+        state: State::Any,
+    };
 
-    fn begins(fits: bool) -> Seen {
-        Seen { joins: false, fits, ..Seen::JOINS }
+    fn starts(can_start: bool) -> Verdict {
+        Verdict { joins: false, can_start, ..Verdict::JOINS }
     }
 }
 
 /// A rule, applied to one file.
-pub struct Judge<'a> {
+pub struct Classifier<'a> {
     pub rule: &'a Rule,
     pub time: Option<&'a mut TimeReader>,
     pub reference_ns: i64,
 }
 
-impl Judge<'_> {
-    /// How `line` stands to an event in this state.
+impl Classifier<'_> {
+    /// Classifies `line` after an event in this state.
     #[inline]
-    pub fn join(&mut self, state: State, line: &[u8]) -> Seen {
+    pub fn join(&mut self, state: State, line: &[u8]) -> Verdict {
         match (self.rule, state) {
             (Rule::Start(_) | Rule::Continue(_) | Rule::Indentation, _) => {
-                let seen = self.begin(line);
-                if seen.fits { seen } else { Seen::JOINS }
+                let verdict = self.begin(line);
+                if verdict.can_start { verdict } else { Verdict::JOINS }
             }
             (Rule::StartEnd(_, end), _) => {
-                let seen = self.begin(line);
-                if seen.fits { seen } else { Seen { last: end.is_match(line), ..Seen::JOINS } }
-            }
-            (Rule::StartContinue(_, more), _) => {
-                let seen = self.begin(line);
-                if !seen.fits && (line.is_empty() || more.is_match(line)) {
-                    Seen::JOINS
-                } else {
-                    seen
+                let verdict = self.begin(line);
+                match verdict.can_start {
+                    true => verdict,
+                    false => Verdict { is_last: end.is_match(line), ..Verdict::JOINS },
                 }
             }
-            (Rule::End(end), _) => Seen { last: end.is_match(line), ..Seen::JOINS },
+            (Rule::StartContinue(_, more), _) => {
+                let verdict = self.begin(line);
+                if !verdict.can_start && (line.is_empty() || more.is_match(line)) {
+                    Verdict::JOINS
+                } else {
+                    verdict
+                }
+            }
+            (Rule::End(end), _) => Verdict { is_last: end.is_match(line), ..Verdict::JOINS },
             (Rule::Java, State::Java(state)) => {
-                self.joined(state.next(line).map(State::Java), line)
+                self.continued(state.next(line).map(State::Java), line)
             }
             (Rule::Python, State::Python(state)) => {
-                self.joined(state.next(line).map(State::Python), line)
+                self.continued(state.next(line).map(State::Python), line)
             }
-            (Rule::Go, State::Go(state)) => self.joined(state.next(line).map(State::Go), line),
+            (Rule::Go, State::Go(state)) => self.continued(state.next(line).map(State::Go), line),
             (Rule::Json, State::Json(state)) => {
                 let state = state.after(line);
-                Seen { last: state.is_done(), state: State::Json(state), ..Seen::JOINS }
+                Verdict { is_last: state.is_done(), state: State::Json(state), ..Verdict::JOINS }
             }
             (Rule::Java | Rule::Python | Rule::Go | Rule::Json, _) => self.begin(line),
         }
     }
 
-    fn joined(&mut self, state: Option<State>, line: &[u8]) -> Seen {
+    fn continued(&mut self, state: Option<State>, line: &[u8]) -> Verdict {
         match state {
-            Some(state) => Seen { state, ..Seen::JOINS },
+            Some(state) => Verdict { state, ..Verdict::JOINS },
             None => self.begin(line),
         }
     }
 
-    /// What `line` is as the first of an event.
+    /// Classifies `line` as the first of an event.
     #[inline]
-    pub fn begin(&mut self, line: &[u8]) -> Seen {
+    pub fn begin(&mut self, line: &[u8]) -> Verdict {
         match self.rule {
             Rule::Start(start) => self.start(start, line),
             Rule::StartEnd(start, end) => {
-                let seen = self.start(start, line);
-                Seen { last: !seen.fits || end.is_match(line), ..seen }
+                let verdict = self.start(start, line);
+                Verdict { is_last: !verdict.can_start || end.is_match(line), ..verdict }
             }
             Rule::StartContinue(start, more) => {
-                let seen = self.start(start, line);
-                Seen { last: !seen.fits && !more.is_match(line), ..seen }
+                let verdict = self.start(start, line);
+                Verdict { is_last: !verdict.can_start && !more.is_match(line), ..verdict }
             }
-            Rule::Continue(more) => Seen::begins(!line.is_empty() && !more.is_match(line)),
-            Rule::End(end) => Seen { last: end.is_match(line), ..Seen::begins(true) },
-            Rule::Indentation => Seen::begins(!matches!(line, [] | [b' ' | b'\t', ..])),
+            Rule::Continue(more) => Verdict::starts(!line.is_empty() && !more.is_match(line)),
+            Rule::End(end) => Verdict { is_last: end.is_match(line), ..Verdict::starts(true) },
+            Rule::Indentation => Verdict::starts(!matches!(line, [] | [b' ' | b'\t', ..])),
             Rule::Java => {
                 let state = State::Java(java::State::first(line));
-                Seen { state, ..Seen::begins(!java::continues(line)) }
+                Verdict { state, ..Verdict::starts(!java::continues(line)) }
             }
-            Rule::Python => {
-                Seen { state: State::Python(python::State::first(line)), ..Seen::begins(true) }
+            Rule::Python => Verdict {
+                state: State::Python(python::State::first(line)),
+                ..Verdict::starts(true)
+            },
+            Rule::Go => {
+                Verdict { state: State::Go(go::State::first(line)), ..Verdict::starts(true) }
             }
-            Rule::Go => Seen { state: State::Go(go::State::first(line)), ..Seen::begins(true) },
             Rule::Json => match json::State::first(line) {
-                Some(state) => {
-                    Seen { last: state.is_done(), state: State::Json(state), ..Seen::begins(true) }
-                }
-                None => Seen { last: true, ..Seen::begins(false) },
+                Some(state) => Verdict {
+                    is_last: state.is_done(),
+                    state: State::Json(state),
+                    ..Verdict::starts(true)
+                },
+                None => Verdict { is_last: true, ..Verdict::starts(false) },
             },
         }
     }
 
     #[inline]
-    fn start(&mut self, matcher: &Matcher, line: &[u8]) -> Seen {
+    fn start(&mut self, matcher: &Matcher, line: &[u8]) -> Verdict {
         match (matcher, &mut self.time) {
-            (Matcher::Pattern(pattern), _) => Seen::begins(pattern.is_match(line)),
+            (Matcher::Pattern(pattern), _) => Verdict::starts(pattern.is_match(line)),
             (Matcher::Time, Some(reader)) => match reader.time(line, self.reference_ns) {
-                Ok(time_ns) => Seen { time_ns, ..Seen::begins(true) },
-                Err(_) => Seen::begins(false),
+                Ok(time_ns) => Verdict { time_ns, ..Verdict::starts(true) },
+                Err(_) => Verdict::starts(false),
             },
-            (Matcher::Time, None) => Seen::begins(false),
+            (Matcher::Time, None) => Verdict::starts(false),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What can be configured, and what is refused.
+//! The configuration and its validation.
 
 use crate::container::Kind;
-use crate::encoding::{Coding, Name};
+use crate::encoding::{Name, TextDecoder};
 use crate::group::Limits;
 use crate::pattern::Pattern;
 use crate::rule::{Matcher, Rule};
@@ -9,23 +9,23 @@ use crate::{TimeReader, TimeSpec};
 use millstream_timestamps::Format;
 use std::sync::Arc;
 
-/// Lines of an event, where nothing else is said.
+/// Default maximum lines of an event.
 pub const LINES_MAX_DEFAULT: usize = 1000;
 
-/// What is wrong with a configuration: a JSON pointer below the options; what is wrong, and what to
-/// write instead.
-pub type Fault = (&'static str, String);
+/// A configuration error: a JSON pointer below the options, and a message with the error and what
+/// to write instead.
+pub type SpecError = (&'static str, String);
 
-/// How the bytes of files become events.
+/// How files are split into events.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Which lines belong together; without it, each is an event.
+    /// Which lines format one event; without it, each line is an event.
     pub multiline: Option<Multiline>,
-    /// A label of the WHATWG Encoding Standard, or `utf-16`; without it UTF-8.
+    /// A label of the WHATWG Encoding Standard, or `utf-16`; UTF-8 by default.
     pub encoding: Option<String>,
-    /// What the lines are wrapped in.
+    /// The container log format of the lines.
     pub container: Container,
-    /// Most bytes of an event of several lines.
+    /// Maximum bytes of a multi-line event.
     pub bytes_max: usize,
 }
 
@@ -35,36 +35,36 @@ impl Default for Spec {
     }
 }
 
-/// What the lines of files are wrapped in.
+/// The container log format of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Container {
-    /// Nothing.
+    /// None: plain lines.
     #[default]
     None,
-    /// Time, stream and tags, as the Container Runtime Interface has them.
+    /// The CRI format: timestamp, stream and tags before the text.
     Cri,
-    /// A JSON object, as Docker's `json-file` writes it.
+    /// The JSON objects of Docker's `json-file` driver.
     Docker,
-    /// Either, or nothing, as the first line of a file says.
+    /// CRI, Docker or none, detected from the first line of each file.
     Auto,
 }
 
-/// Which lines belong together.
+/// Which lines format one event.
 #[derive(Clone, Debug)]
 pub struct Multiline {
-    /// A whole rule for what a language prints.
+    /// A complete rule for a language's output.
     pub preset: Option<Preset>,
-    /// What the first line of an event looks like.
+    /// How the first line of an event is recognized.
     pub start: Option<Start>,
-    /// Where it says its time, for [`Start::Timestamp`].
+    /// Where the first line has its timestamp, for [`Start::Timestamp`].
     pub time: Option<TimeSpec>,
-    /// The expression for [`Start::Regex`].
+    /// The regular expression for [`Start::Regex`].
     pub pattern: Option<String>,
-    /// Lines that match it belong to the event before them.
+    /// Lines that match this expression belong to the previous event.
     pub more: Option<String>,
-    /// An event ends with a line that matches it.
+    /// A line that matches this expression ends an event.
     pub end: Option<String>,
-    /// Most lines of an event.
+    /// Maximum lines of an event.
     pub lines_max: usize,
 }
 
@@ -75,10 +75,10 @@ impl Default for Multiline {
     }
 }
 
-/// What the first line of an event looks like.
+/// How the first line of an event is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// It has a time.
+    /// It has a timestamp.
     Timestamp,
     /// It matches a regular expression.
     Regex,
@@ -86,7 +86,7 @@ pub enum Start {
     Indentation,
 }
 
-/// What a language prints over several lines.
+/// Multi-line output of a language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// Stack traces.
@@ -99,26 +99,26 @@ pub enum Preset {
     Json,
 }
 
-/// How lines are found, as it is configured.
+/// The configured input format.
 #[derive(Clone, Copy, Debug)]
-pub enum Form {
+pub enum InputFormat {
     Plain,
-    Coded(Coding),
-    /// The file's byte order mark says which.
+    Encoded(TextDecoder),
+    /// The file's byte order mark selects the byte order.
     Utf16,
     Container(Kind),
-    /// The file's first line says which.
+    /// Detected from the file's first line.
     Auto,
 }
 
-/// How the bytes of files become events, compiled.
+/// Compiled rules.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    pub(crate) form: Form,
+    pub(crate) format: InputFormat,
     pub(crate) rule: Option<Rule>,
     pub(crate) time: Option<TimeReader>,
     pub(crate) limits: Limits,
-    /// Of the times that containers write.
+    /// The format of the timestamps in container logs.
     pub(crate) container_time: Arc<Format>,
 }
 
@@ -127,10 +127,10 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The first fault; its pointer counts from the object that has `multiline`, `encoding` and
+    /// The first error; its pointer is relative to the object with `multiline`, `encoding` and
     /// `format`.
-    pub fn new(spec: &Spec) -> Result<Rules, Fault> {
-        let form = form(spec)?;
+    pub fn new(spec: &Spec) -> Result<Rules, SpecError> {
+        let format = format(spec)?;
         let (rule, time) = match &spec.multiline {
             Some(multiline) => (Some(rule(multiline)?), time(multiline)?),
             None => (None, None),
@@ -140,45 +140,45 @@ impl Rules {
         let limits = Limits { lines, bytes: spec.bytes_max };
         let container_time =
             Format::new("rfc3339", None).map_err(|message| ("/format", message))?;
-        Ok(Rules { form, rule, time, limits, container_time: Arc::new(container_time) })
+        Ok(Rules { format, rule, time, limits, container_time: Arc::new(container_time) })
     }
 
-    /// Whether every line is an event as it stands: no framer is needed.
+    /// Returns whether every line is an event as is, so that no framer is needed.
     pub fn is_plain(&self) -> bool {
-        matches!(self.form, Form::Plain) && self.rule.is_none()
+        matches!(self.format, InputFormat::Plain) && self.rule.is_none()
     }
 }
 
-fn form(spec: &Spec) -> Result<Form, Fault> {
+fn format(spec: &Spec) -> Result<InputFormat, SpecError> {
     let name = spec.encoding.as_deref().map(Name::new).transpose();
     let name = name.map_err(|message| ("/encoding", message))?.unwrap_or(Name::Utf8);
-    let wrapped = match spec.container {
+    let container = match spec.container {
         Container::None => None,
-        Container::Cri => Some(Form::Container(Kind::Cri)),
-        Container::Docker => Some(Form::Container(Kind::Docker)),
-        Container::Auto => Some(Form::Auto),
+        Container::Cri => Some(InputFormat::Container(Kind::Cri)),
+        Container::Docker => Some(InputFormat::Container(Kind::Docker)),
+        Container::Auto => Some(InputFormat::Auto),
     };
-    match (name, wrapped) {
-        (Name::Utf8, None) => Ok(Form::Plain),
-        (Name::Utf8, Some(form)) => Ok(form),
-        (Name::Utf16, None) => Ok(Form::Utf16),
-        (Name::Coding(coding), None) => Ok(Form::Coded(coding)),
+    match (name, container) {
+        (Name::Utf8, None) => Ok(InputFormat::Plain),
+        (Name::Utf8, Some(format)) => Ok(format),
+        (Name::Utf16, None) => Ok(InputFormat::Utf16),
+        (Name::TextDecoder(decoder), None) => Ok(InputFormat::Encoded(decoder)),
         (_, Some(_)) => {
-            Err(("/encoding", "container runtimes write utf-8; leave out encoding".into()))
+            Err(("/encoding", "container logs are always utf-8; leave out encoding".into()))
         }
     }
 }
 
-fn rule(multiline: &Multiline) -> Result<Rule, Fault> {
+fn rule(multiline: &Multiline) -> Result<Rule, SpecError> {
     if multiline.lines_max == 0 {
         return Err((
             "/multiline/lines_max",
-            "an event has one line at least; write 1 or more".into(),
+            "an event has at least one line; write 1 or more".into(),
         ));
     }
     let pattern = |text: &Option<String>, key| {
         let pattern = text.as_deref().map(Pattern::new).transpose();
-        pattern.map_err(|message| (key, format!("no regular expression: {message}")))
+        pattern.map_err(|message| (key, format!("invalid regular expression: {message}")))
     };
     let more = pattern(&multiline.more, "/multiline/continue")?;
     let end = pattern(&multiline.end, "/multiline/end")?;
@@ -188,39 +188,39 @@ fn rule(multiline: &Multiline) -> Result<Rule, Fault> {
     let start = start(multiline, pattern(&multiline.pattern, "/multiline/pattern")?)?;
     Ok(match (start, more, end) {
         (_, Some(_), Some(_)) => {
-            let message = "which one decides where an event ends? leave out end or continue";
+            let message = "end and continue both define where an event ends; leave out one of them";
             return Err(("/multiline/end", message.into()));
         }
-        (Some(First::Indentation), None, None) => Rule::Indentation,
-        (Some(First::Indentation), ..) => {
+        (Some(FirstLine::Indentation), None, None) => Rule::Indentation,
+        (Some(FirstLine::Indentation), ..) => {
             let message =
-                "indentation says it all; leave out continue and end, or write start: regex";
+                "indentation is a complete rule; leave out continue and end, or write start: regex";
             return Err(("/multiline/start", message.into()));
         }
-        (Some(First::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
-        (Some(First::Matcher(start)), None, Some(end)) => Rule::StartEnd(start, end),
-        (Some(First::Matcher(start)), None, None) => Rule::Start(start),
+        (Some(FirstLine::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
+        (Some(FirstLine::Matcher(start)), None, Some(end)) => Rule::StartEnd(start, end),
+        (Some(FirstLine::Matcher(start)), None, None) => Rule::Start(start),
         (None, Some(more), None) => Rule::Continue(more),
         (None, None, Some(end)) => Rule::End(end),
         (None, None, None) => {
             return Err((
                 "/multiline",
-                "joins nothing; write preset:, start:, continue: or end:".into(),
+                "has no rule that joins lines; write preset:, start:, continue: or end:".into(),
             ));
         }
     })
 }
 
-/// What the first line looks like, compiled.
-enum First {
+/// The compiled format of [`Start`].
+enum FirstLine {
     Indentation,
     Matcher(Matcher),
 }
 
-fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First>, Fault> {
+fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<FirstLine>, SpecError> {
     if multiline.time.is_some() && multiline.start != Some(Start::Timestamp) {
         let message =
-            "says where a time is, which only start: timestamp reads; write that, or leave it out";
+            "locates a timestamp, which only start: timestamp reads; write that, or leave it out";
         return Err(("/multiline/format", message.into()));
     }
     if pattern.is_some() && multiline.start != Some(Start::Regex) {
@@ -229,11 +229,11 @@ fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First
     }
     Ok(match multiline.start {
         None => None,
-        Some(Start::Indentation) => Some(First::Indentation),
+        Some(Start::Indentation) => Some(FirstLine::Indentation),
         Some(Start::Regex) => {
             let missing =
                 || ("/multiline/pattern", "start: regex needs it; write for example '^\\['".into());
-            Some(First::Matcher(Matcher::Pattern(pattern.ok_or_else(missing)?)))
+            Some(FirstLine::Matcher(Matcher::Pattern(pattern.ok_or_else(missing)?)))
         }
         Some(Start::Timestamp)
             if multiline.time.as_ref().is_none_or(|time| time.formats.is_empty()) =>
@@ -241,25 +241,24 @@ fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First
             let message = "start: timestamp needs it; write for example iso8601";
             return Err(("/multiline/format", message.into()));
         }
-        Some(Start::Timestamp) => Some(First::Matcher(Matcher::Time)),
+        Some(Start::Timestamp) => Some(FirstLine::Matcher(Matcher::Time)),
     })
 }
 
-fn time(multiline: &Multiline) -> Result<Option<TimeReader>, Fault> {
-    multiline.time.as_ref().map(TimeSpec::reader).transpose().map_err(below)
+fn time(multiline: &Multiline) -> Result<Option<TimeReader>, SpecError> {
+    multiline.time.as_ref().map(TimeSpec::reader).transpose().map_err(below_multiline)
 }
 
-/// A fault of the time, as one of `multiline`.
-fn below((key, message): Fault) -> Fault {
+/// Maps an error of the time to its key below `multiline`.
+fn below_multiline((key, message): SpecError) -> SpecError {
     let keys = ["/multiline/format", "/multiline/after", "/multiline/nth", "/multiline/timezone"];
-    (keys.into_iter().find(|whole| whole.ends_with(key)).unwrap_or("/multiline"), message)
+    (keys.into_iter().find(|path| path.ends_with(key)).unwrap_or("/multiline"), message)
 }
 
-fn preset_rule(multiline: &Multiline, preset: Preset) -> Result<Rule, Fault> {
+fn preset_rule(multiline: &Multiline, preset: Preset) -> Result<Rule, SpecError> {
     let Multiline { start, time, pattern, more, end, .. } = multiline;
     if start.is_some() || time.is_some() || [pattern, more, end].iter().any(|text| text.is_some()) {
-        let message =
-            "a preset is a whole rule; leave it out, or start, pattern, format, continue and end";
+        let message = "a preset is a complete rule; leave it out, or start, pattern, format, continue and end";
         return Err(("/multiline/preset", message.into()));
     }
     Ok(match preset {

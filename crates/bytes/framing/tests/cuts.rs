@@ -1,4 +1,4 @@
-//! However the bytes of a file arrive, the events are the same.
+//! The events do not depend on how the bytes of a file arrive.
 
 use millstream_framing::{
     Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::sync::Arc;
 
-/// An event with its text, and its place in the file.
+/// An event with its text and its offset in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Got {
     text: Vec<u8>,
@@ -18,12 +18,11 @@ struct Got {
 
 fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
     let mut framer = Framer::new(rules.clone());
-    framer.see_head(&file[..file.len().min(HEAD_BYTES)], true);
+    framer.detect(&file[..file.len().min(HEAD_BYTES)], true);
     framer
 }
 
-/// Frames `raw`, which begins at `position` of the file; the events with their texts, and what was
-/// used.
+/// Frames `raw`. Returns the events with their texts, the bytes consumed and the counts.
 fn frame(
     framer: &mut Framer,
     raw: &[u8],
@@ -44,18 +43,18 @@ fn frame(
     (got.collect(), framed.used, found.tally)
 }
 
-fn whole(rules: &Arc<Rules>, file: &[u8]) -> (Vec<Got>, Tally) {
+fn frame_at_once(rules: &Arc<Rules>, file: &[u8]) -> (Vec<Got>, Tally) {
     let (got, used, tally) = frame(&mut framer(rules, file), file, Close::All, usize::MAX);
-    assert_eq!(used, file.len(), "everything is used up");
+    assert_eq!(used, file.len(), "all bytes are consumed");
     (got.into_iter().map(|(got, _)| got).collect(), tally)
 }
 
-/// A length that the file has grown to, most events to give, and how many of those are delivered,
-/// if not all.
+/// A length that the file has grown to, the maximum events to return, and how many of those are
+/// delivered; all if `None`.
 type Step = (Index, Index, Option<Index>);
 
-/// Frames the file as it grows, each time with another framer.
-fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
+/// Frames the file as it grows, with a new framer at each step.
+fn frame_incrementally(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
     let (mut all, mut tally, mut position) = (Vec::new(), Tally::default(), 0);
     let mut lengths: Vec<usize> =
         steps.iter().map(|(length, ..)| length.index(file.len() + 1)).collect();
@@ -71,7 +70,7 @@ fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
         let (got, used, counted) = frame(&mut framer(rules, file), raw, close, rows_max);
         let stop = steps.get(index).and_then(|(.., stop)| *stop);
         let stop = stop.map_or(got.len(), |stop| stop.index(got.len() + 1));
-        let (kept, next, is_all) = delivered(&got, stop);
+        let (kept, next, is_all) = consumable(&got, stop);
         let next = if is_all { used } else { next };
         all.extend(
             kept.iter().map(|(got, _)| Got { offset: got.offset + position as u64, ..got.clone() }),
@@ -89,9 +88,9 @@ fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
     (all, tally)
 }
 
-/// The events up to `stop` that can be used up without those behind, where that ends, and whether
-/// it is all.
-fn delivered(got: &[(Got, Event)], stop: usize) -> (&[(Got, Event)], usize, bool) {
+/// Returns the longest prefix of the first `stop` events that can be consumed without the events
+/// after it, where it ends in the raw bytes, and whether it has all events.
+fn consumable(got: &[(Got, Event)], stop: usize) -> (&[(Got, Event)], usize, bool) {
     let moves = |index: usize| {
         let before = if index == 0 { 0 } else { got[index - 1].1.next };
         got[index].1.next > before
@@ -105,31 +104,31 @@ fn multiline(rule: Multiline) -> Spec {
 }
 
 fn regex(pattern: &str) -> Multiline {
-    Multiline { start: Some(Start::Regex), pattern: Some(pattern.into()), ..few() }
+    Multiline { start: Some(Start::Regex), pattern: Some(pattern.into()), ..limited() }
 }
 
-fn few() -> Multiline {
+fn limited() -> Multiline {
     Multiline { lines_max: 6, ..Multiline::default() }
 }
 
 fn timestamp() -> Multiline {
     let time = TimeSpec { formats: vec!["%Y-%m-%d %H:%M:%S".into()], ..TimeSpec::default() };
-    Multiline { start: Some(Start::Timestamp), time: Some(time), ..few() }
+    Multiline { start: Some(Start::Timestamp), time: Some(time), ..limited() }
 }
 
 fn preset(preset: Preset) -> Multiline {
-    Multiline { preset: Some(preset), ..few() }
+    Multiline { preset: Some(preset), ..limited() }
 }
 
-fn rules_of_lines() -> Vec<Multiline> {
+fn line_rules() -> Vec<Multiline> {
     vec![
         timestamp(),
         regex("^a"),
         Multiline { end: Some("z$".into()), ..regex("^a") },
         Multiline { more: Some("^ ".into()), ..regex("^a") },
-        Multiline { more: Some("^b|z$".into()), ..few() },
-        Multiline { end: Some("z$".into()), ..few() },
-        Multiline { start: Some(Start::Indentation), ..few() },
+        Multiline { more: Some("^b|z$".into()), ..limited() },
+        Multiline { end: Some("z$".into()), ..limited() },
+        Multiline { start: Some(Start::Indentation), ..limited() },
         preset(Preset::Java),
         preset(Preset::Python),
         preset(Preset::Go),
@@ -138,10 +137,10 @@ fn rules_of_lines() -> Vec<Multiline> {
 }
 
 fn specs() -> Vec<Spec> {
-    let mut specs: Vec<Spec> = rules_of_lines().into_iter().map(multiline).collect();
+    let mut specs: Vec<Spec> = line_rules().into_iter().map(multiline).collect();
     for container in [Container::Cri, Container::Docker, Container::Auto] {
         specs.push(Spec { container, bytes_max: 300, ..Spec::default() });
-        for rule in rules_of_lines() {
+        for rule in line_rules() {
             specs.push(Spec { container, bytes_max: 300, ..multiline(rule) });
         }
     }
@@ -202,7 +201,7 @@ const LINES: &[&str] = &[
     "こんにちは",
 ];
 
-/// Lines as above, in an encoding, with some bytes that are anything.
+/// Returns the lines in the encoding of `spec`, with some bytes replaced by random ones.
 fn file(spec: &Spec, lines: &[&str], noise: &[(Index, u8)]) -> Vec<u8> {
     let text = lines.join("\n");
     let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();
@@ -216,7 +215,7 @@ fn file(spec: &Spec, lines: &[&str], noise: &[(Index, u8)]) -> Vec<u8> {
     };
     for (at, byte) in noise.iter().filter(|_| !lines.is_empty()) {
         let length = file.len();
-        file.get_mut(at.index(length.max(1))).into_iter().for_each(|place| *place = *byte);
+        file.get_mut(at.index(length.max(1))).into_iter().for_each(|target| *target = *byte);
     }
     file
 }
@@ -229,7 +228,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn events_do_not_depend_on_how_bytes_arrive(
+    fn events_are_independent_of_read_boundaries(
         spec in select(specs()),
         lines in prop::collection::vec(select(LINES), 0..40),
         noise in prop::collection::vec(any::<(Index, u8)>(), 0..3),
@@ -237,29 +236,29 @@ proptest! {
     ) {
         let rules = Arc::new(Rules::new(&spec).unwrap());
         let file = file(&spec, &lines, &noise);
-        let (expected, tally) = whole(&rules, &file);
-        let (got, _) = grown(&rules, &file, &steps);
+        let (expected, tally) = frame_at_once(&rules, &file);
+        let (got, _) = frame_incrementally(&rules, &file, &steps);
         prop_assert_eq!(&got, &expected);
-        // Nothing is left over, and nothing comes twice.
+        // No event is lost or repeated.
         prop_assert!(expected.windows(2).all(|pair| pair[0].offset < pair[1].offset));
-        // Nor does what is counted, where all that is given is delivered. How an event was cut can
-        // only be told when its next line is whole.
+        // The counts are equal if all returned events are delivered, except `cut`: how an event was
+        // cut is only known once its next line is complete.
         let all: Vec<Step> = steps.iter().map(|(length, rows, _)| (*length, *rows, None)).collect();
-        let (_, counted) = grown(&rules, &file, &all);
+        let (_, counted) = frame_incrementally(&rules, &file, &all);
         prop_assert_eq!((counted.misfits, counted.broken), (tally.misfits, tally.broken));
     }
 
     #[test]
-    fn any_bytes_are_used_up(spec in select(specs()), file in prop::collection::vec(any::<u8>(), 0..300), steps in steps()) {
+    fn arbitrary_bytes_are_consumed(spec in select(specs()), file in prop::collection::vec(any::<u8>(), 0..300), steps in steps()) {
         let rules = Arc::new(Rules::new(&spec).unwrap());
-        let (expected, _) = whole(&rules, &file);
-        prop_assert_eq!(grown(&rules, &file, &steps).0, expected);
+        let (expected, _) = frame_at_once(&rules, &file);
+        prop_assert_eq!(frame_incrementally(&rules, &file, &steps).0, expected);
     }
 
-    /// Where an event ends by time, it ends elsewhere, but no line is torn, lost or repeated.
+    /// Ending an event by timeout moves its end, but no line is split, lost or repeated.
     #[test]
-    fn events_that_end_by_time_hold_every_line_once(
-        rule in select(rules_of_lines()),
+    fn events_ended_by_timeout_contain_every_line_once(
+        rule in select(line_rules()),
         lines in prop::collection::vec(select(LINES), 0..40),
         steps in prop::collection::vec(any::<(Index, bool)>(), 0..12),
     ) {
@@ -273,7 +272,7 @@ proptest! {
             let raw = &file.as_bytes()[position.min(length)..length];
             let (events, used, _) = frame(&mut framer(&rules, file.as_bytes()), raw, close, usize::MAX);
             let open = &raw[used..];
-            prop_assert!(close == Close::No || !open.contains(&b'\n'), "whole lines are left over");
+            prop_assert!(close == Close::No || !open.contains(&b'\n'), "complete lines are left");
             got.extend(events.into_iter().flat_map(|(got, _)| [got.text, b"\n".to_vec()].concat()));
             position += used;
         }
@@ -281,9 +280,10 @@ proptest! {
         prop_assert_eq!(String::from_utf8(got).unwrap(), expected.collect::<String>());
     }
 
-    /// So that a reader with room for more than the longest event and its line end always gets on.
+    /// A reader whose buffer fits more than the longest event and its line end always makes
+    /// progress.
     #[test]
-    fn more_bytes_than_an_event_may_have_give_one(
+    fn more_than_bytes_max_raw_bytes_yield_an_event(
         spec in select(specs()),
         lines in prop::collection::vec(select(LINES), 0..80),
         noise in prop::collection::vec(any::<(Index, u8)>(), 0..3),
@@ -294,6 +294,6 @@ proptest! {
         let mut framer = framer(&rules, &file);
         let (_, used, _) = frame(&mut framer, &file, Close::No, usize::MAX);
         let rest = &file[used..];
-        prop_assert!(rest.len() <= bytes_max + 2 || framer.line_end(rest).is_none(), "{} bytes wait", rest.len());
+        prop_assert!(rest.len() <= bytes_max + 2 || framer.line_end(rest).is_none(), "{} bytes left", rest.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Decoders beside encoding_rs, which decodes the whole text at once.
+//! Compares the incremental decoders with encoding_rs decoding the whole input at once.
 
 use encoding_rs::Encoding;
 use millstream_framing::{Close, Found, Framer, Input, Rules, Spec};
@@ -29,13 +29,14 @@ fn framer(name: &str) -> Framer {
     Framer::new(Rules::new(&spec).unwrap().into())
 }
 
-/// The text of a file by the reference, and by ours with its lines put together again.
-fn both(name: &str, raw: &[u8], room: usize) -> (String, String, usize, u64) {
+/// Decodes `raw` with encoding_rs and with the framer. Returns both texts, the bytes consumed and
+/// the count of invalid sequences.
+fn decode_both_ways(name: &str, raw: &[u8], capacity: usize) -> (String, String, usize, u64) {
     let encoding = Encoding::for_label(name.as_bytes()).unwrap();
     let expected = encoding.decode_without_bom_handling(raw).0.into_owned();
     let mut framer = framer(name);
     let (mut got, mut position, mut broken) = (Vec::new(), 0, 0);
-    let (mut out, mut found) = (vec![0; room], Found::default());
+    let (mut out, mut found) = (vec![0; capacity], Found::default());
     loop {
         let input =
             Input { raw: &raw[position..], close: Close::All, rows_max: 7, reference_ns: 0 };
@@ -53,7 +54,7 @@ fn both(name: &str, raw: &[u8], room: usize) -> (String, String, usize, u64) {
     (expected, String::from_utf8(got).expect("text is UTF-8"), position, broken)
 }
 
-/// The lines of a text as events have them, each with a line end.
+/// Returns the lines of `text` as events have them, each followed by a newline.
 fn lines(text: &str) -> String {
     let line = |line: &str| {
         let text = match line.strip_suffix('\n') {
@@ -69,37 +70,37 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_decode_as_they_do_at_once(
+    fn incremental_decoding_equals_decoding_at_once(
         name in select(NAMES),
         raw in prop::collection::vec(
             prop_oneof![any::<u8>(), Just(b'\n'), Just(0), 0x81..=0xFEu8, 0x30..=0x7Eu8], 1..400),
         short in any::<bool>(),
     ) {
-        // With less room fewer lines are decoded at a time.
-        let room = raw.len() * 3 + if short { 0 } else { 16 };
-        let (expected, got, used, broken) = both(name, &raw, room);
+        // A shorter buffer fits fewer lines per call.
+        let capacity = raw.len() * 3 + if short { 0 } else { 16 };
+        let (expected, got, used, broken) = decode_both_ways(name, &raw, capacity);
         if used == raw.len() {
             prop_assert_eq!(got, lines(&expected));
             let characters = expected.matches('\u{FFFD}').count() as u64;
-            // Where the character itself cannot be written, each stands for a fault.
+            // If the encoding cannot encode U+FFFD itself, each one is an invalid sequence.
             let can_write_it = name.starts_with("gb") || name.starts_with("utf");
             prop_assert!(broken == characters || can_write_it && broken < characters);
         } else {
-            prop_assert!(short, "with enough room everything is used up");
+            prop_assert!(short, "a sufficient buffer fits everything");
         }
     }
 
     #[test]
-    fn pieces_put_together_are_the_whole(
+    fn concatenated_chunks_equal_the_decoded_input(
         name in select(NAMES),
         raw in prop::collection::vec(prop_oneof![any::<u8>(), 0x81..=0xFEu8, 0x30..=0x7Eu8], 1..400),
-        room in 16..60usize,
+        capacity in 16..60usize,
     ) {
         let encoding = Encoding::for_label(name.as_bytes()).unwrap();
         let framer = framer(name);
-        let (mut got, mut position, mut out) = (Vec::new(), 0, vec![0; room]);
+        let (mut got, mut position, mut out) = (Vec::new(), 0, vec![0; capacity]);
         while position < raw.len() {
-            let (used, written) = framer.piece(&raw[position..], &mut out);
+            let (used, written) = framer.decode_chunk(&raw[position..], &mut out);
             prop_assert!(used > 0);
             prop_assert!(std::str::from_utf8(&out[..written]).is_ok());
             got.extend_from_slice(&out[..written]);
@@ -109,18 +110,18 @@ proptest! {
     }
 
     #[test]
-    fn plain_pieces_tear_no_character(text in "\\PC{1,60}", room in 4..20usize) {
+    fn plain_chunks_split_no_character(text in "\\PC{1,60}", capacity in 4..20usize) {
         let framer = Framer::new(Rules::new(&Spec::default()).unwrap().into());
-        let (mut rest, mut out) = (text.as_bytes(), vec![0; room]);
+        let (mut rest, mut out) = (text.as_bytes(), vec![0; capacity]);
         while !rest.is_empty() {
-            let (used, written) = framer.piece(rest, &mut out);
+            let (used, written) = framer.decode_chunk(rest, &mut out);
             prop_assert!(used > 0 && std::str::from_utf8(&out[..written]).is_ok());
             rest = &rest[used..];
         }
     }
 
     #[test]
-    fn the_first_line_end_is_the_end_of_the_first_line(
+    fn line_end_is_the_end_of_the_first_event(
         name in select(NAMES),
         raw in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(0)], 0..60),
     ) {

@@ -1,11 +1,11 @@
-//! What programs and container runtimes really write, and the events it is.
+//! Real output of programs and container runtimes, and the expected events.
 
 use millstream_framing::{
     Close, Container, Event, Found, Framed, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules,
     Spec, Start, TIME_UNKNOWN, Tally, TimeSpec,
 };
 
-/// Frames bytes; the events, their texts, what was used, what was counted.
+/// The result of framing: the events, their texts, the bytes consumed and the counts.
 struct Got {
     events: Vec<Event>,
     texts: Vec<String>,
@@ -15,7 +15,7 @@ struct Got {
 
 fn frame(spec: &Spec, raw: &[u8], close: Close) -> Got {
     let mut framer = Framer::new(Rules::new(spec).unwrap().into());
-    framer.see_head(&raw[..raw.len().min(HEAD_BYTES)], true);
+    framer.detect(&raw[..raw.len().min(HEAD_BYTES)], true);
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
     let mut found = Found::default();
     let framed =
@@ -30,12 +30,12 @@ fn texts(spec: &Spec, raw: &str) -> Vec<String> {
     frame(spec, raw.as_bytes(), Close::All).texts
 }
 
-fn of(multiline: Multiline) -> Spec {
+fn with_multiline(multiline: Multiline) -> Spec {
     Spec { multiline: Some(multiline), ..Spec::default() }
 }
 
 fn preset(preset: Preset) -> Spec {
-    of(Multiline { preset: Some(preset), ..Multiline::default() })
+    with_multiline(Multiline { preset: Some(preset), ..Multiline::default() })
 }
 
 fn regex(pattern: &str) -> Multiline {
@@ -51,7 +51,7 @@ fn timestamp(format: &str, after: Option<&str>) -> Multiline {
     Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() }
 }
 
-/// The parts are the events: what stands between two lines of `%%`.
+/// Asserts that the events are the parts of `parts`, which are separated by lines of `%%`.
 fn assert_parts(spec: &Spec, parts: &str) {
     let expected: Vec<&str> = parts.split("%%\n").collect();
     let got = texts(spec, &expected.concat());
@@ -62,7 +62,7 @@ fn assert_parts(spec: &Spec, parts: &str) {
 }
 
 #[test]
-fn java_stack_traces_are_one_event() {
+fn a_java_stack_trace_is_one_event() {
     let parts = "\
 2026-11-21 20:29:46 INFO Main - up
 %%
@@ -86,9 +86,9 @@ Causes are not always causes
     assert_parts(&preset(Preset::Java), parts);
 }
 
-/// A logger prints the exception behind its entry, unindented: it is that of the entry.
+/// A logger prints an exception unindented after the log entry that it belongs to.
 #[test]
-fn a_java_exception_goes_with_the_log_entry_before_it() {
+fn a_java_exception_joins_the_preceding_log_entry() {
     let parts = "\
 2026-11-21 20:29:46 INFO Main - up
 %%
@@ -115,7 +115,7 @@ java.io.IOException:8080 is a port
 }
 
 #[test]
-fn python_tracebacks_are_one_event_with_those_chained_to_them() {
+fn chained_python_tracebacks_are_one_event() {
     let parts = "\
 ERROR:root:it failed
 %%
@@ -153,7 +153,7 @@ INFO:root:last
 }
 
 #[test]
-fn go_panics_are_one_event_with_their_goroutines() {
+fn a_go_panic_and_its_goroutines_are_one_event() {
     let parts = "\
 2026/11/21 20:29:46 listening
 %%
@@ -193,7 +193,7 @@ done
 }
 
 #[test]
-fn json_objects_over_several_lines_are_one_event() {
+fn a_multi_line_json_object_is_one_event() {
     let parts = "\
 {\"a\": 1}
 %%
@@ -215,14 +215,14 @@ no object
     let spec = preset(Preset::Json);
     assert_parts(&spec, parts);
     assert_eq!(frame(&spec, b"{\n}\nno object\n", Close::All).tally.misfits, 1);
-    // What is closed is not waited for.
+    // A closed object is returned at once.
     assert_eq!(frame(&spec, b"{\n}\n{\n", Close::No).texts, ["{\n}"]);
     assert_eq!(frame(&spec, b"{\n}\n", Close::No).framed.used, 4);
 }
 
 #[test]
 fn an_event_has_the_time_of_its_first_line() {
-    let spec = of(timestamp("%Y-%m-%d %H:%M:%S", Some("[")));
+    let spec = with_multiline(timestamp("%Y-%m-%d %H:%M:%S", Some("[")));
     let raw = "lost\nINFO [2000-02-29 12:34:56] a\n  b\n\n[2000-02-29 12:34:57] c\n";
     let got = frame(&spec, raw.as_bytes(), Close::All);
     assert_eq!(
@@ -235,39 +235,39 @@ fn an_event_has_the_time_of_its_first_line() {
 }
 
 #[test]
-fn regular_expressions_say_where_events_begin_go_on_and_end() {
+fn regular_expressions_start_continue_and_end_events() {
     let end = Multiline { end: Some("^END".into()), ..regex("^BEGIN") };
     assert_parts(
-        &of(end),
+        &with_multiline(end),
         "out\n%%\nBEGIN\na\n\nEND\n%%\nout\n%%\nout\n%%\nBEGIN\n%%\nBEGIN END\nEND\n",
     );
     let more = Multiline { more: Some("^\\+".into()), ..regex("^\\d") };
-    assert_parts(&of(more), "1\n+a\n+b\n%%\nout\n%%\n+c\n+d\n%%\n2\n\n%%\nout\n");
+    assert_parts(&with_multiline(more), "1\n+a\n+b\n%%\nout\n%%\n+c\n+d\n%%\n2\n\n%%\nout\n");
     let alone = Multiline { more: Some(r"^\s|^and".into()), ..Multiline::default() };
-    assert_parts(&of(alone), "a\n b\nand c\n%%\nd\n");
+    assert_parts(&with_multiline(alone), "a\n b\nand c\n%%\nd\n");
     let end = Multiline { end: Some(";$".into()), ..Multiline::default() };
-    assert_parts(&of(end), "select\n1;\n%%\nselect 2;\n%%\nselect\n\n");
+    assert_parts(&with_multiline(end), "select\n1;\n%%\nselect 2;\n%%\nselect\n\n");
     let indentation = Multiline { start: Some(Start::Indentation), ..Multiline::default() };
-    assert_parts(&of(indentation), "a:\n  b\n\tc\n\n%%\nd\n");
+    assert_parts(&with_multiline(indentation), "a:\n  b\n\tc\n\n%%\nd\n");
 }
 
 #[test]
-fn events_end_at_the_limits() {
-    let spec = of(Multiline { lines_max: 2, ..regex("^a") });
+fn events_are_cut_at_the_limits() {
+    let spec = with_multiline(Multiline { lines_max: 2, ..regex("^a") });
     let got = frame(&spec, b"a\n1\n2\n3\n4\na\n", Close::All);
     assert_eq!(got.texts, ["a\n1", "2\n3", "4", "a"]);
     assert_eq!(got.tally, Tally { misfits: 2, cut: 2, broken: 0 });
-    let spec = Spec { bytes_max: 5, ..of(regex("^a")) };
+    let spec = Spec { bytes_max: 5, ..with_multiline(regex("^a")) };
     let got = frame(&spec, b"a\n123\n4\na long line\n5\r\n6", Close::All);
     assert_eq!(got.texts, ["a\n123", "4", "a long line", "5\r\n6"]);
-    // The next line does not fit in, whatever it will be.
+    // The next line exceeds the limit, whatever it contains.
     let got = frame(&spec, b"a\n12\n456789", Close::No);
     assert_eq!((got.texts, got.framed.used), (vec!["a\n12".to_owned()], 5));
 }
 
 #[test]
-fn what_may_go_on_is_kept_until_it_is_closed() {
-    let spec = of(regex("^a"));
+fn an_open_event_is_held_back_until_it_is_closed() {
+    let spec = with_multiline(regex("^a"));
     let used = |close| {
         let got = frame(&spec, b"a\n1\na\n2\n3", close);
         (got.texts.len(), got.framed.used)
@@ -285,7 +285,7 @@ fn cri(lines: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn cri_lines_lose_their_prefix_and_parts_are_joined() {
+fn cri_prefixes_are_stripped_and_parts_are_joined() {
     let spec = Spec { container: Container::Cri, ..Spec::default() };
     let raw = cri(&[
         "stdout F one",
@@ -305,7 +305,7 @@ fn cri_lines_lose_their_prefix_and_parts_are_joined() {
 }
 
 #[test]
-fn parts_of_different_streams_may_lie_among_each_other() {
+fn interleaved_parts_of_different_streams_are_joined() {
     let spec = Spec { container: Container::Cri, ..Spec::default() };
     let lines = [
         "stdout F a",
@@ -322,10 +322,10 @@ fn parts_of_different_streams_may_lie_among_each_other() {
     let line = raw.len() as u32 / 7;
     let end = raw.len() as u32;
     let nexts: Vec<u32> = got.events.iter().map(|event| event.next).collect();
-    // Nothing of the three in the middle is used up before all are.
+    // The three in the middle are consumed together.
     assert_eq!((nexts[0], nexts[1], nexts[2], nexts[4]), (line, line, line, end));
     assert_eq!(nexts[3], end - line);
-    // A part that is open holds up what comes behind it.
+    // A pending part holds back the lines after it.
     let open = frame(&spec, &cri(&lines[..4]), Close::No);
     assert_eq!((open.texts, open.framed.used), (vec!["a".to_owned()], line as usize));
     let open = frame(&spec, &cri(&lines[..4]), Close::Lines);
@@ -333,7 +333,7 @@ fn parts_of_different_streams_may_lie_among_each_other() {
 }
 
 #[test]
-fn an_open_part_waits_no_longer_than_a_limit() {
+fn a_pending_part_is_flushed_at_a_limit() {
     let spec = Spec { container: Container::Cri, bytes_max: 100, ..Spec::default() };
     let got =
         frame(&spec, &cri(&["stdout P a", "stderr F b", "stderr F c", "stdout F d"]), Close::No);
@@ -346,7 +346,7 @@ fn an_open_part_waits_no_longer_than_a_limit() {
 }
 
 #[test]
-fn docker_lines_lose_their_wrapping() {
+fn docker_lines_are_unwrapped() {
     let spec = Spec { container: Container::Docker, ..Spec::default() };
     let line = |log: &str, stream: &str| {
         format!("{{\"log\":\"{log}\",\"stream\":\"{stream}\",\"time\":\"{PREFIX}\"}}\n")
@@ -391,7 +391,7 @@ fn docker_lines_lose_their_wrapping() {
 }
 
 #[test]
-fn the_first_line_of_a_file_tells_its_format() {
+fn the_format_is_detected_from_the_first_line() {
     let spec = Spec { container: Container::Auto, ..Spec::default() };
     assert_eq!(frame(&spec, &cri(&["stdout F a"]), Close::No).texts, ["a"]);
     let docker = format!("{{\"log\":\"a\\n\",\"stream\":\"stdout\",\"time\":\"{PREFIX}\"}}\nb\n");
@@ -400,14 +400,14 @@ fn the_first_line_of_a_file_tells_its_format() {
     assert_eq!(texts(&spec, &long), ["a".repeat(2 * HEAD_BYTES).as_str(), "b"]);
     assert_eq!(texts(&spec, "plain\n{\"log\":1}\n"), ["plain", "{\"log\":1}"]);
     let mut framer = Framer::new(Rules::new(&spec).unwrap().into());
-    framer.see_head(b"too litt", false);
+    framer.detect(b"too litt", false);
     assert!(framer.needs_head());
     let input = Input { raw: b"x\n", close: Close::All, rows_max: 9, reference_ns: 0 };
     assert_eq!(
         framer.frame(input, &mut [0; 9], &mut Found::default()),
         Framed { used: 0, written: 0 }
     );
-    framer.see_head(b"too little\n", false);
+    framer.detect(b"too little\n", false);
     assert!(!framer.needs_head() && !framer.is_decoding());
 }
 
@@ -431,7 +431,7 @@ fn rules_join_the_decoded_lines_of_one_stream() {
 }
 
 #[test]
-fn byte_order_marks_are_taken_off_and_decide() {
+fn byte_order_marks_are_stripped_and_select_the_byte_order() {
     let wide = |bytes: fn(u16) -> [u8; 2], text: &str| {
         text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>()
     };
@@ -441,5 +441,5 @@ fn byte_order_marks_are_taken_off_and_decide() {
         assert_eq!(frame(&spec, &raw, Close::No).texts, ["a", "b"]);
     }
     assert_eq!(frame(&spec, &wide(u16::to_le_bytes, "a\n"), Close::No).texts, ["a"]);
-    assert_eq!(texts(&of(regex("^a")), "\u{FEFF}a\nb\n"), ["a\nb"]);
+    assert_eq!(texts(&with_multiline(regex("^a")), "\u{FEFF}a\nb\n"), ["a\nb"]);
 }

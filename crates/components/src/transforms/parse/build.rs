@@ -299,7 +299,7 @@ impl ParseConfig {
         if let Some(time) = &self.time {
             let field = time.field.as_deref().map(Arc::from);
             let (reader, keep) = (reader(time.spec())?, time.keep);
-            let reader = if time.field.is_some() { reader.of_fields() } else { reader };
+            let reader = if time.field.is_some() { reader.for_field() } else { reader };
             return Ok(vec![TimeField { field, reader, keep, is_required: true }]);
         }
         let mut of_formats: Vec<(Arc<str>, Vec<String>)> = Vec::new();

@@ -85,7 +85,7 @@ fn a_line_without_a_time_keeps_its_read_time_and_is_counted() {
     let snapshot = counters.snapshot();
     assert_eq!(snapshot.noted_events.into_iter().collect::<Vec<_>>(), [("bad_time", 2)]);
     assert!(snapshot.dropped_events.is_empty());
-    let expected = "2 of 4 events: bad_time: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
+    let expected = "2 of 4 events: bad_time: the line does not contain the text before the timestamp (/a.log offset 3): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
 }
 
@@ -166,12 +166,12 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "time": { "format": "iso8601", "after": "" } }),
             "/time/after",
-            "an empty text is everywhere",
+            "must not be empty",
         ),
         (
             json!({ "time": { "format": "iso8601", "after": "\n" } }),
             "/time/after",
-            "no line has a line end",
+            "must not contain a line end",
         ),
         (
             json!({ "time": { "format": "iso8601", "after": "[", "nth": 0 } }),
@@ -181,7 +181,7 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "time": { "format": "iso8601", "nth": 2 } }),
             "/time/nth",
-            "counts what `after` names",
+            "counts occurrences of `after`",
         ),
     ];
     for (options, pointer, message) in all {

@@ -65,7 +65,7 @@ impl Tail {
         if framer.needs_head() {
             let mut head = [0; HEAD_BYTES];
             let n = self.content()?.read_all_at(&mut head, 0)?;
-            framer.see_head(&head[..n], is_all);
+            framer.detect(&head[..n], is_all);
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Tail {
         let n = self.content()?.read_all_at(&mut raw, request.position())?;
         match self.framer.as_ref().filter(|framer| framer.is_decoding()) {
             Some(framer) => {
-                Ok(framer.piece(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..]))
+                Ok(framer.decode_chunk(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..]))
             }
             None => {
                 let cut = char_boundary(&raw[..n], bytes);
