@@ -4,8 +4,8 @@ use super::payloads::{self, Metrics};
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_encodings::prometheus::{
-    Accumulator, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder,
-    Version,
+    Accumulator, Distributions, LabelRules, Options, RemoteWriteLabels, RequestBuilder,
+    RowsBuilder, Version,
 };
 
 /// End of the period.
@@ -53,7 +53,7 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         seed,
     };
     let (mut metrics, mut request) = (Metrics::new(seed), RequestBuilder::new(Version::One, seed));
-    let mut accumulator = Accumulator::new(options, RemoteForm::new(&distributions));
+    let mut accumulator = Accumulator::new(options, RemoteWriteLabels::new(&distributions));
     while request.bytes() < bytes {
         let mut rows = RowsBuilder::new(&distributions, seed, HOST, Vec::new());
         metrics.by_ref().take(100).for_each(|metric| rows.push(&of(&metric)));

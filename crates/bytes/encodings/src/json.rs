@@ -1,7 +1,7 @@
-//! A walk over JSON that is known to be valid, or nearly: what is not is answered with `None`,
-//! never read beyond.
+//! A scanner for JSON that is expected to be valid. Invalid input yields `None` and is never read
+//! past its end.
 
-/// The inside of a JSON string.
+/// The contents of a JSON string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonText<'a> {
     /// Without escapes.
@@ -10,7 +10,7 @@ pub enum JsonText<'a> {
     Escaped(&'a [u8]),
 }
 
-/// A place in a text.
+/// A read position in a JSON text.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     text: &'a [u8],
@@ -18,12 +18,12 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The beginning of a text.
+    /// Creates a cursor at the start of `text`.
     pub fn new(text: &'a [u8]) -> Cursor<'a> {
         Cursor { text, at: 0 }
     }
 
-    /// The next byte that is no white space.
+    /// Returns the next byte after white space without consuming it.
     #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.text.get(self.at) {
@@ -36,26 +36,26 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline(always)]
-    fn take(&mut self, wanted: u8) -> Option<()> {
-        (self.peek()? == wanted).then(|| self.at += 1)
+    fn expect(&mut self, expected: u8) -> Option<()> {
+        (self.peek()? == expected).then(|| self.at += 1)
     }
 
-    /// A string.
+    /// Consumes a string.
     #[inline(always)]
     pub fn string(&mut self) -> Option<JsonText<'a>> {
-        self.take(b'"')?;
+        self.expect(b'"')?;
         let begin = self.at;
         let end = millstream_scan::string_end(self.text, begin);
         if self.text.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Some(JsonText::Plain(&self.text[begin..end]));
         }
-        self.odd_string(begin, end)
+        self.slow_string(begin, end)
     }
 
-    /// A string in which something stands at `at` that needs a look.
+    /// Consumes a string with an escape or control character at `at`.
     #[cold]
-    fn odd_string(&mut self, begin: usize, mut at: usize) -> Option<JsonText<'a>> {
+    fn slow_string(&mut self, begin: usize, mut at: usize) -> Option<JsonText<'a>> {
         let mut has_escapes = false;
         loop {
             match self.text.get(at)? {
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         Some(if has_escapes { JsonText::Escaped(inside) } else { JsonText::Plain(inside) })
     }
 
-    /// Any value, as it is written.
+    /// Consumes any value and returns its source text.
     pub fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
         let begin = self.at;
@@ -109,19 +109,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The members of an object: `member` is called with each name, and takes the value.
+    /// Consumes an object. Calls `member` with each name; it must consume the value.
     #[inline(always)]
     pub fn members(
         &mut self,
         mut member: impl FnMut(&mut Cursor<'a>, JsonText<'a>) -> Option<()>,
     ) -> Option<()> {
-        self.take(b'{')?;
-        if self.take(b'}').is_some() {
+        self.expect(b'{')?;
+        if self.expect(b'}').is_some() {
             return Some(());
         }
         loop {
             let name = self.string()?;
-            self.take(b':')?;
+            self.expect(b':')?;
             member(self, name)?;
             match self.peek()? {
                 b',' => self.at += 1,
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The members of an object, with their values as they are written.
+    /// Consumes an object. Calls `each` with each name and the source text of its value.
     pub fn object(
         &mut self,
         mut each: impl FnMut(JsonText<'a>, &'a [u8]) -> Option<()>,
@@ -142,15 +142,15 @@ impl<'a> Cursor<'a> {
         self.members(|cursor, name| each(name, cursor.value()?))
     }
 
-    /// The elements of an array, as they are written.
+    /// Consumes an array. Calls `each` with the source text of each element.
     pub fn array(&mut self, mut each: impl FnMut(&'a [u8]) -> Option<()>) -> Option<()> {
         while let Some(element) = self.next_element() {
             each(element)?;
         }
-        self.take(b']')
+        self.expect(b']')
     }
 
-    /// The next element of an array, within which or before which this is.
+    /// Consumes the next element of an array; the cursor is at `[` or after an element.
     #[inline]
     pub fn next_element(&mut self) -> Option<&'a [u8]> {
         if !matches!(self.peek()?, b'[' | b',') {

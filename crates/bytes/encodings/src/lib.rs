@@ -2,8 +2,7 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Metric`](metric::Metric) is what an encoder takes: slices of the event it came from, nothing
-//! copied.
+//! Encoders take a [`Metric`](metric::Metric), which borrows slices of its event without a copy.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A metric as encoders see it: slices of the event that it came from.
+//! The encoders' view of a metric, which borrows slices of its event.
 //!
 //! ```
 //! use millstream_encodings::metric::{Scratch, SketchText, tags};
@@ -17,25 +17,25 @@
 use crate::json::{Cursor, JsonText};
 use millstream_columns::{Number, unescape_into};
 
-/// What a metric measures.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How much or how often: a sum.
+    /// A sum, such as a number of requests.
     Counter,
-    /// A state, or what was computed of a period.
+    /// A state, or a value computed from a period.
     Gauge,
-    /// Many values of a period.
+    /// Many values of one period.
     Distribution,
 }
 
-/// What time a value is of.
+/// The period that a value covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
-    /// Of the period alone: two periods are added.
+    /// Its period only: values of different periods are summed.
     Delta,
-    /// Since the series was new.
+    /// The time since the series started.
     Cumulative,
-    /// Nothing was said, or it makes no difference.
+    /// Unspecified or irrelevant.
     None,
 }
 
@@ -48,38 +48,38 @@ pub enum Value<'a> {
     Sketch(SketchText<'a>),
 }
 
-/// One metric of one moment.
+/// One metric at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric<'a> {
-    /// Its name, UTF-8, not empty.
+    /// Nonempty UTF-8.
     pub name: &'a [u8],
-    /// A JSON object, UTF-8, for [`tags`]; `{}` without tags. Keys of the agent's own sources are
-    /// in order.
+    /// A JSON object in UTF-8, as [`tags`] parses it; `{}` without tags. The agent's own sources
+    /// sort the keys.
     pub tags: &'a [u8],
-    /// What it measures.
+    /// The type.
     pub kind: Kind,
-    /// What time its value is of.
+    /// The period that the value covers.
     pub temporality: Temporality,
-    /// The value: a sketch of a distribution, a number of everything else.
+    /// A sketch for a distribution, otherwise a number.
     pub value: Value<'a>,
     /// End of the period, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Length of the period in seconds; 0 if it is not known.
+    /// Length of the period in seconds; 0 if unknown.
     pub interval: f64,
 }
 
-/// The values of a distribution, as JSON: an object with `count`, `sum`, `min`, `max`, and two
-/// arrays of the same length, `values`, rising, and `weights`, how many values each of them stands
-/// for.
+/// The values of a distribution as a JSON object: `count`, `sum`, `min`, `max`, and two arrays of
+/// equal length, `values` in ascending order and `weights`, the number of samples that each value
+/// represents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SketchText<'a> {
-    /// How many values it stands for; 0 or more, perhaps a fraction.
+    /// Number of samples; 0 or more, possibly fractional.
     pub count: f64,
-    /// Their sum.
+    /// Sum of the samples.
     pub sum: f64,
-    /// The smallest.
+    /// The minimum.
     pub min: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
     /// Length of the arrays.
     len: usize,
@@ -88,25 +88,26 @@ pub struct SketchText<'a> {
 }
 
 impl<'a> SketchText<'a> {
-    /// Reads such an object; `None` if it is none, or a number in it is not finite, a weight not
-    /// above 0, the values do not rise, or the smallest is above the largest.
+    /// Parses such an object. Returns `None` if it is invalid: a number is not finite, a weight is
+    /// not above 0, the values are not ascending, or `min` is above `max`.
     pub fn parse(object: &'a [u8]) -> Option<SketchText<'a>> {
         let (mut numbers, mut arrays) = ([None; 4], [None; 2]);
         Cursor::new(object).object(|name, value| {
-            let place =
-                |names: &[&str]| names.iter().position(|of| name == JsonText::Plain(of.as_bytes()));
-            if let Some(at) = place(&["count", "sum", "min", "max"]) {
+            let position = |names: &[&str]| {
+                names.iter().position(|known| name == JsonText::Plain(known.as_bytes()))
+            };
+            if let Some(at) = position(&["count", "sum", "min", "max"]) {
                 numbers[at] = number(value);
-            } else if let Some(at) = place(&["values", "weights"]) {
+            } else if let Some(at) = position(&["values", "weights"]) {
                 arrays[at] = Some(value);
             }
             Some(())
         })?;
         let [Some(count), Some(sum), Some(min), Some(max)] = numbers else { return None };
         let [Some(values), Some(weights)] = arrays else { return None };
-        let len = check_array(values, |value, before| value > before)?;
-        let is_whole = check_array(weights, |weight, _| weight > 0.0)? == len && count >= 0.0;
-        (is_whole && min <= max).then_some(SketchText {
+        let len = check_array(values, |value, previous| value > previous)?;
+        let is_valid = check_array(weights, |weight, _| weight > 0.0)? == len && count >= 0.0;
+        (is_valid && min <= max).then_some(SketchText {
             count,
             sum,
             min,
@@ -117,23 +118,23 @@ impl<'a> SketchText<'a> {
         })
     }
 
-    /// Values, rising, each with its weight, which is above 0.
+    /// Returns the values in ascending order, each with its weight, which is above 0.
     pub fn points(&self) -> impl ExactSizeIterator<Item = (f64, f64)> + use<'a> {
         let (mut values, mut weights) = (Cursor::new(self.values), Cursor::new(self.weights));
-        // What was parsed once has a number in each place.
+        // `parse` checked that every element is a number.
         let mut next = move || (next_number(&mut values), next_number(&mut weights));
         (0..self.len).map(move |_| next())
     }
 }
 
-/// Reads an array of finite numbers of which each stands in a relation to the one before; the first
-/// to -∞. Gives their number.
+/// Parses an array of finite numbers. `holds` checks each number against the previous one, the
+/// first against -∞. Returns the length.
 fn check_array(array: &[u8], holds: impl Fn(f64, f64) -> bool) -> Option<usize> {
-    let (mut len, mut before) = (0, f64::NEG_INFINITY);
+    let (mut len, mut previous) = (0, f64::NEG_INFINITY);
     let mut cursor = Cursor::new(array);
     cursor.array(|value| {
-        let value = number(value).filter(|value| holds(*value, before))?;
-        (len, before) = (len + 1, value);
+        let value = number(value).filter(|value| holds(*value, previous))?;
+        (len, previous) = (len + 1, value);
         Some(())
     })?;
     Some(len)
@@ -147,58 +148,57 @@ fn number(text: &[u8]) -> Option<f64> {
     Number::parse(text).map(Number::as_f64)
 }
 
-/// Room for keys and values that had escapes.
+/// Reusable buffers for unescaped keys and values.
 #[derive(Debug, Default)]
 pub struct Scratch {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// An object whose values are not what tags may have.
+/// The error of [`tags`]: the input is not a valid object of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoTags;
+pub struct InvalidTags;
 
-/// Calls `each` with key and value of every tag of an object, unescaped, in the order they stand
-/// there.
+/// Calls `each` with the unescaped key and value of every tag in an object, in source order.
 ///
-/// `true` is an empty value: a tag without one. A key with an array has a call for each of its
-/// elements. Numbers and `false` are given as they are written; a key whose value is `null` is no
-/// tag.
+/// The value is empty for `true`, which marks a tag without a value. A key with an array yields one
+/// call per element. Numbers and `false` are passed as they are written. A key whose value is
+/// `null` is ignored.
 ///
 /// # Errors
-/// It is no object, or a value is an object or an array within an array. `each` may have been
-/// called before.
+/// The input is not an object, or a value is an object or a nested array. `each` may already have
+/// been called for earlier tags.
 #[inline]
 pub fn tags(
     object: &[u8],
     scratch: &mut Scratch,
     mut each: impl FnMut(&[u8], &[u8]),
-) -> Result<(), NoTags> {
-    let Scratch { key: key_room, value: value_room } = scratch;
+) -> Result<(), InvalidTags> {
+    let Scratch { key: key_buf, value: value_buf } = scratch;
     let mut cursor = Cursor::new(object);
     let done = cursor.members(|cursor, name| {
-        let key = plain(name, key_room);
+        let key = unescaped(name, key_buf);
         match cursor.peek()? {
-            b'"' => each(key, plain(cursor.string()?, value_room)),
-            b'[' => cursor.array(|value| tag(key, value, value_room, &mut each))?,
+            b'"' => each(key, unescaped(cursor.string()?, value_buf)),
+            b'[' => cursor.array(|value| tag(key, value, value_buf, &mut each))?,
             b'{' => return None,
-            _ => tag(key, cursor.value()?, value_room, &mut each)?,
+            _ => tag(key, cursor.value()?, value_buf, &mut each)?,
         }
         Some(())
     });
-    done.ok_or(NoTags)
+    done.ok_or(InvalidTags)
 }
 
-/// One value of a key.
+/// Passes one value of a key to `each`.
 fn tag(
     key: &[u8],
     value: &[u8],
-    room: &mut Vec<u8>,
+    buf: &mut Vec<u8>,
     each: &mut impl FnMut(&[u8], &[u8]),
 ) -> Option<()> {
     match value.first()? {
         b'{' | b'[' => return None,
-        b'"' => each(key, plain(Cursor::new(value).string()?, room)),
+        b'"' => each(key, unescaped(Cursor::new(value).string()?, buf)),
         b't' => each(key, b""),
         b'n' => {}
         _ => each(key, value),
@@ -207,13 +207,13 @@ fn tag(
 }
 
 #[inline(always)]
-fn plain<'t>(text: JsonText<'t>, room: &'t mut Vec<u8>) -> &'t [u8] {
+fn unescaped<'t>(text: JsonText<'t>, buf: &'t mut Vec<u8>) -> &'t [u8] {
     match text {
         JsonText::Plain(text) => text,
         JsonText::Escaped(text) => {
-            room.clear();
-            unescape_into(text, room);
-            room
+            buf.clear();
+            unescape_into(text, buf);
+            buf
         }
     }
 }

@@ -1,9 +1,7 @@
-//! Metrics as msgpack: blocks of columns, with the strings and the tag sets of a block in
-//! dictionaries.
+//! Metrics as msgpack: column blocks with dictionaries for the strings and tag sets of a block.
 //!
-//! What each byte means is in `docs/formats/metrics-msgpack.md`. A block is one msgpack map that
-//! needs nothing from outside it, so blocks stand one after the other in a body, a frame or a
-//! record.
+//! `docs/formats/metrics-msgpack.md` specifies the bytes. A block is one self-contained msgpack
+//! map, so a body, frame or record may hold several blocks in sequence.
 //!
 //! ```
 //! use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
@@ -42,7 +40,7 @@ pub use split::split;
 /// The version of the format.
 pub const VERSION: u8 = 1;
 
-/// Keys of the map that a block is, in the order in which they are written.
+/// Keys of a block's map, in the order in which they are written.
 mod key {
     pub const VERSION: &str = "v";
     pub const ROWS: &str = "rows";

@@ -1,9 +1,9 @@
-//! Requests of remote write, read back by another implementation of Protocol Buffers.
+//! Decodes remote write requests with an independent implementation of Protocol Buffers.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{
-    Accumulator, Body, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder,
-    Version,
+    Accumulator, Body, Distributions, LabelRules, Options, RemoteWriteLabels, RequestBuilder,
+    RowsBuilder, Version,
 };
 use prost::Message;
 
@@ -109,7 +109,7 @@ struct Metadata {
 
 const END_MS: i64 = 1_800_000_000_000;
 
-/// A counter, a gauge and a distribution in a request.
+/// Adds a counter, a gauge and a distribution to a request.
 fn fill(
     distributions: Distributions,
     sketch: &str,
@@ -151,7 +151,7 @@ fn fill(
         });
     }
     let (rows, text) = rows.finish();
-    let mut accumulator = Accumulator::new(options, RemoteForm::new(&distributions));
+    let mut accumulator = Accumulator::new(options, RemoteWriteLabels::new(&distributions));
     for row in rows.rows() {
         accumulator.add((&rows, row, &text), END_MS, request).unwrap();
         request.end_event();
@@ -162,11 +162,11 @@ fn bytes(body: &Body) -> Vec<u8> {
     body.parts().concat()
 }
 
-const WHOLE: &str =
+const INTEGRAL: &str =
     r#"{"count":6,"sum":9,"min":-1,"max":4,"values":[-1,0,1,1.01,2,4],"weights":[1,1,1,1,1,1]}"#;
 const SAMPLED: &str = r#"{"count":2.5,"sum":5,"min":2,"max":2,"values":[2],"weights":[2.5]}"#;
 
-fn texts(series: &Series1) -> String {
+fn labels_of(series: &Series1) -> String {
     let labels: Vec<_> =
         series.labels.iter().map(|label| format!("{}={}", label.name, label.value)).collect();
     labels.join(" ")
@@ -182,12 +182,12 @@ fn version_1(distributions: Distributions, sketch: &str, starts_at_zero: bool) -
 
 #[test]
 fn version_1_has_sorted_labels_and_samples() {
-    let request = version_1(Distributions::Summary(vec![0.5]), WHOLE, true);
+    let request = version_1(Distributions::Summary(vec![0.5]), INTEGRAL, true);
     let found: Vec<_> = request
         .timeseries
         .iter()
         .map(|series| {
-            (texts(series), series.samples[0].value, series.samples[0].timestamp - END_MS)
+            (labels_of(series), series.samples[0].value, series.samples[0].timestamp - END_MS)
         })
         .collect();
     let row = |name: &str, more: &str, value, time| {
@@ -209,8 +209,8 @@ fn version_1_has_sorted_labels_and_samples() {
 }
 
 #[test]
-fn a_histogram_has_spans_and_differences() {
-    let request = version_1(Distributions::Native, WHOLE, false);
+fn a_histogram_has_spans_and_deltas() {
+    let request = version_1(Distributions::Native, INTEGRAL, false);
     let histogram = &request.timeseries[2].histograms[0];
     assert_eq!((histogram.count_int, histogram.zero_count_int), (Some(6), Some(1)));
     assert_eq!((histogram.sum, histogram.schema, histogram.timestamp), (9.0, 5, END_MS));
@@ -234,12 +234,12 @@ fn a_histogram_of_sampled_values_has_floats() {
 
 fn version_2(distributions: Distributions) -> Body {
     let mut request = RequestBuilder::new(Version::Two, 1);
-    fill(distributions, WHOLE, true, &mut request);
+    fill(distributions, INTEGRAL, true, &mut request);
     request.take()
 }
 
 #[test]
-fn version_2_has_each_text_once_and_says_types() {
+fn version_2_deduplicates_strings_and_has_types() {
     let request = Request2::decode(&bytes(&version_2(Distributions::Native))[..]).unwrap();
     assert_eq!(request.symbols[0], "");
     let mut symbols = request.symbols.clone();
@@ -263,49 +263,49 @@ fn version_2_has_each_text_once_and_says_types() {
 }
 
 #[test]
-fn version_2_becomes_version_1() {
+fn version_2_converts_to_version_1() {
     for distributions in [Distributions::Native, Distributions::Summary(vec![0.5, 1.0])] {
         let converted = version_2(distributions.clone()).to_version_1().unwrap();
-        let wanted = version_1(distributions, WHOLE, true);
-        assert_eq!(Request1::decode(&bytes(&converted)[..]).unwrap(), wanted);
+        let expected = version_1(distributions, INTEGRAL, true);
+        assert_eq!(Request1::decode(&bytes(&converted)[..]).unwrap(), expected);
         assert!(converted.to_version_1().is_none() && converted.version == Version::One);
-        let [first, second] = converted.halves().unwrap();
+        let [first, second] = converted.split().unwrap();
         assert_eq!((first.events(), second.events()), (1, 2));
         Request1::decode(&bytes(&second)[..]).unwrap();
     }
 }
 
 #[test]
-fn halves_say_the_same_together_and_never_cut_an_event() {
+fn a_split_keeps_all_series_and_never_divides_an_event() {
     let whole = version_2(Distributions::Summary(vec![0.5]));
-    let [first, rest] = whole.halves().unwrap();
-    let [second, third] = rest.halves().unwrap();
-    assert!([&first, &second, &third].iter().all(|body| body.halves().is_none()));
+    let [first, rest] = whole.split().unwrap();
+    let [second, third] = rest.split().unwrap();
+    assert!([&first, &second, &third].iter().all(|body| body.split().is_none()));
     let mut halves =
         [first, second, third].map(|body| Request2::decode(&bytes(&body)[..]).unwrap());
     assert_eq!(halves.each_ref().map(|half| half.timeseries.len()), [2, 1, 5]);
     let mut whole = Request2::decode(&bytes(&whole)[..]).unwrap();
-    let wanted = take_series(&mut whole);
+    let expected = take_series(&mut whole);
     let series: Vec<_> = halves.iter_mut().flat_map(take_series).collect();
-    assert_eq!(series, wanted);
+    assert_eq!(series, expected);
 }
 
-/// Takes the series out of a request, with the texts of their labels.
+/// Removes the series from a request and returns them with the strings of their labels.
 fn take_series(request: &mut Request2) -> Vec<(Vec<String>, Series2)> {
-    let with_texts = |mut series: Series2| {
+    let with_labels = |mut series: Series2| {
         let refs = std::mem::take(&mut series.labels_refs);
         (refs.iter().map(|index| request.symbols[*index as usize].clone()).collect(), series)
     };
-    std::mem::take(&mut request.timeseries).into_iter().map(with_texts).collect()
+    std::mem::take(&mut request.timeseries).into_iter().map(with_labels).collect()
 }
 
 #[test]
-fn a_half_of_version_2_has_only_its_own_texts() {
+fn a_split_keeps_only_the_symbols_in_use() {
     let whole = version_2(Distributions::Native);
     let [table, _] = whole.parts();
-    let [counter, rest] = whole.halves().unwrap();
-    let [gauge, _] = rest.halves().unwrap();
-    // An endpoint that takes less than the whole table takes what is left of it.
+    let [counter, rest] = whole.split().unwrap();
+    let [gauge, _] = rest.split().unwrap();
+    // An endpoint that rejects the whole table accepts the smaller ones.
     assert!([&counter, &gauge].iter().all(|half| half.parts()[0].len() < table.len()));
     let symbols = |body: &Body| Request2::decode(&bytes(body)[..]).unwrap().symbols;
     assert_eq!(
@@ -316,17 +316,17 @@ fn a_half_of_version_2_has_only_its_own_texts() {
 }
 
 #[test]
-fn a_question_says_nothing() {
+fn a_probe_is_empty() {
     let request = Request2::decode(&bytes(&Body::probe())[..]).unwrap();
     assert_eq!((request.symbols, request.timeseries.len()), (vec![String::new()], 0));
 }
 
 #[test]
-fn requests_follow_each_other() {
+fn a_builder_is_reusable() {
     let mut request = RequestBuilder::new(Version::Two, 1);
-    fill(Distributions::Native, WHOLE, true, &mut request);
+    fill(Distributions::Native, INTEGRAL, true, &mut request);
     let (size, first) = (request.bytes(), bytes(&request.take()));
     assert!(size >= first.len() && size < first.len() + 100, "{size} {}", first.len());
-    fill(Distributions::Native, WHOLE, true, &mut request);
+    fill(Distributions::Native, INTEGRAL, true, &mut request);
     assert_eq!(bytes(&request.take()), first);
 }

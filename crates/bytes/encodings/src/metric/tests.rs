@@ -2,19 +2,19 @@ use super::*;
 use millstream_columns::push_json_string;
 use proptest::prelude::*;
 
-fn pairs(object: &str) -> Result<Vec<(String, String)>, NoTags> {
+fn pairs(object: &str) -> Result<Vec<(String, String)>, InvalidTags> {
     let (mut scratch, mut found) = (Scratch::default(), Vec::new());
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     tags(object.as_bytes(), &mut scratch, |key, value| found.push((text(key), text(value))))?;
     Ok(found)
 }
 
-fn owned(list: &[(&str, &str)]) -> Result<Vec<(String, String)>, NoTags> {
+fn owned(list: &[(&str, &str)]) -> Result<Vec<(String, String)>, InvalidTags> {
     Ok(list.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
 }
 
 #[test]
-fn tags_are_strings_true_and_arrays_of_those() {
+fn tags_are_strings_true_and_arrays() {
     assert_eq!(pairs("{}"), owned(&[]));
     assert_eq!(
         pairs(r#"{"a":"1","b":true,"c":["x",true,"y"],"d":""}"#),
@@ -28,13 +28,13 @@ fn tags_are_strings_true_and_arrays_of_those() {
 }
 
 #[test]
-fn what_others_write_as_tags_is_given_as_it_is_written() {
+fn other_scalars_are_passed_as_they_are_written() {
     let found = pairs(r#"{"code":200,"ok":false,"none":null,"many":[1.5,null]}"#);
     assert_eq!(found, owned(&[("code", "200"), ("ok", "false"), ("many", "1.5")]));
 }
 
 #[test]
-fn what_is_no_tags_is_refused() {
+fn invalid_tags_are_rejected() {
     for object in [
         "",
         "[]",
@@ -46,12 +46,12 @@ fn what_is_no_tags_is_refused() {
         "{\"a\":\"1\"",
         "{\"a\":\"1\\",
     ] {
-        assert_eq!(pairs(object), Err(NoTags), "{object}");
+        assert_eq!(pairs(object), Err(InvalidTags), "{object}");
     }
 }
 
 #[test]
-fn a_sketch_is_read_whatever_the_order_of_its_members() {
+fn sketch_members_may_be_in_any_order() {
     let text = r#"{ "weights": [2, 0.5], "more": {"a": [1]}, "values": [-1.5, 2e3],
         "max": 2000, "min": -1.5, "sum": 997, "count": 2.5 }"#;
     let sketch = SketchText::parse(text.as_bytes()).unwrap();
@@ -61,7 +61,7 @@ fn a_sketch_is_read_whatever_the_order_of_its_members() {
 }
 
 #[test]
-fn a_sketch_that_is_none_is_refused() {
+fn invalid_sketches_are_rejected() {
     let sketch = |values: &str, weights: &str| {
         let text = format!(
             r#"{{"count":1,"sum":1,"min":1,"max":1,"values":{values},"weights":{weights}}}"#
@@ -81,13 +81,13 @@ fn a_sketch_that_is_none_is_refused() {
         .for_each(|(values, weights)| assert!(!sketch(values, weights), "{values} {weights}"));
     assert_eq!(SketchText::parse(br#"{"count":1,"sum":1,"min":1,"values":[],"weights":[]}"#), None);
     let limits = br#"{"count":1,"sum":1,"min":2,"max":1,"values":[1],"weights":[1]}"#;
-    assert_eq!(SketchText::parse(limits), None, "the smallest is above the largest");
+    assert_eq!(SketchText::parse(limits), None, "min is above max");
     assert_eq!(SketchText::parse(b"3"), None);
 }
 
 proptest! {
     #[test]
-    fn tags_read_back(tags in prop::collection::vec((".{0,8}", ".{1,20}"), 0..6)) {
+    fn tags_round_trip(tags in prop::collection::vec((".{0,8}", ".{1,20}"), 0..6)) {
         let mut object = vec![b'{'];
         for (key, value) in &tags {
             if object.len() > 1 {
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_read_beyond(text in "[{}\\[\\]\",:\\\\a1t. -]{0,40}") {
+    fn arbitrary_text_never_panics(text in "[{}\\[\\]\",:\\\\a1t. -]{0,40}") {
         let _ = pairs(&text);
         let _ = SketchText::parse(text.as_bytes());
     }

@@ -1,11 +1,11 @@
-//! From blocks to metrics. The bytes may be anything: what is allocated is bounded by their number.
+//! Decodes blocks into metrics. The input is untrusted: allocations are bounded by its length.
 
 use super::read::Reader;
 use super::{VERSION, key};
 use crate::metric::{Kind, Temporality};
 use std::fmt;
 
-/// Why bytes are no block.
+/// Why a block is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError(pub(super) &'static str);
 
@@ -17,13 +17,13 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Blocks that stand one after the other.
+/// An iterator over consecutive blocks.
 #[derive(Clone, Debug)]
 pub struct Blocks<'a> {
     reader: Reader<'a>,
 }
 
-/// The blocks of a body, frame or record. After an error there are no more.
+/// Returns the blocks of a body, frame or record. The iterator ends after an error.
 pub fn blocks(body: &[u8]) -> Blocks<'_> {
     Blocks { reader: Reader::new(body) }
 }
@@ -46,15 +46,15 @@ impl<'a> Iterator for Blocks<'a> {
 /// The values of a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
-    /// How many values it stands for.
+    /// Number of samples.
     pub count: f64,
-    /// Their sum.
+    /// Sum of the samples.
     pub sum: f64,
-    /// The smallest.
+    /// The minimum.
     pub min: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
-    /// Values, rising, each with its weight, which is above 0.
+    /// Values in ascending order, each with its weight, which is above 0.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -70,39 +70,39 @@ pub enum ReadValue {
 /// A metric of a block.
 #[derive(Clone, Debug)]
 pub struct ReadMetric<'b> {
-    /// Its name.
+    /// The name.
     pub name: &'b str,
-    /// What it measures.
+    /// The type.
     pub kind: Kind,
-    /// What time its value is of.
+    /// The period that the value covers.
     pub temporality: Temporality,
     /// The value.
     pub value: &'b ReadValue,
     /// End of the period, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Length of the period in seconds; 0 if it is not known.
+    /// Length of the period in seconds; 0 if unknown.
     pub interval: f64,
     tags: &'b [(&'b str, &'b str)],
 }
 
 impl<'b> ReadMetric<'b> {
-    /// Keys and values of its tags, in the order in which they were written; an empty value is
-    /// none. A key with several values comes several times.
+    /// Returns the keys and values of the tags in source order. A tag without a value has an empty
+    /// one. A key with several values is returned once per value.
     pub fn tags(&self) -> impl Iterator<Item = (&'b str, &'b str)> + use<'b> {
         self.tags.iter().copied()
     }
 }
 
-/// A block that was read, all of which is valid.
+/// A decoded and validated block.
 #[derive(Clone, Debug)]
 pub struct Block<'a> {
-    /// Where its metrics come from, such as `host` and `source`.
+    /// The origin of the metrics, such as `host` and `source`.
     pub meta: Vec<(&'a str, &'a str)>,
     /// Constant fields of every event.
     pub attributes: Vec<(&'a str, &'a str)>,
-    /// Tags of all sets, one set after the other.
+    /// Concatenated tags of all tag sets.
     tags: Vec<(&'a str, &'a str)>,
-    /// By tag set, where its tags end.
+    /// End offset in `tags` of each tag set.
     tag_ends: Vec<usize>,
     names: Vec<&'a str>,
     rows: Vec<Row>,
@@ -118,7 +118,7 @@ struct Row {
     value: ReadValue,
 }
 
-/// What a block has, before it is looked at: the bytes of each member by its key.
+/// The encoded members of a block by key.
 struct Members<'a>([(&'static str, Option<&'a [u8]>); 15]);
 
 impl<'a> Members<'a> {
@@ -142,12 +142,12 @@ impl<'a> Members<'a> {
         ];
         let (mut members, mut reader) = (keys.map(|key| (key, None)), Reader::new(block));
         for _ in 0..reader.map()? {
-            let (name, value) = (reader.text()?, reader.skip()?);
-            // What is not known is of a later version, and may be left out.
+            let (name, value) = (reader.string()?, reader.skip()?);
+            // Ignore unknown members, which a later version may add.
             if let Some((_, member)) = members.iter_mut().find(|(key, _)| *key == name)
                 && member.replace(value).is_some()
             {
-                return Err(DecodeError("a member that is there twice"));
+                return Err(DecodeError("duplicate member"));
             }
         }
         Ok(Members(members))
@@ -159,24 +159,24 @@ impl<'a> Members<'a> {
     }
 
     fn get(&self, name: &str) -> Result<Reader<'a>, DecodeError> {
-        self.find(name).ok_or(DecodeError("a member is missing"))
+        self.find(name).ok_or(DecodeError("missing member"))
     }
 
     fn pairs(&self, name: &str) -> Result<Vec<(&'a str, &'a str)>, DecodeError> {
         let Some(mut reader) = self.find(name) else { return Ok(Vec::new()) };
-        (0..reader.map()?).map(|_| Ok((reader.text()?, reader.text()?))).collect()
+        (0..reader.map()?).map(|_| Ok((reader.string()?, reader.string()?))).collect()
     }
 }
 
-/// The elements of an array.
-fn list<'a, T>(
+/// Reads the elements of an array.
+fn elements<'a, T>(
     reader: &mut Reader<'a>,
     mut element: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
     (0..reader.array()?).map(|_| element(reader)).collect()
 }
 
-/// A number for each of `rows` rows, or one that holds for all.
+/// Reads a column: an array of `rows` elements, or one element that applies to every row.
 fn column<'a, T: Clone>(
     mut reader: Reader<'a>,
     rows: usize,
@@ -185,15 +185,15 @@ fn column<'a, T: Clone>(
     if !reader.is_array() {
         return Ok(vec![element(&mut reader)?; rows]);
     }
-    let column = list(&mut reader, element)?;
-    if column.len() == rows { Ok(column) } else { Err(DecodeError("a column of another length")) }
+    let column = elements(&mut reader, element)?;
+    if column.len() == rows { Ok(column) } else { Err(DecodeError("wrong column length")) }
 }
 
-/// The same of numbers that are written as differences. Sums wrap in 64 bits.
-fn sums(reader: Reader<'_>, rows: usize) -> Result<Vec<i64>, DecodeError> {
-    let is_same = !reader.is_array();
-    let mut sums = column(reader, rows, Reader::whole)?;
-    if !is_same {
+/// Reads a column whose array is delta-encoded. Sums wrap at 64 bits.
+fn delta_column(reader: Reader<'_>, rows: usize) -> Result<Vec<i64>, DecodeError> {
+    let is_constant = !reader.is_array();
+    let mut sums = column(reader, rows, Reader::integer)?;
+    if !is_constant {
         let mut sum = 0i64;
         for number in &mut sums {
             sum = sum.wrapping_add(*number);
@@ -206,15 +206,15 @@ fn sums(reader: Reader<'_>, rows: usize) -> Result<Vec<i64>, DecodeError> {
 impl<'a> Block<'a> {
     fn read(bytes: &'a [u8]) -> Result<Block<'a>, DecodeError> {
         let members = Members::read(bytes)?;
-        if members.get(key::VERSION)?.whole()? != VERSION.into() {
-            return Err(DecodeError("a version that is not known"));
+        if members.get(key::VERSION)?.integer()? != VERSION.into() {
+            return Err(DecodeError("unsupported version"));
         }
         let mut block = Block {
             meta: members.pairs(key::META)?,
             attributes: members.pairs(key::ATTRIBUTES)?,
             tags: Vec::new(),
             tag_ends: Vec::new(),
-            names: list(&mut members.get(key::NAMES)?, Reader::text)?,
+            names: elements(&mut members.get(key::NAMES)?, Reader::string)?,
             rows: Vec::new(),
         };
         block.read_tags(&members)?;
@@ -223,13 +223,14 @@ impl<'a> Block<'a> {
     }
 
     fn read_tags(&mut self, members: &Members<'a>) -> Result<(), DecodeError> {
-        let keys = list(&mut members.get(key::KEYS)?, Reader::text)?;
-        let values = list(&mut members.get(key::VALUES)?, |reader| list(reader, Reader::text))?;
+        let keys = elements(&mut members.get(key::KEYS)?, Reader::string)?;
+        let values =
+            elements(&mut members.get(key::VALUES)?, |reader| elements(reader, Reader::string))?;
         if values.len() != keys.len() {
-            return Err(DecodeError("values of another number of keys"));
+            return Err(DecodeError("keys and values differ in length"));
         }
-        let keysets = list(&mut members.get(key::KEYSETS)?, |reader| {
-            list(reader, |reader| reader.index(keys.len()))
+        let keysets = elements(&mut members.get(key::KEYSETS)?, |reader| {
+            elements(reader, |reader| reader.index(keys.len()))
         })?;
         let mut reader = members.get(key::TAGSETS)?;
         let mut used = vec![0; keys.len()];
@@ -237,12 +238,12 @@ impl<'a> Block<'a> {
             let len = reader.array()?;
             let keyset = &keysets[reader.index(keysets.len())? as usize];
             if len != 1 + keyset.len() {
-                return Err(DecodeError("a tag set with more or fewer values than keys"));
+                return Err(DecodeError("tag set and key set differ in length"));
             }
             for key in keyset {
                 let (key, values, used) =
                     (keys[*key as usize], &values[*key as usize], &mut used[*key as usize]);
-                // One more than an index, or 0 for the next value that no set before had.
+                // 1 + an index, or 0 for the key's next value in order of first use.
                 let index = match reader.index(values.len() + 1)? as usize {
                     0 => {
                         *used += 1;
@@ -250,7 +251,7 @@ impl<'a> Block<'a> {
                     }
                     index => index - 1,
                 };
-                let value = values.get(index).ok_or(DecodeError("an index beyond its list"))?;
+                let value = values.get(index).ok_or(DecodeError("index out of range"))?;
                 self.tags.push((key, value));
             }
             self.tag_ends.push(self.tags.len());
@@ -259,34 +260,34 @@ impl<'a> Block<'a> {
     }
 
     fn read_rows(&mut self, members: &Members<'a>) -> Result<(), DecodeError> {
-        // An element per row: without it a few bytes could stand for any number of rows.
-        let values = list(&mut members.get(key::VALUE)?, value)?;
+        // `value` has an element per row, so a few bytes cannot claim any number of rows.
+        let values = elements(&mut members.get(key::VALUE)?, value)?;
         let rows = values.len();
-        if members.get(key::ROWS)?.whole()? != rows as i64 {
-            return Err(DecodeError("not as many values as rows"));
+        if members.get(key::ROWS)?.integer()? != rows as i64 {
+            return Err(DecodeError("rows and values differ in length"));
         }
         let mut names =
             column(members.get(key::NAME)?, rows, |r| r.index(self.names.len()))?.into_iter();
-        let mut tagsets = sums(members.get(key::TAGS)?, rows)?.into_iter();
+        let mut tagsets = delta_column(members.get(key::TAGS)?, rows)?.into_iter();
         let mut kinds =
             column(members.get(key::TYPE)?, rows, |reader| reader.index(9))?.into_iter();
-        let mut times = sums(members.get(key::TIME)?, rows)?.into_iter();
+        let mut times = delta_column(members.get(key::TIME)?, rows)?.into_iter();
         let mut intervals = column(members.get(key::INTERVAL)?, rows, interval)?.into_iter();
         let all =
             (&mut names).zip(&mut tagsets).zip(&mut kinds).zip(&mut times).zip(&mut intervals);
         for (value, ((((name, tagset), kind), time_ns), interval)) in values.into_iter().zip(all) {
             if !(0..self.tag_ends.len() as i64).contains(&tagset) {
-                return Err(DecodeError("an index beyond its list"));
+                return Err(DecodeError("index out of range"));
             }
             if (kind % 3 == 2) != matches!(value, ReadValue::Sketch(_)) {
-                return Err(DecodeError("a value that does not go with its type"));
+                return Err(DecodeError("value does not match its type"));
             }
             self.rows.push(Row { name, tagset: tagset as u32, kind, time_ns, interval, value });
         }
         Ok(())
     }
 
-    /// Its metrics, in the order in which they were written.
+    /// Returns the metrics in source order.
     pub fn metrics(&self) -> impl ExactSizeIterator<Item = ReadMetric<'_>> {
         self.rows.iter().map(|row| {
             let end = self.tag_ends[row.tagset as usize];
@@ -308,7 +309,7 @@ impl<'a> Block<'a> {
 
 fn interval(reader: &mut Reader<'_>) -> Result<f64, DecodeError> {
     let seconds = reader.number()?;
-    if seconds >= 0.0 { Ok(seconds) } else { Err(DecodeError("an interval below 0")) }
+    if seconds >= 0.0 { Ok(seconds) } else { Err(DecodeError("negative interval")) }
 }
 
 fn value(reader: &mut Reader<'_>) -> Result<ReadValue, DecodeError> {
@@ -316,23 +317,23 @@ fn value(reader: &mut Reader<'_>) -> Result<ReadValue, DecodeError> {
         return reader.number().map(ReadValue::Number);
     }
     if reader.array()? != 6 {
-        return Err(DecodeError("a distribution without its six parts"));
+        return Err(DecodeError("distribution does not have six parts"));
     }
     let [count, sum, min, max] =
         [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
-    let values = list(reader, Reader::number)?;
+    let values = elements(reader, Reader::number)?;
     let weights = match reader.is_array() {
-        true => list(reader, Reader::number)?,
+        true => elements(reader, Reader::number)?,
         false => vec![reader.number()?; values.len()],
     };
-    let is_whole = count >= 0.0
+    let is_valid = count >= 0.0
         && min <= max
         && weights.len() == values.len()
         && values.is_sorted_by(|a, b| a < b)
         && weights.iter().all(|weight| *weight > 0.0);
-    if !is_whole {
+    if !is_valid {
         return Err(DecodeError(
-            "values of a distribution that do not rise, or weights or limits that do not fit",
+            "distribution with values out of order, or invalid weights or limits",
         ));
     }
     let points = values.into_iter().zip(weights).collect();

@@ -1,41 +1,40 @@
-//! From metrics to blocks.
+//! Encodes metrics as blocks.
 
 use super::intern::{Dictionary, Found, Interner, Missing};
-use super::write::{push_array, push_int, push_map, push_number, push_text, push_uint};
+use super::write::{push_array, push_int, push_map, push_number, push_string, push_uint};
 use super::{VERSION, key};
-use crate::metric::{Kind, Metric, NoTags, Scratch, SketchText, Temporality, Value, tags};
+use crate::metric::{InvalidTags, Kind, Metric, Scratch, SketchText, Temporality, Value, tags};
 
-/// What the metrics of a block share.
+/// Data shared by all metrics of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared<'a> {
-    /// Where they come from, such as `host` and `source`.
+    /// Their origin, such as `host` and `source`.
     pub meta: &'a [(&'a str, &'a str)],
     /// Constant fields of every event.
     pub attributes: &'a [(&'a str, &'a str)],
 }
 
-/// Spaces of the interner; that of the values of a key is its index behind them.
+/// Namespaces of the interner. The values of key `i` have namespace `VALUES + i`.
 const NAMES: u32 = 0;
 const KEYS: u32 = 1;
 const KEYSETS: u32 = 2;
-const TEXTS: u32 = 3;
+const SOURCES: u32 = 3;
 const VALUES: u32 = 4;
 
-/// Stands in a tag set for the next value of its key: those come in the order in which they were
-/// new.
+/// In a tag set, the next value of its key in order of first use.
 const NEW: u64 = 0;
 
-/// Bytes of a block that are neither dictionaries nor columns nor what is shared, at most.
+/// Maximum bytes of a block apart from dictionaries, columns and shared data.
 const FRAME_BYTES_MAX: usize = 256;
 
-/// Numbers of each row.
+/// The numbers of one column.
 #[derive(Debug, Default)]
 struct Column {
-    /// As msgpack.
+    /// Encoded as msgpack.
     bytes: Vec<u8>,
-    /// Bytes of the first one.
+    /// Encoded length of the first number.
     first_len: usize,
-    /// Bits of the first one.
+    /// Bits of the first number.
     first: u64,
     last: i64,
     is_varied: bool,
@@ -47,40 +46,40 @@ impl Column {
         *self = Column { bytes: std::mem::take(&mut self.bytes), ..Column::default() };
     }
 
-    /// Notes a number that was written.
+    /// Records a number that was just encoded.
     #[inline(always)]
-    fn note(&mut self, bits: u64) {
+    fn record(&mut self, bits: u64) {
         if self.first_len == 0 {
             (self.first_len, self.first) = (self.bytes.len(), bits);
         }
         self.is_varied |= bits != self.first;
     }
 
-    /// Adds a whole number.
+    /// Appends an integer.
     #[inline(always)]
     fn push(&mut self, number: i64) {
         push_int(number, &mut self.bytes);
-        self.note(number as u64);
+        self.record(number as u64);
     }
 
-    /// Adds the difference to the number before; of the first one to 0.
+    /// Appends the difference to the previous number, or to 0 for the first one.
     #[inline(always)]
     fn push_difference(&mut self, number: i64) {
         push_int(number.wrapping_sub(self.last), &mut self.bytes);
         self.last = number;
-        self.note(number as u64);
+        self.record(number as u64);
     }
 
-    /// Adds a number that may have a fraction.
+    /// Appends a number that may be fractional.
     #[inline(always)]
     fn push_number(&mut self, number: f64) {
         push_number(number, &mut self.bytes);
-        self.note(number.to_bits());
+        self.record(number.to_bits());
     }
 
-    /// Appends it to a block of so many rows: one number if all have the same.
+    /// Appends the column to a block with `rows` rows: a single number if all are equal.
     fn finish(&self, name: &str, rows: usize, out: &mut Vec<u8>) {
-        push_text(name.as_bytes(), out);
+        push_string(name.as_bytes(), out);
         if self.is_varied {
             push_array(rows, out);
             out.extend_from_slice(&self.bytes);
@@ -90,39 +89,39 @@ impl Column {
     }
 }
 
-/// The values of one key.
+/// The dictionary of one key's values.
 #[derive(Debug, Default)]
 struct KeyValues {
     values: Dictionary,
-    /// Where the one used last lies, and its index: values often repeat.
+    /// Offset, length and index of the value used last: consecutive values are often equal.
     recent: (usize, usize, u32),
 }
 
-/// Everything that tags are made of.
+/// The dictionaries of tags.
 #[derive(Debug)]
 struct TagTables {
     interner: Interner,
     keys: Dictionary,
-    /// Where each key lies in the bytes of `keys`.
-    key_places: Vec<(usize, usize)>,
-    /// By key; there may be more than keys, of blocks before.
+    /// Offset and length of each key in `keys`.
+    key_ranges: Vec<(usize, usize)>,
+    /// By key index. Keeps the allocations of earlier blocks, so it may be longer than `keys`.
     values: Vec<KeyValues>,
-    /// Bytes of all values.
+    /// Total bytes of all values.
     value_bytes: usize,
     keysets: Dictionary,
     tagsets: Dictionary,
-    /// Objects that were parsed, for comparison.
-    texts: Vec<u8>,
-    /// Keys of the tag set that was parsed last, and its key set.
+    /// Source text of the parsed objects, for lookup.
+    sources: Vec<u8>,
+    /// Keys of the tag set parsed last, and its key set.
     recent_keys: Vec<u32>,
     recent_keyset: u32,
-    /// Of the tag set that is being parsed: its keys, and its values as msgpack has them.
+    /// Keys and encoded values of the tag set being parsed.
     row_keys: Vec<u32>,
     row_values: Vec<u8>,
     row_keyset: Vec<u8>,
 }
 
-/// Makes blocks of metrics. It keeps its room from block to block.
+/// Encodes metrics as blocks; reuses its buffers for each block.
 #[derive(Debug)]
 pub struct BlockEncoder {
     names: Dictionary,
@@ -138,8 +137,8 @@ pub struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// An encoder whose hashes depend on `seed`: a random one, or somebody could send tags that all
-    /// fall into one place.
+    /// Creates an encoder that seeds its hashes with `seed`. Use a random seed: with a known one, a
+    /// client could send tags whose hashes all collide.
     pub fn new(seed: u64) -> BlockEncoder {
         BlockEncoder {
             names: Dictionary::default(),
@@ -155,12 +154,12 @@ impl BlockEncoder {
         }
     }
 
-    /// Metrics in the block so far.
+    /// Returns the number of metrics in the current block.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of the block so far at most, without what is shared.
+    /// Returns an upper bound on the size of the current block in bytes, without shared data.
     #[inline]
     pub fn bytes(&self) -> usize {
         let columns = [&self.name, &self.tags, &self.kinds, &self.times, &self.intervals];
@@ -172,9 +171,9 @@ impl BlockEncoder {
     /// Adds a metric.
     ///
     /// # Errors
-    /// Its tags are none; it is not added.
+    /// The tags are invalid; the metric is not added.
     #[inline]
-    pub fn push(&mut self, metric: &Metric<'_>) -> Result<(), NoTags> {
+    pub fn push(&mut self, metric: &Metric<'_>) -> Result<(), InvalidTags> {
         let tagset = self.tables.tagset(metric.tags, &mut self.scratch)?;
         let name = self.tables.name(metric.name, &mut self.names);
         self.name.push(name.into());
@@ -190,7 +189,7 @@ impl BlockEncoder {
         Ok(())
     }
 
-    /// Appends the block to `out` and begins the next. Nothing is appended of a block without
+    /// Appends the block to `out` and starts the next one. Appends nothing if the block has no
     /// metrics.
     pub fn finish(&mut self, shared: &Shared<'_>, out: &mut Vec<u8>) {
         if self.rows > 0 {
@@ -206,16 +205,16 @@ impl BlockEncoder {
         let lists = [(key::META, shared.meta), (key::ATTRIBUTES, shared.attributes)];
         let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
         push_map(13 + lists.clone().count(), out);
-        push_text(key::VERSION.as_bytes(), out);
+        push_string(key::VERSION.as_bytes(), out);
         push_uint(VERSION.into(), out);
-        push_text(key::ROWS.as_bytes(), out);
+        push_string(key::ROWS.as_bytes(), out);
         push_uint(self.rows as u64, out);
         for (name, list) in lists {
-            push_text(name.as_bytes(), out);
+            push_string(name.as_bytes(), out);
             push_map(list.len(), out);
             for (key, value) in list {
-                push_text(key.as_bytes(), out);
-                push_text(value.as_bytes(), out);
+                push_string(key.as_bytes(), out);
+                push_string(value.as_bytes(), out);
             }
         }
         push_list(key::NAMES, &self.names, out);
@@ -227,12 +226,12 @@ impl BlockEncoder {
         self.kinds.finish(key::TYPE, self.rows, out);
         self.times.finish(key::TIME, self.rows, out);
         self.intervals.finish(key::INTERVAL, self.rows, out);
-        push_text(key::VALUE.as_bytes(), out);
+        push_string(key::VALUE.as_bytes(), out);
         push_array(self.rows, out);
         out.extend_from_slice(&self.values);
     }
 
-    /// Forgets what is in the block.
+    /// Discards the current block.
     pub fn clear(&mut self) {
         self.names.clear();
         self.tables.clear();
@@ -244,7 +243,7 @@ impl BlockEncoder {
     }
 }
 
-/// Kind and temporality in one number.
+/// Combines kind and temporality in one number.
 #[inline(always)]
 fn kind_code(kind: Kind, temporality: Temporality) -> i64 {
     let kind = match kind {
@@ -260,7 +259,7 @@ fn kind_code(kind: Kind, temporality: Temporality) -> i64 {
 }
 
 fn push_list(name: &str, list: &Dictionary, out: &mut Vec<u8>) {
-    push_text(name.as_bytes(), out);
+    push_string(name.as_bytes(), out);
     push_array(list.len as usize, out);
     out.extend_from_slice(&list.bytes);
 }
@@ -283,10 +282,10 @@ fn push_sketch(sketch: &SketchText<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a text to a dictionary as msgpack has it; where it lies.
+/// Appends a string to a dictionary as msgpack. Returns its offset and index.
 #[inline(always)]
 fn append(text: &[u8], to: &mut Dictionary) -> (usize, u32) {
-    push_text(text, &mut to.bytes);
+    push_string(text, &mut to.bytes);
     to.len += 1;
     (to.bytes.len() - text.len(), to.len - 1)
 }
@@ -296,12 +295,12 @@ impl TagTables {
         TagTables {
             interner: Interner::new(seed),
             keys: Dictionary::default(),
-            key_places: Vec::new(),
+            key_ranges: Vec::new(),
             values: Vec::new(),
             value_bytes: 0,
             keysets: Dictionary::default(),
             tagsets: Dictionary::default(),
-            texts: Vec::new(),
+            sources: Vec::new(),
             recent_keys: Vec::new(),
             recent_keyset: u32::MAX,
             row_keys: Vec::new(),
@@ -320,37 +319,37 @@ impl TagTables {
         [&mut self.keys, &mut self.keysets, &mut self.tagsets]
             .into_iter()
             .for_each(Dictionary::clear);
-        self.key_places.clear();
+        self.key_ranges.clear();
         self.value_bytes = 0;
-        self.texts.clear();
+        self.sources.clear();
         self.recent_keys.clear();
         self.recent_keyset = u32::MAX;
     }
 
     fn bytes(&self) -> usize {
-        // Each key has the beginning of an array beside its text.
-        let keys = self.keys.bytes.len() + 5 * self.key_places.len();
+        // Each key also has the header of its array of values.
+        let keys = self.keys.bytes.len() + 5 * self.key_ranges.len();
         keys + self.value_bytes + self.keysets.bytes.len() + self.tagsets.bytes.len()
     }
 
-    /// Index of a name.
+    /// Returns the index of a name.
     #[inline(always)]
     fn name(&mut self, name: &[u8], names: &mut Dictionary) -> u32 {
         match self.interner.find(NAMES, &names.bytes, name) {
-            Found::There(place) => place.index,
+            Found::Existing(found) => found.index,
             Found::New(missing) => {
                 let (start, index) = append(name, names);
-                self.interner.put(missing, start, name.len(), index);
+                self.interner.insert(missing, start, name.len(), index);
                 index
             }
         }
     }
 
-    /// Index of the tag set that an object is. Objects that differ are different sets.
+    /// Returns the index of an object's tag set. Objects with different text are different sets.
     #[inline(always)]
-    fn tagset(&mut self, object: &[u8], scratch: &mut Scratch) -> Result<u32, NoTags> {
-        match self.interner.find(TEXTS, &self.texts, object) {
-            Found::There(place) => Ok(place.index),
+    fn tagset(&mut self, object: &[u8], scratch: &mut Scratch) -> Result<u32, InvalidTags> {
+        match self.interner.find(SOURCES, &self.sources, object) {
+            Found::Existing(found) => Ok(found.index),
             Found::New(missing) => self.new_tagset(object, missing, scratch),
         }
     }
@@ -361,25 +360,25 @@ impl TagTables {
         object: &[u8],
         missing: Missing,
         scratch: &mut Scratch,
-    ) -> Result<u32, NoTags> {
+    ) -> Result<u32, InvalidTags> {
         self.row_keys.clear();
         self.row_values.clear();
-        let answer = tags(object, scratch, |key, value| self.tag(key, value));
+        let parsed = tags(object, scratch, |key, value| self.tag(key, value));
         let keyset = self.keyset();
         push_array(1 + self.row_keys.len(), &mut self.tagsets.bytes);
         push_uint(keyset.into(), &mut self.tagsets.bytes);
         self.tagsets.bytes.extend_from_slice(&self.row_values);
         self.tagsets.len += 1;
-        // What was parsed of no tags is a set that nobody has: the values that are new in it
-        // count.
-        answer?;
+        // Tags parsed before an error remain as an unused set, because their new values are already
+        // in the dictionaries.
+        parsed?;
         let index = self.tagsets.len - 1;
-        self.interner.put(missing, self.texts.len(), object.len(), index);
-        self.texts.extend_from_slice(object);
+        self.interner.insert(missing, self.sources.len(), object.len(), index);
+        self.sources.extend_from_slice(object);
         Ok(index)
     }
 
-    /// Adds a tag to the set that is being parsed.
+    /// Adds a tag to the set being parsed.
     #[inline(always)]
     fn tag(&mut self, key: &[u8], value: &[u8]) {
         let key = self.key(key);
@@ -390,37 +389,38 @@ impl TagTables {
             return push_uint(u64::from(index) + 1, &mut self.row_values);
         }
         match self.interner.find(VALUES + key, &values.bytes, value) {
-            Found::There(place) => {
-                *recent = (place.start, value.len(), place.index);
-                push_uint(u64::from(place.index) + 1, &mut self.row_values);
+            Found::Existing(found) => {
+                *recent = (found.start, value.len(), found.index);
+                push_uint(u64::from(found.index) + 1, &mut self.row_values);
             }
             Found::New(missing) => {
                 let before = values.bytes.len();
                 let (start, index) = append(value, values);
                 self.value_bytes += values.bytes.len() - before;
-                self.interner.put(missing, start, value.len(), index);
+                self.interner.insert(missing, start, value.len(), index);
                 *recent = (start, value.len(), index);
                 push_uint(NEW, &mut self.row_values);
             }
         }
     }
 
-    /// Index of a key; mostly it is the one that the set before has in this place.
+    /// Returns the index of a key, which usually equals the key at the same position of the
+    /// previous set.
     #[inline(always)]
     fn key(&mut self, key: &[u8]) -> u32 {
         if let Some(recent) = self.recent_keys.get(self.row_keys.len()) {
-            let (start, len) = self.key_places[*recent as usize];
+            let (start, len) = self.key_ranges[*recent as usize];
             if self.keys.bytes[start..start + len] == *key {
                 return *recent;
             }
         }
         match self.interner.find(KEYS, &self.keys.bytes, key) {
-            Found::There(place) => place.index,
+            Found::Existing(found) => found.index,
             Found::New(missing) => {
                 let (start, index) = append(key, &mut self.keys);
-                self.interner.put(missing, start, key.len(), index);
-                self.key_places.push((start, key.len()));
-                if self.values.len() < self.key_places.len() {
+                self.interner.insert(missing, start, key.len(), index);
+                self.key_ranges.push((start, key.len()));
+                if self.values.len() < self.key_ranges.len() {
                     self.values
                         .push(KeyValues { recent: (0, 0, u32::MAX), ..KeyValues::default() });
                 }
@@ -429,7 +429,7 @@ impl TagTables {
         }
     }
 
-    /// Index of the key set of the tag set that is being parsed.
+    /// Returns the index of the key set of the tag set being parsed.
     #[inline(always)]
     fn keyset(&mut self) -> u32 {
         if self.recent_keyset == u32::MAX || self.recent_keys != self.row_keys {
@@ -444,12 +444,12 @@ impl TagTables {
         push_array(self.row_keys.len(), &mut self.row_keyset);
         self.row_keys.iter().for_each(|key| push_uint((*key).into(), &mut self.row_keyset));
         match self.interner.find(KEYSETS, &self.keysets.bytes, &self.row_keyset) {
-            Found::There(place) => place.index,
+            Found::Existing(found) => found.index,
             Found::New(missing) => {
                 let (start, index) = (self.keysets.bytes.len(), self.keysets.len);
                 self.keysets.bytes.extend_from_slice(&self.row_keyset);
                 self.keysets.len += 1;
-                self.interner.put(missing, start, self.row_keyset.len(), index);
+                self.interner.insert(missing, start, self.row_keyset.len(), index);
                 index
             }
         }
@@ -458,9 +458,9 @@ impl TagTables {
     /// Appends the dictionaries of tags to a block.
     fn finish(&self, out: &mut Vec<u8>) {
         push_list(key::KEYS, &self.keys, out);
-        push_text(key::VALUES.as_bytes(), out);
-        push_array(self.key_places.len(), out);
-        for key in &self.values[..self.key_places.len()] {
+        push_string(key::VALUES.as_bytes(), out);
+        push_array(self.key_ranges.len(), out);
+        for key in &self.values[..self.key_ranges.len()] {
             push_array(key.values.len as usize, out);
             out.extend_from_slice(&key.values.bytes);
         }

@@ -1,18 +1,18 @@
-//! Which texts were seen before, and where they stand in their dictionary.
+//! Deduplicates strings: maps each to its index in a dictionary.
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use std::hash::Hasher;
 
-/// Places of an empty table; a power of two.
-const PLACES_MIN: usize = 1024;
+/// Initial capacity of the table; a power of two.
+const SLOTS_MIN: usize = 1024;
 
-/// A list of texts as msgpack has them, each there once.
+/// A list of distinct strings, encoded as msgpack.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    /// The texts, one after the other.
+    /// The encoded strings, concatenated.
     pub bytes: Vec<u8>,
-    /// How many there are.
+    /// Number of strings.
     pub len: u32,
 }
 
@@ -23,51 +23,51 @@ impl Dictionary {
     }
 }
 
-/// A text that was seen.
+/// An interned string.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    space: u32,
-    /// Where it lies in the bytes of its dictionary.
+    namespace: u32,
+    /// Offset in the bytes of its dictionary.
     start: u32,
     len: u32,
     index: u32,
 }
 
-/// Finds texts of several dictionaries. A hash table with open addressing, whose hashes nobody
-/// outside can tell.
+/// Finds strings of several dictionaries. A hash table with open addressing and seeded hashes,
+/// which a client cannot predict.
 #[derive(Debug)]
 pub struct Interner {
     seed: u64,
     shared: SharedSeed,
-    /// One more than the index of an entry, and above it 32 bits of its hash; 0 where there is
-    /// none. At most half of it is taken.
-    places: Vec<u64>,
+    /// The upper 32 bits of the hash, and 1 + the index of an entry; 0 if free. At most half of the
+    /// slots are occupied.
+    slots: Vec<u64>,
     entries: Vec<Entry>,
-    /// By entry, for when the table grows.
+    /// Hash of each entry, for when the table grows.
     hashes: Vec<u64>,
 }
 
-/// What was found of a text.
+/// The result of a lookup.
 pub enum Found {
-    /// It is there.
-    There(Place),
-    /// It is new. To be given back to [`Interner::put`].
+    /// The string is in the dictionary.
+    Existing(Position),
+    /// The string is new; pass this to [`Interner::insert`].
     New(Missing),
 }
 
-/// Where a text stands.
+/// Where a string is.
 #[derive(Clone, Copy)]
-pub struct Place {
-    /// Among the texts of its dictionary.
+pub struct Position {
+    /// Index in its dictionary.
     pub index: u32,
-    /// In their bytes.
+    /// Offset in the bytes of the dictionary.
     pub start: usize,
 }
 
-/// A text that is not there.
+/// The hash of a string that was not found.
 pub struct Missing {
     hash: u64,
-    space: u32,
+    namespace: u32,
 }
 
 impl Interner {
@@ -76,7 +76,7 @@ impl Interner {
         Interner {
             seed,
             shared,
-            places: vec![0; PLACES_MIN],
+            slots: vec![0; SLOTS_MIN],
             entries: Vec::new(),
             hashes: Vec::new(),
         }
@@ -85,66 +85,70 @@ impl Interner {
     pub fn clear(&mut self) {
         self.entries.clear();
         self.hashes.clear();
-        self.places.fill(0);
+        self.slots.fill(0);
     }
 
-    /// Looks a text of one space up, whose texts lie in `bytes`.
+    /// Looks up a string of one namespace, whose strings are in `bytes`.
     #[inline(always)]
-    pub fn find(&self, space: u32, bytes: &[u8], text: &[u8]) -> Found {
-        let mut hasher = FoldHasher::with_seed(self.seed ^ u64::from(space), &self.shared);
+    pub fn find(&self, namespace: u32, bytes: &[u8], text: &[u8]) -> Found {
+        let mut hasher = FoldHasher::with_seed(self.seed ^ u64::from(namespace), &self.shared);
         hasher.write(text);
-        // The lower bits choose the place, the upper ones tell texts apart.
+        // The lower bits select the slot, the upper ones filter candidates.
         let hash = hasher.finish();
-        let (mask, mut place) = (self.places.len() - 1, hash as usize);
+        let (mask, mut slot) = (self.slots.len() - 1, hash as usize);
         loop {
-            place &= mask;
-            let taken = self.places[place];
-            if taken == 0 {
-                return Found::New(Missing { hash, space });
+            slot &= mask;
+            let occupied = self.slots[slot];
+            if occupied == 0 {
+                return Found::New(Missing { hash, namespace });
             }
-            if taken >> 32 == hash >> 32 {
-                let entry = self.entries[taken as u32 as usize - 1];
-                if (entry.space, entry.len as usize) == (space, text.len())
+            if occupied >> 32 == hash >> 32 {
+                let entry = self.entries[occupied as u32 as usize - 1];
+                if (entry.namespace, entry.len as usize) == (namespace, text.len())
                     && bytes[entry.start as usize..][..text.len()] == *text
                 {
-                    return Found::There(Place { index: entry.index, start: entry.start as usize });
+                    return Found::Existing(Position {
+                        index: entry.index,
+                        start: entry.start as usize,
+                    });
                 }
             }
-            place += 1;
+            slot += 1;
         }
     }
 
-    /// Remembers a text that was not there, and now lies at `start` in the bytes of its space.
+    /// Inserts a string that was not found; the caller has written it at `start` in the bytes of
+    /// its dictionary.
     #[inline]
-    pub fn put(&mut self, missing: Missing, start: usize, len: usize, index: u32) {
-        let Missing { hash, space } = missing;
-        self.entries.push(Entry { space, start: start as u32, len: len as u32, index });
-        let taken = hash >> 32 << 32 | self.entries.len() as u64;
-        self.take(hash, taken);
+    pub fn insert(&mut self, missing: Missing, start: usize, len: usize, index: u32) {
+        let Missing { hash, namespace } = missing;
+        self.entries.push(Entry { namespace, start: start as u32, len: len as u32, index });
+        let entry = hash >> 32 << 32 | self.entries.len() as u64;
+        self.occupy(hash, entry);
         self.hashes.push(hash);
-        if self.entries.len() * 2 > self.places.len() {
+        if self.entries.len() * 2 > self.slots.len() {
             self.grow();
         }
     }
 
-    /// Takes the first free place for a hash.
+    /// Stores `entry` in the first free slot for a hash.
     #[inline(always)]
-    fn take(&mut self, hash: u64, taken: u64) {
-        let (mask, mut place) = (self.places.len() - 1, hash as usize);
-        while self.places[place & mask] != 0 {
-            place += 1;
+    fn occupy(&mut self, hash: u64, entry: u64) {
+        let (mask, mut slot) = (self.slots.len() - 1, hash as usize);
+        while self.slots[slot & mask] != 0 {
+            slot += 1;
         }
-        self.places[place & mask] = taken;
+        self.slots[slot & mask] = entry;
     }
 
     #[cold]
     fn grow(&mut self) {
-        let len = self.places.len() * 2;
-        self.places.clear();
-        self.places.resize(len, 0);
+        let len = self.slots.len() * 2;
+        self.slots.clear();
+        self.slots.resize(len, 0);
         for index in 0..self.hashes.len() {
             let hash = self.hashes[index];
-            self.take(hash, hash >> 32 << 32 | (index as u64 + 1));
+            self.occupy(hash, hash >> 32 << 32 | (index as u64 + 1));
         }
     }
 }

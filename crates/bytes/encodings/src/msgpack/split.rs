@@ -1,4 +1,4 @@
-//! One block as two.
+//! Splits one block into two.
 
 use super::decode::{Block, ReadMetric, ReadValue, Sketch, blocks};
 use super::encode::{BlockEncoder, Shared};
@@ -6,19 +6,19 @@ use crate::metric::{Metric, SketchText, Value};
 use millstream_columns::push_json_string;
 use std::io::Write;
 
-/// The first and the second half of the metrics of a block, as blocks; `None` if it has fewer than
-/// two, or is none.
+/// Splits the metrics of a block into two blocks of equal size. Returns `None` if the block is
+/// invalid or has fewer than two metrics.
 ///
-/// For one that an endpoint refuses: what it takes of it is found by halving.
+/// Retries of a rejected block halve it to find the metrics that the endpoint accepts.
 pub fn split(block: &[u8]) -> Option<[Vec<u8>; 2]> {
     let block = blocks(block).next()?.ok()?;
     let rows = block.metrics().len();
     let (first, second) = (0..rows / 2, rows / 2..rows);
-    (rows > 1).then(|| [part(&block, first), part(&block, second)])
+    (rows > 1).then(|| [encode_rows(&block, first), encode_rows(&block, second)])
 }
 
-fn part(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
-    // Whoever chose the tags to be slow here has been so once before.
+fn encode_rows(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
+    // Needs no secret seed: tags chosen to collide have already been slow in the first encoding.
     let (mut encoder, mut out) = (BlockEncoder::new(0), Vec::new());
     let (mut tags, mut sketch) = (Vec::new(), Vec::new());
     for metric in block.metrics().skip(rows.start).take(rows.len()) {
@@ -33,7 +33,7 @@ fn part(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
         };
         let ReadMetric { kind, temporality, time_ns, interval, .. } = metric;
         let name = metric.name.as_bytes();
-        // What was read of a block are tags.
+        // The tags of a decoded block are always valid.
         let _ = encoder.push(&Metric {
             name,
             tags: &tags,
@@ -48,8 +48,8 @@ fn part(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
     out
 }
 
-/// The tags of a metric as an object. A key may come twice in it, which [`crate::metric::tags`]
-/// does not mind.
+/// Encodes the tags of a metric as a JSON object. Its keys may repeat, which
+/// [`crate::metric::tags`] accepts.
 fn object(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.push(b'{');
@@ -67,7 +67,7 @@ fn object(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
 fn sketch_object(sketch: &Sketch, out: &mut Vec<u8>) {
     let Sketch { count, sum, min, max, points } = sketch;
     out.clear();
-    // Writing to memory does not fail.
+    // Writes to memory never fail.
     let _ =
         write!(out, r#"{{"count":{count:?},"sum":{sum:?},"min":{min:?},"max":{max:?},"values":["#);
     let mut push = |numbers: &mut dyn Iterator<Item = f64>, end: &str| {

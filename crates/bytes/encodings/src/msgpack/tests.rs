@@ -3,28 +3,28 @@ use crate::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_columns::push_json_string;
 use proptest::prelude::*;
 
-/// A metric as a test writes it.
+/// A metric that owns its data.
 #[derive(Clone, Debug)]
-struct Own {
+struct OwnedMetric {
     name: String,
     tags: Vec<(String, String)>,
     object: Vec<u8>,
     kind: Kind,
     temporality: Temporality,
     number: f64,
-    /// Object of a distribution.
+    /// The JSON object of a distribution.
     sketch: Option<String>,
     time_ns: i64,
     interval: f64,
 }
 
-impl Own {
+impl OwnedMetric {
     fn metric(&self) -> Metric<'_> {
         let value = match &self.sketch {
             Some(object) => Value::Sketch(SketchText::parse(object.as_bytes()).unwrap()),
             None => Value::Number(self.number),
         };
-        let Own { kind, temporality, time_ns, interval, .. } = *self;
+        let OwnedMetric { kind, temporality, time_ns, interval, .. } = *self;
         Metric {
             name: self.name.as_bytes(),
             tags: &self.object,
@@ -95,7 +95,7 @@ fn object(tags: &[(String, String)]) -> Vec<u8> {
     object
 }
 
-fn own() -> impl Strategy<Value = Own> {
+fn owned_metric() -> impl Strategy<Value = OwnedMetric> {
     let tags = prop::collection::vec(("[a-c]{1,2}|.{0,3}", "[a-z]{0,2}|.{0,40}"), 0..5);
     let kinds = (0..3usize, 0..3usize);
     let time = prop_oneof![Just(1_700_000_000_000_000_000i64), any::<i64>()];
@@ -106,7 +106,7 @@ fn own() -> impl Strategy<Value = Own> {
             let temporality =
                 [Temporality::None, Temporality::Delta, Temporality::Cumulative][temporality];
             let sketch = (kind == Kind::Distribution).then_some(sketch);
-            Own {
+            OwnedMetric {
                 name,
                 object: object(&tags),
                 tags,
@@ -123,16 +123,16 @@ fn own() -> impl Strategy<Value = Own> {
 
 const META: &[(&str, &str)] = &[("host", "a\"ü"), ("source", "s")];
 
-fn encode(encoder: &mut BlockEncoder, metrics: &[Own]) -> Vec<u8> {
+fn encode(encoder: &mut BlockEncoder, metrics: &[OwnedMetric]) -> Vec<u8> {
     metrics.iter().for_each(|metric| encoder.push(&metric.metric()).unwrap());
     let (bytes, mut out) = (encoder.bytes(), Vec::new());
     encoder.finish(&Shared { meta: META, attributes: &[] }, &mut out);
     let shared: usize = META.iter().map(|(key, value)| 10 + key.len() + value.len()).sum();
-    assert!(out.len() <= bytes + shared, "{} bytes were declared, {} made", bytes, out.len());
+    assert!(out.len() <= bytes + shared, "expected at most {} bytes, got {}", bytes, out.len());
     out
 }
 
-fn assert_same(block: &Block<'_>, metrics: &[Own]) {
+fn assert_same(block: &Block<'_>, metrics: &[OwnedMetric]) {
     assert_eq!(block.metrics().len(), metrics.len());
     assert_eq!(block.meta, META);
     metrics.iter().zip(block.metrics()).for_each(|(own, read)| own.assert_same(&read));
@@ -140,9 +140,9 @@ fn assert_same(block: &Block<'_>, metrics: &[Own]) {
 
 proptest! {
     #[test]
-    fn what_is_encoded_reads_back(
-        first in prop::collection::vec(own(), 1..40),
-        second in prop::collection::vec(own(), 1..40),
+    fn encoded_metrics_round_trip(
+        first in prop::collection::vec(owned_metric(), 1..40),
+        second in prop::collection::vec(owned_metric(), 1..40),
     ) {
         let mut encoder = BlockEncoder::new(1);
         let mut body = encode(&mut encoder, &first);
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn halves_have_the_same_metrics(metrics in prop::collection::vec(own(), 2..20)) {
+    fn split_blocks_contain_the_same_metrics(metrics in prop::collection::vec(owned_metric(), 2..20)) {
         let block = encode(&mut BlockEncoder::new(1), &metrics);
         let [first, second] = split(&block).unwrap();
         let half = metrics.len() / 2;
@@ -163,8 +163,8 @@ proptest! {
     }
 
     #[test]
-    fn a_block_that_was_changed_or_cut_is_an_error_or_another_block(
-        metrics in prop::collection::vec(own(), 1..6),
+    fn mutated_and_truncated_blocks_never_panic(
+        metrics in prop::collection::vec(owned_metric(), 1..6),
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
     ) {
@@ -188,9 +188,9 @@ fn metric(name: &'static str, tags: &'static str, number: f64) -> Metric<'static
     }
 }
 
-/// The page about the format shows these bytes.
+/// The documentation of the format shows these bytes.
 #[test]
-fn the_bytes_are_those_of_the_page() {
+fn the_encoding_matches_the_documentation() {
     let mut encoder = BlockEncoder::new(1);
     encoder.push(&metric("cpu", r#"{"host":"a"}"#, 0.5)).unwrap();
     encoder.push(&metric("cpu", r#"{"host":"b"}"#, 300.0)).unwrap();
@@ -204,7 +204,7 @@ fn the_bytes_are_those_of_the_page() {
 }
 
 #[test]
-fn tags_that_are_none_are_refused_and_leave_nothing_behind() {
+fn invalid_tags_are_rejected_without_adding_a_metric() {
     let mut encoder = BlockEncoder::new(1);
     assert!(encoder.push(&metric("a", r#"{"x":"1","y":{}}"#, 1.0)).is_err());
     let mut out = Vec::new();
@@ -218,7 +218,7 @@ fn tags_that_are_none_are_refused_and_leave_nothing_behind() {
 }
 
 #[test]
-fn what_a_later_version_adds_is_read_over_and_another_version_is_not_read() {
+fn unknown_members_are_ignored_and_other_versions_are_rejected() {
     let mut encoder = BlockEncoder::new(1);
     encoder.push(&metric("a", "{}", 1.0)).unwrap();
     let mut block = Vec::new();
@@ -229,14 +229,11 @@ fn what_a_later_version_adds_is_read_over_and_another_version_is_not_read() {
     assert_eq!(blocks(&later).next().unwrap().unwrap().metrics().len(), 1);
     let mut other = block;
     other[3] = 2;
-    assert_eq!(
-        blocks(&other).next().unwrap().unwrap_err(),
-        DecodeError("a version that is not known")
-    );
+    assert_eq!(blocks(&other).next().unwrap().unwrap_err(), DecodeError("unsupported version"));
 }
 
 #[test]
-fn a_distribution_whose_smallest_value_is_above_its_largest_is_refused() {
+fn a_distribution_with_min_above_max_is_rejected() {
     let mut encoder = BlockEncoder::new(1);
     let sketch = br#"{"count":1,"sum":1,"min":1,"max":2.5,"values":[1],"weights":[1]}"#;
     let value = Value::Sketch(SketchText::parse(sketch).unwrap());
@@ -251,7 +248,7 @@ fn a_distribution_whose_smallest_value_is_above_its_largest_is_refused() {
 }
 
 #[test]
-fn a_few_bytes_cannot_stand_for_many_rows() {
+fn a_few_bytes_cannot_claim_many_rows() {
     let mut encoder = BlockEncoder::new(1);
     encoder.push(&metric("a", "{}", 1.0)).unwrap();
     let mut block = Vec::new();

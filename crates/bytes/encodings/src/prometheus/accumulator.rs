@@ -1,91 +1,90 @@
-//! The series: deltas added up, labels made once, what is idle forgotten.
+//! The state of all series: sums deltas, builds labels once, expires idle series.
 //!
-//! A series is found by the hash of its name and tags as they arrived, so labels are made, and
-//! texts looked at, only when it is new. Names that come to the same labels are one series.
+//! A series is looked up by the hash of its raw name and tags, so labels are only built when it is
+//! new. Names that map to the same labels share one series.
 
 use super::distribution::{Histogram, saturating};
-use super::form::{Form, split_block};
+use super::form::{LabelFormat, split_block};
 use super::labels::{LabelRules, LabelSet};
 use super::rows::{Row, Rows};
-use super::{Distributions, Refusal};
+use super::{Distributions, RejectReason};
 use crate::metric::Kind;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// How far ahead of the clock a value may be. One that is years ahead would keep its series from
-/// going on.
+/// Maximum time of a value ahead of the clock. A value years ahead would block every later value of
+/// its series.
 const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
 
-/// What an accumulator does.
+/// Configuration of an accumulator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What becomes of names and tags.
+    /// How names and tags become labels.
     pub rules: LabelRules,
     /// How distributions are emitted.
     pub distributions: Distributions,
-    /// Seconds after which a series without values is forgotten.
+    /// Seconds without values after which a series expires.
     pub expire_seconds: u32,
-    /// Most series that are known at a time; several names that come to the same labels count each.
+    /// Maximum series; each name counts, even if several map to the same labels.
     pub series_max: usize,
-    /// Whether a new sum begins with a 0 at the beginning of its first period: its increase is
-    /// right from the start, also behind a restart.
+    /// Whether a new sum starts with a 0 at the start of its first period, so that its increase is
+    /// correct from the first value on, even after a restart.
     pub starts_at_zero: bool,
-    /// Of the hashes of labels and texts, a secret: with a known one, somebody could send series
-    /// that all fall into one place of a table, and each of them would take longer than the one
-    /// before.
+    /// Seed of the hashes of labels and strings. Secret: with a known one, a client could send
+    /// series whose hashes all collide, which makes every insertion slower than the previous one.
     pub seed: u64,
 }
 
-/// One number of a series.
+/// One sample of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The number.
+    /// The value.
     pub value: f64,
-    /// Its time, in milliseconds since 1970: later than that of the number before.
+    /// Time in milliseconds since 1970; always after that of the previous sample.
     pub time_ms: i64,
-    /// When the sum began, in milliseconds since 1970; 0 if it is none, or nobody knows.
+    /// Start of the sum in milliseconds since 1970; 0 if it is not a sum or its start is unknown.
     pub created_ms: i64,
-    /// What it measures; of a part of a summary [`Kind::Distribution`].
+    /// The type; [`Kind::Distribution`] for the series of a summary.
     pub kind: Kind,
 }
 
-/// Takes samples, with the labels as the [`Form`] wrote them.
+/// Receives samples, with labels as rendered by the [`LabelFormat`].
 pub trait Collector {
-    /// Whether it wants to be told.
-    const LISTENS: bool = true;
-    /// A number of a series with these labels: a block of [`RemoteForm`](super::RemoteForm).
+    /// Whether it uses the samples.
+    const COLLECTS: bool = true;
+    /// Adds a sample; `labels` is one block of [`RemoteWriteLabels`](super::RemoteWriteLabels).
     fn number(&mut self, labels: &[u8], point: &Point);
-    /// A histogram; the number of the point is unused.
+    /// Adds a histogram; the value of `point` is unused.
     fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point);
 }
 
-/// Takes nothing: the accumulator is asked later.
-pub struct Nobody;
+/// Discards all samples, for an accumulator that is read later.
+pub struct NullCollector;
 
-impl Collector for Nobody {
-    const LISTENS: bool = false;
+impl Collector for NullCollector {
+    const COLLECTS: bool = false;
     fn number(&mut self, _: &[u8], _: &Point) {}
     fn histogram(&mut self, _: &[u8], _: &Histogram, _: &Point) {}
 }
 
-/// A series as it arrives.
-struct Known {
+/// A raw series: the hash of its name and tags.
+struct RawSeries {
     key: [u64; 2],
     entry: u32,
-    /// When it was emitted last, by [`Accumulator::clock`].
+    /// When it was last updated, by [`Accumulator::clock`].
     seen: u32,
 }
 
-/// Where the entry is that gives something out with these labels. The hash is kept: a table that
-/// grows would have to read all labels again.
-struct Labelled {
+/// Maps labels to the entry that emits them. Keeps the hash so that the table grows without reading
+/// all labels.
+struct LabelOwner {
     hash: u32,
     entry: u32,
 }
 
-/// A series as it is emitted.
+/// The state of a series.
 pub(super) struct Entry {
-    /// As the form wrote them; empty where the place is free.
+    /// As rendered by the label format; empty if the slot is free.
     pub labels: Box<[u8]>,
     /// The last value, or the sum.
     pub value: f64,
@@ -94,16 +93,16 @@ pub(super) struct Entry {
     pub kind: Kind,
     is_sum: bool,
     is_new: bool,
-    is_refused: bool,
-    /// In seconds since 1970.
+    is_rejected: bool,
+    /// Time of the last update in seconds since 1970.
     pub seen: u32,
     pub distribution: Option<Box<Distribution>>,
 }
 
-/// What a distribution keeps.
+/// The state of a distribution.
 #[derive(Default)]
 pub(super) struct Distribution {
-    /// Values and sum of all periods; buckets where histograms are emitted.
+    /// Count and sum of all periods; for histograms also the buckets.
     pub total: Histogram,
     /// The quantiles of the last period.
     pub quantiles: Vec<f64>,
@@ -111,7 +110,7 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// Adds what [`Distributions`] made of a period.
+    /// Adds the numbers that [`Distributions`] computed for a period.
     fn add(&mut self, numbers: &[f64]) {
         if self.is_native {
             return self.total.add(numbers);
@@ -127,141 +126,145 @@ impl Distribution {
 /// The series of one endpoint.
 pub struct Accumulator<F> {
     options: Options,
-    form: F,
-    known: HashTable<Known>,
-    by_labels: HashTable<Labelled>,
+    label_format: F,
+    known: HashTable<RawSeries>,
+    by_labels: HashTable<LabelOwner>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     set: LabelSet,
-    room: Vec<u8>,
-    /// Seconds that count for series that are idle: those of an outage, in which nothing is added,
-    /// do not.
+    label_buf: Vec<u8>,
+    /// Seconds of operation, by which series expire. An outage, when nothing is added, hardly
+    /// advances it.
     clock: u32,
     /// Wall clock of the last tick, in seconds since 1970; 0 before the first.
     ticked: u32,
     swept: u32,
-    /// The latest time of what was forgotten, in milliseconds since 1970: what comes back goes on
-    /// behind it.
-    forgotten_ms: i64,
+    /// The latest time of any expired series, in milliseconds since 1970. A sum that returns
+    /// continues after it.
+    expired_ms: i64,
 }
 
-impl<F: Form> Accumulator<F> {
-    /// No series yet.
-    pub fn new(options: Options, form: F) -> Accumulator<F> {
+impl<F: LabelFormat> Accumulator<F> {
+    /// Creates an accumulator without series.
+    pub fn new(options: Options, label_format: F) -> Accumulator<F> {
         Accumulator {
             options,
-            form,
+            label_format,
             known: HashTable::new(),
             by_labels: HashTable::new(),
             entries: Vec::new(),
             free: Vec::new(),
             set: LabelSet::default(),
-            room: Vec::new(),
+            label_buf: Vec::new(),
             clock: 0,
             ticked: 0,
             swept: 0,
-            forgotten_ms: i64::MIN,
+            expired_ms: i64::MIN,
         }
     }
 
-    /// Series that are known.
+    /// Returns the number of series.
     pub fn series(&self) -> usize {
         self.known.len()
     }
 
-    /// Values of labels that were cut since this was asked last.
+    /// Returns the number of label values truncated since the last call.
     pub fn take_cut(&mut self) -> u64 {
         self.set.take_cut()
     }
 
-    /// Adds a row, whose texts are in `text`, and hands what its series is now to `to`. `now_ms` is
-    /// the wall clock, in milliseconds since 1970.
+    /// Adds a row, whose strings are in `text`, and passes the new state of its series to `to`.
+    /// `now_ms` is the wall clock in milliseconds since 1970.
     ///
     /// # Errors
-    /// The row does not become a sample.
+    /// Why the row is rejected.
     #[inline]
     pub fn add<C: Collector>(
         &mut self,
         (rows, row, text): (&Rows, &Row, &[u8]),
         now_ms: i64,
         to: &mut C,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RejectReason> {
         if row.time_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
-            return Err(Refusal::Future);
+            return Err(RejectReason::Future);
         }
         let (seen, starts_at_zero) = ((now_ms / 1000) as u32, self.options.starts_at_zero);
         let mut apply = |entry: &mut Entry| {
-            entry.forget_time_ahead::<C>(now_ms);
+            entry.reset_future_time::<C>(now_ms);
             entry.apply(row, rows.numbers(row), seen, starts_at_zero, to)
         };
         if let Some(known) = self.known.find_mut(row.key[0], |known| known.key == row.key) {
             apply(&mut self.entries[known.entry as usize])?;
-            // What is refused is forgotten at last, and may come back as what it is then.
+            // A rejected row does not refresh its series: it expires, and may return with another
+            // type.
             known.seen = self.clock;
             return Ok(());
         }
-        let index = self.learn((rows, row, text))?.0;
+        let index = self.register((rows, row, text))?.0;
         apply(&mut self.entries[index as usize])
     }
 
-    /// Makes a series known; gives its entry, and whether that is new.
+    /// Registers a new raw series. Returns its entry and whether the entry is new.
     #[cold]
-    pub(super) fn learn(
+    pub(super) fn register(
         &mut self,
         (rows, row, text): (&Rows, &Row, &[u8]),
-    ) -> Result<(u32, bool), Refusal> {
+    ) -> Result<(u32, bool), RejectReason> {
         if self.known.len() >= self.options.series_max {
-            return Err(Refusal::TooManySeries);
+            return Err(RejectReason::TooManySeries);
         }
-        let (name, tags) = rows.texts(row, text);
-        self.set.read(&self.options.rules, (name, tags, row.kind), rows.host())?;
-        self.room.clear();
-        self.form.render(&self.set, row.kind, &mut self.room);
-        let (index, is_new) = self.entry_of(row)?;
-        let known = Known { key: row.key, entry: index, seen: self.clock };
+        let (name, tags) = rows.strings(row, text);
+        self.set.build(&self.options.rules, (name, tags, row.kind), rows.host())?;
+        self.label_buf.clear();
+        self.label_format.render(&self.set, row.kind, &mut self.label_buf);
+        let (index, is_new) = self.find_or_insert(row)?;
+        let known = RawSeries { key: row.key, entry: index, seen: self.clock };
         self.known.insert_unique(row.key[0], known, |known| known.key[0]);
         Ok((index, is_new))
     }
 
-    /// The entry with the labels in `room`, and whether that is new. No label is that of two
-    /// entries.
-    fn entry_of(&mut self, row: &Row) -> Result<(u32, bool), Refusal> {
-        let mut holders = F::blocks(&self.room).map(|block| self.holder(block));
-        let first = holders.next().flatten();
+    /// Returns the entry with the labels in `label_buf`, and whether it is new. Two entries never
+    /// share labels.
+    fn find_or_insert(&mut self, row: &Row) -> Result<(u32, bool), RejectReason> {
+        let mut owners = F::blocks(&self.label_buf).map(|block| self.owner(block));
+        let first = owners.next().flatten();
         if let Some(index) = first {
             let entry = &self.entries[index as usize];
-            let is_it = *entry.labels == *self.room && entry.fits(row);
-            return if is_it { Ok((index, false)) } else { Err(Refusal::TypeConflict) };
+            let is_same = *entry.labels == *self.label_buf && entry.fits(row);
+            return if is_same { Ok((index, false)) } else { Err(RejectReason::TypeConflict) };
         }
-        if holders.any(|holder| holder.is_some()) {
-            return Err(Refusal::TypeConflict);
+        if owners.any(|owner| owner.is_some()) {
+            return Err(RejectReason::TypeConflict);
         }
         let is_native = self.options.distributions == Distributions::Native;
-        let entry = Entry::new(row, &self.room, is_native, self.forgotten_ms);
-        let entry = place(&mut self.entries, &mut self.free, entry);
-        for block in F::blocks(&self.room) {
+        let entry = Entry::new(row, &self.label_buf, is_native, self.expired_ms);
+        let entry = store(&mut self.entries, &mut self.free, entry);
+        for block in F::blocks(&self.label_buf) {
             let hash = self.hash(block);
-            self.by_labels
-                .insert_unique(spread(hash), Labelled { hash, entry }, |of| spread(of.hash));
+            self.by_labels.insert_unique(spread(hash), LabelOwner { hash, entry }, |owner| {
+                spread(owner.hash)
+            });
         }
         Ok((entry, true))
     }
 
-    /// The entry that gives something out with these labels.
-    fn holder(&self, block: &[u8]) -> Option<u32> {
+    /// Returns the entry that emits these labels.
+    fn owner(&self, block: &[u8]) -> Option<u32> {
         let hash = self.hash(block);
-        let has =
-            |entry: u32| F::blocks(&self.entries[entry as usize].labels).any(|own| own == block);
-        let found = self.by_labels.find(spread(hash), |of| of.hash == hash && has(of.entry));
-        found.map(|of| of.entry)
+        let has = |entry: u32| {
+            F::blocks(&self.entries[entry as usize].labels).any(|other| other == block)
+        };
+        let found =
+            self.by_labels.find(spread(hash), |owner| owner.hash == hash && has(owner.entry));
+        found.map(|owner| owner.entry)
     }
 
     fn hash(&self, block: &[u8]) -> u32 {
         xxh3_64_with_seed(block, self.options.seed) as u32
     }
 
-    /// Has the clock go on, at most by an eighth of the time after which series are forgotten: what
-    /// is added behind an outage comes late, not never.
+    /// Advances the clock, by at most an eighth of the expiry time: values added after an outage
+    /// are late, but not lost.
     fn tick(&mut self, now_ms: i64) {
         let now = (now_ms / 1000) as u32;
         let passed = if self.ticked == 0 { 0 } else { now.saturating_sub(self.ticked) };
@@ -269,8 +272,8 @@ impl<F: Form> Accumulator<F> {
         self.clock = self.clock.saturating_add(passed.min(self.options.expire_seconds.div_ceil(8)));
     }
 
-    /// Forgets series that have been idle for too long, if it is time to look for them; to be
-    /// called before rows are added. `now_ms` is the wall clock. Whether any was forgotten.
+    /// Expires idle series if a check is due; returns whether any expired. Must be called before
+    /// rows are added. `now_ms` is the wall clock.
     pub fn sweep(&mut self, now_ms: i64) -> bool {
         self.tick(now_ms);
         let (clock, expire) = (self.clock, self.options.expire_seconds);
@@ -285,10 +288,10 @@ impl<F: Form> Accumulator<F> {
         }
         let mut is_used = vec![false; self.entries.len()];
         self.known.iter().for_each(|known| is_used[known.entry as usize] = true);
-        self.by_labels.retain(|of| is_used[of.entry as usize]);
+        self.by_labels.retain(|owner| is_used[owner.entry as usize]);
         for (index, entry) in self.entries.iter_mut().enumerate() {
             if !is_used[index] && !entry.labels.is_empty() {
-                self.forgotten_ms = self.forgotten_ms.max(entry.last_ms.min(now_ms));
+                self.expired_ms = self.expired_ms.max(entry.last_ms.min(now_ms));
                 (entry.labels, entry.distribution) = (Box::default(), None);
                 self.free.push(index as u32);
             }
@@ -296,36 +299,36 @@ impl<F: Form> Accumulator<F> {
         true
     }
 
-    /// Every entry; those with empty labels are free.
+    /// Returns all entries; those with empty labels are free.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Whether the series of a row is known.
+    /// Returns whether the series of a row is registered.
     #[inline]
     pub(super) fn is_known(&self, row: &Row) -> bool {
         self.known.find(row.key[0], |known| known.key == row.key).is_some()
     }
 
-    /// Has every row of an entry refused: its type is not that of the metric.
-    pub(super) fn refuse(&mut self, index: u32) {
-        self.entries[index as usize].is_refused = true;
+    /// Rejects all rows of an entry because its type differs from the metric's.
+    pub(super) fn reject(&mut self, index: u32) {
+        self.entries[index as usize].is_rejected = true;
     }
 
-    /// Whether an entry was seen within the time after which it is forgotten.
+    /// Returns whether an entry was updated within the expiry time.
     pub(super) fn is_alive(&self, entry: &Entry, now_ms: i64) -> bool {
         let idle = ((now_ms / 1000) as u32).saturating_sub(entry.seen);
         !entry.labels.is_empty() && idle <= self.options.expire_seconds
     }
 }
 
-/// The table takes its places from the low bits of a hash, and its marks from the high ones.
+/// hashbrown uses the low bits of a hash for the slot and the high bits for the tag.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Puts an entry into a place that is free.
-fn place(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
+/// Stores an entry in a free slot and returns its index.
+fn store(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
     if let Some(index) = free.pop() {
         entries[index as usize] = entry;
         return index;
@@ -335,60 +338,60 @@ fn place(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
 }
 
 impl Entry {
-    /// `forgotten_ms` is a time before which a sum may have been emitted already.
-    fn new(row: &Row, labels: &[u8], is_native: bool, forgotten_ms: i64) -> Entry {
+    /// `expired_ms` is a time up to which the sum may already have been emitted.
+    fn new(row: &Row, labels: &[u8], is_native: bool, expired_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
-        // A millisecond later than the last value of a series of the same name that ended with the
-        // period before.
+        // One millisecond after the last value of a series with the same name that ended with the
+        // previous period.
         let begin = row.time_ms - i64::from(row.interval_ms) + 1;
         Entry {
             labels: labels.into(),
             value: 0.0,
-            last_ms: if is_sum { forgotten_ms } else { i64::MIN },
+            last_ms: if is_sum { expired_ms } else { i64::MIN },
             created_ms: if is_sum && row.interval_ms > 0 {
-                begin.max(forgotten_ms.saturating_add(1))
+                begin.max(expired_ms.saturating_add(1))
             } else {
                 0
             },
             kind: row.kind,
             is_sum,
             is_new: true,
-            is_refused: false,
+            is_rejected: false,
             seen: 0,
             distribution: (row.kind == Kind::Distribution)
                 .then(|| Box::new(Distribution { is_native, ..Distribution::default() })),
         }
     }
 
-    /// Whether a row can be one of this series.
+    /// Returns whether the type of a row matches the series.
     fn fits(&self, row: &Row) -> bool {
         self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
     }
 
-    /// Lets a value follow one whose time has not come yet: the clock was set back. Only where
-    /// nobody is told the times; a back end would refuse an earlier one.
+    /// Forgets the last time if it is in the future because the clock was set back. Only without a
+    /// collector: a back end would reject an earlier time.
     #[inline]
-    fn forget_time_ahead<C: Collector>(&mut self, now_ms: i64) {
-        if !C::LISTENS && !self.is_sum && self.last_ms > now_ms {
+    fn reset_future_time<C: Collector>(&mut self, now_ms: i64) {
+        if !C::COLLECTS && !self.is_sum && self.last_ms > now_ms {
             self.last_ms = i64::MIN;
         }
     }
 
-    /// Whether a row says what is not known yet.
+    /// Returns whether a row changes the series.
     #[inline]
-    fn is_news(&self, row: &Row) -> Result<bool, Refusal> {
-        if self.is_refused {
-            return Err(Refusal::TypeConflict);
+    fn is_update(&self, row: &Row) -> Result<bool, RejectReason> {
+        if self.is_rejected {
+            return Err(RejectReason::TypeConflict);
         }
         if self.is_sum && row.value < 0.0 {
-            return Err(Refusal::Negative);
+            return Err(RejectReason::Negative);
         }
         if self.is_sum || row.time_ms > self.last_ms {
             return Ok(true);
         }
-        // Two values of one time no back-end takes.
-        let is_same = row.time_ms == self.last_ms && row.value == self.value;
-        if is_same { Ok(false) } else { Err(Refusal::OutOfOrder) }
+        // No back end accepts two values with one timestamp.
+        let is_repeated = row.time_ms == self.last_ms && row.value == self.value;
+        if is_repeated { Ok(false) } else { Err(RejectReason::OutOfOrder) }
     }
 
     #[inline]
@@ -399,10 +402,10 @@ impl Entry {
         seen: u32,
         starts_at_zero: bool,
         to: &mut impl Collector,
-    ) -> Result<(), Refusal> {
-        let is_news = self.is_news(row)?;
+    ) -> Result<(), RejectReason> {
+        let is_update = self.is_update(row)?;
         self.seen = seen;
-        if !is_news {
+        if !is_update {
             return Ok(());
         }
         let mut point =
@@ -410,9 +413,9 @@ impl Entry {
         let is_new = std::mem::replace(&mut self.is_new, false);
         if is_new && starts_at_zero && self.created_ms > 0 && self.created_ms < row.time_ms {
             (point.time_ms, self.last_ms) = (self.created_ms, self.created_ms);
-            self.tell(&point, to);
+            self.emit(&point, to);
         }
-        // A sum is of now, whatever the time of what it grew by.
+        // A sum has the current time, even if its delta is late.
         point.time_ms = row.time_ms.max(self.last_ms.saturating_add(1));
         self.last_ms = point.time_ms;
         match &mut self.distribution {
@@ -421,18 +424,18 @@ impl Entry {
             None => self.value = row.value,
         }
         point.value = self.value;
-        self.tell(&point, to);
+        self.emit(&point, to);
         Ok(())
     }
 
-    /// Hands on what the series is now.
+    /// Passes the current state of the series to the collector.
     #[inline]
-    fn tell<C: Collector>(&self, point: &Point, to: &mut C) {
-        if !C::LISTENS {
+    fn emit<C: Collector>(&self, point: &Point, to: &mut C) {
+        if !C::COLLECTS {
             return;
         }
         match &self.distribution {
-            Some(distribution) => tell_distribution(&self.labels, distribution, point, to),
+            Some(distribution) => emit_distribution(&self.labels, distribution, point, to),
             None => split_block(&self.labels)
                 .into_iter()
                 .for_each(|(labels, _)| to.number(labels, point)),
@@ -440,14 +443,19 @@ impl Entry {
     }
 }
 
-fn tell_distribution(mut blocks: &[u8], of: &Distribution, point: &Point, to: &mut impl Collector) {
-    let mut quantiles = of.quantiles.iter();
+fn emit_distribution(
+    mut blocks: &[u8],
+    distribution: &Distribution,
+    point: &Point,
+    to: &mut impl Collector,
+) {
+    let mut quantiles = distribution.quantiles.iter();
     while let Some((labels, rest)) = split_block(blocks) {
         let value = match remaining(rest) {
-            0 if of.is_native => return to.histogram(labels, &of.total, point),
-            0 => Some(of.total.count),
-            1 => Some(of.total.sum),
-            // Before the first period there are none.
+            0 if distribution.is_native => return to.histogram(labels, &distribution.total, point),
+            0 => Some(distribution.total.count),
+            1 => Some(distribution.total.sum),
+            // Empty before the first period.
             _ => quantiles.next().copied(),
         };
         value.into_iter().for_each(|value| to.number(labels, &Point { value, ..*point }));
@@ -455,7 +463,7 @@ fn tell_distribution(mut blocks: &[u8], of: &Distribution, point: &Point, to: &m
     }
 }
 
-/// Blocks that follow: 0, 1, or more.
+/// Returns the number of blocks left: 0, 1, or 2 for more.
 fn remaining(blocks: &[u8]) -> usize {
     split_block(blocks).map_or(0, |(_, rest)| if rest.is_empty() { 1 } else { 2 })
 }

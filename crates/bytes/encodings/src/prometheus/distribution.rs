@@ -1,4 +1,4 @@
-//! What the values of a distribution come to: quantiles of the period, or buckets of a native
+//! Converts the values of a distribution: to quantiles of a period or to buckets of a native
 //! histogram.
 
 use crate::metric::SketchText;
@@ -13,32 +13,32 @@ pub enum Distributions {
     Native,
 }
 
-/// Resolution with which native histograms begin: a power of two has 2⁵ buckets, each 2.2 % wider
-/// than the one before.
+/// Initial schema of native histograms: 2⁵ buckets per power of two, each 2.2 % wider than the
+/// previous one.
 const SCHEMA: i32 = 5;
 
-/// The coarsest resolution there is: a bucket takes 2¹⁶ times what the one before takes.
+/// The coarsest schema: the bounds of adjacent buckets differ by a factor of 2¹⁶.
 const SCHEMA_MIN: i32 = -4;
 
-/// Buckets of a histogram at most: ten powers of two at the first resolution. With more, pairs
-/// become one.
+/// Maximum buckets of a histogram: ten powers of two at the initial schema. Beyond it, pairs are
+/// merged.
 const BUCKETS_MAX: usize = 320;
 
-/// Values closer to 0 than this are counted as 0. It is Prometheus' own.
+/// Values within this distance of 0 count as 0; the same threshold as in Prometheus.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
-/// Buckets of a power of two.
-const BUCKETS_PER_DOUBLE: i32 = 1 << SCHEMA;
+/// Buckets per power of two.
+const BUCKETS_PER_POWER: i32 = 1 << SCHEMA;
 
-/// A sum that stays finite: with an infinite one every later value would be lost.
+/// Clamps a sum to finite values: once infinite, it would lose every later value.
 pub(super) fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
 impl Distributions {
-    /// Appends what a sketch comes to, for [`Accumulator`](super::Accumulator): its count and its
-    /// sum, then the quantiles; or the weight of 0, the number of buckets above 0, and all buckets
-    /// as pairs of index and weight, those above 0 first.
+    /// Appends the numbers of a sketch for [`Accumulator`](super::Accumulator): its count and sum,
+    /// followed by the quantiles, or by the weight of 0, the number of positive buckets, and all
+    /// buckets as pairs of index and weight, positive ones first.
     pub(super) fn push(&self, sketch: &SketchText<'_>, out: &mut Vec<f64>) {
         out.extend([sketch.count, sketch.sum]);
         match self {
@@ -48,25 +48,27 @@ impl Distributions {
     }
 }
 
-/// Nearest rank: the smallest value that, with those below it, has this share of the weight.
-/// Quantiles are no whole floats, nor are the weights of a sample rate such as 0.3: their product
-/// may be a rank and a hair more, which would be the next one. This is more than the hair of a
-/// billion values.
-const UNDER_RANK: f64 = 1.0 - 1e-9;
+/// Nearest rank: the smallest value whose cumulative weight reaches this share of the total.
+/// Neither quantiles nor the weights of a sample rate such as 0.3 are exact floats, so their
+/// product may exceed a rank by a rounding error and select the next one. This tolerance covers the
+/// error for a billion values.
+const RANK_TOLERANCE: f64 = 1.0 - 1e-9;
 
 fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>) {
     let first = out.len();
-    // NaN is Prometheus' answer where there are no values.
-    let none = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
+    // Prometheus' value for an empty summary is NaN.
+    let default = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
     out.extend(
-        quantiles.iter().map(|quantile| if *quantile <= 0.0 { none.min(sketch.min) } else { none }),
+        quantiles
+            .iter()
+            .map(|quantile| if *quantile <= 0.0 { default.min(sketch.min) } else { default }),
     );
     let total: f64 = sketch.points().map(|(_, weight)| weight).sum();
     let mut below = 0.0;
     for (value, weight) in sketch.points() {
         let up_to = below + weight;
         for (quantile, slot) in quantiles.iter().zip(&mut out[first..]) {
-            let rank = quantile * total * UNDER_RANK;
+            let rank = quantile * total * RANK_TOLERANCE;
             if *quantile < 1.0 && *quantile > 0.0 && below < rank && rank <= up_to {
                 *slot = value.clamp(sketch.min, sketch.max);
             }
@@ -102,34 +104,33 @@ fn is_zero(value: f64) -> bool {
     value.abs() <= ZERO_THRESHOLD
 }
 
-/// Index of the bucket of a value above 0: bucket `i` has what is above 2^((i-1)/32), up to
-/// 2^(i/32).
+/// Returns the bucket index of a positive value: bucket `i` covers (2^((i-1)/32), 2^(i/32)].
 fn bucket(value: f64) -> i32 {
-    // Above the threshold nothing is subnormal.
+    // Values above the threshold are never subnormal.
     let bits = value.to_bits();
     let (exponent, mantissa) = ((bits >> 52) as i32 - 1023, bits & ((1 << 52) - 1));
     if mantissa == 0 {
-        return exponent * BUCKETS_PER_DOUBLE;
+        return exponent * BUCKETS_PER_POWER;
     }
     let fraction = f64::from_bits(mantissa | 1023 << 52);
-    let within = (fraction.log2() * f64::from(BUCKETS_PER_DOUBLE)).ceil() as i32;
-    exponent * BUCKETS_PER_DOUBLE + within.clamp(1, BUCKETS_PER_DOUBLE)
+    let offset = (fraction.log2() * f64::from(BUCKETS_PER_POWER)).ceil() as i32;
+    exponent * BUCKETS_PER_POWER + offset.clamp(1, BUCKETS_PER_POWER)
 }
 
-/// The buckets of all periods.
+/// The sums of a native histogram over all periods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// Resolution: a power of two has 2^schema buckets.
+    /// Schema: 2^schema buckets per power of two.
     pub schema: i32,
-    /// Number of values.
+    /// Number of samples.
     pub count: f64,
-    /// Their sum.
+    /// Sum of the samples.
     pub sum: f64,
-    /// Values that are 0.
+    /// Number of samples that are 0.
     pub zero: f64,
-    /// Index and number of values of each bucket above 0, by index.
+    /// Index and number of samples of each positive bucket, sorted by index.
     pub positive: Vec<(i32, f64)>,
-    /// The same below 0.
+    /// The same for negative buckets.
     pub negative: Vec<(i32, f64)>,
 }
 
@@ -141,7 +142,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds what [`Distributions::push`] made of a sketch.
+    /// Adds the numbers that [`Distributions::push`] computed for a sketch.
     pub(super) fn add(&mut self, numbers: &[f64]) {
         let [count, sum, zero, positive, buckets @ ..] = numbers else { return };
         self.count = saturating(self.count + count);
@@ -149,31 +150,31 @@ impl Histogram {
         self.zero = saturating(self.zero + zero);
         let (pairs, _) = buckets.as_chunks::<2>();
         let (above, below) = pairs.split_at((*positive as usize).min(pairs.len()));
-        let by = (SCHEMA - self.schema) as u32;
-        above.iter().for_each(|pair| add_bucket(&mut self.positive, *pair, by));
-        below.iter().for_each(|pair| add_bucket(&mut self.negative, *pair, by));
+        let reduced = (SCHEMA - self.schema) as u32;
+        above.iter().for_each(|pair| add_bucket(&mut self.positive, *pair, reduced));
+        below.iter().for_each(|pair| add_bucket(&mut self.negative, *pair, reduced));
         while self.positive.len() + self.negative.len() > BUCKETS_MAX && self.schema > SCHEMA_MIN {
             self.schema -= 1;
-            halve(&mut self.positive);
-            halve(&mut self.negative);
+            merge_pairs(&mut self.positive);
+            merge_pairs(&mut self.negative);
         }
     }
 
-    /// Whether every number of values is whole, as it is unless clients sample.
-    pub(super) fn is_whole(&self) -> bool {
-        let is_whole = |(_, count): &(i32, f64)| count.fract() == 0.0;
+    /// Returns whether all counts are integral, as they are unless clients sample.
+    pub(super) fn is_integral(&self) -> bool {
+        let is_integral = |(_, count): &(i32, f64)| count.fract() == 0.0;
         let mut all = self.positive.iter().chain(&self.negative);
-        self.count.fract() == 0.0 && self.zero.fract() == 0.0 && all.all(is_whole)
+        self.count.fract() == 0.0 && self.zero.fract() == 0.0 && all.all(is_integral)
     }
 }
 
-/// The bucket that has those of this index, after the resolution was halved so often.
+/// Returns the index of a bucket after the schema was reduced `times` times.
 fn coarser(index: i32, times: u32) -> i32 {
     (index + (1 << times) - 1) >> times
 }
 
-/// Makes pairs of buckets one.
-fn halve(buckets: &mut Vec<(i32, f64)>) {
+/// Merges pairs of buckets.
+fn merge_pairs(buckets: &mut Vec<(i32, f64)>) {
     buckets.iter_mut().for_each(|(index, _)| *index = coarser(*index, 1));
     buckets.dedup_by(|next, before| {
         let is_pair = next.0 == before.0;
@@ -182,7 +183,7 @@ fn halve(buckets: &mut Vec<(i32, f64)>) {
     });
 }
 
-/// Adds a bucket of the first resolution, which was halved so often.
+/// Adds a bucket of the initial schema, which was reduced `times` times.
 fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2], times: u32) {
     let index = coarser(index as i32, times);
     match buckets.binary_search_by_key(&index, |(index, _)| *index) {
@@ -208,7 +209,7 @@ mod tests {
         Distributions::Summary(vec![0.0, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0])
             .push(&sketch(FOUR), &mut out);
         assert_eq!(out, [4.0, 10.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
-        // 0.28 of 25 is 7, as a float a hair more.
+        // 0.28 * 25 is 7, plus a rounding error in floats.
         let values: Vec<f64> = (1..=25).map(f64::from).collect();
         let text = format!(
             "{{\"count\":25,\"sum\":325,\"min\":1,\"max\":25,\"values\":{values:?},\"weights\":{:?}}}",
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_stay_between_the_smallest_and_the_largest_value() {
+    fn quantiles_are_clamped_to_min_and_max() {
         let text =
             r#"{"count":3,"sum":30,"min":9.9,"max":10.1,"values":[9.8,10.2],"weights":[1,2]}"#;
         let mut out = Vec::new();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_ends_with_its_upper_bound() {
+    fn a_bucket_includes_its_upper_bound() {
         for (value, index) in
             [(1.0, 0), (2.0, 32), (0.5, -32), (1.0 + f64::EPSILON, 1), (1.999_999, 32)]
         {
@@ -246,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_of_many_buckets_gets_a_coarser_resolution() {
+    fn a_histogram_with_many_buckets_reduces_its_schema() {
         let mut histogram = Histogram::default();
-        // A value on each side of 0.
+        // One value on each side of 0.
         let period =
             |index: i32| [2.0, 0.0, 0.0, 1.0, f64::from(index), 1.0, f64::from(index), 1.0];
         (-100..60).for_each(|index| histogram.add(&period(index)));
@@ -257,7 +258,7 @@ mod tests {
             (5, 160, 160)
         );
         histogram.add(&period(60));
-        // Those of 59 and 60 are one now, as are those of -1 and 0.
+        // Buckets 59 and 60 are merged, as are -1 and 0.
         assert_eq!((histogram.schema, histogram.positive.len()), (4, 81));
         let bucket = |histogram: &Histogram, index| {
             let at = histogram.positive.binary_search_by_key(&index, |(index, _)| *index).unwrap();
@@ -273,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_histogram_stay_finite() {
+    fn histogram_sums_stay_finite() {
         let mut histogram = Histogram::default();
-        // Weights of the same bucket that are too large together arrive as infinite.
+        // Weights of one bucket whose sum overflows arrive as infinity.
         let period = [1e308, -1e308, 1e308, 1.0, 0.0, 1e308, 0.0, f64::INFINITY];
         (0..3).for_each(|_| histogram.add(&period));
         assert_eq!(
@@ -284,12 +285,12 @@ mod tests {
         );
         assert_eq!((histogram.positive[0].1, histogram.negative[0].1), (f64::MAX, f64::MAX));
         let mut buckets = vec![(1, 1e308), (2, 1e308)];
-        halve(&mut buckets);
+        merge_pairs(&mut buckets);
         assert_eq!(buckets, [(1, f64::MAX)]);
     }
 
     #[test]
-    fn periods_add_up_in_a_histogram() {
+    fn a_histogram_sums_periods() {
         let (mut numbers, mut histogram) = (Vec::new(), Histogram::default());
         let text = r#"{"count":6,"sum":1,"min":-2,"max":2,"values":[-2,-1,0,1,1.001,2],"weights":[1,1,1,1,1,1]}"#;
         Distributions::Native.push(&sketch(text), &mut numbers);
@@ -298,8 +299,8 @@ mod tests {
         assert_eq!((histogram.count, histogram.sum, histogram.zero), (12.0, 2.0, 2.0));
         assert_eq!(histogram.positive, [(0, 2.0), (1, 2.0), (32, 2.0)]);
         assert_eq!(histogram.negative, [(0, 2.0), (32, 2.0)]);
-        assert!(histogram.is_whole());
+        assert!(histogram.is_integral());
         histogram.add(&[0.5, 1.0, 0.5, 0.0]);
-        assert!(!histogram.is_whole());
+        assert!(!histogram.is_integral());
     }
 }

@@ -1,34 +1,40 @@
-//! Series as text to be scraped: format 0.0.4 and OpenMetrics.
+//! Series as scrape text: Prometheus format 0.0.4 and OpenMetrics.
 
-use super::accumulator::{Accumulator, Entry, Nobody, Options};
-use super::form::TextForm;
+use super::accumulator::{Accumulator, Entry, NullCollector, Options};
+use super::form::TextLabels;
 use super::rows::{Row, Rows};
-use super::{Distributions, Refusal};
+use super::{Distributions, RejectReason};
 use crate::metric::Kind;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
 
-/// How the text is written.
+/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
-    /// Prometheus' own, version 0.0.4.
+    /// The Prometheus text format 0.0.4.
     Prometheus,
     /// OpenMetrics 1.0.0.
     OpenMetrics,
 }
 
 impl TextFormat {
-    /// The format that a scraper prefers, by its header `Accept`: OpenMetrics if it names it.
-    pub fn of_accept(accept: &str) -> TextFormat {
-        let refuses = |part: &str| part.split(';').any(|of| matches!(of.trim(), "q=0" | "q=0.0"));
-        let wants = |part: &str| {
-            part.trim_start().starts_with("application/openmetrics-text") && !refuses(part)
+    /// Returns the format that a scraper prefers by its `Accept` header: OpenMetrics if listed.
+    pub fn from_accept(accept: &str) -> TextFormat {
+        let rejects = |part: &str| {
+            part.split(';').any(|parameter| matches!(parameter.trim(), "q=0" | "q=0.0"))
         };
-        if accept.split(',').any(wants) { TextFormat::OpenMetrics } else { TextFormat::Prometheus }
+        let accepts = |part: &str| {
+            part.trim_start().starts_with("application/openmetrics-text") && !rejects(part)
+        };
+        if accept.split(',').any(accepts) {
+            TextFormat::OpenMetrics
+        } else {
+            TextFormat::Prometheus
+        }
     }
 
-    /// What the header `Content-Type` says of it.
+    /// Returns the value of the `Content-Type` header.
     pub fn content_type(self) -> &'static str {
         match self {
             TextFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -37,20 +43,20 @@ impl TextFormat {
     }
 }
 
-/// Where a text that is written in pieces goes on.
+/// Where a text written in chunks continues.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct WritePosition {
     family: Box<[u8]>,
-    /// Series of it that are written.
+    /// Number of its series written.
     written: usize,
-    /// Whether its type is written.
+    /// Whether its `# TYPE` line is written.
     has_type: bool,
 }
 
-/// The last value of every series, by metric.
+/// The last value of every series, grouped by metric family.
 pub struct Exposition {
-    accumulator: Accumulator<TextForm>,
-    /// Quantiles as they are written.
+    accumulator: Accumulator<TextLabels>,
+    /// The quantiles, formatted.
     quantiles: Vec<String>,
     families: BTreeMap<Box<[u8]>, Family>,
 }
@@ -61,60 +67,60 @@ struct Family {
 }
 
 impl Exposition {
-    /// No series yet. Distributions are emitted as summaries, with no quantiles if the options
-    /// say otherwise.
+    /// Creates an exposition without series. Distributions are always summaries: without quantiles
+    /// if the options select histograms.
     pub fn new(options: Options) -> Exposition {
         let quantiles = match &options.distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),
             Distributions::Native => Vec::new(),
         };
-        let accumulator = Accumulator::new(options, TextForm);
+        let accumulator = Accumulator::new(options, TextLabels);
         Exposition { accumulator, quantiles, families: BTreeMap::new() }
     }
 
-    /// Series that are known.
+    /// Returns the number of series.
     pub fn series(&self) -> usize {
         self.accumulator.series()
     }
 
-    /// Values of labels that were cut since this was asked last.
+    /// Returns the number of label values truncated since the last call.
     pub fn take_cut(&mut self) -> u64 {
         self.accumulator.take_cut()
     }
 
-    /// Adds a row, whose texts are in `text`. `now_ms` is the wall clock, in milliseconds since
+    /// Adds a row, whose strings are in `text`. `now_ms` is the wall clock in milliseconds since
     /// 1970.
     ///
     /// # Errors
-    /// It cannot be emitted.
-    pub fn add(&mut self, at: (&Rows, &Row, &[u8]), now_ms: i64) -> Result<(), Refusal> {
-        if !self.accumulator.is_known(at.1) {
-            let (index, is_new) = self.accumulator.learn(at)?;
+    /// Why the row is rejected.
+    pub fn add(&mut self, row: (&Rows, &Row, &[u8]), now_ms: i64) -> Result<(), RejectReason> {
+        if !self.accumulator.is_known(row.1) {
+            let (index, is_new) = self.accumulator.register(row)?;
             if is_new {
-                self.sort_in(index);
+                self.add_to_family(index);
             }
         }
-        self.accumulator.add(at, now_ms, &mut Nobody)
+        self.accumulator.add(row, now_ms, &mut NullCollector)
     }
 
-    /// Puts a new series to its metric. One that is of another type there stays out.
-    fn sort_in(&mut self, index: u32) {
+    /// Adds a new series to its family, or rejects it if its type differs.
+    fn add_to_family(&mut self, index: u32) {
         let entry = &self.accumulator.entries()[index as usize];
-        let name = family(&entry.labels);
+        let name = family_name(&entry.labels);
         if !self.families.contains_key(name) && !self.is_reserved(name, entry.kind) {
             self.families.insert(name.into(), Family { kind: entry.kind, entries: Vec::new() });
         }
         match self.families.get_mut(name) {
             Some(family) if family.kind == entry.kind => family.entries.push(index),
-            _ => self.accumulator.refuse(index),
+            _ => self.accumulator.reject(index),
         }
     }
 
-    /// Whether lines of a new metric would be those of another: a summary has some with `_sum` and
-    /// `_count`.
+    /// Returns whether lines of a new family would collide with those of another: a summary also
+    /// emits `_sum` and `_count`.
     fn is_reserved(&self, name: &[u8], kind: Kind) -> bool {
         let is_summary =
-            |stem| self.families.get(stem).is_some_and(|of| of.kind == Kind::Distribution);
+            |stem| self.families.get(stem).is_some_and(|family| family.kind == Kind::Distribution);
         [&b"_sum"[..], b"_count"].iter().any(|suffix| {
             let has_other =
                 kind == Kind::Distribution && self.families.contains_key(&*[name, suffix].concat());
@@ -122,8 +128,8 @@ impl Exposition {
         })
     }
 
-    /// Forgets series that have been idle for too long, if it is time to look for them. Not while a
-    /// text is written in pieces: places move.
+    /// Expires idle series if a check is due. Must not be called while a text is written in chunks,
+    /// because it moves positions.
     pub fn sweep(&mut self, now_ms: i64) {
         if !self.accumulator.sweep(now_ms) {
             return;
@@ -135,25 +141,25 @@ impl Exposition {
         self.families.retain(|_, family| !family.entries.is_empty());
     }
 
-    /// Appends about `series_max` series from a place on; gives the place behind them, `None` at
+    /// Appends about `series_max` series from `from` on. Returns where to continue, or `None` at
     /// the end.
     pub fn write(
         &self,
-        from: Place,
+        from: WritePosition,
         series_max: usize,
         (format, now_ms): (TextFormat, i64),
         out: &mut Vec<u8>,
-    ) -> Option<Place> {
+    ) -> Option<WritePosition> {
         let mut left = series_max;
         let families =
             self.families.range::<[u8], _>((Bound::Included(&*from.family), Bound::Unbounded));
         for (name, family) in families {
-            let goes_on = *from.family == **name;
+            let resumes = *from.family == **name;
             let (first, mut has_type) =
-                if goes_on { (from.written, from.has_type) } else { (0, false) };
+                if resumes { (from.written, from.has_type) } else { (0, false) };
             for (at, index) in family.entries.iter().enumerate().skip(first) {
                 if left == 0 {
-                    return Some(Place { family: name.clone(), written: at, has_type });
+                    return Some(WritePosition { family: name.clone(), written: at, has_type });
                 }
                 left -= 1;
                 let entry = &self.accumulator.entries()[*index as usize];
@@ -172,7 +178,8 @@ impl Exposition {
         None
     }
 
-    /// OpenMetrics has the name of a counter without `_total` here, and no other counters.
+    /// In OpenMetrics, the family of a counter has no `_total`; counters without that suffix are
+    /// invalid.
     fn write_type(&self, name: &[u8], kind: Kind, format: TextFormat, out: &mut Vec<u8>) {
         let (name, kind) = match (kind, format) {
             (Kind::Gauge, _) => (name, "gauge"),
@@ -195,7 +202,7 @@ impl Exposition {
             out.extend_from_slice(&entry.labels);
             return push_value(entry.value, out);
         };
-        let name_len = family(&entry.labels).len();
+        let name_len = family_name(&entry.labels).len();
         for (quantile, value) in self.quantiles.iter().zip(&distribution.quantiles) {
             out.extend_from_slice(&entry.labels);
             if entry.labels.len() > name_len + 1 {
@@ -216,14 +223,14 @@ impl Exposition {
     }
 }
 
-/// The metric's name: what stands before the labels.
-fn family(labels: &[u8]) -> &[u8] {
+/// Returns the family name, which precedes the labels.
+fn family_name(labels: &[u8]) -> &[u8] {
     labels.split(|byte| *byte == b'{').next().unwrap_or_default()
 }
 
-/// Ends the labels, and appends a number and the line's end.
+/// Closes the labels and appends a value and a newline.
 fn push_value(value: f64, out: &mut Vec<u8>) {
-    // Writing to memory does not fail.
+    // Writes to memory never fail.
     let _ = match value {
         f64::INFINITY => writeln!(out, "}} +Inf"),
         f64::NEG_INFINITY => writeln!(out, "}} -Inf"),

@@ -1,39 +1,42 @@
-//! Labels as they are written: made once for each series.
+//! Renders the labels of a series, once per series.
 
 use super::distribution::Distributions;
 use super::labels::{LabelSet, QUANTILE};
 use super::protobuf::{push_bytes, varint_len};
 use crate::metric::Kind;
 
-/// How the labels of a new series are written. What is written is also what tells series apart.
-pub trait Form {
+/// Renders the labels of a new series. The rendered bytes also identify it.
+pub trait LabelFormat {
     /// Appends the labels of everything that a series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
-    /// The labels of each thing that is emitted: no other series may have them.
+    /// Splits rendered labels into blocks, one for each emitted series; no two series share a
+    /// block.
     fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]>;
 }
 
-/// As remote write 1.0 has them. Several blocks, each with its length in four bytes before it: one
-/// for a number or a native histogram; for a summary one for each quantile, then those of the sum
-/// and the count.
-pub struct RemoteForm {
+/// Labels of remote write 1.0. Each block has a 4-byte length prefix. A number or native histogram
+/// has one block; a summary has one per quantile, then one each for the sum and the count.
+pub struct RemoteWriteLabels {
     quantiles: Vec<String>,
     is_summary: bool,
 }
 
-impl RemoteForm {
-    /// The form for distributions that are emitted in this way.
-    pub fn new(distributions: &Distributions) -> RemoteForm {
+impl RemoteWriteLabels {
+    /// Creates a format for distributions that are emitted this way.
+    pub fn new(distributions: &Distributions) -> RemoteWriteLabels {
         let quantiles = match distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),
             Distributions::Native => Vec::new(),
         };
-        RemoteForm { quantiles, is_summary: matches!(distributions, Distributions::Summary(_)) }
+        RemoteWriteLabels {
+            quantiles,
+            is_summary: matches!(distributions, Distributions::Summary(_)),
+        }
     }
 }
 
-impl Form for RemoteForm {
+impl LabelFormat for RemoteWriteLabels {
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>) {
         if kind != Kind::Distribution || !self.is_summary {
             return push_block(set, b"", None, out);
@@ -57,7 +60,7 @@ impl Form for RemoteForm {
 fn push_block(set: &LabelSet, suffix: &[u8], quantile: Option<&[u8]>, out: &mut Vec<u8>) {
     let name = [set.family(), suffix].concat();
     let mut labels: Vec<(&[u8], &[u8])> = set.labels().collect();
-    // Sorted by name: capital letters stand before `_`.
+    // Sorted by name: capital letters sort before `_`.
     let mut insert = |name: &'static [u8], value| {
         let at = labels.partition_point(|(before, _)| *before < name);
         labels.insert(at, (name, value));
@@ -76,17 +79,17 @@ fn push_block(set: &LabelSet, suffix: &[u8], quantile: Option<&[u8]>, out: &mut 
     }
 }
 
-/// The first block, and what follows it.
+/// Splits off the first block.
 #[inline]
 pub(super) fn split_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = blocks.split_first_chunk()?;
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)
 }
 
-/// As text to be scraped: the name, `{` and the labels, without the `}`.
-pub struct TextForm;
+/// Labels of scrape text: the name, `{` and the labels, without the closing `}`.
+pub struct TextLabels;
 
-impl Form for TextForm {
+impl LabelFormat for TextLabels {
     fn render(&self, set: &LabelSet, _: Kind, out: &mut Vec<u8>) {
         out.extend_from_slice(set.family());
         out.push(b'{');

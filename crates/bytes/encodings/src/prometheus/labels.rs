@@ -1,36 +1,36 @@
-//! From the name and the tags of a metric to its labels.
+//! Converts the name and tags of a metric to labels.
 
-use super::Refusal;
+use super::RejectReason;
 use super::names::{push_label_name, push_metric_name};
 use crate::metric::{self, Kind, Scratch};
 use std::ops::Range;
 
-/// The label of a summary that says which quantile a series is. A tag of that name becomes
-/// `exported_quantile`.
+/// The label of a summary's quantile. A tag with this name becomes `exported_quantile`.
 pub const QUANTILE: &[u8] = b"quantile";
 
-/// What becomes of names and tags.
+/// How names and tags become labels.
 #[derive(Clone, Debug)]
 pub struct LabelRules {
-    /// Labels of every series, unless a tag has that name.
+    /// Labels added to every series, unless a tag has the same name.
     pub constant: Vec<(String, String)>,
-    /// Name of the label with the host's name, if there is to be one and no tag has that name.
+    /// Name of the label for the host, which is omitted if a tag has the same name or this is
+    /// `None`.
     pub host_label: Option<String>,
-    /// Whether counters whose name does not end so get `_total`.
+    /// Whether to append `_total` to the names of counters that lack it.
     pub counter_suffix: bool,
-    /// Most bytes of a label's value; what is longer is cut between two characters.
+    /// Maximum bytes of a label's value; longer ones are truncated at a character boundary.
     pub value_bytes_max: usize,
 }
 
-/// One label: where it lies in the text.
+/// Ranges of one label in `text`.
 #[derive(Clone, Debug)]
 struct Label {
     name: Range<usize>,
     value: Range<usize>,
 }
 
-/// The labels of one series, sorted by name, without that of the metric's name. Keeps its memory
-/// from one series to the next.
+/// The labels of one series, sorted by name, without the metric name. Reuses its buffers for each
+/// series.
 #[derive(Default)]
 pub struct LabelSet {
     family: Vec<u8>,
@@ -42,25 +42,25 @@ pub struct LabelSet {
 }
 
 impl LabelSet {
-    /// Makes the labels of a metric.
+    /// Builds the labels of a metric.
     ///
-    /// A tag without a value has `true`. Several values of one tag are joined with `,`, those of
-    /// different tags that come to the same label with `;`. Empty values are left out: to
-    /// Prometheus they are no label.
+    /// The value of a tag without one is `true`. Several values of one tag are joined with `,`;
+    /// values of different tags that map to one label are joined with `;`. Empty values are
+    /// omitted: Prometheus treats them as absent.
     ///
     /// # Errors
-    /// The tags are none.
-    pub fn read(
+    /// The tags are invalid.
+    pub fn build(
         &mut self,
         rules: &LabelRules,
         (name, tags, kind): (&[u8], &[u8], Kind),
         host: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RejectReason> {
         self.begin(rules, name, kind);
         let mut scratch = std::mem::take(&mut self.scratch);
-        let read = metric::tags(tags, &mut scratch, |key, value| self.tag(key, value, kind));
+        let result = metric::tags(tags, &mut scratch, |key, value| self.tag(key, value, kind));
         self.scratch = scratch;
-        read.map_err(|_| Refusal::BadTags)?;
+        result.map_err(|_| RejectReason::BadTags)?;
         let constant = rules.constant.iter().map(|(name, value)| (name, value.as_str()));
         for (name, value) in constant.chain(rules.host_label.iter().map(|label| (label, host))) {
             let at = self.text.len();
@@ -127,28 +127,28 @@ impl LabelSet {
     fn cut_values(&mut self, bytes_max: usize) {
         for Label { value, .. } in &mut self.labels {
             if value.len() > bytes_max {
-                let is_inside =
+                let is_continuation =
                     |at: &usize| self.text[value.start + at] & 0b1100_0000 == 0b1000_0000;
-                let len = (0..=bytes_max).rev().find(|at| !is_inside(at)).unwrap_or(0);
+                let len = (0..=bytes_max).rev().find(|at| !is_continuation(at)).unwrap_or(0);
                 value.end = value.start + len;
                 self.cut += 1;
             }
         }
     }
 
-    /// The metric's name.
+    /// Returns the metric name.
     pub fn family(&self) -> &[u8] {
         &self.family
     }
 
-    /// Names and values.
+    /// Returns the names and values.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.labels
             .iter()
             .map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
     }
 
-    /// How many values were cut since this was asked last.
+    /// Returns the number of values truncated since the last call.
     pub fn take_cut(&mut self) -> u64 {
         std::mem::take(&mut self.cut)
     }
@@ -169,7 +169,7 @@ mod tests {
 
     fn labels(kind: Kind, name: &str, tags: &str) -> String {
         let mut set = LabelSet::default();
-        set.read(&rules(), (name.as_bytes(), tags.as_bytes(), kind), "web-1").unwrap();
+        set.build(&rules(), (name.as_bytes(), tags.as_bytes(), kind), "web-1").unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let labels: Vec<_> =
             set.labels().map(|(name, value)| text(name) + "=" + &text(value)).collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_sorted_and_tags_win_over_constants() {
+    fn labels_are_sorted_and_tags_override_constants() {
         let found = labels(
             Kind::Counter,
             "shop.orders",
@@ -195,21 +195,21 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_between_characters() {
+    fn long_values_are_truncated_at_a_character_boundary() {
         let found = labels(Kind::Gauge, "a", r#"{"c":"1234567ä","d":"12345678"}"#);
         assert_eq!(found, "a c=1234567 cluster=x d=12345678 env=dev host=web-1");
     }
 
     #[test]
-    fn the_label_of_quantiles_is_not_taken_by_a_tag() {
+    fn a_quantile_tag_of_a_distribution_is_renamed() {
         let found = labels(Kind::Distribution, "a", r#"{"quantile":"1"}"#);
         assert!(found.contains("exported_quantile=1"), "{found}");
         assert!(labels(Kind::Gauge, "a", r#"{"quantile":"1"}"#).contains(" quantile=1"));
     }
 
     #[test]
-    fn what_is_no_tags_is_refused() {
-        let read = LabelSet::default().read(&rules(), (b"a", b"[1]", Kind::Gauge), "h");
-        assert_eq!(read, Err(Refusal::BadTags));
+    fn invalid_tags_are_rejected() {
+        let result = LabelSet::default().build(&rules(), (b"a", b"[1]", Kind::Gauge), "h");
+        assert_eq!(result, Err(RejectReason::BadTags));
     }
 }

@@ -1,11 +1,10 @@
-//! Metrics for Prometheus: names and labels by its rules, deltas added up per series, remote write,
-//! and text to be scraped.
+//! Metrics for Prometheus: names and labels by its rules, deltas summed per series, remote write,
+//! and scrape text.
 //!
-//! Two halves. On the threads that encode, [`RowsBuilder`] makes rows of metrics: what a value is
-//! of, which series it belongs to, and what the values of a distribution come to. In one place, in
-//! order, an [`Accumulator`] looks the series of each row up, makes its labels when it is new, adds
-//! what has to be added, and hands on samples with their labels as they are written, to a
-//! [`Collector`].
+//! Encoding has two stages. On the encoder threads, [`RowsBuilder`] converts metrics to rows: the
+//! value, the hash of the series, and the quantiles or buckets of a distribution. In one place and
+//! in order, an [`Accumulator`] looks up the series of each row, builds its labels if it is new,
+//! sums deltas, and passes samples with rendered labels to a [`Collector`].
 
 mod accumulator;
 mod distribution;
@@ -19,42 +18,42 @@ mod rows;
 mod write1;
 mod write2;
 
-pub use accumulator::{Accumulator, Collector, Nobody, Options, Point};
+pub use accumulator::{Accumulator, Collector, NullCollector, Options, Point};
 pub use distribution::{Distributions, Histogram};
-pub use exposition::{Exposition, Place, TextFormat};
-pub use form::{Form, RemoteForm, TextForm};
+pub use exposition::{Exposition, TextFormat, WritePosition};
+pub use form::{LabelFormat, RemoteWriteLabels, TextLabels};
 pub use labels::{LabelRules, LabelSet};
 pub use names::{push_label_name, push_metric_name};
 pub use request::{Body, RequestBuilder, Version};
 pub use rows::{Row, Rows, RowsBuilder};
 
-/// Why a metric does not become a sample. It is the reason under which it is counted.
+/// Why a metric is rejected; the reason of its drop counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The tags are no object of texts.
+pub enum RejectReason {
+    /// The tags are not an object of strings.
     BadTags,
-    /// There are as many series as may be.
+    /// The maximum number of series is reached.
     TooManySeries,
-    /// The labels are those of a series of another type.
+    /// Another series with a different type has the same labels.
     TypeConflict,
-    /// What came in a period is less than nothing: a counter only rises.
+    /// A negative delta of a counter, which can only increase.
     Negative,
-    /// Older than the last value of the series.
+    /// Not newer than the last value of the series.
     OutOfOrder,
     /// More than ten minutes ahead of the clock.
     Future,
 }
 
-impl Refusal {
-    /// As it is counted.
+impl RejectReason {
+    /// Returns the reason as a metric label.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::BadTags => "bad_tags",
-            Refusal::TooManySeries => "too_many_series",
-            Refusal::TypeConflict => "type_conflict",
-            Refusal::Negative => "negative",
-            Refusal::OutOfOrder => "out_of_order",
-            Refusal::Future => "future",
+            RejectReason::BadTags => "bad_tags",
+            RejectReason::TooManySeries => "too_many_series",
+            RejectReason::TypeConflict => "type_conflict",
+            RejectReason::Negative => "negative",
+            RejectReason::OutOfOrder => "out_of_order",
+            RejectReason::Future => "future",
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Names by Prometheus' rules: what it does not allow in them becomes `_`.
+//! Names by Prometheus' rules: each invalid character becomes `_`.
 
-/// Appends a metric's name, `[a-zA-Z_:][a-zA-Z0-9_:]*`: each character that is not allowed becomes
-/// one `_`, and one stands before a digit at the beginning.
+/// Appends a metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`. Each invalid character becomes one `_`, and a
+/// leading digit is prefixed with one.
 pub fn push_metric_name(raw: &[u8], out: &mut Vec<u8>) {
     push_name(raw, |byte| byte.is_ascii_alphanumeric() || byte == b':', out);
 }
 
-/// Appends a label's name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Names with two `_` at the
-/// beginning are Prometheus' own, so one of them goes.
+/// Appends a label name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Prometheus reserves names with
+/// the prefix `__`, so leading underscores are collapsed into one.
 pub fn push_label_name(raw: &[u8], out: &mut Vec<u8>) {
     let begin = out.len();
     push_name(raw, |byte| byte.is_ascii_alphanumeric(), out);
@@ -24,9 +24,9 @@ fn push_name(raw: &[u8], is_allowed: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     if raw.first().is_some_and(u8::is_ascii_digit) {
         out.push(b'_');
     }
-    // The bytes of a character behind its first one.
-    let begins = raw.iter().filter(|byte| **byte & 0b1100_0000 != 0b1000_0000);
-    out.extend(begins.map(|byte| if is_allowed(*byte) { *byte } else { b'_' }));
+    // Skip UTF-8 continuation bytes: each character counts once.
+    let leading = raw.iter().filter(|byte| **byte & 0b1100_0000 != 0b1000_0000);
+    out.extend(leading.map(|byte| if is_allowed(*byte) { *byte } else { b'_' }));
 }
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_metrics_keep_letters_digits_and_colons() {
+    fn metric_names_keep_letters_digits_and_colons() {
         let cases = [
             ("shop.orders", "shop_orders"),
             ("a:b_c9", "a:b_c9"),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_labels_have_no_colons_and_are_never_prometheus_own() {
+    fn label_names_have_no_colons_and_are_never_reserved() {
         let cases = [
             ("country", "country"),
             ("a:b", "a_b"),

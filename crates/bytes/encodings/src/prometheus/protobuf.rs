@@ -1,13 +1,13 @@
-//! The few parts of Protocol Buffers that remote write needs, written and walked by hand.
+//! The parts of Protocol Buffers that remote write needs.
 
-/// Type of a field: an integer in as few bytes as it needs.
+/// Wire type of a variable-length integer.
 pub const VARINT: u8 = 0;
-/// Eight bytes.
+/// Wire type of eight bytes.
 pub const FIXED64: u8 = 1;
-/// A length, and as many bytes.
+/// Wire type of length-delimited bytes.
 pub const BYTES: u8 = 2;
 
-/// Appends an integer.
+/// Appends a varint.
 #[inline]
 pub fn push_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -17,44 +17,44 @@ pub fn push_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Bytes of an integer.
+/// Returns the encoded length of a varint.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Appends what stands before a field's value.
+/// Appends the tag of a field.
 #[inline]
 pub fn push_tag(field: u8, kind: u8, out: &mut Vec<u8>) {
     out.push(field << 3 | kind);
 }
 
-/// Appends a field with an integer.
+/// Appends an integer field.
 #[inline]
 pub fn push_int(field: u8, value: i64, out: &mut Vec<u8>) {
     push_tag(field, VARINT, out);
     push_varint(value as u64, out);
 }
 
-/// Appends a field with a signed integer that is close to 0.
+/// Appends a zigzag-encoded integer field.
 pub fn push_zigzag(field: u8, value: i32, out: &mut Vec<u8>) {
     push_tag(field, VARINT, out);
     push_varint(zigzag(i64::from(value)), out);
 }
 
-/// A signed integer so that those close to 0 need few bytes.
+/// Zigzag-encodes an integer, so that values close to 0 are short.
 pub fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 
-/// Appends a field with a float.
+/// Appends a double field.
 #[inline]
 pub fn push_double(field: u8, value: f64, out: &mut Vec<u8>) {
     push_tag(field, FIXED64, out);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a field with bytes.
+/// Appends a bytes field.
 #[inline]
 pub fn push_bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
     push_tag(field, BYTES, out);
@@ -62,7 +62,7 @@ pub fn push_bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Takes an integer off the front.
+/// Consumes a varint.
 pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -76,8 +76,8 @@ pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a field with bytes off the front: its number and its value. `None` at the end, and if it
-/// is another one.
+/// Consumes a length-delimited field; returns its number and value. Returns `None` at the end or
+/// for another wire type.
 pub fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let tag = take_varint(bytes)?;
     if tag & 7 != u64::from(BYTES) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_read_back() {
+    fn varints_round_trip() {
         for value in [0, 1, 127, 128, 300, 1 << 32, u64::MAX] {
             let mut out = Vec::new();
             push_varint(value, &mut out);

@@ -1,23 +1,23 @@
-//! Requests of either version, that can be cut between events.
+//! Requests of either protocol version, which can be split between events.
 
 use super::accumulator::{Collector, Point};
 use super::distribution::Histogram;
 use super::write1::WriteRequest;
-use super::write2::{self, UsedTexts, WriteRequest2};
+use super::write2::{self, UsedSymbols, WriteRequest2};
 use bytes::Bytes;
 
-/// Version of the protocol.
+/// Version of the remote write protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// `prometheus.WriteRequest`: every back-end takes it.
+    /// `prometheus.WriteRequest`: every back end supports it.
     #[default]
     One,
-    /// `io.prometheus.write.v2.Request`: smaller, with types and creation times.
+    /// `io.prometheus.write.v2.Request`: smaller, with types and creation timestamps.
     Two,
 }
 
 impl Version {
-    /// What the header `Content-Type` says of it.
+    /// Returns the value of the `Content-Type` header.
     pub fn content_type(self) -> &'static str {
         match self {
             Version::One => "application/x-protobuf",
@@ -25,7 +25,7 @@ impl Version {
         }
     }
 
-    /// What the header `X-Prometheus-Remote-Write-Version` says of it.
+    /// Returns the value of the `X-Prometheus-Remote-Write-Version` header.
     pub fn number(self) -> &'static str {
         match self {
             Version::One => "0.1.0",
@@ -34,40 +34,40 @@ impl Version {
     }
 }
 
-/// A request that is ready, not compressed.
+/// A complete request, not compressed.
 #[derive(Clone, Debug)]
 pub struct Body {
-    /// The version it is of.
+    /// The protocol version.
     pub version: Version,
-    /// The table of texts of version 2.
+    /// The symbol table of version 2.
     table: Bytes,
     series: Bytes,
-    /// Where the series of each event end.
+    /// End offset of each event's series.
     ends: Vec<u32>,
 }
 
 impl Body {
-    /// A request of version 2 that says nothing. What answers it with statistics knows that
-    /// version.
+    /// Returns an empty request of version 2. A back end that answers it with statistics supports
+    /// that version.
     pub fn probe() -> Body {
-        // Its table is empty: no seed matters.
+        // The symbol table is empty, so the seed is irrelevant.
         RequestBuilder::new(Version::Two, 0).take()
     }
 
-    /// Events in it.
+    /// Returns the number of events.
     pub fn events(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    /// Its bytes, in order.
+    /// Returns the bytes, in order.
     pub fn parts(&self) -> [Bytes; 2] {
         [self.table.clone(), self.series.clone()]
     }
 
-    /// Two requests that say the same together, in order; the series of an event stay together.
-    /// `None` if there is only one event. Each has only the texts of its own series: with all of
-    /// them it could stay too large.
-    pub fn halves(&self) -> Option<[Body; 2]> {
+    /// Splits the request in two, between events and in order. Returns `None` if it has only one
+    /// event. Each half keeps only the symbols that its series use: with the full table it might
+    /// still be too large.
+    pub fn split(&self) -> Option<[Body; 2]> {
         if self.ends.len() < 2 {
             return None;
         }
@@ -76,22 +76,22 @@ impl Body {
         let half = |series: Bytes, ends: Vec<u32>| Body { series, ends, ..self.clone() };
         let before = half(self.series.slice(..middle as usize), first.to_vec());
         let ends = second.iter().map(|end| end - middle).collect();
-        let behind = half(self.series.slice(middle as usize..), ends);
-        Some([before.with_used_texts()?, behind.with_used_texts()?])
+        let after = half(self.series.slice(middle as usize..), ends);
+        Some([before.with_used_symbols()?, after.with_used_symbols()?])
     }
 
-    /// The same with a table of only those texts that its series have.
-    fn with_used_texts(self) -> Option<Body> {
+    /// Returns the request with a table of only the symbols that its series use.
+    fn with_used_symbols(self) -> Option<Body> {
         if self.version == Version::One {
             return Some(self);
         }
-        let mut texts = UsedTexts::new(write2::symbols(&self.table)?);
-        let (series, ends) = self.rewrite(|event, out| texts.push_series(event, out))?;
-        Some(Body { version: self.version, table: texts.into_table().into(), series, ends })
+        let mut symbols = UsedSymbols::new(write2::symbols(&self.table)?);
+        let (series, ends) = self.reencode(|event, out| symbols.push_series(event, out))?;
+        Some(Body { version: self.version, table: symbols.into_table().into(), series, ends })
     }
 
-    /// The series of each event, as `push` writes them anew, and where they end.
-    fn rewrite(
+    /// Re-encodes the series of each event with `push`; returns them and their end offsets.
+    fn reencode(
         &self,
         mut push: impl FnMut(&[u8], &mut Vec<u8>) -> Option<()>,
     ) -> Option<(Bytes, Vec<u32>)> {
@@ -105,19 +105,20 @@ impl Body {
         Some((series.into(), ends))
     }
 
-    /// The same as version 1, without types and creation times. `None` if it is that already.
+    /// Converts the request to version 1, without types and creation timestamps. Returns `None` if
+    /// it already is version 1.
     pub fn to_version_1(&self) -> Option<Body> {
         if self.version == Version::One {
             return None;
         }
         let symbols = write2::symbols(&self.table)?;
         let (series, ends) =
-            self.rewrite(|event, out| write2::push_version_1(event, &symbols, out))?;
+            self.reencode(|event, out| write2::push_version_1(event, &symbols, out))?;
         Some(Body { version: Version::One, table: Bytes::new(), series, ends })
     }
 }
 
-/// Collects series to a request.
+/// Collects series into a request.
 pub struct RequestBuilder {
     version: Version,
     one: WriteRequest,
@@ -126,20 +127,20 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// For requests of a version. `seed` is that of [`Options`](super::Options).
+    /// Creates a builder for requests of `version`. `seed` is that of [`Options`](super::Options).
     pub fn new(version: Version, seed: u64) -> RequestBuilder {
         let (one, two) = (WriteRequest::default(), WriteRequest2::new(seed));
         RequestBuilder { version, one, two, ends: Vec::new() }
     }
 
-    /// Changes the version of requests, if none is begun.
+    /// Changes the version of requests, unless one is in progress.
     pub fn set_version(&mut self, version: Version) {
         if self.ends.is_empty() {
             self.version = version;
         }
     }
 
-    /// What was told since the last call is one event.
+    /// Ends an event: it consists of the samples since the last call.
     pub fn end_event(&mut self) {
         let end = match self.version {
             Version::One => self.one.bytes(),
@@ -148,12 +149,12 @@ impl RequestBuilder {
         self.ends.push(end as u32);
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    /// About as many bytes as the request has so far.
+    /// Returns the approximate size of the request so far, in bytes.
     pub fn bytes(&self) -> usize {
         match self.version {
             Version::One => self.one.bytes(),
@@ -161,7 +162,7 @@ impl RequestBuilder {
         }
     }
 
-    /// The request; the next one begins.
+    /// Returns the request and starts the next one.
     pub fn take(&mut self) -> Body {
         let (table, series) = match self.version {
             Version::One => (Vec::new(), self.one.take()),

@@ -1,37 +1,37 @@
-//! What the threads that encode make of metrics: rows that the accumulator only has to look up and
-//! add.
+//! Rows, which encoder threads make of metrics; the accumulator only has to look them up and add
+//! them.
 
 use super::distribution::Distributions;
 use crate::metric::{Kind, Metric, Temporality, Value};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// One metric, without its texts.
+/// One metric, without its strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Hash of name, tags, kind and temporality. Two series with the same are taken for one: of a
-    /// million series that happens with a chance of 10⁻²⁷, and the seed is secret.
+    /// Hash of name, tags, kind and temporality, which identifies the series. The seed is secret; a
+    /// million series collide with a probability of 10⁻²⁷.
     pub key: [u64; 2],
-    /// What a number says; unused with a distribution.
+    /// The value of a number; unused for a distribution.
     pub value: f64,
     /// End of the period, in milliseconds since 1970.
     pub time_ms: i64,
-    /// Length of the period in milliseconds; 0 if it is not known.
+    /// Length of the period in milliseconds; 0 if unknown.
     pub interval_ms: u32,
-    /// Where name and tags begin in the text, one behind the other.
+    /// Offset of the name in the text; the tags follow it.
     text_at: u32,
     name_len: u32,
     tags_len: u32,
-    /// Where the numbers of a distribution lie.
+    /// Range of a distribution's numbers.
     numbers_at: u32,
     numbers_len: u32,
-    /// What it measures.
+    /// The type.
     pub kind: Kind,
-    /// Whether the value is of the period alone, and to be added.
+    /// Whether the value is a delta, to be summed.
     pub is_delta: bool,
 }
 
-/// The rows of one batch. Their texts lie in a buffer of their own.
+/// The rows of one batch. Their strings are in a separate buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     rows: Vec<Row>,
@@ -45,23 +45,23 @@ impl Rows {
         &self.rows
     }
 
-    /// Name and tags of a row, out of the text of these rows.
-    pub fn texts<'a>(&self, row: &Row, text: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    /// Returns the name and tags of a row; `text` is the text of these rows.
+    pub fn strings<'a>(&self, row: &Row, text: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let (name, rest) = text[row.text_at as usize..].split_at(row.name_len as usize);
         (name, &rest[..row.tags_len as usize])
     }
 
-    /// What the values of a distribution come to, as [`Distributions`] says.
+    /// Returns the numbers of a distribution, as computed by [`Distributions`].
     pub(super) fn numbers(&self, row: &Row) -> &[f64] {
         &self.numbers[row.numbers_at as usize..][..row.numbers_len as usize]
     }
 
-    /// Name of the host that they come from.
+    /// Returns the name of the origin host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Bytes that they take.
+    /// Returns the allocated bytes.
     pub fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * size_of::<f64>()
     }
@@ -76,8 +76,8 @@ pub struct RowsBuilder<'a> {
 }
 
 impl<'a> RowsBuilder<'a> {
-    /// No rows yet. `text` takes the texts; `seed` is that of every other builder whose rows meet
-    /// the same accumulator.
+    /// Creates a builder. Strings are appended to `text`; all builders for one accumulator must use
+    /// the same `seed`.
     pub fn new(
         distributions: &'a Distributions,
         seed: u64,
@@ -94,7 +94,7 @@ impl<'a> RowsBuilder<'a> {
         }
     }
 
-    /// Makes room for as many metrics.
+    /// Reserves capacity for `rows` metrics.
     pub fn reserve(&mut self, rows: usize) {
         self.rows.rows.reserve_exact(rows);
     }
@@ -114,11 +114,10 @@ impl<'a> RowsBuilder<'a> {
         };
         let (kind, is_delta) = (kind(metric), metric.temporality == Temporality::Delta);
         let key = xxh3_128_with_seed(&self.text[text_at..], self.seed);
-        // Whether it is added, the kind, and where the name ends: it may end in what tags begin
-        // with.
-        let more = (metric.name.len() as u64) << 3 | (kind as u64) << 1 | u64::from(is_delta);
+        // Temporality, kind and the length of the name, which marks where the tags begin.
+        let identity = (metric.name.len() as u64) << 3 | (kind as u64) << 1 | u64::from(is_delta);
         self.rows.rows.push(Row {
-            key: [key as u64 ^ more.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64],
+            key: [key as u64 ^ identity.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64],
             value,
             time_ms: metric.time_ns.div_euclid(1_000_000),
             interval_ms: (metric.interval * 1e3).round() as u32,
@@ -132,13 +131,13 @@ impl<'a> RowsBuilder<'a> {
         });
     }
 
-    /// The rows, and their text.
+    /// Returns the rows and their text.
     pub fn finish(self) -> (Rows, Vec<u8>) {
         (self.rows, self.text)
     }
 }
 
-/// A sketch is a distribution whatever its event calls it, and a number is none.
+/// A sketch is always a distribution, whatever its event's type, and a number never is.
 fn kind(metric: &Metric<'_>) -> Kind {
     match (&metric.value, metric.kind) {
         (Value::Sketch(_), _) => Kind::Distribution,
@@ -170,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_its_metric_said() {
+    fn a_row_has_the_values_of_its_metric() {
         let mut rows = RowsBuilder::new(&Distributions::Native, 1, "web-1", b"before".to_vec());
         rows.push(&metric("a", "{}", Kind::Counter));
         rows.push(&metric("bc", r#"{"x":"y"}"#, Kind::Counter));
         let (rows, text) = rows.finish();
         let row = &rows.rows()[1];
-        assert_eq!(rows.texts(row, &text), (&b"bc"[..], &br#"{"x":"y"}"#[..]));
+        assert_eq!(rows.strings(row, &text), (&b"bc"[..], &br#"{"x":"y"}"#[..]));
         assert_eq!(
             (row.value, row.time_ms, row.interval_ms, row.is_delta),
             (2.0, 1999, 10_000, true)

@@ -1,4 +1,5 @@
-//! Remote write 2.0: `io.prometheus.write.v2.Request`, in which each text stands once.
+//! Remote write 2.0: `io.prometheus.write.v2.Request`, which deduplicates strings in a symbol
+//! table.
 
 use super::accumulator::{Collector, Point};
 use super::distribution::Histogram;
@@ -16,74 +17,76 @@ pub struct WriteRequest2 {
     body: Vec<u8>,
     symbols: Symbols,
     refs: Vec<u8>,
-    room: Vec<u8>,
+    value_buf: Vec<u8>,
 }
 
-/// Texts, each with its place in the table.
+/// Deduplicated strings, each with its index in the table.
 struct Symbols {
     text: Vec<u8>,
-    places: Vec<Range<u32>>,
-    found: HashTable<u32>,
-    /// Of the hashes in `found`.
+    ranges: Vec<Range<u32>>,
+    table: HashTable<u32>,
+    /// Seed of the hashes in `table`.
     seed: u64,
 }
 
 impl Symbols {
-    /// The table begins with the empty text, by the protocol.
+    /// By the protocol, the first symbol is the empty string.
     fn new(seed: u64) -> Symbols {
         Symbols {
             text: Vec::new(),
-            places: std::iter::once(0..0).collect(),
-            found: HashTable::new(),
+            ranges: std::iter::once(0..0).collect(),
+            table: HashTable::new(),
             seed,
         }
     }
 
-    fn of(&mut self, symbol: &[u8]) -> u32 {
+    fn intern(&mut self, symbol: &[u8]) -> u32 {
         if symbol.is_empty() {
             return 0;
         }
-        let Symbols { text, places, found, seed } = self;
-        let of = |index: u32| {
-            let place: &Range<u32> = &places[index as usize];
-            &text[place.start as usize..place.end as usize]
+        let Symbols { text, ranges, table, seed } = self;
+        let get = |index: u32| {
+            let range: &Range<u32> = &ranges[index as usize];
+            &text[range.start as usize..range.end as usize]
         };
         let hash_of = |symbol| xxh3_64_with_seed(symbol, *seed);
         let hash = hash_of(symbol);
-        if let Some(index) = found.find(hash, |index| of(*index) == symbol) {
+        if let Some(index) = table.find(hash, |index| get(*index) == symbol) {
             return *index;
         }
-        let index = places.len() as u32;
-        found.insert_unique(hash, index, |index| hash_of(of(*index)));
-        places.push(text.len() as u32..(text.len() + symbol.len()) as u32);
+        let index = ranges.len() as u32;
+        table.insert_unique(hash, index, |index| hash_of(get(*index)));
+        ranges.push(text.len() as u32..(text.len() + symbol.len()) as u32);
         text.extend_from_slice(symbol);
         index
     }
 
     fn push(&self, out: &mut Vec<u8>) {
-        let text = |place: &Range<u32>| &self.text[place.start as usize..place.end as usize];
-        self.places.iter().for_each(|place| push_bytes(4, text(place), out));
+        let text = |range: &Range<u32>| &self.text[range.start as usize..range.end as usize];
+        self.ranges.iter().for_each(|range| push_bytes(4, text(range), out));
     }
 
-    /// Bytes of the table: a tag and a length, of one or two bytes, with each text.
+    /// Returns the approximate size of the table: each string has a tag and a length of one or two
+    /// bytes.
     fn bytes(&self) -> usize {
-        self.text.len() + 3 * self.places.len()
+        self.text.len() + 3 * self.ranges.len()
     }
 }
 
 impl WriteRequest2 {
-    /// No series yet. `seed` is that of the hashes of texts, a secret.
+    /// Creates a request without series. `seed` seeds the hashes of symbols and must be secret.
     pub fn new(seed: u64) -> WriteRequest2 {
-        let (body, refs, room) = (Vec::new(), Vec::new(), Vec::new());
-        WriteRequest2 { body, symbols: Symbols::new(seed), refs, room }
+        let (body, refs, value_buf) = (Vec::new(), Vec::new(), Vec::new());
+        WriteRequest2 { body, symbols: Symbols::new(seed), refs, value_buf }
     }
 
-    /// About as many bytes as it has so far.
+    /// Returns the approximate size so far, in bytes.
     pub fn bytes(&self) -> usize {
         self.body.len() + self.symbols.bytes()
     }
 
-    /// The table of texts, and the series, which follow it in the request; the next one begins.
+    /// Returns the symbol table and the series, which follow it in the request, and starts the next
+    /// one.
     pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         let mut table = Vec::with_capacity(self.symbols.bytes());
         self.symbols.push(&mut table);
@@ -92,28 +95,28 @@ impl WriteRequest2 {
         (table, std::mem::replace(&mut self.body, Vec::with_capacity(capacity)))
     }
 
-    /// Bytes of the series so far, without the table.
+    /// Returns the bytes of the series so far, without the table.
     pub fn series_bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// Appends a series whose value is in `room`, behind its tag and its length.
+    /// Appends a series whose samples are in `value_buf`, with its tag and length.
     fn push_series(&mut self, labels: &[u8], point: &Point, histogram: bool) {
         self.refs.clear();
         for (name, value) in pairs(labels) {
-            push_varint(u64::from(self.symbols.of(name)), &mut self.refs);
-            push_varint(u64::from(self.symbols.of(value)), &mut self.refs);
+            push_varint(u64::from(self.symbols.intern(name)), &mut self.refs);
+            push_varint(u64::from(self.symbols.intern(value)), &mut self.refs);
         }
         let created_len =
             if point.created_ms > 0 { 1 + varint_len(point.created_ms as u64) } else { 0 };
         let field_len = |len: usize| 1 + varint_len(len as u64) + len;
-        // The metadata are a type: two bytes.
-        let len = field_len(self.refs.len()) + self.room.len() + field_len(2) + created_len;
+        // The metadata contain only the type: two bytes.
+        let len = field_len(self.refs.len()) + self.value_buf.len() + field_len(2) + created_len;
         let out = &mut self.body;
         push_tag(5, super::protobuf::BYTES, out);
         push_varint(len as u64, out);
         push_bytes(1, &self.refs, out);
-        out.extend_from_slice(&self.room);
+        out.extend_from_slice(&self.value_buf);
         push_bytes(5, &[1 << 3, metric_type(point.kind, histogram)], out);
         if created_len > 0 {
             push_int(6, point.created_ms, out);
@@ -121,7 +124,7 @@ impl WriteRequest2 {
     }
 }
 
-/// Names and values of labels in the form of version 1.
+/// Parses names and values of labels in the encoding of version 1.
 fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = labels;
     std::iter::from_fn(move || {
@@ -143,22 +146,22 @@ fn metric_type(kind: Kind, histogram: bool) -> u8 {
 
 impl Collector for WriteRequest2 {
     fn number(&mut self, labels: &[u8], point: &Point) {
-        self.room.clear();
+        self.value_buf.clear();
         debug_assert!(sample_len(point) < 128);
-        push_sample(point, &mut self.room);
+        push_sample(point, &mut self.value_buf);
         self.push_series(labels, point, false);
     }
 
     fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point) {
         let mut value = Vec::new();
         push_histogram(histogram, point.time_ms, &mut value);
-        self.room.clear();
-        push_bytes(3, &value, &mut self.room);
+        self.value_buf.clear();
+        push_bytes(3, &value, &mut self.value_buf);
         self.push_series(labels, point, true);
     }
 }
 
-/// The texts of a table, by their place. `None` if it is none.
+/// Parses a symbol table; returns `None` if it is invalid.
 pub(super) fn symbols(mut table: &[u8]) -> Option<Vec<&[u8]>> {
     let mut symbols = Vec::new();
     while !table.is_empty() {
@@ -167,8 +170,8 @@ pub(super) fn symbols(mut table: &[u8]) -> Option<Vec<&[u8]>> {
     Some(symbols)
 }
 
-/// Appends series of version 2 as version 1 has them, without types and creation times. `None` if
-/// they are none.
+/// Re-encodes series of version 2 in version 1, without types and creation timestamps. Returns
+/// `None` if they are invalid.
 pub(super) fn push_version_1(
     mut series: &[u8],
     symbols: &[&[u8]],
@@ -183,7 +186,7 @@ pub(super) fn push_version_1(
 
 fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     let (mut rest, mut out, mut label) = (series, Vec::new(), Vec::new());
-    // What follows the metadata are integers: nothing that version 1 has.
+    // The fields after the metadata are integers, which version 1 does not have.
     while let Some((field, value)) = take_bytes(&mut rest) {
         match field {
             1 => {
@@ -208,33 +211,36 @@ fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Numbers the texts of a table anew, so that only those that are used stay.
-pub(super) struct UsedTexts<'a> {
-    texts: Vec<&'a [u8]>,
-    /// The new place of each; 0 while it is not used. The empty text is at 0 in every table.
-    places: Vec<u32>,
+/// Renumbers the symbols of a table to keep only those that are used.
+pub(super) struct UsedSymbols<'a> {
+    symbols: Vec<&'a [u8]>,
+    /// The new index of each symbol; 0 if unused. The empty string is at 0 in every table.
+    indexes: Vec<u32>,
     used: u32,
     table: Vec<u8>,
 }
 
-impl<'a> UsedTexts<'a> {
-    /// None of these is used yet.
-    pub fn new(texts: Vec<&'a [u8]>) -> UsedTexts<'a> {
-        let (places, mut table) = (vec![0; texts.len()], Vec::new());
+impl<'a> UsedSymbols<'a> {
+    /// Creates a table in which no symbol is used yet.
+    pub fn new(symbols: Vec<&'a [u8]>) -> UsedSymbols<'a> {
+        let (indexes, mut table) = (vec![0; symbols.len()], Vec::new());
         push_bytes(4, b"", &mut table);
-        UsedTexts { texts, places, used: 1, table }
+        UsedSymbols { symbols, indexes, used: 1, table }
     }
 
-    /// Appends series with the new numbers. `None` if they are none.
+    /// Appends series with the new indexes. Returns `None` if they are invalid.
     pub fn push_series(&mut self, mut series: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let (mut refs, mut one) = (Vec::new(), Vec::new());
         while !series.is_empty() {
-            // The labels are its first field.
+            // The labels are the first field.
             let (_, mut rest) = take_bytes(&mut series)?;
             let (_, mut before) = take_bytes(&mut rest)?;
             refs.clear();
             while !before.is_empty() {
-                push_varint(u64::from(self.place(take_varint(&mut before)? as usize)?), &mut refs);
+                push_varint(
+                    u64::from(self.new_index(take_varint(&mut before)? as usize)?),
+                    &mut refs,
+                );
             }
             one.clear();
             push_bytes(1, &refs, &mut one);
@@ -244,17 +250,17 @@ impl<'a> UsedTexts<'a> {
         Some(())
     }
 
-    fn place(&mut self, before: usize) -> Option<u32> {
-        let (text, place) = (self.texts.get(before)?, self.places.get_mut(before)?);
-        if *place == 0 && before > 0 {
-            *place = self.used;
+    fn new_index(&mut self, before: usize) -> Option<u32> {
+        let (symbol, index) = (self.symbols.get(before)?, self.indexes.get_mut(before)?);
+        if *index == 0 && before > 0 {
+            *index = self.used;
             self.used += 1;
-            push_bytes(4, text, &mut self.table);
+            push_bytes(4, symbol, &mut self.table);
         }
-        Some(*place)
+        Some(*index)
     }
 
-    /// The table of those that are used.
+    /// Returns the table of used symbols.
     pub fn into_table(self) -> Vec<u8> {
         self.table
     }
@@ -265,14 +271,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_changes_where_texts_are_found_and_nothing_that_is_sent() {
+    fn the_seed_changes_the_table_layout_but_not_the_output() {
         let texts: Vec<String> = (0..200).map(|number| format!("text {}", number % 100)).collect();
         let filled = |seed| {
             let mut symbols = Symbols::new(seed);
-            let places: Vec<u32> = texts.iter().map(|text| symbols.of(text.as_bytes())).collect();
-            let mut table = Vec::new();
-            symbols.push(&mut table);
-            (symbols.found.iter().copied().collect::<Vec<_>>(), places, table)
+            let indexes: Vec<u32> =
+                texts.iter().map(|text| symbols.intern(text.as_bytes())).collect();
+            let mut encoded = Vec::new();
+            symbols.push(&mut encoded);
+            (symbols.table.iter().copied().collect::<Vec<_>>(), indexes, encoded)
         };
         let (one, other) = (filled(1), filled(2));
         assert_ne!(one.0, other.0);

@@ -149,7 +149,7 @@ impl Server {
                 request.headers().get_all(name).into_iter().filter_map(|value| value.to_str().ok());
             values.collect::<Vec<_>>().join(",")
         };
-        let format = TextFormat::of_accept(&header(ACCEPT));
+        let format = TextFormat::from_accept(&header(ACCEPT));
         let gzip = takes_gzip(&header(ACCEPT_ENCODING));
         let body = match *request.method() {
             Method::HEAD => full(""),

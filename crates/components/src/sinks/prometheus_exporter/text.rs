@@ -6,7 +6,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::body::{Body, Frame};
-use millstream_encodings::prometheus::{Place, TextFormat};
+use millstream_encodings::prometheus::{TextFormat, WritePosition};
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Text {
     series: Arc<Series>,
     format: TextFormat,
     encoder: Option<GzEncoder<Vec<u8>>>,
-    place: Option<Place>,
+    place: Option<WritePosition>,
     now_ms: i64,
 }
 
@@ -34,7 +34,7 @@ impl Text {
     pub fn new(series: Arc<Series>, format: TextFormat, gzip: bool) -> Text {
         series.scrapes.fetch_add(1, Ordering::SeqCst);
         let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
-        Text { series, format, encoder, place: Some(Place::default()), now_ms: now_ms() }
+        Text { series, format, encoder, place: Some(WritePosition::default()), now_ms: now_ms() }
     }
 
     /// Renders the next chunk, which may be empty; `None` after the last one.

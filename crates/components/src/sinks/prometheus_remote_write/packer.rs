@@ -5,7 +5,7 @@ use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
-    Accumulator, Body, Options, RemoteForm, RequestBuilder, Rows, Version,
+    Accumulator, Body, Options, RemoteWriteLabels, RequestBuilder, Rows, Version,
 };
 use millstream_model::Counters;
 use schemars::JsonSchema;
@@ -44,7 +44,7 @@ pub struct Limits {
 
 /// Packs rows into requests.
 pub struct RemotePacker {
-    accumulator: Accumulator<RemoteForm>,
+    accumulator: Accumulator<RemoteWriteLabels>,
     builder: RequestBuilder,
     limits: Limits,
     compressor: Compressor,
@@ -59,7 +59,7 @@ pub struct RemotePacker {
 impl RemotePacker {
     /// Creates a packer without any series.
     pub fn new(options: Options, limits: Limits, counters: Arc<Counters>) -> RemotePacker {
-        let (form, seed) = (RemoteForm::new(&options.distributions), options.seed);
+        let (form, seed) = (RemoteWriteLabels::new(&options.distributions), options.seed);
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
         RemotePacker {
             accumulator: Accumulator::new(options, form),
@@ -149,7 +149,7 @@ impl Packer for RemotePacker {
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
-        let halves = request.origin.downcast_ref::<Body>()?.halves()?;
+        let halves = request.origin.downcast_ref::<Body>()?.split()?;
         let requests = halves.into_iter().filter_map(|body| self.request(body)).collect();
         self.count();
         Some(requests)

@@ -1,4 +1,4 @@
-use super::super::{RemoteForm, RowsBuilder};
+use super::super::{RemoteWriteLabels, RowsBuilder};
 use super::*;
 use crate::metric::{Metric, SketchText, Temporality, Value};
 
@@ -21,9 +21,9 @@ fn options(distributions: Distributions) -> Options {
     }
 }
 
-/// Notes what it is told: labels as `name=value`, with value, time and creation relative to now.
+/// Records samples: labels as `name=value`, with value, time and creation relative to now.
 #[derive(Default)]
-struct Notes(Vec<(String, f64, i64, i64)>);
+struct RecordedSamples(Vec<(String, f64, i64, i64)>);
 
 fn text_of(mut labels: &[u8]) -> String {
     let mut texts = Vec::new();
@@ -37,7 +37,7 @@ fn text_of(mut labels: &[u8]) -> String {
     texts.join(",").replace("__name__=", "")
 }
 
-impl Collector for Notes {
+impl Collector for RecordedSamples {
     fn number(&mut self, labels: &[u8], point: &Point) {
         let created = if point.created_ms == 0 { 0 } else { point.created_ms - NOW_MS };
         self.0.push((text_of(labels), point.value, point.time_ms - NOW_MS, created));
@@ -48,37 +48,37 @@ impl Collector for Notes {
     }
 }
 
-struct Bench {
-    accumulator: Accumulator<RemoteForm>,
+struct Fixture {
+    accumulator: Accumulator<RemoteWriteLabels>,
     distributions: Distributions,
     now_ms: i64,
 }
 
-impl Bench {
-    fn new(distributions: Distributions) -> Bench {
-        let form = RemoteForm::new(&distributions);
-        Bench {
+impl Fixture {
+    fn new(distributions: Distributions) -> Fixture {
+        let form = RemoteWriteLabels::new(&distributions);
+        Fixture {
             accumulator: Accumulator::new(options(distributions.clone()), form),
             distributions,
             now_ms: NOW_MS,
         }
     }
 
-    fn summary() -> Bench {
-        Bench::new(Distributions::Summary(vec![0.5]))
+    fn summary() -> Fixture {
+        Fixture::new(Distributions::Summary(vec![0.5]))
     }
 
     /// Adds a metric whose period ends at `seconds` from now.
-    fn add(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<Notes, Refusal> {
+    fn add(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<RecordedSamples, RejectReason> {
         let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
         rows.push(&Metric { time_ns: (NOW_MS + seconds * 1000) * 1_000_000, ..*metric });
         let (rows, text) = rows.finish();
-        let mut notes = Notes::default();
-        self.accumulator.add((&rows, &rows.rows()[0], &text), self.now_ms, &mut notes)?;
-        Ok(notes)
+        let mut samples = RecordedSamples::default();
+        self.accumulator.add((&rows, &rows.rows()[0], &text), self.now_ms, &mut samples)?;
+        Ok(samples)
     }
 
-    /// What comes every ten seconds until so many from now finds series swept.
+    /// Sweeps every ten seconds until `seconds` from now.
     fn sweep_until(&mut self, seconds: i64) {
         while self.now_ms < NOW_MS + seconds * 1000 {
             self.now_ms += 10_000;
@@ -86,10 +86,10 @@ impl Bench {
         }
     }
 
-    /// The same for a metric that gives one number: its value and time in milliseconds.
-    fn last(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<(f64, i64), Refusal> {
+    /// Adds a metric that emits one sample; returns its value and time in milliseconds.
+    fn last(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<(f64, i64), RejectReason> {
         self.add(metric, seconds)
-            .map(|notes| notes.0.last().map(|(_, value, time, _)| (*value, *time)).unwrap())
+            .map(|samples| samples.0.last().map(|(_, value, time, _)| (*value, *time)).unwrap())
     }
 }
 
@@ -112,39 +112,40 @@ fn gauge(name: &str, value: f64) -> Metric<'_> {
 }
 
 #[test]
-fn deltas_add_up_from_a_zero_at_the_beginning_of_the_first_period() {
-    let mut bench = Bench::summary();
-    let first = bench.add(&counter("a", 3.0), 0).unwrap().0;
+fn deltas_are_summed_from_a_zero_at_the_start_of_the_first_period() {
+    let mut fixture = Fixture::summary();
+    let first = fixture.add(&counter("a", 3.0), 0).unwrap().0;
     let series = "a_total".to_owned();
     assert_eq!(first, [(series.clone(), 0.0, -9999, -9999), (series.clone(), 3.0, 0, -9999)]);
-    assert_eq!(bench.add(&counter("a", 4.0), 10).unwrap().0, [(series, 7.0, 10_000, -9999)]);
+    assert_eq!(fixture.add(&counter("a", 4.0), 10).unwrap().0, [(series, 7.0, 10_000, -9999)]);
 }
 
 #[test]
 fn a_sum_stays_finite() {
-    let mut bench = Bench::summary();
-    let sums = [0, 10, 20].map(|seconds| bench.last(&counter("a", 1e308), seconds).unwrap().0);
+    let mut fixture = Fixture::summary();
+    let sums = [0, 10, 20].map(|seconds| fixture.last(&counter("a", 1e308), seconds).unwrap().0);
     assert_eq!(sums, [1e308, f64::MAX, f64::MAX]);
     let huge =
         r#"{"count":1e308,"sum":-1e308,"min":-1,"max":0,"values":[-1,0],"weights":[5e307,5e307]}"#;
-    let numbers = [0, 10].map(|seconds| bench.add(&distribution(huge), seconds).unwrap().0);
+    let numbers = [0, 10].map(|seconds| fixture.add(&distribution(huge), seconds).unwrap().0);
     let last: Vec<f64> = numbers[1].iter().map(|(_, value, ..)| *value).collect();
     assert_eq!(last[1..], [f64::MIN, f64::MAX]);
 }
 
 #[test]
-fn a_seed_changes_where_series_are_stored_and_nothing_that_is_emitted() {
+fn the_seed_changes_the_table_layout_but_not_the_output() {
     let fill = |seed| {
-        let mut bench = Bench::summary();
-        bench.accumulator.options.seed = seed;
-        bench.accumulator.options.series_max = 100;
+        let mut fixture = Fixture::summary();
+        fixture.accumulator.options.seed = seed;
+        fixture.accumulator.options.series_max = 100;
         let names: Vec<String> = (0..100).map(|number| format!("a.{number}")).collect();
-        let add =
-            |bench: &mut Bench, name: &String, at| bench.add(&counter(name, 1.0), at).unwrap().0;
-        let first: Vec<_> = names.iter().map(|name| add(&mut bench, name, 0)).collect();
-        let then: Vec<_> = names.iter().map(|name| add(&mut bench, name, 10)).collect();
-        let places: Vec<_> = bench.accumulator.by_labels.iter().map(|of| of.entry).collect();
-        (places, first, then)
+        let add = |fixture: &mut Fixture, name: &String, at| {
+            fixture.add(&counter(name, 1.0), at).unwrap().0
+        };
+        let first: Vec<_> = names.iter().map(|name| add(&mut fixture, name, 0)).collect();
+        let then: Vec<_> = names.iter().map(|name| add(&mut fixture, name, 10)).collect();
+        let slots: Vec<_> = fixture.accumulator.by_labels.iter().map(|owner| owner.entry).collect();
+        (slots, first, then)
     };
     let (one, other) = (fill(1), fill(2));
     assert_ne!(one.0, other.0);
@@ -152,96 +153,96 @@ fn a_seed_changes_where_series_are_stored_and_nothing_that_is_emitted() {
 }
 
 #[test]
-fn a_sum_is_of_now_when_its_delta_is_late() {
-    let mut bench = Bench::summary();
-    assert_eq!(bench.last(&counter("a", 3.0), 0), Ok((3.0, 0)));
-    assert_eq!(bench.last(&counter("a", 1.0), 0), Ok((4.0, 1)));
-    assert_eq!(bench.last(&counter("a", 1.0), -60), Ok((5.0, 2)));
+fn a_late_delta_gets_the_next_timestamp() {
+    let mut fixture = Fixture::summary();
+    assert_eq!(fixture.last(&counter("a", 3.0), 0), Ok((3.0, 0)));
+    assert_eq!(fixture.last(&counter("a", 1.0), 0), Ok((4.0, 1)));
+    assert_eq!(fixture.last(&counter("a", 1.0), -60), Ok((5.0, 2)));
 }
 
 #[test]
-fn gauges_and_cumulative_counters_pass_in_order() {
-    let mut bench = Bench::summary();
-    assert_eq!(bench.add(&gauge("g", -1.5), 0).unwrap().0, [("g".to_owned(), -1.5, 0, 0)]);
-    assert_eq!(bench.last(&gauge("g", 2.0), 1), Ok((2.0, 1000)));
-    assert_eq!(bench.last(&gauge("g", 3.0), 0), Err(Refusal::OutOfOrder));
+fn gauges_and_cumulative_counters_pass_unchanged_in_order() {
+    let mut fixture = Fixture::summary();
+    assert_eq!(fixture.add(&gauge("g", -1.5), 0).unwrap().0, [("g".to_owned(), -1.5, 0, 0)]);
+    assert_eq!(fixture.last(&gauge("g", 2.0), 1), Ok((2.0, 1000)));
+    assert_eq!(fixture.last(&gauge("g", 3.0), 0), Err(RejectReason::OutOfOrder));
     let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
-    assert_eq!(bench.add(&cumulative(9.0), 0).unwrap().0, [("c_total".to_owned(), 9.0, 0, 0)]);
-    // Its source began anew.
-    assert_eq!(bench.last(&cumulative(2.0), 10), Ok((2.0, 10_000)));
+    assert_eq!(fixture.add(&cumulative(9.0), 0).unwrap().0, [("c_total".to_owned(), 9.0, 0, 0)]);
+    // The source restarted.
+    assert_eq!(fixture.last(&cumulative(2.0), 10), Ok((2.0, 10_000)));
 }
 
 #[test]
-fn a_series_has_one_value_of_a_time() {
-    let mut bench = Bench::summary();
+fn a_series_has_one_value_per_timestamp() {
+    let mut fixture = Fixture::summary();
     let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
-    assert_eq!(bench.add(&gauge("g", 1.5), 0).unwrap().0.len(), 1);
-    assert!(bench.add(&gauge("g", 1.5), 0).unwrap().0.is_empty(), "it is delivered already");
-    assert_eq!(bench.last(&gauge("g", 2.0), 0), Err(Refusal::OutOfOrder));
-    assert_eq!(bench.last(&gauge("g", 2.0), 10), Ok((2.0, 10_000)));
-    assert_eq!(bench.last(&cumulative(9.0), 0), Ok((9.0, 0)));
-    assert!(bench.add(&cumulative(9.0), 0).unwrap().0.is_empty());
-    assert_eq!(bench.last(&cumulative(10.0), 0), Err(Refusal::OutOfOrder));
+    assert_eq!(fixture.add(&gauge("g", 1.5), 0).unwrap().0.len(), 1);
+    assert!(fixture.add(&gauge("g", 1.5), 0).unwrap().0.is_empty(), "already delivered");
+    assert_eq!(fixture.last(&gauge("g", 2.0), 0), Err(RejectReason::OutOfOrder));
+    assert_eq!(fixture.last(&gauge("g", 2.0), 10), Ok((2.0, 10_000)));
+    assert_eq!(fixture.last(&cumulative(9.0), 0), Ok((9.0, 0)));
+    assert!(fixture.add(&cumulative(9.0), 0).unwrap().0.is_empty());
+    assert_eq!(fixture.last(&cumulative(10.0), 0), Err(RejectReason::OutOfOrder));
 }
 
 #[test]
-fn what_no_back_end_takes_is_refused() {
-    let mut bench = Bench::summary();
-    assert_eq!(bench.last(&counter("a", -1.0), 0), Err(Refusal::Negative));
-    assert_eq!(bench.last(&counter("a", 1.0), 601), Err(Refusal::Future));
+fn values_that_no_back_end_accepts_are_rejected() {
+    let mut fixture = Fixture::summary();
+    assert_eq!(fixture.last(&counter("a", -1.0), 0), Err(RejectReason::Negative));
+    assert_eq!(fixture.last(&counter("a", 1.0), 601), Err(RejectReason::Future));
     let cumulative = Metric { temporality: Temporality::Cumulative, ..counter("a", 1.0) };
-    assert_eq!(bench.last(&cumulative, 0), Err(Refusal::TypeConflict));
-    assert_eq!(bench.last(&gauge("a_total", 1.0), 0), Err(Refusal::TypeConflict));
-    let first = bench.add(&counter("a", 1.0), 0).unwrap().0;
-    assert_eq!(first.len(), 2, "a refused row does not count as the first");
+    assert_eq!(fixture.last(&cumulative, 0), Err(RejectReason::TypeConflict));
+    assert_eq!(fixture.last(&gauge("a_total", 1.0), 0), Err(RejectReason::TypeConflict));
+    let first = fixture.add(&counter("a", 1.0), 0).unwrap().0;
+    assert_eq!(first.len(), 2, "a rejected row does not count as the first");
 }
 
 #[test]
-fn names_that_come_to_the_same_labels_are_one_series() {
-    let mut bench = Bench::summary();
-    assert_eq!(bench.last(&counter("a.b", 1.0), 0), Ok((1.0, 0)));
-    assert_eq!(bench.last(&counter("a-b", 2.0), 0), Ok((3.0, 1)));
-    assert_eq!(bench.accumulator.entries().len(), 1);
+fn names_that_map_to_the_same_labels_are_one_series() {
+    let mut fixture = Fixture::summary();
+    assert_eq!(fixture.last(&counter("a.b", 1.0), 0), Ok((1.0, 0)));
+    assert_eq!(fixture.last(&counter("a-b", 2.0), 0), Ok((3.0, 1)));
+    assert_eq!(fixture.accumulator.entries().len(), 1);
 }
 
 #[test]
-fn series_are_bounded_and_idle_ones_forgotten() {
-    let mut bench = Bench::summary();
+fn series_are_bounded_and_idle_ones_expire() {
+    let mut fixture = Fixture::summary();
     let names = ["a", "b", "c", "d"];
-    names.iter().for_each(|name| assert_eq!(bench.last(&gauge(name, 1.0), 0), Ok((1.0, 0))));
-    assert_eq!(bench.last(&gauge("e", 1.0), 0), Err(Refusal::TooManySeries));
-    bench.sweep_until(500);
-    assert_eq!(bench.last(&gauge("a", 2.0), 500), Ok((2.0, 500_000)));
-    bench.sweep_until(700);
-    assert_eq!(bench.accumulator.series(), 1);
-    assert_eq!(bench.last(&counter("e", 5.0), 700), Ok((5.0, 700_000)));
-    assert_eq!(bench.accumulator.entries().len(), 4, "places are used again");
-    assert_eq!(bench.last(&gauge("a", 3.0), 700), Ok((3.0, 700_000)));
+    names.iter().for_each(|name| assert_eq!(fixture.last(&gauge(name, 1.0), 0), Ok((1.0, 0))));
+    assert_eq!(fixture.last(&gauge("e", 1.0), 0), Err(RejectReason::TooManySeries));
+    fixture.sweep_until(500);
+    assert_eq!(fixture.last(&gauge("a", 2.0), 500), Ok((2.0, 500_000)));
+    fixture.sweep_until(700);
+    assert_eq!(fixture.accumulator.series(), 1);
+    assert_eq!(fixture.last(&counter("e", 5.0), 700), Ok((5.0, 700_000)));
+    assert_eq!(fixture.accumulator.entries().len(), 4, "slots are reused");
+    assert_eq!(fixture.last(&gauge("a", 3.0), 700), Ok((3.0, 700_000)));
 }
 
 #[test]
 fn an_outage_does_not_count_as_idle() {
-    let mut bench = Bench::summary();
-    bench.sweep_until(10);
-    assert_eq!(bench.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
-    bench.now_ms += 3_600_000;
-    bench.accumulator.sweep(bench.now_ms);
-    assert_eq!(bench.last(&counter("a", 2.0), 20), Ok((3.0, 20_000)), "the sum goes on");
+    let mut fixture = Fixture::summary();
+    fixture.sweep_until(10);
+    assert_eq!(fixture.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
+    fixture.now_ms += 3_600_000;
+    fixture.accumulator.sweep(fixture.now_ms);
+    assert_eq!(fixture.last(&counter("a", 2.0), 20), Ok((3.0, 20_000)), "the sum continues");
 }
 
 #[test]
-fn a_sum_that_returns_begins_after_what_was_emitted() {
-    let mut bench = Bench::summary();
-    bench.sweep_until(10);
-    assert_eq!(bench.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
-    bench.sweep_until(700);
-    assert_eq!(bench.accumulator.series(), 0);
-    // Its event is late: the period began before the last one ended.
-    let back = bench.add(&counter("a", 2.0), 15).unwrap().0;
+fn a_returning_sum_starts_after_the_last_emitted_time() {
+    let mut fixture = Fixture::summary();
+    fixture.sweep_until(10);
+    assert_eq!(fixture.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
+    fixture.sweep_until(700);
+    assert_eq!(fixture.accumulator.series(), 0);
+    // A late event: its period began before the last emitted one ended.
+    let back = fixture.add(&counter("a", 2.0), 15).unwrap().0;
     let times: Vec<_> = back.iter().map(|(_, value, time, _)| (*value, *time)).collect();
     assert_eq!(times, [(0.0, 10_001), (2.0, 15_000)]);
-    let back = bench.add(&counter("b", 2.0), 5).unwrap().0;
-    assert_eq!(back.len(), 1, "no zero ahead of the sum");
+    let back = fixture.add(&counter("b", 2.0), 5).unwrap().0;
+    assert_eq!(back.len(), 1, "no zero before the sum");
 }
 
 fn distribution<'a>(sketch: &'a str) -> Metric<'a> {
@@ -252,17 +253,17 @@ fn distribution<'a>(sketch: &'a str) -> Metric<'a> {
 const SKETCH: &str = r#"{"count":3,"sum":6,"min":1,"max":3,"values":[1,2,3],"weights":[1,1,1]}"#;
 
 #[test]
-fn a_summary_has_quantiles_of_the_period_and_sums_of_all() {
-    let mut bench = Bench::summary();
-    let numbers = |notes: Notes| -> Vec<(String, f64, i64)> {
-        notes.0.into_iter().map(|(name, value, time, _)| (name, value, time)).collect()
+fn a_summary_has_quantiles_of_the_period_and_cumulative_sums() {
+    let mut fixture = Fixture::summary();
+    let numbers = |samples: RecordedSamples| -> Vec<(String, f64, i64)> {
+        samples.0.into_iter().map(|(name, value, time, _)| (name, value, time)).collect()
     };
     let row = |name: &str, value, time| (format!("Zone=z,{name}"), value, time);
-    let first = numbers(bench.add(&distribution(SKETCH), 0).unwrap());
+    let first = numbers(fixture.add(&distribution(SKETCH), 0).unwrap());
     let zeros = [row("d_sum", 0.0, -9999), row("d_count", 0.0, -9999)];
     let values = [row("d,quantile=0.5", 2.0, 0), row("d_sum", 6.0, 0), row("d_count", 3.0, 0)];
     assert_eq!(first, [&zeros[..], &values].concat());
-    let second = numbers(bench.add(&distribution(SKETCH), 10).unwrap());
+    let second = numbers(fixture.add(&distribution(SKETCH), 10).unwrap());
     let values = [
         row("d,quantile=0.5", 2.0, 10_000),
         row("d_sum", 12.0, 10_000),
@@ -272,7 +273,7 @@ fn a_summary_has_quantiles_of_the_period_and_sums_of_all() {
 }
 
 #[test]
-fn no_other_metric_has_the_labels_of_a_part_of_a_summary() {
+fn a_metric_with_the_labels_of_a_summary_part_is_rejected() {
     let tagged = |name, tags: &'static str| Metric { tags: tags.as_bytes(), ..gauge(name, 1.0) };
     let parts = [
         tagged("d.sum", r#"{"Zone":"z"}"#),
@@ -280,29 +281,29 @@ fn no_other_metric_has_the_labels_of_a_part_of_a_summary() {
         tagged("d", r#"{"Zone":"z","quantile":"0.5"}"#),
     ];
     for part in &parts {
-        let mut bench = Bench::summary();
-        assert!(bench.add(&distribution(SKETCH), 0).is_ok());
-        assert_eq!(bench.last(part, 0), Err(Refusal::TypeConflict));
-        assert!(bench.add(&distribution(SKETCH), 10).is_ok());
-        let mut bench = Bench::summary();
-        assert_eq!(bench.last(part, 0), Ok((1.0, 0)));
-        assert_eq!(bench.add(&distribution(SKETCH), 0).err(), Some(Refusal::TypeConflict));
+        let mut fixture = Fixture::summary();
+        assert!(fixture.add(&distribution(SKETCH), 0).is_ok());
+        assert_eq!(fixture.last(part, 0), Err(RejectReason::TypeConflict));
+        assert!(fixture.add(&distribution(SKETCH), 10).is_ok());
+        let mut fixture = Fixture::summary();
+        assert_eq!(fixture.last(part, 0), Ok((1.0, 0)));
+        assert_eq!(fixture.add(&distribution(SKETCH), 0).err(), Some(RejectReason::TypeConflict));
     }
-    let mut bench = Bench::summary();
-    assert!(bench.add(&distribution(SKETCH), 0).is_ok());
-    assert_eq!(bench.last(&tagged("d.count", "{}"), 0), Ok((1.0, 0)), "other labels");
+    let mut fixture = Fixture::summary();
+    assert!(fixture.add(&distribution(SKETCH), 0).is_ok());
+    assert_eq!(fixture.last(&tagged("d.count", "{}"), 0), Ok((1.0, 0)), "other labels");
 }
 
 #[test]
-fn a_native_histogram_is_of_all_periods() {
-    let mut bench = Bench::new(Distributions::Native);
-    assert_eq!(bench.add(&distribution(SKETCH), 0).unwrap().0.len(), 2);
-    assert_eq!(bench.last(&distribution(SKETCH), 10), Ok((6.0, 10_000)));
+fn a_native_histogram_is_cumulative() {
+    let mut fixture = Fixture::new(Distributions::Native);
+    assert_eq!(fixture.add(&distribution(SKETCH), 0).unwrap().0.len(), 2);
+    assert_eq!(fixture.last(&distribution(SKETCH), 10), Ok((6.0, 10_000)));
 }
 
 #[test]
-fn a_series_takes_little_beside_its_labels() {
-    // In a table that is half empty, with the places of both tables.
-    let table = 2 * (size_of::<Known>() + 1) + 2 * (size_of::<Labelled>() + 1);
+fn a_series_takes_at_most_140_bytes_besides_its_labels() {
+    // With both tables half empty, including their tags.
+    let table = 2 * (size_of::<RawSeries>() + 1) + 2 * (size_of::<LabelOwner>() + 1);
     assert!(size_of::<Entry>() + table <= 140, "{} + {table}", size_of::<Entry>());
 }

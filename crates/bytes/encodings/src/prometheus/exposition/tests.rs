@@ -4,13 +4,13 @@ use crate::metric::{Metric, SketchText, Temporality, Value};
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
-struct Bench {
+struct Fixture {
     exposition: Exposition,
     distributions: Distributions,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl Fixture {
+    fn new() -> Fixture {
         let rules = LabelRules {
             constant: Vec::new(),
             host_label: None,
@@ -26,7 +26,7 @@ impl Bench {
             starts_at_zero: true,
             seed: 1,
         };
-        Bench { exposition: Exposition::new(options), distributions }
+        Fixture { exposition: Exposition::new(options), distributions }
     }
 
     fn add(
@@ -36,7 +36,7 @@ impl Bench {
         tags: &str,
         value: Value<'_>,
         seconds: i64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RejectReason> {
         let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
         let (now_ms, temporality) = (NOW_MS + seconds * 1000, Temporality::Delta);
         let (name, tags, time_ns) = (name.as_bytes(), tags.as_bytes(), now_ms * 1_000_000);
@@ -45,8 +45,8 @@ impl Bench {
         self.exposition.add((&rows, &rows.rows()[0], &text), now_ms)
     }
 
-    /// Adds a gauge whose period ended at `seconds`, when the clock says `now` seconds.
-    fn gauge_at(&mut self, value: f64, seconds: i64, now: i64) -> Result<(), Refusal> {
+    /// Adds a gauge whose period ended at `seconds`; the clock is at `now` seconds.
+    fn gauge_at(&mut self, value: f64, seconds: i64, now: i64) -> Result<(), RejectReason> {
         let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
         let (kind, temporality, value) = (Kind::Gauge, Temporality::Delta, Value::Number(value));
         let time_ns = (NOW_MS + seconds * 1000) * 1_000_000;
@@ -70,31 +70,32 @@ impl Bench {
         tags: &str,
         value: f64,
         seconds: i64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RejectReason> {
         self.add(kind, name, tags, Value::Number(value), seconds)
     }
 
-    /// The text, written in pieces of so many series.
-    fn text(&self, format: TextFormat, piece: usize, seconds: i64) -> String {
-        let (mut out, mut place) = (Vec::new(), Some(Place::default()));
-        while let Some(from) = place {
-            place = self.exposition.write(from, piece, (format, NOW_MS + seconds * 1000), &mut out);
+    /// Returns the text, written in chunks of `chunk` series.
+    fn text(&self, format: TextFormat, chunk: usize, seconds: i64) -> String {
+        let (mut out, mut position) = (Vec::new(), Some(WritePosition::default()));
+        while let Some(from) = position {
+            position =
+                self.exposition.write(from, chunk, (format, NOW_MS + seconds * 1000), &mut out);
         }
         String::from_utf8(out).unwrap()
     }
 }
 
-fn filled() -> Bench {
-    let mut bench = Bench::new();
-    bench.number(Kind::Counter, "shop.orders", r#"{"country":"de"}"#, 3.0, 0).unwrap();
-    bench.number(Kind::Gauge, "load", r#"{"odd":"a\"b\\c\nd"}"#, 0.25, 0).unwrap();
-    bench.number(Kind::Counter, "shop.orders", r#"{"country":"fr"}"#, 1.0, 0).unwrap();
-    bench.number(Kind::Counter, "shop.orders", r#"{"country":"de"}"#, 4.0, 10).unwrap();
+fn filled() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.number(Kind::Counter, "shop.orders", r#"{"country":"de"}"#, 3.0, 0).unwrap();
+    fixture.number(Kind::Gauge, "load", r#"{"odd":"a\"b\\c\nd"}"#, 0.25, 0).unwrap();
+    fixture.number(Kind::Counter, "shop.orders", r#"{"country":"fr"}"#, 1.0, 0).unwrap();
+    fixture.number(Kind::Counter, "shop.orders", r#"{"country":"de"}"#, 4.0, 10).unwrap();
     let sketch = br#"{"count":3,"sum":7.5,"min":1,"max":4,"values":[1,2.5,4],"weights":[1,1,1]}"#;
     let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
-    bench.add(Kind::Distribution, "login", "{}", sketch, 0).unwrap();
-    bench.add(Kind::Distribution, "login", r#"{"a":"b"}"#, sketch, 0).unwrap();
-    bench
+    fixture.add(Kind::Distribution, "login", "{}", sketch, 0).unwrap();
+    fixture.add(Kind::Distribution, "login", r#"{"a":"b"}"#, sketch, 0).unwrap();
+    fixture
 }
 
 const TEXT: &str = r#"# TYPE load gauge
@@ -114,22 +115,22 @@ shop_orders_total{country="fr"} 1
 "#;
 
 #[test]
-fn the_text_has_types_and_sums_however_it_is_cut() {
-    let bench = filled();
-    (1..8).for_each(|piece| {
-        assert_eq!(bench.text(TextFormat::Prometheus, piece, 20), TEXT, "{piece}")
+fn the_text_is_independent_of_the_chunk_size() {
+    let fixture = filled();
+    (1..8).for_each(|chunk| {
+        assert_eq!(fixture.text(TextFormat::Prometheus, chunk, 20), TEXT, "{chunk}")
     });
 }
 
 #[test]
 fn open_metrics_names_counters_without_their_suffix() {
-    let mut bench = filled();
-    let text = bench.text(TextFormat::OpenMetrics, 100, 20);
-    let wanted =
+    let mut fixture = filled();
+    let text = fixture.text(TextFormat::OpenMetrics, 100, 20);
+    let expected =
         TEXT.replace("TYPE shop_orders_total counter", "TYPE shop_orders counter") + "# EOF\n";
-    assert_eq!(text, wanted);
-    bench.number(Kind::Gauge, "shop.orders", "{}", 1.0, 10).unwrap();
-    let text = bench.text(TextFormat::OpenMetrics, 100, 20);
+    assert_eq!(text, expected);
+    fixture.number(Kind::Gauge, "shop.orders", "{}", 1.0, 10).unwrap();
+    let text = fixture.text(TextFormat::OpenMetrics, 100, 20);
     assert!(
         text.contains("# TYPE shop_orders gauge\n")
             && text.contains("# TYPE shop_orders_total unknown\n")
@@ -137,77 +138,89 @@ fn open_metrics_names_counters_without_their_suffix() {
 }
 
 #[test]
-fn idle_series_vanish() {
-    let mut bench = filled();
-    let sweep = |bench: &mut Bench, seconds: std::ops::Range<i64>| {
-        seconds.step_by(10).for_each(|second| bench.exposition.sweep(NOW_MS + second * 1000));
+fn idle_series_expire() {
+    let mut fixture = filled();
+    let sweep = |fixture: &mut Fixture, seconds: std::ops::Range<i64>| {
+        seconds.step_by(10).for_each(|second| fixture.exposition.sweep(NOW_MS + second * 1000));
     };
-    sweep(&mut bench, 0..500);
-    bench.number(Kind::Gauge, "later", "{}", 1.0, 500).unwrap();
-    let text = bench.text(TextFormat::Prometheus, 100, 700);
+    sweep(&mut fixture, 0..500);
+    fixture.number(Kind::Gauge, "later", "{}", 1.0, 500).unwrap();
+    let text = fixture.text(TextFormat::Prometheus, 100, 700);
     assert_eq!(text, "# TYPE later gauge\nlater{} 1\n");
-    sweep(&mut bench, 500..700);
-    assert_eq!(bench.exposition.series(), 1);
-    assert_eq!(bench.text(TextFormat::Prometheus, 100, 700), text);
+    sweep(&mut fixture, 500..700);
+    assert_eq!(fixture.exposition.series(), 1);
+    assert_eq!(fixture.text(TextFormat::Prometheus, 100, 700), text);
 }
 
 #[test]
 fn a_metric_has_one_type() {
-    let mut bench = filled();
-    let add =
-        |bench: &mut Bench| bench.number(Kind::Gauge, "shop.orders.total", r#"{"x":"y"}"#, 1.0, 0);
-    assert_eq!(add(&mut bench), Err(Refusal::TypeConflict));
-    assert_eq!(add(&mut bench), Err(Refusal::TypeConflict), "every time, not only the first");
-    assert_eq!(bench.text(TextFormat::Prometheus, 100, 20), TEXT);
+    let mut fixture = filled();
+    let add = |fixture: &mut Fixture| {
+        fixture.number(Kind::Gauge, "shop.orders.total", r#"{"x":"y"}"#, 1.0, 0)
+    };
+    assert_eq!(add(&mut fixture), Err(RejectReason::TypeConflict));
+    assert_eq!(
+        add(&mut fixture),
+        Err(RejectReason::TypeConflict),
+        "every time, not only the first"
+    );
+    assert_eq!(fixture.text(TextFormat::Prometheus, 100, 20), TEXT);
 }
 
 #[test]
-fn a_summary_keeps_the_names_of_its_sum_and_its_count() {
-    let mut bench = filled();
+fn the_sum_and_count_names_of_a_summary_are_reserved() {
+    let mut fixture = filled();
     for name in ["login.sum", "login.count"] {
-        assert_eq!(bench.number(Kind::Gauge, name, "{}", 1.0, 0), Err(Refusal::TypeConflict));
+        assert_eq!(
+            fixture.number(Kind::Gauge, name, "{}", 1.0, 0),
+            Err(RejectReason::TypeConflict)
+        );
     }
-    bench.number(Kind::Gauge, "logout.count", "{}", 1.0, 0).unwrap();
+    fixture.number(Kind::Gauge, "logout.count", "{}", 1.0, 0).unwrap();
     let sketch = br#"{"count":1,"sum":1,"min":1,"max":1,"values":[1],"weights":[1]}"#;
     let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
     for name in ["logout", "login.count"] {
-        let added = bench.add(Kind::Distribution, name, "{}", sketch, 0);
-        assert_eq!(added, Err(Refusal::TypeConflict), "{name}");
+        let added = fixture.add(Kind::Distribution, name, "{}", sketch, 0);
+        assert_eq!(added, Err(RejectReason::TypeConflict), "{name}");
     }
 }
 
 #[test]
-fn a_metric_that_was_refused_for_its_type_comes_back_when_the_other_is_gone() {
-    let mut bench = filled();
+fn a_metric_with_a_type_conflict_is_accepted_after_the_other_expires() {
+    let mut fixture = filled();
     let results: Vec<_> = (0..70)
         .map(|period| {
-            bench.exposition.sweep(NOW_MS + period * 10_000);
-            bench.number(Kind::Gauge, "shop.orders.total", "{}", 1.0, period * 10)
+            fixture.exposition.sweep(NOW_MS + period * 10_000);
+            fixture.number(Kind::Gauge, "shop.orders.total", "{}", 1.0, period * 10)
         })
         .collect();
-    assert_eq!(results[59], Err(Refusal::TypeConflict));
+    assert_eq!(results[59], Err(RejectReason::TypeConflict));
     assert_eq!(results[69], Ok(()));
 }
 
 #[test]
-fn the_format_is_what_the_scraper_asks_for() {
+fn the_format_is_negotiated_by_the_accept_header() {
     let prometheus =
         "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
-    assert_eq!(TextFormat::of_accept(prometheus), TextFormat::OpenMetrics);
+    assert_eq!(TextFormat::from_accept(prometheus), TextFormat::OpenMetrics);
     for accept in ["", "*/*", "text/plain", "text/plain, application/openmetrics-text;q=0"] {
-        assert_eq!(TextFormat::of_accept(accept), TextFormat::Prometheus, "{accept}");
+        assert_eq!(TextFormat::from_accept(accept), TextFormat::Prometheus, "{accept}");
     }
 }
 
 #[test]
-fn a_gauge_goes_on_when_the_clock_is_set_back_and_late_values_are_still_refused() {
-    let mut bench = Bench::new();
-    bench.gauge_at(1.0, 3600, 3601).unwrap();
-    assert_eq!(bench.gauge_at(9.0, 3590, 3602), Err(Refusal::OutOfOrder));
+fn a_gauge_continues_after_the_clock_is_set_back() {
+    let mut fixture = Fixture::new();
+    fixture.gauge_at(1.0, 3600, 3601).unwrap();
+    assert_eq!(fixture.gauge_at(9.0, 3590, 3602), Err(RejectReason::OutOfOrder));
     for (value, seconds) in [(2.0, 10), (3.0, 20), (4.0, 30)] {
-        bench.gauge_at(value, seconds, seconds + 1).unwrap();
-        let text = bench.text(TextFormat::Prometheus, 10, seconds + 1);
+        fixture.gauge_at(value, seconds, seconds + 1).unwrap();
+        let text = fixture.text(TextFormat::Prometheus, 10, seconds + 1);
         assert!(text.contains(&format!("level{{}} {value}\n")), "{text}");
     }
-    assert_eq!(bench.gauge_at(9.0, 20, 32), Err(Refusal::OutOfOrder), "in the new time, too");
+    assert_eq!(
+        fixture.gauge_at(9.0, 20, 32),
+        Err(RejectReason::OutOfOrder),
+        "also after the clock change"
+    );
 }
