@@ -6,7 +6,7 @@ use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
 use fastrand::Rng;
-use millstream_scan::{TagPlaces, TagSyntax, scalar};
+use millstream_scan::{TagOffsets, TagSyntax, scalar};
 use std::hint::black_box;
 use std::io;
 
@@ -22,7 +22,7 @@ const REAL_TARGET: f64 = 2.0;
 const TEXTS_BYTES: usize = 256 << 10;
 const REPETITIONS: usize = 15;
 
-type Find = fn(&[u8], &TagSyntax, &mut TagPlaces);
+type Find = fn(&[u8], &TagSyntax, &mut TagOffsets);
 
 /// Measures and reports the scanner; returns its targets.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
@@ -140,7 +140,7 @@ fn ns(texts: &[Vec<u8>]) -> [f64; 2] {
     progress(&format!("tags: {} texts of {} bytes", texts.len(), texts[0].len()));
     let finds: [Find; 2] = [scalar::tags, millstream_scan::tags];
     let mut samples = [Samples::default(), Samples::default()];
-    let mut variables = TagPlaces::default();
+    let mut variables = TagOffsets::default();
     for _ in 0..REPETITIONS {
         for (find, samples) in finds.iter().zip(&mut samples) {
             samples.push(ns_per_item(texts.len(), || {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_texts_have_the_tags_that_the_table_says() {
-        let mut variables = TagPlaces::default();
+        let mut variables = TagOffsets::default();
         for (texts, count, bytes) in [(texts(8, 24), 8, 199), (texts(1, 1), 1, 1), (real(), 5, 99)]
         {
             for text in &texts {

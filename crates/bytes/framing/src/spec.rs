@@ -258,7 +258,8 @@ fn below_multiline((key, message): SpecError) -> SpecError {
 fn preset_rule(multiline: &Multiline, preset: Preset) -> Result<Rule, SpecError> {
     let Multiline { start, time, pattern, more, end, .. } = multiline;
     if start.is_some() || time.is_some() || [pattern, more, end].iter().any(|text| text.is_some()) {
-        let message = "is a complete rule; leave it out, or start, pattern, format, continue and end";
+        let message =
+            "is a complete rule; leave it out, or start, pattern, format, continue and end";
         return Err(("/multiline/preset", message.into()));
     }
     Ok(match preset {

@@ -1,4 +1,4 @@
-//! The kernels by name: the choice for this CPU, and each available one for tests and benchmarks.
+//! Kernels by name: the one selected for this CPU, and all supported ones for tests and benchmarks.
 
 use crate::scalar;
 use crate::set::ByteSet;
@@ -6,10 +6,10 @@ use crate::set::ByteSet;
 use crate::x86::{avx2, avx512};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// One implementation of the scanners that runs on this CPU.
+/// One implementation of the scanners, supported by this CPU.
 ///
-/// It can only be obtained from [`Kernel::best`] and [`available`], which look at the CPU first:
-/// holding one is the proof that its instructions exist.
+/// Only [`Kernel::best`] and [`available`] return one, after they have checked the CPU features, so
+/// holding a `Kernel` proves that its instructions are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Level);
 
@@ -23,7 +23,7 @@ enum Level {
     Avx512 = 3,
 }
 
-/// The kernels that run on this CPU, the slowest (`scalar`) first.
+/// Returns the kernels that this CPU supports, slowest (`scalar`) first.
 pub fn available() -> Vec<Kernel> {
     #[allow(unused_mut)]
     let mut kernels = vec![Kernel(Level::Scalar)];
@@ -35,23 +35,23 @@ pub fn available() -> Vec<Kernel> {
     kernels
 }
 
-/// The [`Level`] chosen at first use, 0 before. A byte and a `match` instead of function pointers:
-/// the branches predict, the calls are direct, and nothing has to be transmuted.
-static CHOSEN: AtomicU8 = AtomicU8::new(0);
+/// The [`Level`] selected at first use, 0 before. A byte and a `match` instead of function
+/// pointers: the branches predict well, the calls are direct, and no transmute is needed.
+static SELECTED: AtomicU8 = AtomicU8::new(0);
 
 #[cold]
-fn choose() -> Kernel {
+fn select() -> Kernel {
     let kernel = available().pop().unwrap_or(Kernel(Level::Scalar));
-    CHOSEN.store(kernel.0 as u8, Ordering::Relaxed);
+    SELECTED.store(kernel.0 as u8, Ordering::Relaxed);
     kernel
 }
 
-/// Runs one function of the kernel `$level`.
+/// Calls one function of the kernel at `$level`.
 macro_rules! dispatch {
     ($level:expr, $name:ident($($argument:expr),*)) => {
         match $level {
             Level::Scalar => scalar::$name($($argument),*),
-            // SAFETY: a `Kernel` of this level is only made after `detected` saw its CPU features.
+            // SAFETY: a `Kernel` of this level only exists if `detected` returned true.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { avx2::$name($($argument),*) },
             // SAFETY: as above.
@@ -64,21 +64,21 @@ macro_rules! dispatch {
 mod points;
 
 impl Kernel {
-    /// The fastest kernel this CPU runs; decided at the first call.
+    /// Returns the fastest kernel that this CPU supports; selected at the first call.
     #[inline]
     pub fn best() -> Kernel {
-        // Relaxed: the level alone is the message, and a race only chooses twice.
-        match CHOSEN.load(Ordering::Relaxed) {
+        // Relaxed: the byte guards no other data, and a race only selects twice.
+        match SELECTED.load(Ordering::Relaxed) {
             #[cfg(target_arch = "x86_64")]
             3 => Kernel(Level::Avx512),
             #[cfg(target_arch = "x86_64")]
             2 => Kernel(Level::Avx2),
             1 => Kernel(Level::Scalar),
-            _ => choose(),
+            _ => select(),
         }
     }
 
-    /// `avx512`, `avx2` or `scalar`.
+    /// Returns `avx512`, `avx2` or `scalar`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Level::Scalar => "scalar",
@@ -89,7 +89,7 @@ impl Kernel {
         }
     }
 
-    /// [`crate::newlines`] by this kernel.
+    /// [`crate::newlines`] with this kernel.
     ///
     /// # Panics
     /// If `block` is longer than `u32::MAX` bytes.
@@ -98,25 +98,25 @@ impl Kernel {
         dispatch!(self.0, newlines(block, out));
     }
 
-    /// [`crate::count_newlines`] by this kernel.
+    /// [`crate::count_newlines`] with this kernel.
     #[inline]
     pub fn count_newlines(self, block: &[u8]) -> usize {
         dispatch!(self.0, count_newlines(block))
     }
 
-    /// [`crate::last_newline`] by this kernel.
+    /// [`crate::last_newline`] with this kernel.
     #[inline]
     pub fn last_newline(self, block: &[u8]) -> Option<usize> {
         dispatch!(self.0, last_newline(block))
     }
 
-    /// [`crate::escape_json`] by this kernel.
+    /// [`crate::escape_json`] with this kernel.
     #[inline]
     pub fn escape_json(self, text: &[u8], out: &mut Vec<u8>) {
         dispatch!(self.0, escape_json(text, out));
     }
 
-    /// [`crate::find`] by this kernel.
+    /// [`crate::find`] with this kernel.
     ///
     /// # Panics
     /// If `block` is longer than `u32::MAX` bytes.
@@ -125,7 +125,7 @@ impl Kernel {
         dispatch!(self.0, find(block, set, out));
     }
 
-    /// [`crate::bitmap`] by this kernel.
+    /// [`crate::bitmap`] with this kernel.
     #[inline]
     pub fn bitmap(self, block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
         dispatch!(self.0, bitmap(block, set, out));

@@ -1,60 +1,59 @@
-//! Keys of two texts: their hashes, and whether a key is the one of two texts.
+//! Keys made of two strings: their hashes, and their comparison with a concatenated key.
 
 mod secrets;
 
 use crate::kernels::Kernel;
 pub use secrets::KeySecrets;
 
-/// What is done with keys, by one kernel. A value of it is the proof that the CPU has the kernel's
-/// instructions.
+/// Key operations of one kernel. A value proves that the CPU supports the kernel's instructions.
 pub trait Keys: Copy {
-    /// [`crate::hash_key`] by this kernel.
+    /// [`crate::hash_key`] with this kernel.
     fn hash(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64;
 
-    /// [`crate::is_joined`] by this kernel.
+    /// [`crate::is_joined`] with this kernel.
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool;
 }
 
-/// Work with many keys in a row: it is compiled once for each kernel and becomes part of it, so
-/// that the kernel is chosen once and not for every key.
+/// A batch of key operations. It is compiled once per kernel and inlined into it, so the kernel is
+/// selected once per batch instead of once per key.
 pub trait KeyWork {
-    /// What comes out.
+    /// The result.
     type Output;
 
-    /// Does it. For each kernel of its own: it has to be `inline(always)`, and not to ask for keys
-    /// in a closure, which would be compiled without the kernel's instructions.
+    /// Runs the batch. Must be `inline(always)` and must not use `keys` in a closure, which would
+    /// be compiled without the kernel's instructions.
     fn run(self, keys: impl Keys) -> Self::Output;
 }
 
-/// Does work with the kernel of this CPU.
+/// Runs a batch with the kernel of this CPU.
 #[inline]
 pub fn with_keys<W: KeyWork>(work: W) -> W::Output {
     Kernel::best().with_keys(work)
 }
 
-/// A hash of `first`, `second` and `number` that nobody can foresee who does not know the secrets;
-/// where one text ends and the other begins counts. Kernels have hashes of their own: they are the
-/// same for one process only.
+/// Returns a hash of `first`, `second` and `number`, which cannot be predicted without the secrets.
+/// It depends on the boundary between the strings. Kernels may return different hashes, so a hash
+/// is only valid within one process.
 #[inline]
 pub fn hash_key(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     Kernel::best().hash_key(secrets, number, first, second)
 }
 
-/// Whether `whole` is `first` and `second`, one behind the other. It is made for texts of some ten
-/// bytes that mostly are the same.
+/// Returns whether `whole` is the concatenation of `first` and `second`. Optimized for equal
+/// strings of a few dozen bytes.
 #[inline]
 pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
     Kernel::best().is_joined(whole, first, second)
 }
 
-/// The kernel of CPUs that have no other.
+/// The scalar kernel.
 #[derive(Clone, Copy)]
-pub struct ByBytes;
+pub struct Scalar;
 
-impl Keys for ByBytes {
+impl Keys for Scalar {
     #[inline(always)]
     fn hash(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
-        secrets::by_words(secrets, number, first, second)
+        secrets::hash_words(secrets, number, first, second)
     }
 
     #[inline(always)]
@@ -63,13 +62,13 @@ impl Keys for ByBytes {
     }
 }
 
-/// [`crate::with_keys`] without a kernel.
+/// Scalar twin of [`crate::with_keys`].
 #[inline]
-pub fn by_bytes<W: KeyWork>(work: W) -> W::Output {
-    work.run(ByBytes)
+pub fn scalar<W: KeyWork>(work: W) -> W::Output {
+    work.run(Scalar)
 }
 
-/// Both lengths, and the number.
+/// Packs both lengths and the number.
 #[inline(always)]
 pub fn extent(number: u32, first: &[u8], second: &[u8]) -> u64 {
     u64::from(number) << 32 ^ (first.len() as u64) << 16 ^ second.len() as u64

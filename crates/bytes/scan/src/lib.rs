@@ -1,12 +1,12 @@
-//! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, lines of
-//! StatsD, tags of metrics, hashes and comparisons of keys. No I/O, no dependencies.
+//! Byte scanners: newlines, byte sets, JSON escapes, ends of JSON strings, StatsD lines, metric
+//! tags, hashes and comparisons of keys. No I/O, no dependencies.
 //!
 //! A separate crate because it fences `unsafe`: SIMD intrinsics and unchecked loads.
 //!
-//! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel
-//! here, and SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly
-//! what its twin answers, for every length and alignment, but for hashes of keys, of which each
-//! kernel may have its own; the tests hold them against each other.
+//! Every function has a scalar twin in [`scalar`], which also serves CPUs without a kernel, and
+//! SIMD kernels, of which one is selected at run time ([`kernels`]). A kernel returns exactly what
+//! its twin returns, for every length and alignment. The exception are hashes of keys, which may
+//! differ by kernel. The tests compare all kernels with their twins.
 //!
 //! ```
 //! let mut line_ends = Vec::new();
@@ -14,9 +14,9 @@
 //! assert_eq!(line_ends, [3, 7]);
 //! ```
 
+mod equal;
 pub mod kernels;
 mod keys;
-mod places;
 mod prefetch;
 pub mod scalar;
 mod set;
@@ -25,17 +25,17 @@ mod tags;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use equal::equal_mask;
 use kernels::Kernel;
 pub use keys::{KeySecrets, KeyWork, Keys, hash_key, is_joined, with_keys};
-pub use places::places_of;
 pub use prefetch::prefetch;
 pub use set::ByteSet;
 pub use statsd::{StatsdLine, StatsdLines, statsd_lines};
-pub use tags::{Tag, TagPlaces, TagSyntax, tags};
+pub use tags::{Tag, TagOffsets, TagSyntax, tags};
 
-/// Appends to `out` the position of every `\n` in `block`, in rising order.
+/// Appends the position of every `\n` in `block` to `out`, in ascending order.
 ///
-/// A `\r` before it is data: the caller decides whether it belongs to the line end.
+/// A preceding `\r` is data: the caller decides whether it belongs to the line end.
 ///
 /// # Panics
 /// If `block` is longer than `u32::MAX` bytes.
@@ -48,28 +48,28 @@ pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
     Kernel::best().newlines(block, out);
 }
 
-/// Number of `\n` in `block`.
+/// Returns the number of `\n` in `block`.
 #[inline]
 pub fn count_newlines(block: &[u8]) -> usize {
     Kernel::best().count_newlines(block)
 }
 
-/// Position of the last `\n` in `block`.
+/// Returns the position of the last `\n` in `block`.
 #[inline]
 pub fn last_newline(block: &[u8]) -> Option<usize> {
     Kernel::best().last_newline(block)
 }
 
-/// Appends `text` to `out` as the inside of a JSON string: `"`, `\` and bytes below 0x20 are
-/// escaped (`\n \r \t \b \f`, else `\u00XX`), everything else is copied. No quotes are added.
+/// Appends `text` to `out`, escaped for a JSON string: `"`, `\` and bytes below 0x20 are escaped
+/// (`\n \r \t \b \f`, else `\u00XX`), all other bytes are copied. Adds no quotes.
 ///
-/// Bytes from 0x80 on pass through: the result is valid JSON where `text` is valid UTF-8.
+/// Bytes from 0x80 on pass through: the result is valid JSON if `text` is valid UTF-8.
 #[inline]
 pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     Kernel::best().escape_json(text, out);
 }
 
-/// Appends to `out` the position of every byte of `block` that is in `set`, in rising order.
+/// Appends the position of every byte of `block` that is in `set` to `out`, in ascending order.
 ///
 /// # Panics
 /// If `block` is longer than `u32::MAX` bytes.
@@ -78,15 +78,16 @@ pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
     Kernel::best().find(block, set, out);
 }
 
-/// Appends to `out` a bit per byte of `block`, set where the byte is in `set`: bit i % 8 of byte i
-/// / 8. What is appended is filled up with zeros to whole 8 bytes.
+/// Appends a bit mask of `block` to `out`: bit i % 8 of byte i / 8 is set if byte i is in `set`.
+/// Padded with zeros to a multiple of 8 bytes.
 #[inline]
 pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     Kernel::best().bitmap(block, set, out);
 }
 
-/// Position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, or else
-/// `text.len()` or `from`, whichever is more: where the plain part of a JSON string ends.
+/// Returns the position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, where
+/// the plain part of a JSON string ends. Without one, returns the larger of `text.len()` and
+/// `from`.
 #[inline(always)]
 pub fn string_end(text: &[u8], from: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -95,7 +96,7 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     scalar::string_end(text, from)
 }
 
-/// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.
+/// Returns the name of the kernel selected for this CPU: `avx512`, `avx2` or `scalar`.
 pub fn kernel() -> &'static str {
     Kernel::best().name()
 }

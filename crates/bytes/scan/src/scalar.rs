@@ -1,9 +1,9 @@
-//! The byte-by-byte twins: what every kernel must answer, and what CPUs without a kernel run.
+//! The scalar twins: the reference for every kernel, and the fallback for CPUs without one.
 
 use crate::ByteSet;
-pub use crate::keys::by_bytes as with_keys;
-pub use crate::statsd::by_bytes as statsd_lines;
-pub use crate::tags::by_bytes as tags;
+pub use crate::keys::scalar as with_keys;
+pub use crate::statsd::scalar as statsd_lines;
+pub use crate::tags::scalar as tags;
 
 /// Twin of [`crate::newlines`].
 ///
@@ -41,7 +41,7 @@ pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     block.chunks(64).for_each(|chunk| out.extend_from_slice(&bits(chunk).to_le_bytes()));
 }
 
-/// Twin of [`crate::escape_json`]: copies the runs between the bytes that need an escape.
+/// Twin of [`crate::escape_json`]: copies the runs between bytes that need an escape.
 pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     let mut run_start = 0;
     for (at, &byte) in text.iter().enumerate() {
@@ -61,10 +61,10 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     from + plain.count()
 }
 
-/// The longest escape of a byte: `\u00XX`.
+/// Length of the longest escape, `\u00XX`.
 pub(crate) const ESCAPE_BYTES_MAX: usize = 6;
 
-/// How `byte` is written within a JSON string: the first `.1` bytes of `.0`.
+/// Returns the escape of `byte` in a JSON string: the first `.1` bytes of `.0`.
 pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     match LETTERS[byte as usize] {
@@ -76,12 +76,12 @@ pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
     }
 }
 
-/// The byte stands for itself.
+/// The byte needs no escape.
 const PLAIN: u8 = 0;
-/// The byte is written as `\u00XX`.
+/// The byte is escaped as `\u00XX`.
 const HEXADECIMAL: u8 = b'u';
 
-/// For each byte: [`PLAIN`], [`HEXADECIMAL`], or the character that follows the backslash.
+/// For each byte: [`PLAIN`], [`HEXADECIMAL`], or the character after the backslash.
 const LETTERS: [u8; 256] = {
     let mut letters = [PLAIN; 256];
     let mut control = 0;

@@ -1,25 +1,25 @@
-//! Sets of bytes.
+//! Byte sets.
 
-/// Some of the 128 ASCII bytes.
+/// A set of ASCII bytes.
 ///
-/// A byte is in the set if the entry of its low half in one table and that of its high half in the
-/// other have a bit in common: two shuffles classify a whole vector.
+/// A byte is in the set if the table entries of its low and high nibble share a bit, so two
+/// shuffles classify a whole vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSet {
-    /// For each low half the high halves that are in the set with it, a bit each.
+    /// For each low nibble, a bit mask of the high nibbles that form a member with it.
     pub(crate) low: [u8; 16],
-    /// The byte, if there is only one.
+    /// The only member, if there is just one.
     pub(crate) only: Option<u8>,
 }
 
 impl ByteSet {
-    /// The bit of each high half; none from 8 on, which are no ASCII.
+    /// The bit of each high nibble; 0 from 8 on, which is not ASCII.
     pub(crate) const HIGH: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// The set of these bytes.
+    /// Creates a set of these bytes.
     ///
     /// # Panics
-    /// If one is no ASCII.
+    /// If a byte is not ASCII.
     pub const fn new(bytes: &[u8]) -> ByteSet {
         let (mut low, mut at) = ([0; 16], 0);
         while at < bytes.len() {
@@ -31,7 +31,7 @@ impl ByteSet {
         ByteSet { low, only }
     }
 
-    /// Whether the byte is in it.
+    /// Returns whether the set contains `byte`.
     #[inline]
     pub const fn contains(&self, byte: u8) -> bool {
         self.low[(byte & 15) as usize] & Self::HIGH[(byte >> 4) as usize] != 0

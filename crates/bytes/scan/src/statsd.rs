@@ -1,36 +1,36 @@
-//! The lines of a StatsD message: where their first fields are.
+//! The lines of a StatsD message and the delimiters of their first fields.
 
 use crate::kernels::Kernel;
 
-/// Bars of a line whose places are told.
+/// Number of `|` per line whose positions are returned.
 pub const BARS: usize = 3;
 
-/// Where a line of `name:value|type|field|…` is, counted from the beginning of the message. It
-/// begins behind the end of the one before it. Nothing says that it is a good line: it may have no
-/// colon, no bar, or no byte.
+/// Positions of one `name:value|type|field|…` line, relative to the start of the message. The line
+/// starts after the end of the previous one. It may be malformed: without a colon, without a bar,
+/// or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsdLine {
-    /// The first colon of the first field, else the end of that.
+    /// The first colon of the first field, or the end of that field.
     pub split: u32,
-    /// The first bars; the end of the line in place of those that it does not have.
+    /// The first bars; missing ones are set to the end of the line.
     pub bars: [u32; BARS],
-    /// Its line end, or the end of the message.
+    /// The newline, or the end of the message.
     pub end: u32,
 }
 
-/// Who is told the lines of a message.
+/// Receives the lines of a message.
 ///
-/// No closure, as it has to become part of the search: else a call would stand between any two
-/// lines. For that, [`StatsdLines::line`] is to be `#[inline(always)]`.
+/// A trait instead of a closure, because it must be inlined into the scan: otherwise every line
+/// would cost a call. Implement [`StatsdLines::line`] as `#[inline(always)]`.
 pub trait StatsdLines {
-    /// The next line.
+    /// Handles the next line.
     fn line(&mut self, line: StatsdLine);
 }
 
-/// Tells `each` the lines of a StatsD message, in their order. An empty message has no lines; a
-/// line end at its end begins no further one.
+/// Passes the lines of a StatsD message to `each`, in order. An empty message has no lines; a
+/// trailing newline does not start another one.
 ///
-/// What `each` does overlaps with the search for the next line, which a list of lines would not.
+/// The work of `each` overlaps with the scan for the next line; with a list of lines it would not.
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.
@@ -43,15 +43,15 @@ pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.
-pub fn by_bytes(text: &[u8], each: &mut impl StatsdLines) {
+pub fn scalar(text: &[u8], each: &mut impl StatsdLines) {
     assert_short(text);
     let mut start = 0;
     while start < text.len() {
         let line = text[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
         let end = (start + line.len()) as u32;
-        let mut places =
+        let mut positions =
             (0_u32..).zip(&text[..end as usize]).skip(start).filter(|(_, byte)| **byte == b'|');
-        let bars = std::array::from_fn(|_| places.next().map_or(end, |(at, _)| at));
+        let bars = std::array::from_fn(|_| positions.next().map_or(end, |(at, _)| at));
         let colon =
             line.iter().position(|byte| *byte == b':').map_or(end, |at| (start + at) as u32);
         each.line(StatsdLine { split: colon.min(bars[0]), bars, end });

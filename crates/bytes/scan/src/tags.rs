@@ -1,51 +1,51 @@
-//! The tags of a metric: where each one ends, and where its value begins.
+//! The tags of a metric: the end of each tag and the end of its key.
 
-/// The bytes that divide a text into tags, and a tag into key and value.
+/// The delimiters of tags and of their keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagSyntax {
-    /// The first one in a tag stands between its key and its value.
+    /// The first one in a tag separates its key from its value.
     pub split: u8,
-    /// Each of them ends a tag. Both are the same where there is one only; neither is `split`.
+    /// Each of them ends a tag. Both are equal if there is only one; neither equals `split`.
     pub ends: [u8; 2],
 }
 
 impl TagSyntax {
-    /// `key=value|key=value`, a space may stand for `|`.
+    /// `key=value|key=value`; a space may replace `|`.
     pub const PAIRS: TagSyntax = TagSyntax { split: b'=', ends: *b"| " };
     /// `key:value,key:value`
     pub const DOGSTATSD: TagSyntax = TagSyntax { split: b':', ends: *b",," };
 }
 
-/// Where the tags of a text are. Both lists have one position for each tag, counted from the
-/// beginning of the text; a tag begins behind the end of the one before it. Tags may be empty.
+/// The positions of the tags in a text, relative to its start. Both lists have one entry per tag; a
+/// tag starts after the end of the previous one. Tags may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TagPlaces {
-    /// Where the key ends: at the split byte, or at the end of a tag that has none.
+pub struct TagOffsets {
+    /// End of the key: the split byte, or the end of a tag without one.
     pub splits: Vec<u32>,
-    /// Where the tag ends.
+    /// End of the tag.
     pub ends: Vec<u32>,
 }
 
-/// The bytes of one tag.
+/// One tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag<'a> {
-    /// What stands before the first split byte, or all of it.
+    /// The bytes before the first split byte, or the whole tag without one.
     pub key: &'a [u8],
-    /// What stands behind it; empty where there is none.
+    /// The bytes after it; empty without one.
     pub value: &'a [u8],
 }
 
-impl TagPlaces {
-    /// Forgets all tags and keeps the room.
+impl TagOffsets {
+    /// Removes all tags but keeps the capacity.
     pub fn clear(&mut self) {
         self.splits.clear();
         self.ends.clear();
     }
 
-    /// The tags of `text`, in which the places were found.
+    /// Returns the tags of `text`, which must be the text that was scanned.
     ///
     /// # Panics
-    /// If they were found in a longer text.
+    /// If the scanned text was longer.
     pub fn tags<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = Tag<'a>> {
         let mut start = 0;
         self.splits.iter().zip(&self.ends).map(move |(split, end)| {
@@ -57,17 +57,17 @@ impl TagPlaces {
     }
 }
 
-/// Texts up to this many bytes are read byte by byte: that takes less than to begin with vectors.
+/// Texts up to this length are scanned byte by byte, which is faster than setting up vectors.
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES_MAX: usize = 7;
 
-/// Finds the tags of `text`, in place of what was in `out`. An empty text has no tags, any other
-/// one more than it has ends.
+/// Replaces the contents of `out` with the tags of `text`. An empty text has no tags; any other has
+/// one more than it has end bytes.
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.
 #[inline]
-pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     #[cfg(target_arch = "x86_64")]
     if text.len() > SHORT_BYTES_MAX {
         return crate::kernels::Kernel::best().tags(text, syntax, out);
@@ -79,7 +79,7 @@ pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.
-pub fn by_bytes(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+pub fn scalar(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     assert!(
         u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),
         "tags are shorter than u32::MAX bytes"

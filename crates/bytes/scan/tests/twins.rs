@@ -1,19 +1,21 @@
-//! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and
+//! Compares every kernel with its scalar twin: all lengths, alignments and hit positions, and
 //! random text.
 
 use millstream_scan::kernels::{self, Kernel};
-use millstream_scan::{ByteSet, KeySecrets, StatsdLine, StatsdLines, TagPlaces, TagSyntax, scalar};
+use millstream_scan::{
+    ByteSet, KeySecrets, StatsdLine, StatsdLines, TagOffsets, TagSyntax, scalar,
+};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
 const ALIGNMENTS: usize = 64;
 
-/// Bytes at a 64-byte boundary with room for every block under test.
+/// A 64-byte aligned buffer with capacity for every block under test.
 #[repr(align(64))]
 struct Buffer([u8; ALIGNMENTS + LEN_MAX + 64]);
 
-/// Calls `check` with a block of `fill` of every length at every alignment. What lies around it is
-/// `guard`: a hit, so that a byte read too many shows in the answer.
+/// Calls `check` with a block of `fill` of every length at every alignment. The bytes around it are
+/// `guard`: a hit, so that an out-of-bounds read changes the result.
 fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
     let mut buffer = Buffer([guard; ALIGNMENTS + LEN_MAX + 64]);
     for alignment in 0..ALIGNMENTS {
@@ -26,7 +28,7 @@ fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
     }
 }
 
-/// All but the twin, which would take most of the time of an exhaustive test.
+/// Returns all kernels but the scalar one, which would take most of the time of an exhaustive test.
 fn simd_kernels() -> Vec<Kernel> {
     kernels::available().into_iter().filter(|kernel| kernel.name() != "scalar").collect()
 }
@@ -34,18 +36,18 @@ fn simd_kernels() -> Vec<Kernel> {
 fn newlines(kernel: Kernel, block: &[u8]) -> Vec<u32> {
     let mut out = vec![7];
     kernel.newlines(block, &mut out);
-    assert_eq!(out.remove(0), 7, "what was there stays");
+    assert_eq!(out.remove(0), 7, "existing values are kept");
     out
 }
 
 fn escape(kernel: Kernel, text: &[u8]) -> Vec<u8> {
     let mut out = vec![b'>'];
     kernel.escape_json(text, &mut out);
-    assert_eq!(out.remove(0), b'>', "what was there stays");
+    assert_eq!(out.remove(0), b'>', "existing bytes are kept");
     out
 }
 
-/// Every function of every kernel, and the public ones, against the twins.
+/// Compares every function of every kernel, and the public functions, with the twins.
 fn compare(block: &[u8]) {
     let (mut lines, mut json, mut public) = (Vec::new(), Vec::new(), Vec::new());
     scalar::newlines(block, &mut lines);
@@ -70,7 +72,7 @@ fn compare(block: &[u8]) {
     compare_joined(block);
 }
 
-/// The lines of a message.
+/// Collects the lines of a message.
 #[derive(Default, PartialEq, Debug)]
 struct Lines(Vec<StatsdLine>);
 
@@ -80,8 +82,8 @@ impl StatsdLines for Lines {
     }
 }
 
-/// The lines of StatsD against their twin; letters that other tests look for become what StatsD
-/// has.
+/// Compares the StatsD scanner with its twin; bytes that other tests search for are also mapped to
+/// StatsD delimiters.
 fn compare_statsd(block: &[u8]) {
     let letter = |byte: &u8| match byte {
         b'"' => b'|',
@@ -101,7 +103,7 @@ fn compare_statsd(block: &[u8]) {
     }
 }
 
-/// A text cut in two against the whole, and against one that is longer or shorter; its hash against
+/// Compares a split block with the whole one, and with longer and shorter ones; and its hash with
 /// that of copies.
 fn compare_joined(block: &[u8]) {
     let secrets = KeySecrets::new(9);
@@ -128,12 +130,12 @@ fn compare_joined(block: &[u8]) {
     }
 }
 
-/// The tag scanner against its twin; the letters split and end as well, so that every text has
-/// tags.
+/// Compares the tag scanner with its twin; one syntax uses letters as delimiters, so that every
+/// text has tags.
 fn compare_tags(text: &[u8]) {
     let dense = TagSyntax { split: b'"', ends: *b"a\n" };
     for syntax in [TagSyntax::PAIRS, TagSyntax::DOGSTATSD, dense] {
-        let (mut expected, mut found) = (TagPlaces::default(), TagPlaces::default());
+        let (mut expected, mut found) = (TagOffsets::default(), TagOffsets::default());
         scalar::tags(text, &syntax, &mut expected);
         found.ends.push(7);
         millstream_scan::tags(text, &syntax, &mut found);
@@ -145,7 +147,7 @@ fn compare_tags(text: &[u8]) {
     }
 }
 
-/// The scanners for sets against their twins.
+/// Compares the set scanners with their twins.
 fn compare_set(block: &[u8], set: &ByteSet) {
     let (mut positions, mut bits) = (vec![7], vec![7]);
     scalar::find(block, set, &mut positions);
@@ -160,7 +162,7 @@ fn compare_set(block: &[u8], set: &ByteSet) {
 }
 
 #[test]
-fn every_set_of_one_byte_has_that_byte_and_no_other() {
+fn a_set_of_one_byte_contains_only_that_byte() {
     let all: Vec<u8> = (0..=u8::MAX).collect();
     for byte in 0..128 {
         let set = ByteSet::new(&[byte]);
@@ -217,7 +219,7 @@ fn one_escape_at_every_length_alignment_and_position() {
 }
 
 #[test]
-fn no_hit_and_nothing_but_hits_at_every_length_and_alignment() {
+fn no_hits_and_only_hits_at_every_length_and_alignment() {
     for (fill, guard) in
         [(b'a', b'\n'), (b'a', b'"'), (b'\n', b'a'), (b'"', b'a'), (0x01, 0xff), (0xff, 0x01)]
     {
@@ -226,7 +228,7 @@ fn no_hit_and_nothing_but_hits_at_every_length_and_alignment() {
 }
 
 #[test]
-fn a_byte_that_differs_is_found_at_every_length_alignment_and_position() {
+fn a_differing_byte_is_found_at_every_length_alignment_and_position() {
     let (kernels, same) = (simd_kernels(), [b'a'; LEN_MAX]);
     for_every_block(b'a', b'b', |block| {
         let len = block.len();
@@ -247,7 +249,7 @@ fn a_byte_that_differs_is_found_at_every_length_alignment_and_position() {
 }
 
 #[test]
-fn lines_of_statsd_are_found_with_their_first_fields() {
+fn statsd_lines_have_their_delimiters() {
     let texts: [(&[u8], &[[u32; 5]]); 8] = [
         (b"", &[]),
         (b"\n", &[[0; 5]]),
@@ -270,7 +272,7 @@ fn lines_of_statsd_are_found_with_their_first_fields() {
 }
 
 #[test]
-fn every_byte_value_is_escaped_as_json_demands() {
+fn every_byte_is_escaped_as_json_requires() {
     for byte in 0..=u8::MAX {
         for at in [0, 3, 9, 20, 31, 32, 40, 63] {
             let mut text = [b'.'; 64];
@@ -287,7 +289,7 @@ fn every_byte_value_is_escaped_as_json_demands() {
 }
 
 #[test]
-fn line_ends_are_found_and_a_carriage_return_is_data() {
+fn a_carriage_return_is_data() {
     for kernel in kernels::available() {
         assert_eq!(newlines(kernel, b"a\r\n\n\rb"), [2, 3], "{kernel:?}");
         assert_eq!(kernel.count_newlines(b"a\r\n\n\rb"), 2, "{kernel:?}");
@@ -297,7 +299,7 @@ fn line_ends_are_found_and_a_carriage_return_is_data() {
 }
 
 #[test]
-fn a_block_longer_than_every_stride() {
+fn blocks_longer_than_a_stride() {
     for every in [1, 2, 5, 63, 64, 65, 178, 1023, 1024, 1025, 5000] {
         let block: Vec<u8> =
             (0..20_000).map(|at| if at % every == 0 { b'\n' } else { b'x' }).collect();
@@ -306,20 +308,16 @@ fn a_block_longer_than_every_stride() {
 }
 
 #[test]
-fn kernels_are_known_by_name() {
+fn the_fastest_kernel_is_selected() {
     let names: Vec<_> = kernels::available().into_iter().map(Kernel::name).collect();
     assert_eq!(names[0], "scalar");
-    assert_eq!(
-        names.last(),
-        Some(&millstream_scan::kernel()),
-        "the last one is the fastest: {names:?}"
-    );
+    assert_eq!(names.last(), Some(&millstream_scan::kernel()), "the fastest is last: {names:?}");
 }
 
-/// Blocks that touch unreadable pages on either side: a load beyond the block would be a fault.
+/// Blocks adjacent to unreadable pages on either side: an out-of-bounds load would fault.
 #[cfg(unix)]
 #[test]
-fn nothing_is_read_beyond_the_block() {
+fn no_byte_outside_the_block_is_read() {
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
     let page = 64 * 1024; // a multiple of every page size
     // SAFETY: a fresh private mapping of three pages; only the middle one is used, as bytes, until
@@ -334,7 +332,7 @@ fn nothing_is_read_beyond_the_block() {
         .expect("map");
         mprotect(start, page, MprotectFlags::empty()).expect("protect the page before");
         mprotect(start.add(2 * page), page, MprotectFlags::empty())
-            .expect("protect the page behind");
+            .expect("protect the page after");
         let middle = std::slice::from_raw_parts_mut(start.add(page).cast::<u8>(), page);
         middle.fill(b'"');
         middle.iter_mut().step_by(7).for_each(|byte| *byte = b'\n');
@@ -346,7 +344,7 @@ fn nothing_is_read_beyond_the_block() {
     }
 }
 
-/// Log-like text: mostly plain, some bytes that matter, any byte now and then.
+/// Log-like text: mostly plain, some delimiters, and a few arbitrary bytes.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         20 => b' '..=b'~',
@@ -399,7 +397,7 @@ proptest! {
 }
 
 #[test]
-fn the_end_of_a_string_is_found_at_every_length_alignment_and_place() {
+fn string_end_is_found_at_every_length_alignment_and_position() {
     for_every_block(b'a', b'"', |block| {
         assert_eq!(millstream_scan::string_end(block, block.len() + 1), block.len() + 1);
         for at in (0..=block.len()).step_by(7) {
@@ -415,7 +413,7 @@ fn the_end_of_a_string_is_found_at_every_length_alignment_and_place() {
 
 proptest! {
     #[test]
-    fn the_end_of_a_string_is_where_the_twin_finds_it(
+    fn string_end_matches_its_twin(
         text in proptest::collection::vec(prop_oneof![4 => 0x20..=0xFFu8, 1 => any::<u8>()], 0..100),
         from in 0..110usize,
     ) {
@@ -424,12 +422,12 @@ proptest! {
 }
 
 #[test]
-fn a_tag_is_split_once_and_may_be_empty() {
+fn tags_are_split_once_and_may_be_empty() {
     let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("ASCII");
     let tags = |text: &str, syntax| {
-        let mut places = TagPlaces::default();
-        scalar::tags(text.as_bytes(), &syntax, &mut places);
-        places
+        let mut offsets = TagOffsets::default();
+        scalar::tags(text.as_bytes(), &syntax, &mut offsets);
+        offsets
             .tags(text.as_bytes())
             .map(|tag| (string(tag.key), string(tag.value)))
             .collect::<Vec<_>>()

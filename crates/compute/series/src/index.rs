@@ -1,6 +1,6 @@
 //! A hash index from 64-bit hashes to 32-bit numbers.
 
-use millstream_scan::places_of;
+use millstream_scan::equal_mask;
 
 /// Marks an empty entry.
 pub const NONE: u32 = u32::MAX;
@@ -168,7 +168,7 @@ impl Bucket {
     /// Returns the first number with this hash in the bucket. There may be others.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Option<u32> {
-        let equal = places_of(&self.hashes, hash as u32);
+        let equal = equal_mask(&self.hashes, hash as u32);
         let number = self.numbers[(equal | 1 << (BUCKET_NUMBERS - 1)).trailing_zeros() as usize];
         (equal != 0 && number != NONE).then_some(number)
     }
@@ -181,7 +181,7 @@ impl Bucket {
     /// Returns the numbers with this hash.
     #[inline]
     fn numbers_with(&self, hash: u32) -> impl Iterator<Item = u32> {
-        let mut equal = places_of(&self.hashes, hash);
+        let mut equal = equal_mask(&self.hashes, hash);
         std::iter::from_fn(move || {
             let at = (equal != 0).then(|| equal.trailing_zeros() as usize % BUCKET_NUMBERS)?;
             equal &= equal - 1;

@@ -1,7 +1,7 @@
 //! Canonical form of tags.
 
 use crate::key::TagStyle;
-use millstream_scan::{Tag, TagPlaces, tags};
+use millstream_scan::{Tag, TagOffsets, tags};
 use std::cmp::Ordering;
 
 /// Tags in their canonical form.
@@ -18,7 +18,7 @@ pub struct Sorted<'a> {
 /// Scratch space for sorting tags, reused between calls.
 #[derive(Debug, Default)]
 pub struct Canonical {
-    places: TagPlaces,
+    places: TagOffsets,
     order: Vec<Place>,
     text: Vec<u8>,
 }

@@ -1,15 +1,15 @@
-//! The kernels for points of metrics.
+//! Kernels for metric points.
 
 use super::{Kernel, Level};
 use crate::keys::{KeySecrets, KeyWork, Keys};
 use crate::scalar;
 use crate::statsd::StatsdLines;
-use crate::tags::{TagPlaces, TagSyntax};
+use crate::tags::{TagOffsets, TagSyntax};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{avx2, avx512};
 
 impl Kernel {
-    /// [`crate::statsd_lines`] by this kernel.
+    /// [`crate::statsd_lines`] with this kernel.
     ///
     /// # Panics
     /// If `text` is longer than `u32::MAX` - 1 bytes.
@@ -18,30 +18,30 @@ impl Kernel {
         dispatch!(self.0, statsd_lines(text, each));
     }
 
-    /// [`crate::with_keys`] by this kernel.
+    /// [`crate::with_keys`] with this kernel.
     #[inline]
     pub fn with_keys<W: KeyWork>(self, work: W) -> W::Output {
         dispatch!(self.0, with_keys(work))
     }
 
-    /// [`crate::hash_key`] by this kernel.
+    /// [`crate::hash_key`] with this kernel.
     #[inline]
     pub fn hash_key(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
-        self.with_keys(HashKey { secrets, number, texts: [first, second] })
+        self.with_keys(HashKey { secrets, number, strings: [first, second] })
     }
 
-    /// [`crate::is_joined`] by this kernel.
+    /// [`crate::is_joined`] with this kernel.
     #[inline]
     pub fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
         self.with_keys(IsJoined([whole, first, second]))
     }
 
-    /// [`crate::tags()`] by this kernel.
+    /// [`crate::tags()`] with this kernel.
     ///
     /// # Panics
     /// If `text` is longer than `u32::MAX` - 1 bytes.
     #[inline]
-    pub fn tags(self, text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+    pub fn tags(self, text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
         dispatch!(self.0, tags(text, syntax, out));
     }
 }
@@ -49,7 +49,7 @@ impl Kernel {
 struct HashKey<'a> {
     secrets: &'a KeySecrets,
     number: u32,
-    texts: [&'a [u8]; 2],
+    strings: [&'a [u8]; 2],
 }
 
 impl KeyWork for HashKey<'_> {
@@ -57,7 +57,7 @@ impl KeyWork for HashKey<'_> {
 
     #[inline(always)]
     fn run(self, keys: impl Keys) -> u64 {
-        keys.hash(self.secrets, self.number, self.texts[0], self.texts[1])
+        keys.hash(self.secrets, self.number, self.strings[0], self.strings[1])
     }
 }
 

@@ -1,35 +1,34 @@
-//! Hashes of keys by multiplication, and the secrets of all hashes of keys.
+//! Multiplication-based hashes of keys, and the secrets of all key hashes.
 
 use super::extent;
 use std::fmt;
 
-/// Bytes that one multiplication takes in.
+/// Bytes that one multiplication absorbs.
 const BLOCK_BYTES: usize = 16;
 
-/// Numbers that nobody outside knows, for the parts of a key that are hashed side by side: each
-/// step of one part has to wait for the step before. Whoever knows them can send names that all
-/// fall into one place.
+/// Secret keys for the parts of a key, which are hashed in parallel because the steps of one part
+/// depend on each other. With known secrets, a client could send names whose hashes all collide.
 #[derive(Clone)]
 pub struct KeySecrets {
-    /// Where the first text begins, and every second block of the second.
+    /// Initial states: of the first string, and of the even and odd blocks of the second.
     first: u64,
     even: u64,
     odd: u64,
-    /// What is added to the other half of each block.
+    /// Added to the second half of each block.
     in_first: u64,
     in_second: u64,
     end: u64,
-    /// For hashes by vectors, see [`crate::x86::keys`]: where the texts begin, and the keys of two
-    /// rounds.
+    /// For vector hashes, see [`crate::x86::keys`]: the initial states of both strings and the keys
+    /// of two rounds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) vectors: [[u64; 8]; 4],
-    /// The keys of their last two rounds.
+    /// The keys of the last two rounds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) lanes: [[u64; 2]; 2],
 }
 
 impl KeySecrets {
-    /// Those that follow from a seed, which is a secret.
+    /// Derives the secrets from a secret seed.
     pub fn new(seed: u64) -> KeySecrets {
         let mut number = 0;
         let mut next = || {
@@ -52,16 +51,16 @@ impl KeySecrets {
     }
 }
 
-/// They stay unknown.
+/// Does not print the secrets.
 impl fmt::Debug for KeySecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeySecrets")
     }
 }
 
-/// One of the numbers that follow from a seed, which look as if they had nothing to do with each
-/// other: those of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators"). Each of them tells the seed, so none is shown.
+/// Returns one of the pseudorandom numbers derived from a seed by SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators"). Each reveals the seed, so none may
+/// leak.
 fn secret(seed: u64, number: u64) -> u64 {
     let state = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -69,18 +68,19 @@ fn secret(seed: u64, number: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The hash of CPUs without AES for vectors.
+/// The hash for CPUs without vector AES.
 ///
-/// Made as foldhash is: of data that a secret was added to, 64 by 64 bits are multiplied and both
-/// halves of the product joined. Here the first text and the halves of the second do not wait for
-/// each other, and nothing is called, which takes half the time for texts of this length.
+/// Follows foldhash: each 64-bit half of a block is combined with a secret, the halves are
+/// multiplied, and both halves of the 128-bit product are XORed. Here the first string and the even
+/// and odd blocks of the second are independent, and all calls are inlined, which takes half the
+/// time for strings of this length.
 #[inline(always)]
-pub fn by_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
+pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     let extent = extent(number, first, second);
-    let first = of_part(first, secrets.first, secrets.in_first);
+    let first = hash_part(first, secrets.first, secrets.in_first);
     let (mut even, mut odd) = (secrets.even, secrets.odd);
     match second.last_chunk::<BLOCK_BYTES>() {
-        None => even = of_part(second, even, secrets.in_second),
+        None => even = hash_part(second, even, secrets.in_second),
         Some(last) => {
             let (pairs, rest) = second.as_chunks::<{ 2 * BLOCK_BYTES }>();
             for pair in pairs {
@@ -89,24 +89,24 @@ pub fn by_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) 
                 odd = fold(c ^ odd, d ^ secrets.in_second);
             }
             if let Some(block) = rest.first_chunk() {
-                even = with_block(even, block, secrets.in_second);
+                even = absorb_block(even, block, secrets.in_second);
             }
-            // It overlaps what was before it; the length tells where.
-            odd = with_block(odd, last, secrets.in_second);
+            // It overlaps the previous block; the length tells by how much.
+            odd = absorb_block(odd, last, secrets.in_second);
         }
     }
     fold(first ^ even, odd ^ secrets.end ^ extent)
 }
 
-/// The hash of a text that begins with one secret; the other is added to the second half of each
+/// Hashes a string from an initial secret; the other secret is added to the second half of each
 /// block.
 #[inline(always)]
-fn of_part(text: &[u8], secret: u64, other: u64) -> u64 {
+fn hash_part(text: &[u8], secret: u64, other: u64) -> u64 {
     if let (Some(first), Some(last)) = (text.first_chunk::<BLOCK_BYTES>(), text.last_chunk()) {
         let (blocks, _) = text[BLOCK_BYTES..].as_chunks::<BLOCK_BYTES>();
-        let start = with_block(secret, first, other);
-        return with_block(
-            blocks.iter().fold(start, |state, block| with_block(state, block, other)),
+        let start = absorb_block(secret, first, other);
+        return absorb_block(
+            blocks.iter().fold(start, |state, block| absorb_block(state, block, other)),
             last,
             other,
         );
@@ -120,19 +120,19 @@ fn of_part(text: &[u8], secret: u64, other: u64) -> u64 {
 }
 
 #[inline(always)]
-fn with_block(state: u64, block: &[u8; BLOCK_BYTES], other: u64) -> u64 {
+fn absorb_block(state: u64, block: &[u8; BLOCK_BYTES], other: u64) -> u64 {
     let [a, b] = words(block);
     fold(a ^ state, b ^ other)
 }
 
-/// Numbers of eight bytes each.
+/// Splits a block into little-endian 64-bit words.
 #[inline(always)]
 fn words<const BYTES: usize, const WORDS: usize>(block: &[u8; BYTES]) -> [u64; WORDS] {
     let (words, _) = block.as_chunks::<8>();
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
-/// Both halves of the product, joined.
+/// Multiplies and XORs both halves of the product.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

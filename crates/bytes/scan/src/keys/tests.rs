@@ -2,13 +2,13 @@ use super::*;
 use crate::kernels::available;
 use std::collections::HashSet;
 
-/// A hash by each kernel.
+/// Returns the hash of each kernel.
 fn hashes(secrets: &KeySecrets, first: &[u8], second: &[u8]) -> Vec<u64> {
     available().iter().map(|kernel| kernel.hash_key(secrets, 7, first, second)).collect()
 }
 
-/// Keys as clients have them, of every length, and such as differ in one byte, or in where a text
-/// ends.
+/// Returns keys typical of clients, of every length, and keys that differ in one byte or in the
+/// boundary between the strings.
 fn keys() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut keys = Vec::new();
     for len in 0..200 {
@@ -32,21 +32,21 @@ fn keys() -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn different_keys_hardly_ever_have_one_hash() {
+fn different_keys_rarely_collide() {
     let (secrets, keys) = (KeySecrets::new(7), keys());
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
     for kernel in available() {
         let all = keys.iter().map(|(first, second)| kernel.hash_key(&secrets, 7, first, second));
         let hashes: HashSet<u64> = all.collect();
         assert_eq!(hashes.len(), keys.len(), "{kernel:?}");
-        // Of 100,000 random numbers of 32 bits, one or two are the same.
+        // Of 100,000 random 32-bit numbers, one or two collide.
         let lower: HashSet<u32> = hashes.iter().map(|hash| *hash as u32).collect();
         assert!(hashes.len() - lower.len() < 12, "{kernel:?}: {} of {}", lower.len(), hashes.len());
     }
 }
 
 #[test]
-fn every_bit_of_a_key_changes_half_of_the_hash() {
+fn every_bit_of_a_key_changes_half_of_the_hash_bits() {
     let text: Vec<u8> = (0..400_u32).map(|at| b'a' + (at % 26) as u8).collect();
     let lens = [
         (1, 0),
@@ -88,15 +88,15 @@ fn every_bit_of_a_key_changes_half_of_the_hash() {
     }
 }
 
-/// Bytes that meet each other in a kernel: whatever two of them are, they do not make up for each
-/// other.
+/// Bytes that are combined in a kernel: no two values of them cancel out.
 #[test]
-fn differences_in_two_places_do_not_cancel_out() {
+fn differences_at_two_positions_do_not_cancel_out() {
     let secrets = KeySecrets::new(11);
-    let places = [(0, 64), (3, 19), (5, 37), (9, 9 + 64), (2, 130), (70, 70 + 64), (17, 200)];
+    let positions = [(0, 64), (3, 19), (5, 37), (9, 9 + 64), (2, 130), (70, 70 + 64), (17, 200)];
     for kernel in available() {
-        // The second text begins behind 64 bytes, so that its blocks meet those of the first one.
-        for (one, other) in places {
+        // The second string starts after 64 bytes, so that its blocks are combined with those of
+        // the first.
+        for (one, other) in positions {
             let mut text = vec![b'a'; 64 + 256];
             let mut hashes = HashSet::new();
             for (a, b) in (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b))) {
@@ -110,7 +110,7 @@ fn differences_in_two_places_do_not_cancel_out() {
 }
 
 #[test]
-fn no_small_seed_makes_keys_alike() {
+fn keys_do_not_collide_with_small_seeds() {
     for seed in (0..64).chain((0..64).map(|seed: u64| !seed)) {
         let secrets = KeySecrets::new(seed);
         for kernel in available() {
@@ -122,35 +122,36 @@ fn no_small_seed_makes_keys_alike() {
 }
 
 #[test]
-fn seeds_and_numbers_give_other_hashes() {
+fn hashes_depend_on_seed_and_number() {
     for kernel in available() {
-        let of =
+        let hash =
             |seed, number| kernel.hash_key(&KeySecrets::new(seed), number, b"name", b"env:prod");
-        let seeds = (0..1000).map(|seed| of(seed, 7));
-        let numbers = (0..1000).map(|number| of(1000, number));
+        let seeds = (0..1000).map(|seed| hash(seed, 7));
+        let numbers = (0..1000).map(|number| hash(1000, number));
         assert_eq!(seeds.chain(numbers).collect::<HashSet<u64>>().len(), 2000, "{kernel:?}");
     }
 }
 
 #[test]
-fn what_stands_around_a_text_does_not_count() {
+fn surrounding_bytes_do_not_change_the_hash() {
     let (secrets, text) = (KeySecrets::new(5), [b'x'; 300]);
     for len in 0..200 {
         let expected = hashes(&secrets, &text[..len / 3], &text[..len]);
         for begin in [0, 1, 31, 63, 64] {
-            let mut room = vec![0xFF; begin + len + 70];
-            room[begin..begin + len].fill(b'x');
-            let found = hashes(&secrets, &room[begin..begin + len / 3], &room[begin..begin + len]);
+            let mut buffer = vec![0xFF; begin + len + 70];
+            buffer[begin..begin + len].fill(b'x');
+            let found =
+                hashes(&secrets, &buffer[begin..begin + len / 3], &buffer[begin..begin + len]);
             assert_eq!(found, expected, "{len} bytes at {begin}");
         }
     }
 }
 
-/// Work is done by the kernel that was asked, and hashes are its own.
+/// The batch runs with the selected kernel and returns its hashes.
 #[test]
-fn work_has_the_hashes_of_its_kernel() {
-    struct Work<'a>(&'a KeySecrets);
-    impl KeyWork for Work<'_> {
+fn a_batch_has_the_hashes_of_its_kernel() {
+    struct Batch<'a>(&'a KeySecrets);
+    impl KeyWork for Batch<'_> {
         type Output = (u64, bool);
 
         #[inline(always)]
@@ -161,9 +162,9 @@ fn work_has_the_hashes_of_its_kernel() {
     let secrets = KeySecrets::new(2);
     for kernel in available() {
         assert_eq!(
-            kernel.with_keys(Work(&secrets)),
+            kernel.with_keys(Batch(&secrets)),
             (kernel.hash_key(&secrets, 1, b"name", b"tags"), true)
         );
     }
-    assert_eq!(with_keys(Work(&secrets)).0, hash_key(&secrets, 1, b"name", b"tags"));
+    assert_eq!(with_keys(Batch(&secrets)).0, hash_key(&secrets, 1, b"name", b"tags"));
 }

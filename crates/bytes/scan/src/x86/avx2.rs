@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 pub use super::json::avx2::escape_json;
 pub use super::sets::avx2::{bitmap, find};
 
-/// Whether this CPU runs the kernels of this module.
+/// Returns whether this CPU supports the kernels of this module.
 pub fn detected() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -31,8 +31,8 @@ impl Newlines64 for Avx2 {
         if len <= SHORT_BYTES_MAX {
             return u64::from(short::newline_mask(block));
         }
-        // SAFETY: both loads of 32 bytes lie within the block: it is longer. Where they overlap,
-        // both set the same bits. AVX2 is the caller's condition.
+        // SAFETY: the block is longer than 32 bytes, so both loads are within it. Where they
+        // overlap, both set the same bits. AVX2 is the caller's condition.
         unsafe {
             u64::from(mask32(block.as_ptr()))
                 | u64::from(mask32(block.as_ptr().add(len - 32))) << (len - 32)
@@ -42,7 +42,7 @@ impl Newlines64 for Avx2 {
     #[inline(always)]
     unsafe fn write_many(mut mask: u64, base: u32, mut out: *mut u32) {
         while mask != 0 {
-            // SAFETY: one value per set bit, as the caller has room for.
+            // SAFETY: one value per set bit, for which the caller guarantees capacity.
             unsafe {
                 *out = base + mask.trailing_zeros();
                 out = out.add(1);
@@ -52,7 +52,7 @@ impl Newlines64 for Avx2 {
     }
 }
 
-/// Bit i is set if `at[i]` is `\n`.
+/// Returns a bit mask: bit i is set if `at[i]` is `\n`.
 ///
 /// # Safety
 /// `at` is valid for reading 32 bytes, and the CPU has AVX2.

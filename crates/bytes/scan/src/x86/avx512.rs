@@ -1,6 +1,6 @@
-//! Kernels for AVX-512 with byte compress and AES (Ice Lake, Zen 4 and later). Older AVX-512 CPUs
-//! run the AVX2 kernels: they lower their clock for wide registers and lack what makes these
-//! kernels better.
+//! Kernels for AVX-512 with VBMI2 and VAES (Ice Lake, Zen 4 and later). Older AVX-512 CPUs use the
+//! AVX2 kernels: they reduce their clock for 512-bit registers and lack the instructions that make
+//! these kernels faster.
 
 pub use super::keys::avx512 as with_keys;
 pub use super::statsd::avx512 as statsd_lines;
@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 pub use super::json::avx512::escape_json;
 pub use super::sets::avx512::{bitmap, find};
 
-/// Whether this CPU runs the kernels of this module.
+/// Returns whether this CPU supports the kernels of this module.
 pub fn detected() -> bool {
     super::avx2::detected()
         && is_x86_feature_detected!("avx512bw")
@@ -33,8 +33,8 @@ impl Newlines64 for Avx512 {
 
     #[inline(always)]
     unsafe fn mask_partial(block: &[u8]) -> u64 {
-        // SAFETY: the masked load reads the bytes of the block only; the lanes beyond are zero,
-        // which is no newline. The features are the caller's condition.
+        // SAFETY: the masked load reads only the bytes of the block; the other lanes are zero,
+        // which is not a newline. The features are the caller's condition.
         unsafe {
             let inside = _bzhi_u64(u64::MAX, block.len() as u32);
             _mm512_cmpeq_epi8_mask(
@@ -44,14 +44,14 @@ impl Newlines64 for Avx512 {
         }
     }
 
-    /// Compresses the byte numbers 0..63 under the mask and widens them: the work grows with every
-    /// 16 hits, not with each. The compress stays in a register, as the form that writes to memory
-    /// is microcoded on Zen 4.
+    /// Compresses the byte indexes 0..63 under the mask and widens them: the cost grows per 16
+    /// hits, not per hit. Compresses to a register because the form that stores to memory is
+    /// microcoded on Zen 4.
     #[inline(always)]
     unsafe fn write_many(mask: u64, base: u32, out: *mut u32) {
         let hits = mask.count_ones() as usize;
-        // SAFETY: the features are the caller's condition. Each store writes 16 values from a
-        // multiple of 16 below `hits`: at most `OVERSHOOT` beyond them.
+        // SAFETY: the features are the caller's condition. Each store writes 16 values at a
+        // multiple of 16 below `hits`, so it overshoots by at most `OVERSHOOT`.
         unsafe {
             let numbers = _mm512_maskz_compress_epi8(mask, byte_numbers());
             let base = _mm512_set1_epi32(base as i32);
@@ -83,7 +83,7 @@ unsafe fn newline() -> __m512i {
     unsafe { _mm512_set1_epi8(b'\n' as i8) }
 }
 
-/// The bytes 0, 1, ... 63.
+/// Returns the bytes 0, 1, ... 63.
 ///
 /// # Safety
 /// [`detected`] is true.

@@ -1,23 +1,23 @@
-//! The JSON escape loop over [`Escape32`], compiled once per instruction set.
+//! The JSON escape loop over [`Escape32`], monomorphized per instruction set.
 
 pub mod avx2;
 pub mod avx512;
 
 use crate::scalar;
 
-/// Bytes escaped between two looks at the room left in the output.
+/// Bytes escaped per capacity check of the output.
 const STRIDE: usize = 512;
 
-/// How many bytes beyond its result [`Escape32`] may write.
+/// Maximum bytes that [`Escape32`] writes beyond its result.
 pub const OVERSHOOT: usize = 64;
 
 /// Escapes up to 32 bytes at a time without a branch per escape; one implementation per instruction
 /// set.
 ///
-/// Both methods write the escaped bytes to `out` and return how many they are.
+/// Both methods write the escaped bytes to `out` and return their number.
 ///
-/// The methods are `inline(always)` so that they become part of the `target_feature` function that
-/// drives them and are compiled with its instructions.
+/// The methods are `inline(always)` so that they are inlined into the calling `target_feature`
+/// function and compiled with its instructions.
 pub trait Escape32 {
     /// # Safety
     /// `out` is valid for writing `32 * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and the CPU has the
@@ -37,11 +37,10 @@ pub trait Escape32 {
 #[inline(always)]
 pub unsafe fn escape_json<V: Escape32>(text: &[u8], out: &mut Vec<u8>) {
     for stride in text.chunks(STRIDE) {
-        // Reserved for the worst case, but of one stride only: long text does not ask for six times
-        // its size.
+        // Reserve the worst case per stride: for a long text it would be six times its size.
         out.reserve(stride.len() * scalar::ESCAPE_BYTES_MAX + OVERSHOOT);
         let len = out.len();
-        // SAFETY: the features are the caller's condition; the room was just reserved, and
+        // SAFETY: the features are the caller's condition; the capacity was just reserved, and
         // `escape_stride` has written every byte below the length it returns.
         unsafe {
             let written = escape_stride::<V>(stride, out.as_mut_ptr().add(len));
@@ -50,7 +49,7 @@ pub unsafe fn escape_json<V: Escape32>(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes `stride` escaped to `out` and returns the length.
+/// Writes `stride` escaped to `out`; returns the bytes written.
 ///
 /// # Safety
 /// `out` is valid for writing `stride.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and the CPU has
@@ -60,18 +59,18 @@ unsafe fn escape_stride<V: Escape32>(stride: &[u8], out: *mut u8) -> usize {
     let (blocks, rest) = stride.as_chunks::<32>();
     let mut written = 0;
     for block in blocks {
-        // SAFETY: the bytes before this block have become at most `ESCAPE_BYTES_MAX` each, so there
-        // is room for this one as for them.
+        // SAFETY: each byte before this block took at most `ESCAPE_BYTES_MAX`, so the capacity
+        // suffices for this block too.
         written += unsafe { V::escape(block, out.add(written)) };
     }
     if !rest.is_empty() {
-        // SAFETY: as above; the rest is under 32 bytes.
+        // SAFETY: as above; `rest` has fewer than 32 bytes.
         written += unsafe { V::escape_partial(rest, out.add(written)) };
     }
     written
 }
 
-/// Escapes a block byte by byte: for the control bytes without a letter, which text hardly has.
+/// Escapes a block byte by byte: for control bytes without a short escape, which are rare in text.
 ///
 /// # Safety
 /// `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes.
@@ -81,14 +80,13 @@ pub unsafe fn escape_rare(block: &[u8], out: *mut u8) -> usize {
     let mut written = 0;
     for byte in block {
         let (escape, len) = scalar::escape(*byte);
-        // SAFETY: `written` is at most `ESCAPE_BYTES_MAX` for each byte before this one.
+        // SAFETY: `written` is at most `ESCAPE_BYTES_MAX` per previous byte.
         unsafe { out.add(written).cast::<[u8; scalar::ESCAPE_BYTES_MAX]>().write(escape) };
         written += len;
     }
     written
 }
 
-/// The letter after the backslash for the control bytes 0x00 to 0x0f; 0 for those that need
-/// `\u00XX`.
+/// The letter after the backslash for the control bytes 0x00 to 0x0f; 0 if the byte needs `\u00XX`.
 pub const CONTROL_LETTERS: [u8; 16] =
     [0, 0, 0, 0, 0, 0, 0, 0, b'b', b't', b'n', 0, b'f', b'r', 0, 0];

@@ -1,15 +1,15 @@
 //! Hashes and comparisons of keys, compiled once per instruction set.
 
-use crate::keys::{ByBytes, KeySecrets, KeyWork, Keys, extent};
+use crate::keys::{KeySecrets, KeyWork, Keys, Scalar, extent};
 use std::arch::x86_64::*;
 
-/// Bytes of a block of AVX2 kernels: the widest register that every x86-64 has, as texts are short.
+/// Block size of the AVX2 kernels: an SSE2 register, because strings are short.
 const BLOCK_BYTES: usize = 16;
 
-/// Bytes of a block of AVX-512 kernels.
+/// Block size of the AVX-512 kernels.
 const WIDE_BYTES: usize = 64;
 
-/// Blocks that a name has room in, mostly, and tags.
+/// Blocks that cover most names and most tags, respectively.
 const FIRST_BLOCKS: usize = 1;
 const SECOND_BLOCKS: usize = 2;
 
@@ -27,25 +27,25 @@ pub unsafe fn avx512<W: KeyWork>(work: W) -> W::Output {
     work.run(Avx512(()))
 }
 
-/// Made by [`avx2`] only.
+/// Only created by [`avx2`].
 #[derive(Clone, Copy)]
 struct Avx2(());
 
-/// Made by [`avx512`] only.
+/// Only created by [`avx512`].
 #[derive(Clone, Copy)]
 struct Avx512(());
 
 impl Keys for Avx2 {
     #[inline(always)]
     fn hash(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
-        ByBytes.hash(secrets, number, first, second)
+        Scalar.hash(secrets, number, first, second)
     }
 
     #[inline(always)]
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
         match whole.split_at_checked(first.len()) {
             Some((start, rest)) if rest.len() == second.len() => {
-                same16(start, first) && same16(rest, second)
+                is_equal(start, first) && is_equal(rest, second)
             }
             _ => false,
         }
@@ -55,17 +55,18 @@ impl Keys for Avx2 {
 impl Keys for Avx512 {
     #[inline(always)]
     fn hash(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
-        // SAFETY: `self` was made behind the features.
-        unsafe { by_rounds(secrets, number, first, placed(second)) }
+        // SAFETY: `self` only exists if the features were detected.
+        unsafe { hash_aes(secrets, number, first, mapped(second)) }
     }
 
     #[inline(always)]
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
         match whole.split_at_checked(first.len()) {
-            // SAFETY: `self` was made behind the features; both texts of each pair have one length.
+            // SAFETY: `self` only exists if the features were detected; both slices of each pair
+            // have the same length.
             Some((start, rest)) if rest.len() == second.len() => unsafe {
-                different64::<FIRST_BLOCKS>(start, first)
-                    | different64::<SECOND_BLOCKS>(rest, placed(second))
+                differ64::<FIRST_BLOCKS>(start, first)
+                    | differ64::<SECOND_BLOCKS>(rest, mapped(second))
                     == 0
             },
             _ => false,
@@ -73,25 +74,26 @@ impl Keys for Avx512 {
     }
 }
 
-/// A hash by rounds of AES, four blocks of it side by side.
+/// Hashes with AES rounds, in four 128-bit lanes in parallel.
 ///
-/// Each block of a text goes through two rounds before it meets anything else. Over two rounds the
-/// chance that a difference becomes a given one is 53/2^34 at most, about 2^-28, on average over
-/// the secrets (Keliher and Sui, "Exact maximum expected differential and linear probability for
-/// two-round AES"): so often two texts that somebody makes without knowing the secrets may come out
-/// alike. Two rounds fold the vector, and two more spread what is left over all bits.
+/// Each block of a string passes two rounds before it is combined with other data. Over two rounds,
+/// the probability that a difference becomes a given one is at most 53/2^34, about 2^-28, averaged
+/// over the secrets (Keliher and Sui, "Exact maximum expected differential and linear probability
+/// for two-round AES"). This bounds the collision probability of two strings chosen without
+/// knowledge of the secrets. Two more rounds fold the vector into one lane, and another two diffuse
+/// it over all bits.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.
 #[inline(always)]
-unsafe fn by_rounds(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
+unsafe fn hash_aes(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     let ([of_first, of_second, even, odd], [end, last]) = (&secrets.vectors, &secrets.lanes);
     let extent = extent(number, first, second);
     // SAFETY: the caller's condition.
     unsafe {
         let keys = [wide(even), wide(odd)];
-        let first = absorbed::<FIRST_BLOCKS>(first, wide(of_first), keys);
-        let second = absorbed::<SECOND_BLOCKS>(second, wide(of_second), keys);
+        let first = absorb::<FIRST_BLOCKS>(first, wide(of_first), keys);
+        let second = absorb::<SECOND_BLOCKS>(second, wide(of_second), keys);
         let extent = _mm512_zextsi128_si512(_mm_cvtsi64_si128(extent as i64));
         let all = _mm512_ternarylogic_epi64::<XOR_OF_THREE>(first, second, extent);
         let half =
@@ -119,36 +121,36 @@ unsafe fn narrow(numbers: &[u64; 2]) -> __m128i {
     unsafe { _mm_loadu_si128(numbers.as_ptr().cast()) }
 }
 
-/// The table of three values of which one or all are set.
+/// Truth table of a three-input XOR.
 const XOR_OF_THREE: i32 = 0b1001_0110;
 
-/// An empty text that lies somewhere. Nothing is loaded of a text without bytes, but where its
-/// place is in no page of the process, as that of an empty literal, the CPU takes a hundred
-/// nanoseconds to find that out.
+/// Returns `text`, or a slice of static memory if it is empty. A fully masked load reads nothing,
+/// but if its address is not mapped, as that of an empty literal, the CPU takes a hundred
+/// nanoseconds to suppress the fault.
 #[inline(always)]
-fn placed(text: &[u8]) -> &[u8] {
-    static PLACE: [u8; SECOND_BLOCKS * WIDE_BYTES] = [0; SECOND_BLOCKS * WIDE_BYTES];
-    if text.is_empty() { &PLACE[..0] } else { text }
+fn mapped(text: &[u8]) -> &[u8] {
+    static EMPTY: [u8; SECOND_BLOCKS * WIDE_BYTES] = [0; SECOND_BLOCKS * WIDE_BYTES];
+    if text.is_empty() { &EMPTY[..0] } else { text }
 }
 
-/// What a text makes of a state, block by block: at least `BLOCKS` of them, filled up with zeros.
-/// So texts up to that length are taken in without a branch.
+/// Absorbs a string into `state`, block by block: at least `BLOCKS` blocks, padded with zeros, so
+/// that strings up to that length need no branch.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.
 #[inline(always)]
-unsafe fn absorbed<const BLOCKS: usize>(
+unsafe fn absorb<const BLOCKS: usize>(
     text: &[u8],
     mut state: __m512i,
     keys: [__m512i; 2],
 ) -> __m512i {
-    // SAFETY: the caller's condition; the text is short enough.
+    // SAFETY: the caller's condition; the string is short enough.
     unsafe {
         if text.len() > BLOCKS * WIDE_BYTES {
-            return absorbed_long(text, state, keys);
+            return absorb_long(text, state, keys);
         }
         for at in 0..BLOCKS {
-            state = with_block(state, block(text, at), keys);
+            state = absorb_block(state, block(text, at), keys);
         }
     }
     state
@@ -158,10 +160,10 @@ unsafe fn absorbed<const BLOCKS: usize>(
 /// The CPU has the features of AVX-512 kernels.
 #[cold]
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt,vaes,aes")]
-unsafe fn absorbed_long(text: &[u8], mut state: __m512i, keys: [__m512i; 2]) -> __m512i {
-    for part in text.chunks(WIDE_BYTES) {
-        // SAFETY: the caller's condition; a part is one block.
-        state = unsafe { with_block(state, block(part, 0), keys) };
+unsafe fn absorb_long(text: &[u8], mut state: __m512i, keys: [__m512i; 2]) -> __m512i {
+    for chunk in text.chunks(WIDE_BYTES) {
+        // SAFETY: the caller's condition; a chunk is one block.
+        state = unsafe { absorb_block(state, block(chunk, 0), keys) };
     }
     state
 }
@@ -169,36 +171,37 @@ unsafe fn absorbed_long(text: &[u8], mut state: __m512i, keys: [__m512i; 2]) -> 
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.
 #[inline(always)]
-unsafe fn with_block(state: __m512i, block: __m512i, [even, odd]: [__m512i; 2]) -> __m512i {
+unsafe fn absorb_block(state: __m512i, block: __m512i, [even, odd]: [__m512i; 2]) -> __m512i {
     // SAFETY: the caller's condition.
     unsafe { _mm512_aesenc_epi128(_mm512_aesenc_epi128(_mm512_xor_si512(state, block), even), odd) }
 }
 
-/// The bytes of a text from 64 times `at` on, and zeros.
+/// Loads block `at` of a string, padded with zeros.
 ///
 /// # Safety
-/// The CPU has the features of AVX-512 kernels, and behind the place are fewer than 256 bytes.
+/// The CPU has the features of AVX-512 kernels, and fewer than 256 bytes follow the block's start.
 #[inline(always)]
 unsafe fn block(text: &[u8], at: usize) -> __m512i {
     let begin = at * WIDE_BYTES;
     let left = text.len().saturating_sub(begin);
     debug_assert!(left < 256);
-    // SAFETY: the features are the caller's condition; of `left` the instruction heeds eight bits.
-    // The masked load touches bytes of the text only.
+    // SAFETY: the features are the caller's condition; the instruction uses only eight bits of
+    // `left`. The masked load reads only bytes of the string.
     unsafe {
         let inside = _bzhi_u64(u64::MAX, left as u32);
         _mm512_maskz_loadu_epi8(inside, text.as_ptr().wrapping_add(begin).cast())
     }
 }
 
-/// Not 0 if two texts of one length differ; up to `BLOCKS` blocks are compared without a branch.
+/// Returns nonzero if two strings of equal length differ; compares up to `BLOCKS` blocks without a
+/// branch.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels, and `b` is as long as `a`.
 #[inline(always)]
-unsafe fn different64<const BLOCKS: usize>(a: &[u8], b: &[u8]) -> u64 {
+unsafe fn differ64<const BLOCKS: usize>(a: &[u8], b: &[u8]) -> u64 {
     let mut differ = 0;
-    // SAFETY: the caller's conditions; the texts are short enough.
+    // SAFETY: the caller's conditions; the strings are short enough.
     unsafe {
         if a.len() > BLOCKS * WIDE_BYTES {
             return u64::from(a != b);
@@ -210,36 +213,36 @@ unsafe fn different64<const BLOCKS: usize>(a: &[u8], b: &[u8]) -> u64 {
     differ
 }
 
-/// Whether two texts of one length have the same bytes. No block decides whether the next one is
-/// looked at.
+/// Returns whether two strings of equal length are equal. Compares all blocks without an early
+/// exit.
 #[inline(always)]
-fn same16(a: &[u8], b: &[u8]) -> bool {
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
     let (Some(last), Some(other)) = (a.last_chunk(), b.last_chunk()) else {
-        return same_short(a, b);
+        return is_equal_short(a, b);
     };
     let (blocks, _) = a.as_chunks::<BLOCK_BYTES>();
     let (others, _) = b.as_chunks::<BLOCK_BYTES>();
-    let mut all = equal(last, other);
+    let mut all = equal_lanes(last, other);
     for (a, b) in blocks.iter().zip(others) {
         // SAFETY: SSE2 is part of every x86-64.
-        all = unsafe { _mm_and_si128(all, equal(a, b)) };
+        all = unsafe { _mm_and_si128(all, equal_lanes(a, b)) };
     }
     // SAFETY: as above.
     unsafe { _mm_movemask_epi8(all) == 0xFFFF }
 }
 
-/// The bytes that are the same.
+/// Compares byte by byte; equal bytes are 0xFF.
 #[inline(always)]
-fn equal(a: &[u8; BLOCK_BYTES], b: &[u8; BLOCK_BYTES]) -> __m128i {
+fn equal_lanes(a: &[u8; BLOCK_BYTES], b: &[u8; BLOCK_BYTES]) -> __m128i {
     // SAFETY: 16 readable bytes each; SSE2 is part of every x86-64.
     unsafe {
         _mm_cmpeq_epi8(_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast()))
     }
 }
 
-/// [`same16`] for texts below [`BLOCK_BYTES`].
+/// [`is_equal`] for strings shorter than [`BLOCK_BYTES`].
 #[inline(always)]
-fn same_short(a: &[u8], b: &[u8]) -> bool {
+fn is_equal_short(a: &[u8], b: &[u8]) -> bool {
     fn ends<const BYTES: usize>(text: &[u8]) -> Option<(&[u8; BYTES], &[u8; BYTES])> {
         Some((text.first_chunk()?, text.last_chunk()?))
     }

@@ -1,11 +1,11 @@
-//! The newline loops over [`Newlines64`], compiled once per instruction set.
+//! The newline loops over [`Newlines64`], monomorphized per instruction set.
 
 use super::Newlines64;
 
-/// Bytes scanned between two looks at the room left in the output.
+/// Bytes scanned per capacity check of the output.
 pub const STRIDE: usize = 1024;
 
-/// How many values beyond the last hit [`newlines`] may write.
+/// Maximum values that [`newlines`] writes beyond the last hit.
 pub const OVERSHOOT: usize = 16;
 
 /// # Safety
@@ -17,10 +17,9 @@ pub const OVERSHOOT: usize = 16;
 pub unsafe fn newlines<V: Newlines64>(block: &[u8], out: &mut Vec<u32>) {
     assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
     for (index, stride) in block.chunks(STRIDE).enumerate() {
-        // Reserved for the worst case, but of one stride only: a block of 1 MiB does not ask for 4
-        // MiB.
+        // Reserve the worst case per stride: for a block of 1 MiB it would be 4 MiB.
         out.reserve(stride.len() + OVERSHOOT);
-        // SAFETY: the features are the caller's condition; the room was just reserved, and
+        // SAFETY: the features are the caller's condition; the capacity was just reserved, and
         // `newlines_stride` has written every value below the length it returns.
         unsafe {
             let end = out.as_mut_ptr().add(out.len());
@@ -30,8 +29,8 @@ pub unsafe fn newlines<V: Newlines64>(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// Writes the positions of the newlines of `stride`, which starts at `base`, to `out`; returns how
-/// many.
+/// Writes the positions of the newlines of `stride`, which starts at `base`, to `out`; returns
+/// their number.
 ///
 /// # Safety
 /// `out` is valid for writing `stride.len() + OVERSHOOT` values, and the CPU has the features of
@@ -47,23 +46,23 @@ unsafe fn newlines_stride<V: Newlines64>(stride: &[u8], base: u32, out: *mut u32
         base += 64;
     }
     if !rest.is_empty() {
-        // SAFETY: `rest` is under 64 bytes; the room as above.
+        // SAFETY: `rest` has fewer than 64 bytes; the capacity as above.
         found += unsafe { write_positions::<V>(V::mask_partial(rest), base, out.add(found)) };
     }
     found
 }
 
-/// Writes `base + i` for every set bit i of `mask`, returns how many they are.
+/// Writes `base + i` for every set bit i of `mask`; returns their number.
 ///
-/// One position is written whether there is one or not, and lies beyond the result if there is
-/// none: lines are mostly longer than 64 bytes, so this leaves one branch, which predicts.
+/// Always writes one position, which is beyond the result if there is none. Most lines are longer
+/// than 64 bytes, so the only branch left is well predicted.
 ///
 /// # Safety
 /// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the features
 /// of `V`.
 #[inline(always)]
 pub unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32) -> usize {
-    // SAFETY: room for one value more than there are hits is the caller's condition.
+    // SAFETY: the caller guarantees capacity for more values than there are hits.
     unsafe { *out = base.wrapping_add(mask.trailing_zeros()) };
     if mask & mask.wrapping_sub(1) != 0 {
         // SAFETY: the caller's condition.
@@ -77,7 +76,7 @@ pub unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32
 #[inline(always)]
 pub unsafe fn count_newlines<V: Newlines64>(block: &[u8]) -> usize {
     let (blocks, rest) = block.as_chunks::<64>();
-    // SAFETY: each block is 64 readable bytes, the rest is shorter; the features are the caller's
+    // SAFETY: each block is 64 readable bytes, `rest` is shorter; the features are the caller's
     // condition.
     let ones = |block: &[u8; 64]| unsafe { V::mask(block.as_ptr()) }.count_ones() as usize;
     // SAFETY: as above.
@@ -96,6 +95,6 @@ pub unsafe fn last_newline<V: Newlines64>(block: &[u8]) -> Option<usize> {
             return Some(rest.len() + index * 64 + bit as usize);
         }
     }
-    // SAFETY: `rest` is under 64 bytes; the features are the caller's condition.
+    // SAFETY: `rest` has fewer than 64 bytes; the features are the caller's condition.
     unsafe { V::mask_partial(rest) }.checked_ilog2().map(|bit| bit as usize)
 }

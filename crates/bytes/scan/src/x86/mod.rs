@@ -1,5 +1,5 @@
 //! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`keys`], [`json`] and [`short`]
-//! hold what the vector widths share; [`text`] has one width.
+//! contain the code shared by the vector widths; [`text`] has a single width.
 
 pub mod avx2;
 pub mod avx512;
@@ -12,28 +12,27 @@ pub mod statsd;
 pub mod tags;
 pub mod text;
 
-/// Blocks up to this many bytes are scanned with baseline instructions, without asking which kernel
-/// to run.
+/// Blocks up to this many bytes are scanned with baseline instructions, without kernel selection.
 pub const SHORT_BYTES_MAX: usize = 32;
 
 /// Compares 64 bytes with `\n` at a time; one implementation per instruction set.
 ///
-/// The methods are `inline(always)` so that they become part of the `target_feature` function that
-/// drives them and are compiled with its instructions.
+/// The methods are `inline(always)` so that they are inlined into the calling `target_feature`
+/// function and compiled with its instructions.
 trait Newlines64 {
-    /// Bit i is set if `at[i]` is `\n`.
+    /// Returns a bit mask: bit i is set if `at[i]` is `\n`.
     ///
     /// # Safety
     /// `at` is valid for reading 64 bytes, and the CPU has the implementor's features.
     unsafe fn mask(at: *const u8) -> u64;
 
-    /// The same for blocks under 64 bytes; bits from `block.len()` on are zero.
+    /// The same for fewer than 64 bytes; bits from `block.len()` on are zero.
     ///
     /// # Safety
     /// `block.len() < 64`, and the CPU has the implementor's features.
     unsafe fn mask_partial(block: &[u8]) -> u64;
 
-    /// Writes `base + i` for every set bit i of `mask` to `out`, in rising order.
+    /// Writes `base + i` for every set bit i of `mask` to `out`, in ascending order.
     ///
     /// # Safety
     /// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the

@@ -1,4 +1,4 @@
-//! The loops over sets of bytes, compiled once per instruction set.
+//! The loops over byte sets, monomorphized per instruction set.
 
 pub mod avx2;
 pub mod avx512;
@@ -9,20 +9,20 @@ use crate::ByteSet;
 
 /// Classifies 64 bytes at a time; one implementation per instruction set.
 pub trait Set64 {
-    /// Bit i is set if `at[i]` is in `set`.
+    /// Returns a bit mask: bit i is set if `at[i]` is in `set`.
     ///
     /// # Safety
     /// The CPU has the implementor's features.
     unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64;
 
-    /// Bit i is set if `at[i]` is `byte`.
+    /// Returns a bit mask: bit i is set if `at[i]` is `byte`.
     ///
     /// # Safety
     /// The CPU has the implementor's features.
     unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64;
 }
 
-/// The same for up to 64 bytes; bits beyond are zero.
+/// Returns the set mask of up to 64 bytes; higher bits are zero.
 ///
 /// # Safety
 /// The CPU has the features of `V`.
@@ -47,8 +47,8 @@ pub unsafe fn find<V: Set64 + Newlines64>(block: &[u8], set: &ByteSet, out: &mut
     for stride in chunks.chunks(STRIDE / 64) {
         out.reserve(STRIDE + OVERSHOOT);
         for chunk in stride {
-            // SAFETY: the features are the caller's condition; there is room for every byte of the
-            // stride.
+            // SAFETY: the features are the caller's condition; capacity for every byte of the
+            // stride was reserved.
             unsafe { append::<V>(V::set_mask(chunk, set), base, out) };
             base += 64;
         }
@@ -61,8 +61,8 @@ pub unsafe fn find<V: Set64 + Newlines64>(block: &[u8], set: &ByteSet, out: &mut
 /// Appends `base + i` for every set bit i of `mask`.
 ///
 /// # Safety
-/// There is room for `mask.count_ones() + OVERSHOOT` more values, and the CPU has the features of
-/// `V`.
+/// `out` has capacity for `mask.count_ones() + OVERSHOOT` more values, and the CPU has the features
+/// of `V`.
 #[inline(always)]
 pub unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
     let len = out.len();

@@ -1,5 +1,5 @@
-//! Blocks too short for a kernel to pay: two overlapping loads of the widest baseline register that
-//! fits.
+//! Blocks too short for a kernel to pay off: two overlapping loads of the widest baseline register
+//! that fits.
 
 use super::SHORT_BYTES_MAX;
 use std::arch::x86_64::*;
@@ -15,13 +15,14 @@ pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// Bit i is set if `block[i]` is `\n`. At most [`SHORT_BYTES_MAX`] bytes.
+/// Returns a bit mask: bit i is set if `block[i]` is `\n`. At most [`SHORT_BYTES_MAX`] bytes.
 #[inline]
 pub fn newline_mask(block: &[u8]) -> u32 {
     let at = block.as_ptr();
     match block.len() {
-        // SAFETY: both loads of 16, 8 or 4 bytes lie within the block: it is at least that long.
-        // Where they overlap, both set the same bits. The instructions are part of every x86-64.
+        // SAFETY: the block is at least 16, 8 or 4 bytes long, so both loads of that size are
+        // within it. Where they overlap, both set the same bits. The instructions are part of every
+        // x86-64.
         len @ 16..=SHORT_BYTES_MAX => unsafe {
             mask16(_mm_loadu_si128(at.cast()))
                 | mask16(_mm_loadu_si128(at.add(len - 16).cast())) << (len - 16)
@@ -44,8 +45,7 @@ fn mask16(bytes: __m128i) -> u32 {
 /// `at` is valid for reading 8 bytes.
 #[inline(always)]
 unsafe fn mask8(at: *const u8) -> u32 {
-    // SAFETY: the caller's condition. The load fills the upper half with zeros, which are no
-    // newlines.
+    // SAFETY: the caller's condition. The load zeroes the upper half, which contains no newlines.
     mask16(unsafe { _mm_loadl_epi64(at.cast()) })
 }
 
@@ -53,6 +53,6 @@ unsafe fn mask8(at: *const u8) -> u32 {
 /// `at` is valid for reading 4 bytes.
 #[inline(always)]
 unsafe fn mask4(at: *const u8) -> u32 {
-    // SAFETY: the caller's condition. The load fills the rest with zeros, which are no newlines.
+    // SAFETY: the caller's condition. The load zeroes the other lanes, which contain no newlines.
     mask16(unsafe { _mm_loadu_si32(at) })
 }

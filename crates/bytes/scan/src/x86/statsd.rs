@@ -1,4 +1,4 @@
-//! The loop over StatsD lines, compiled once per instruction set.
+//! The loop over StatsD lines, monomorphized per instruction set.
 
 use super::avx2::Avx2;
 use super::avx512::Avx512;
@@ -22,10 +22,10 @@ pub unsafe fn avx512(text: &[u8], each: &mut impl StatsdLines) {
     unsafe { lines::<Avx512, _>(text, each) }
 }
 
-/// Bytes that are looked at together.
+/// Bytes scanned at a time.
 const BLOCK: usize = 64;
 
-/// A bit for each of 64 bytes.
+/// Bit masks of 64 bytes, one per delimiter.
 #[derive(Clone, Copy)]
 struct Masks {
     end: u64,
@@ -33,20 +33,20 @@ struct Masks {
     colon: u64,
 }
 
-/// What vectors see of the end of a text.
-pub trait Rest: Set64 {
-    /// Fewer than 64 bytes as a block, and nothing that is looked for behind them.
+/// Loads the tail of a text.
+pub trait Tail: Set64 {
+    /// Returns fewer than 64 bytes as a block, padded with zeros.
     ///
     /// # Safety
     /// The CPU has the implementor's features.
-    unsafe fn filled(rest: &[u8]) -> [u8; BLOCK];
+    unsafe fn padded(rest: &[u8]) -> [u8; BLOCK];
 }
 
-impl Rest for Avx512 {
+impl Tail for Avx512 {
     #[inline(always)]
-    unsafe fn filled(rest: &[u8]) -> [u8; BLOCK] {
+    unsafe fn padded(rest: &[u8]) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
-        // SAFETY: the masked load touches the bytes of the rest only; the features are the caller's
+        // SAFETY: the masked load reads only the bytes of `rest`; the features are the caller's
         // condition.
         unsafe {
             let inside = _bzhi_u64(u64::MAX, rest.len() as u32);
@@ -57,30 +57,30 @@ impl Rest for Avx512 {
     }
 }
 
-impl Rest for Avx2 {
+impl Tail for Avx2 {
     #[inline(always)]
-    unsafe fn filled(rest: &[u8]) -> [u8; BLOCK] {
+    unsafe fn padded(rest: &[u8]) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
         block[..rest.len()].copy_from_slice(rest);
         block
     }
 }
 
-/// The masks of the 64 bytes at `at`, or of those that there are; behind the last one a line ends.
+/// Returns the masks of the 64 bytes at `at`. In the tail, the end of the text counts as a newline.
 ///
-/// No closures here: they are compiled without the features.
+/// No closures: they would be compiled without the features.
 ///
 /// # Safety
 /// The CPU has the features of `V`.
 #[inline(always)]
-unsafe fn masks64<V: Rest>(text: &[u8], at: usize) -> Masks {
+unsafe fn masks64<V: Tail>(text: &[u8], at: usize) -> Masks {
     let rest = text.get(at..).unwrap_or_default();
     // SAFETY: the caller's condition.
     unsafe {
         match rest.first_chunk::<BLOCK>() {
-            Some(block) => Masks::of::<V>(block),
+            Some(block) => Masks::from_block::<V>(block),
             None => {
-                let masks = Masks::of::<V>(&V::filled(rest));
+                let masks = Masks::from_block::<V>(&V::padded(rest));
                 Masks { end: masks.end | 1 << rest.len(), ..masks }
             }
         }
@@ -91,7 +91,7 @@ impl Masks {
     /// # Safety
     /// The CPU has the features of `V`.
     #[inline(always)]
-    unsafe fn of<V: Set64>(block: &[u8; BLOCK]) -> Masks {
+    unsafe fn from_block<V: Set64>(block: &[u8; BLOCK]) -> Masks {
         // SAFETY: the caller's condition.
         unsafe {
             Masks {
@@ -109,7 +109,7 @@ impl Masks {
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.
 #[inline(always)]
-unsafe fn lines<V: Rest, F: StatsdLines>(text: &[u8], each: &mut F) {
+unsafe fn lines<V: Tail, F: StatsdLines>(text: &[u8], each: &mut F) {
     assert_short(text);
     let mut start = 0;
     while start < text.len() {
@@ -129,63 +129,64 @@ unsafe fn lines<V: Rest, F: StatsdLines>(text: &[u8], each: &mut F) {
     }
 }
 
-/// A line that ends in its first block.
+/// Parses a line that ends in its first block.
 #[inline(always)]
 fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
-    // The end stands in for bars that the line does not have.
+    // The end replaces missing bars.
     let end = lowest(first.end);
     let bars = first.bar & below(end) | end;
     let [second, third] =
         [without_lowest(bars) | end, without_lowest(without_lowest(bars) | end) | end];
-    let place = |bits: u64| start + bits.trailing_zeros();
+    let position = |bits: u64| start + bits.trailing_zeros();
     let line = StatsdLine {
-        split: place(first.colon | bars),
-        bars: [bars, second, third].map(place),
-        end: place(end),
+        split: position(first.colon | bars),
+        bars: [bars, second, third].map(position),
+        end: position(end),
     };
     (end != 0).then_some(line)
 }
 
-/// A line that ends in its second block and has two bars in the first.
+/// Parses a line that ends in its second block and has two bars in the first.
 #[inline(always)]
 fn middle(first: &Masks, second: &Masks, start: u32) -> Option<StatsdLine> {
     let end = lowest(second.end);
     let next = without_lowest(first.bar);
     let others = without_lowest(next);
-    let place = |bits: u64| start + bits.trailing_zeros();
-    let behind = |bits: u64| start + BLOCK as u32 + bits.trailing_zeros();
-    let third = if others != 0 { place(others) } else { behind(second.bar & below(end) | end) };
+    let position = |bits: u64| start + bits.trailing_zeros();
+    let in_second = |bits: u64| start + BLOCK as u32 + bits.trailing_zeros();
+    let third =
+        if others != 0 { position(others) } else { in_second(second.bar & below(end) | end) };
     let line = StatsdLine {
-        split: place(first.colon | first.bar),
-        bars: [place(first.bar), place(next), third],
-        end: behind(end),
+        split: position(first.colon | first.bar),
+        bars: [position(first.bar), position(next), third],
+        end: in_second(end),
     };
     (end != 0 && next != 0).then_some(line)
 }
 
-/// Any other line, block by block.
+/// Parses any other line, block by block.
 ///
 /// # Safety
 /// The CPU has the features of `V`.
 #[inline(always)]
-unsafe fn long<V: Rest>(text: &[u8], start: usize) -> StatsdLine {
+unsafe fn long<V: Tail>(text: &[u8], start: usize) -> StatsdLine {
     let (mut bars, mut found, mut split) = ([u32::MAX; BARS], 0, u32::MAX);
     let mut at = start;
     loop {
         // SAFETY: the caller's condition.
         let masks = unsafe { masks64::<V>(text, at) };
-        let place = |bits: u64| at as u32 + bits.trailing_zeros();
+        let position = |bits: u64| at as u32 + bits.trailing_zeros();
         let inside = below(lowest(masks.end));
         if split == u32::MAX && masks.colon & inside != 0 {
-            split = place(masks.colon);
+            split = position(masks.colon);
         }
         let mut left = masks.bar & inside;
         while left != 0 && found < BARS {
-            bars[found] = place(left);
+            bars[found] = position(left);
             (left, found) = (without_lowest(left), found + 1);
         }
         if masks.end != 0 {
-            let end = place(masks.end);
+            let end = position(masks.end);
             let bars = bars.map(|bar| bar.min(end));
             return StatsdLine { split: split.min(bars[0]), bars, end };
         }
@@ -193,7 +194,7 @@ unsafe fn long<V: Rest>(text: &[u8], start: usize) -> StatsdLine {
     }
 }
 
-/// The lowest bit alone.
+/// Returns only the lowest set bit.
 #[inline(always)]
 fn lowest(bits: u64) -> u64 {
     bits & bits.wrapping_neg()
@@ -204,7 +205,7 @@ fn without_lowest(bits: u64) -> u64 {
     bits & bits.wrapping_sub(1)
 }
 
-/// All bits below the lowest one, or all there are if there is none.
+/// Returns the bits below `bit`, or all bits if it is 0.
 #[inline(always)]
 fn below(bit: u64) -> u64 {
     bit.wrapping_sub(1)

@@ -1,17 +1,17 @@
-//! The loop over tags, compiled once per instruction set.
+//! The loop over tags, monomorphized per instruction set.
 
 use super::Newlines64;
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::lines::{OVERSHOOT, write_positions};
 use super::sets::Set64;
-use crate::{TagPlaces, TagSyntax};
+use crate::{TagOffsets, TagSyntax};
 use std::arch::x86_64::*;
 
 /// # Safety
 /// [`super::avx2::detected`] is true.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
-pub unsafe fn avx2(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+pub unsafe fn avx2(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     // SAFETY: this function's own condition.
     unsafe { tags::<Avx2>(text, syntax, out) }
 }
@@ -19,12 +19,12 @@ pub unsafe fn avx2(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
 /// # Safety
 /// [`super::avx512::detected`] is true.
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
-pub unsafe fn avx512(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+pub unsafe fn avx512(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     // SAFETY: this function's own condition.
     unsafe { tags::<Avx512>(text, syntax, out) }
 }
 
-/// A bit for each of 64 bytes.
+/// Bit masks of 64 bytes.
 struct Masks {
     /// The byte is the split byte.
     split: u64,
@@ -36,7 +36,7 @@ impl Masks {
     /// # Safety
     /// The CPU has the features of `V`.
     #[inline(always)]
-    unsafe fn of<V: Set64>(block: &[u8; 64], syntax: &TagSyntax) -> Masks {
+    unsafe fn from_block<V: Set64>(block: &[u8; 64], syntax: &TagSyntax) -> Masks {
         let [one, other] = syntax.ends;
         // SAFETY: the caller's condition.
         unsafe {
@@ -47,10 +47,10 @@ impl Masks {
         }
     }
 
-    /// The masks of fewer than 64 bytes, 16 at a time: a copy that fills them up would be read
-    /// before it is written, which stalls.
+    /// Returns the masks of fewer than 64 bytes, loaded 16 at a time. A padded copy would stall:
+    /// its wide load could not be forwarded from the narrower stores.
     #[inline(always)]
-    fn of_short(text: &[u8], syntax: &TagSyntax) -> Masks {
+    fn from_short(text: &[u8], syntax: &TagSyntax) -> Masks {
         let [one, other] = syntax.ends;
         let mut masks = Masks { split: 0, end: 0 };
         let mut add = |bytes: __m128i, inside: u64, at: usize| {
@@ -59,7 +59,7 @@ impl Masks {
         };
         let (blocks, _) = text.as_chunks::<16>();
         blocks.iter().enumerate().for_each(|(index, block)| add(load(block), 0xFFFF, index * 16));
-        // What is left overlaps what was before it, where it sets the same bits.
+        // The last load overlaps the previous one, where it sets the same bits.
         let len = text.len();
         match (text.last_chunk::<16>(), text.first_chunk::<8>(), text.last_chunk::<8>()) {
             (Some(last), ..) => add(load(last), 0xFFFF, len - 16),
@@ -75,22 +75,23 @@ impl Masks {
         masks
     }
 
-    /// The masks of the last `len` bytes of `text`, fewer than 64; a tag ends behind them.
+    /// Returns the masks of the last `len` bytes of `text`, fewer than 64, with an end bit after
+    /// them.
     ///
     /// # Safety
     /// The CPU has the features of `V`, and `len <= text.len()`.
     #[inline(always)]
-    unsafe fn of_last<V: Set64>(text: &[u8], len: usize, syntax: &TagSyntax) -> Masks {
+    unsafe fn from_tail<V: Set64>(text: &[u8], len: usize, syntax: &TagSyntax) -> Masks {
         // SAFETY: the caller's condition.
         let Masks { split, end } = unsafe {
             match text.last_chunk::<64>() {
-                // The block begins before the bytes that are wanted.
+                // The block starts before the requested bytes.
                 Some(block) if len > 0 => {
-                    let Masks { split, end } = Masks::of::<V>(block, syntax);
+                    let Masks { split, end } = Masks::from_block::<V>(block, syntax);
                     Masks { split: split >> (64 - len), end: end >> (64 - len) }
                 }
                 Some(_) => Masks { split: 0, end: 0 },
-                None => Masks::of_short(text, syntax),
+                None => Masks::from_short(text, syntax),
             }
         };
         let inside = (1 << len) - 1;
@@ -104,29 +105,28 @@ fn load(block: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// Eight bytes and eight zeros.
+/// Returns eight bytes, padded with zeros.
 #[inline(always)]
 fn low(bytes: u64) -> __m128i {
     // SAFETY: SSE2 is part of every x86-64.
     unsafe { _mm_cvtsi64_si128(bytes as i64) }
 }
 
-/// Bit i is set if byte i is `byte`.
+/// Returns a bit mask: bit i is set if byte i is `byte`.
 #[inline(always)]
 fn mask16(bytes: __m128i, byte: u8) -> u64 {
     // SAFETY: SSE2 is part of every x86-64.
     unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u64 }
 }
 
-/// What one block leaves to the next: whether a tag begins with it, or the key of the last one goes
-/// on.
+/// The carry between blocks: whether the next block starts inside a key.
 #[derive(Clone, Copy)]
 struct InKey(bool);
 
-/// Where the places of the next block go.
+/// Where the positions of the next block are written.
 ///
-/// The numbers of what was found are kept here and not in the lists: those would be read and
-/// written in memory with every block, each time after the block before.
+/// Counts the positions here instead of in the vectors, whose lengths would be loaded and stored in
+/// memory for every block, each depending on the previous one.
 struct Output {
     splits: *mut u32,
     ends: *mut u32,
@@ -135,21 +135,21 @@ struct Output {
 }
 
 impl Output {
-    /// Writes the ends of the block at `base`, and for each tag the place where its key ends.
+    /// Writes the ends of the tags in the block at `base`, and the end of each key.
     ///
-    /// A key runs over bytes that are neither split nor end. Added to the mask of those, the bit
-    /// where a tag begins is carried to the first byte behind the run, and out of the block if the
-    /// key does not end in it.
+    /// A key is a run of bytes that are neither split nor end bytes. Adding the start bit of a tag
+    /// to the mask of those bytes carries it to the first byte after the run, or out of the block
+    /// if the key does not end in it.
     ///
     /// # Safety
-    /// There is room in both lists for 64 + `OVERSHOOT` more values, and the CPU has the features
-    /// of `V`.
+    /// Both vectors have capacity for 64 + `OVERSHOOT` more values, and the CPU has the features of
+    /// `V`.
     #[inline(always)]
     unsafe fn block<V: Newlines64>(&mut self, masks: &Masks, base: u32, in_key: InKey) -> InKey {
         let Masks { split, end } = *masks;
         let key_bytes = !(split | end);
         let starts = end << 1 | u64::from(in_key.0);
-        let (carried, goes_on) = key_bytes.overflowing_add(starts);
+        let (carried, carry_out) = key_bytes.overflowing_add(starts);
         let split = carried & !key_bytes;
         // SAFETY: the caller's conditions.
         unsafe {
@@ -157,8 +157,8 @@ impl Output {
                 write_positions::<V>(split, base, self.splits.add(self.found_splits));
             self.found_ends += write_positions::<V>(end, base, self.ends.add(self.found_ends));
         }
-        // The shift has lost the bit of a tag that ends with the block.
-        InKey(goes_on || end >> 63 == 1)
+        // The shift dropped the start bit of a tag that follows the last byte.
+        InKey(carry_out || end >> 63 == 1)
     }
 }
 
@@ -168,7 +168,7 @@ impl Output {
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.
 #[inline(always)]
-unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut TagOffsets) {
     assert!(
         u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),
         "tags are shorter than u32::MAX bytes"
@@ -177,7 +177,7 @@ unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut
     if text.is_empty() {
         return;
     }
-    // As many as there can be: one for each byte and one behind the last.
+    // The worst case: an entry per byte and one at the end.
     out.splits.reserve(text.len() + 64 + OVERSHOOT);
     out.ends.reserve(text.len() + 64 + OVERSHOOT);
     let (splits, ends) = (out.splits.as_mut_ptr(), out.ends.as_mut_ptr());
@@ -185,13 +185,13 @@ unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut
     let (blocks, rest) = text.as_chunks::<64>();
     let (mut base, mut in_key) = (0, InKey(true));
     for block in blocks {
-        // SAFETY: the room was just reserved; the features are the caller's condition.
-        in_key = unsafe { output.block::<V>(&Masks::of::<V>(block, syntax), base, in_key) };
+        // SAFETY: the capacity was just reserved; the features are the caller's condition.
+        in_key = unsafe { output.block::<V>(&Masks::from_block::<V>(block, syntax), base, in_key) };
         base += 64;
     }
-    // SAFETY: as above; the rest is the end of the text. Every value below the lengths was written.
+    // SAFETY: as above; `rest` is the tail of the text. Every value below the lengths was written.
     unsafe {
-        output.block::<V>(&Masks::of_last::<V>(text, rest.len(), syntax), base, in_key);
+        output.block::<V>(&Masks::from_tail::<V>(text, rest.len(), syntax), base, in_key);
         out.splits.set_len(output.found_splits);
         out.ends.set_len(output.found_ends);
     }

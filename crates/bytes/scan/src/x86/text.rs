@@ -1,5 +1,5 @@
 //! The end of a JSON string with baseline instructions: most strings are too short for a wider
-//! kernel to pay.
+//! kernel to pay off.
 
 use crate::scalar;
 use std::arch::x86_64::*;
@@ -20,7 +20,7 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     last(text, at)
 }
 
-/// The same for the last bytes of `text`, fewer than [`WIDTH`].
+/// Scans the tail of `text`, fewer than [`WIDTH`] bytes.
 #[inline]
 fn last(text: &[u8], at: usize) -> usize {
     let Some(block) = text.last_chunk::<WIDTH>().filter(|_| at <= text.len()) else {
@@ -30,7 +30,7 @@ fn last(text: &[u8], at: usize) -> usize {
     if mask == 0 { text.len() } else { at + mask.trailing_zeros() as usize }
 }
 
-/// Bit i is set if `block[i]` cannot stand for itself within a JSON string.
+/// Returns a bit mask: bit i is set if `block[i]` must be escaped in a JSON string.
 #[inline(always)]
 fn mask16(block: &[u8; WIDTH]) -> u32 {
     // SAFETY: the block is 16 bytes. SSE2 is part of every x86-64.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use millstream_model::{
     Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx,
 };
-use millstream_scan::{TagPlaces, escape_json};
+use millstream_scan::{TagOffsets, escape_json};
 use millstream_series::{
     Canonical, Class, Output, Reading, SeriesKey, Sketch, Summaries, TagStyle, Temporality,
 };
@@ -345,7 +345,7 @@ impl TagsText {
 
     /// Renders tags in the syntax of a protocol, in any order.
     pub fn render_text(&mut self, tags: &[u8], style: TagStyle) {
-        let mut places = TagPlaces::default();
+        let mut places = TagOffsets::default();
         millstream_scan::tags(tags, &style.syntax(), &mut places);
         let tags = places.tags(tags).map(|tag| (tag.key, tag.value));
         self.render_sorted(&mut tags.filter(|(key, _)| !key.is_empty()).collect::<Vec<_>>());

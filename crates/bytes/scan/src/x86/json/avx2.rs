@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 impl Escape32 for Avx2 {
     #[inline(always)]
     unsafe fn escape(block: &[u8; 32], out: *mut u8) -> usize {
-        // SAFETY: 32 readable bytes; the rest are the caller's conditions.
+        // SAFETY: 32 readable bytes; the other conditions are the caller's.
         unsafe { write_escaped(_mm256_loadu_si256(block.as_ptr().cast()), block, out) }
     }
 
@@ -18,7 +18,7 @@ impl Escape32 for Avx2 {
     }
 }
 
-/// Writes the block, which `bytes` begins with, escaped; returns the length.
+/// Writes `block` escaped, which is also loaded in the first lanes of `bytes`; returns the length.
 ///
 /// # Safety
 /// The block has at most 32 bytes, `out` is valid for writing
@@ -52,15 +52,16 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// Writes the 32 bytes, those in the mask `escapes` after a backslash: per group of eight one
-/// shuffle that makes the room and fetches the backslashes from the upper half of its source.
+/// Writes the 32 bytes and prefixes those in the mask `escapes` with a backslash. Per group of
+/// eight bytes, one shuffle spreads the bytes and inserts the backslashes from the upper half of
+/// its source.
 ///
 /// # Safety
 /// `out` is valid for writing 64 bytes, and [`crate::x86::avx2::detected`] is true.
 #[inline(always)]
 unsafe fn write_groups(bytes: __m256i, escapes: u32, mut out: *mut u8) {
-    // SAFETY: each group writes 16 bytes, at most 16 beyond the previous one. Features as above;
-    // the shuffles are 16 bytes each.
+    // SAFETY: each group writes 16 bytes, at most 16 beyond the previous one. The features are the
+    // caller's condition; each shuffle is 16 bytes.
     unsafe {
         let backslashes = _mm_set1_epi8(b'\\' as i8);
         let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
@@ -80,7 +81,7 @@ unsafe fn write_groups(bytes: __m256i, escapes: u32, mut out: *mut u8) {
 #[repr(align(16))]
 struct Shuffle([u8; 16]);
 
-/// For each mask of eight bytes: which byte of (eight bytes, backslashes) comes where.
+/// Shuffle per mask of eight bytes; the source is the eight bytes followed by backslashes.
 static SHUFFLES: [Shuffle; 256] = {
     let mut shuffles = [Shuffle([0; 16]); 256];
     let mut mask = 0;
@@ -100,8 +101,7 @@ static SHUFFLES: [Shuffle; 256] = {
     shuffles
 };
 
-/// For each control byte the letter that stands for it after a backslash, or 0 where it needs
-/// `\u00XX`.
+/// Returns for each control byte the letter of its short escape, or 0 if it needs `\u00XX`.
 ///
 /// # Safety
 /// [`crate::x86::avx2::detected`] is true.
@@ -110,13 +110,13 @@ unsafe fn control_letters(bytes: __m256i) -> __m256i {
     // SAFETY: the table is 16 bytes; the features are this function's own condition.
     unsafe {
         let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(CONTROL_LETTERS.as_ptr().cast()));
-        // The shuffle looks at the low four bits, and answers 0 where bit 7 is set: adding 0x70
-        // sets it for 0x10..=0x1f and keeps the low bits.
+        // The shuffle uses the low four bits, and returns 0 if bit 7 is set: adding 0x70 sets it
+        // for 0x10..=0x1f and keeps the low bits.
         _mm256_shuffle_epi8(table, _mm256_adds_epu8(bytes, _mm256_set1_epi8(0x70)))
     }
 }
 
-/// The block's bytes followed by zeros.
+/// Returns the bytes of the block, padded with zeros.
 ///
 /// # Safety
 /// `block.len() < 32`, and [`crate::x86::avx2::detected`] is true.
@@ -127,9 +127,9 @@ unsafe fn load_partial(block: &[u8]) -> __m256i {
         // SAFETY: this function's own condition.
         return unsafe { _mm256_zextsi128_si256(load_partial16(block)) };
     }
-    // SAFETY: both loads of 16 bytes lie within the block. The second one is shifted down by the
-    // bytes that the first one has: by a window of 16 numbers, of which those from 16 on give
-    // zeros.
+    // SAFETY: both loads of 16 bytes are within the block. The second is shifted down by the number
+    // of bytes that it shares with the first: by a window of 16 shuffle indexes, of which those
+    // with bit 7 set select zero.
     unsafe {
         let low = _mm_loadu_si128(at.cast());
         let window = _mm_loadu_si128(SHIFT_DOWN.as_ptr().add(32 - len).cast());
@@ -138,13 +138,13 @@ unsafe fn load_partial(block: &[u8]) -> __m256i {
     }
 }
 
-/// Shuffles: the 16 bytes from position n on move a vector down by n bytes.
+/// Shuffle indexes: the 16 bytes at offset n shift a vector down by n bytes.
 static SHIFT_DOWN: [u8; 32] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128, 128, 128, 128, 128,
     128, 128, 128, 128, 128, 128, 128, 128,
 ];
 
-/// The block's bytes followed by zeros. At most 15 bytes.
+/// Returns the bytes of the block, padded with zeros. At most 15 bytes.
 #[inline(always)]
 fn load_partial16(block: &[u8]) -> __m128i {
     let (low, high) = match *block {

@@ -7,14 +7,14 @@ use std::arch::x86_64::*;
 impl Escape32 for Avx512 {
     #[inline(always)]
     unsafe fn escape(block: &[u8; 32], out: *mut u8) -> usize {
-        // SAFETY: 32 readable bytes; the rest are the caller's conditions.
+        // SAFETY: 32 readable bytes; the other conditions are the caller's.
         unsafe { write_escaped(_mm256_loadu_si256(block.as_ptr().cast()), block, out) }
     }
 
     #[inline(always)]
     unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize {
-        // SAFETY: the masked load reads the bytes of the block only; the rest are the caller's
-        // conditions.
+        // SAFETY: the masked load reads only the bytes of the block; the other conditions are the
+        // caller's.
         unsafe {
             let inside = _bzhi_u32(u32::MAX, block.len() as u32);
             write_escaped(_mm256_maskz_loadu_epi8(inside, block.as_ptr().cast()), block, out)
@@ -22,10 +22,10 @@ impl Escape32 for Avx512 {
     }
 }
 
-/// Writes the block, which `bytes` begins with, escaped; returns the length.
+/// Writes `block` escaped, which is also loaded in the first lanes of `bytes`; returns the length.
 ///
-/// Every byte becomes the pair (backslash, byte); then the backslashes that are not wanted are
-/// squeezed out: the time does not grow with the number of escapes.
+/// Expands every byte to the pair (backslash, byte), then compresses away the unneeded backslashes:
+/// the cost does not depend on the number of escapes.
 ///
 /// # Safety
 /// The block has at most 32 bytes, `out` is valid for writing
@@ -54,14 +54,13 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
         }
         let pairs = _mm512_slli_epi16::<8>(_mm512_cvtepu8_epi16(bytes));
         let pairs = _mm512_or_si512(pairs, _mm512_set1_epi16(b'\\'.into()));
-        let wanted = 0xAAAA_AAAA_AAAA_AAAA | _pdep_u64(escapes.into(), 0x5555_5555_5555_5555);
-        _mm512_storeu_si512(out.cast(), _mm512_maskz_compress_epi8(wanted, pairs));
+        let keep = 0xAAAA_AAAA_AAAA_AAAA | _pdep_u64(escapes.into(), 0x5555_5555_5555_5555);
+        _mm512_storeu_si512(out.cast(), _mm512_maskz_compress_epi8(keep, pairs));
         len + escapes.count_ones() as usize
     }
 }
 
-/// For each control byte the letter that stands for it after a backslash, or 0 where it needs
-/// `\u00XX`.
+/// Returns for each control byte the letter of its short escape, or 0 if it needs `\u00XX`.
 ///
 /// # Safety
 /// [`crate::x86::avx512::detected`] is true.

@@ -1,16 +1,16 @@
-//! Sets of bytes with AVX2.
+//! Byte sets with AVX2.
 
 use super::Set64;
 use crate::ByteSet;
 use crate::x86::avx2::Avx2;
 use std::arch::x86_64::*;
 
-/// Bit i is set if `at[i]` is `byte`.
+/// Returns a bit mask: bit i is set if `at[i]` is `byte`.
 ///
 /// # Safety
 /// `at` is valid for reading 32 bytes, and the CPU has AVX2.
 #[inline(always)]
-unsafe fn mask32_of(at: *const u8, byte: u8) -> u32 {
+unsafe fn byte_mask32(at: *const u8, byte: u8) -> u32 {
     // SAFETY: the caller's conditions.
     unsafe {
         let bytes = _mm256_loadu_si256(at.cast());
@@ -32,13 +32,14 @@ impl Set64 for Avx2 {
     unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
         // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
         unsafe {
-            let [low, high] = [0, 32].map(|half| mask32_of(at.as_ptr().add(half), byte));
+            let [low, high] = [0, 32].map(|half| byte_mask32(at.as_ptr().add(half), byte));
             u64::from(low) | u64::from(high) << 32
         }
     }
 }
 
-/// Bit i is set if `at[i]` is in `set`. A shuffle answers 0 for bytes that are no ASCII.
+/// Returns a bit mask: bit i is set if `at[i]` is in `set`. A shuffle returns 0 for non-ASCII
+/// bytes.
 ///
 /// # Safety
 /// `at` is valid for reading 32 bytes, and the CPU has AVX2.
@@ -49,9 +50,9 @@ unsafe fn set_mask32(at: *const u8, set: &ByteSet) -> u32 {
         let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(set.low.as_ptr().cast()));
         let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
         let bytes = _mm256_loadu_si256(at.cast());
-        let halves = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), _mm256_set1_epi8(15));
+        let nibbles = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), _mm256_set1_epi8(15));
         let common =
-            _mm256_and_si256(_mm256_shuffle_epi8(low, bytes), _mm256_shuffle_epi8(high, halves));
+            _mm256_and_si256(_mm256_shuffle_epi8(low, bytes), _mm256_shuffle_epi8(high, nibbles));
         !_mm256_movemask_epi8(_mm256_cmpeq_epi8(common, _mm256_setzero_si256())) as u32
     }
 }

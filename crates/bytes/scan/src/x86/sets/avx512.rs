@@ -1,4 +1,4 @@
-//! Sets of bytes with AVX-512.
+//! Byte sets with AVX-512.
 
 use super::Set64;
 use crate::ByteSet;
@@ -6,7 +6,7 @@ use crate::x86::avx512::Avx512;
 use std::arch::x86_64::*;
 
 impl Set64 for Avx512 {
-    /// A shuffle answers 0 for bytes that are no ASCII.
+    /// A shuffle returns 0 for non-ASCII bytes.
     #[inline(always)]
     unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64 {
         // SAFETY: 64 readable bytes, tables of 16 bytes; the features are the caller's condition.
@@ -14,10 +14,10 @@ impl Set64 for Avx512 {
             let low = _mm512_broadcast_i32x4(_mm_loadu_si128(set.low.as_ptr().cast()));
             let high = _mm512_broadcast_i32x4(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
             let bytes = _mm512_loadu_si512(at.as_ptr().cast());
-            let halves = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), _mm512_set1_epi8(15));
+            let nibbles = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), _mm512_set1_epi8(15));
             _mm512_test_epi8_mask(
                 _mm512_shuffle_epi8(low, bytes),
-                _mm512_shuffle_epi8(high, halves),
+                _mm512_shuffle_epi8(high, nibbles),
             )
         }
     }

@@ -1,11 +1,11 @@
-//! Which of some numbers are the same.
+//! Comparison of eight numbers at once.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// Bit i is set if number i of eight is `number`.
+/// Returns a bit mask: bit i is set if number i equals `number`.
 #[inline(always)]
-pub fn places_of(numbers: &[u32; 8], number: u32) -> u32 {
+pub fn equal_mask(numbers: &[u32; 8], number: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: 32 readable bytes; SSE2 is part of every x86-64.
     unsafe {
@@ -15,10 +15,7 @@ pub fn places_of(numbers: &[u32; 8], number: u32) -> u32 {
         _mm_movemask_epi8(_mm_packs_epi16(words, words)) as u32 & 0xFF
     }
     #[cfg(not(target_arch = "x86_64"))]
-    numbers
-        .iter()
-        .enumerate()
-        .fold(0, |places, (at, other)| places | u32::from(*other == number) << at)
+    numbers.iter().enumerate().fold(0, |mask, (at, other)| mask | u32::from(*other == number) << at)
 }
 
 #[cfg(test)]
@@ -26,12 +23,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_is_found() {
+    fn every_equal_number_sets_its_bit() {
         let numbers = [7, u32::MAX, 0, 7, 1 << 31, 5, 0xFFFF, 7];
-        for (number, places) in
+        for (number, mask) in
             [(7, 0b1000_1001), (u32::MAX, 2), (0, 4), (1 << 31, 16), (5, 32), (0xFFFF, 64), (6, 0)]
         {
-            assert_eq!(places_of(&numbers, number), places);
+            assert_eq!(equal_mask(&numbers, number), mask);
         }
     }
 }
