@@ -363,7 +363,7 @@ mod tests {
             (
                 "sources: {s: {type: stdin}}\ntransforms: {t: {type: parse, inputs: [s], format: json, \
                  time: {field: t, format: '%F %T', timezone: CEST}}}\nsinks: {o: {type: blackhole, inputs: [t]}}\n",
-                "an abbreviation does not name a place, write for example Europe/Berlin, +02:00, UTC or local",
+                "an abbreviation does not identify a location, write for example Europe/Berlin, +02:00, UTC or local",
             ),
         ] {
             let found = faults(text);

@@ -1,4 +1,4 @@
-//! One compressor with what it keeps between buffers.
+//! A compressor and the state that it reuses.
 
 use crate::Algorithm;
 use bytes::Bytes;
@@ -8,25 +8,25 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::mem;
 
-/// Memory for joined parts, and for what comes out, that is kept until the next buffer: that of
-/// usual requests. What a larger one needed is given back.
-const KEPT_BYTES_MAX: usize = 4 << 20;
+/// Maximum capacity of each buffer that is kept for the next request: enough for usual requests.
+/// The memory for a larger one is freed.
+const KEPT_CAPACITY_MAX: usize = 4 << 20;
 
-/// Memory to write to grows by so much at least, as requests are not all of the same size.
-const STEP_BYTES: usize = 64 << 10;
+/// The output buffer grows to a multiple of this, because request sizes vary.
+const GROWTH_BYTES: usize = 64 << 10;
 
-/// Compresses one buffer after another.
+/// Compresses a sequence of buffers.
 pub struct Compressor {
     algorithm: Algorithm,
     level: u32,
-    /// Made for the first buffer: a sink that sends nothing has no use for it.
+    /// Created for the first buffer, because a sink may never send one.
     library: Option<Library>,
     memory: Memory,
 }
 
 impl Compressor {
-    /// Without a level the default one is taken; a level that does not exist becomes the nearest
-    /// one.
+    /// Creates a compressor. The default level is used without `level`; a level out of range is
+    /// clamped.
     pub fn new(algorithm: Algorithm, level: Option<u32>) -> Compressor {
         let level = algorithm.levels().map_or(0, |(levels, default)| {
             level.unwrap_or(default).clamp(*levels.start(), *levels.end())
@@ -34,33 +34,34 @@ impl Compressor {
         Compressor { algorithm, level, library: None, memory: Memory::default() }
     }
 
-    /// What it compresses to.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// All parts as one compressed buffer, complete by itself and without spare capacity. With
-    /// [`Algorithm::None`] they are only joined: who can send them one by one need not ask.
+    /// Returns all parts as one compressed, self-contained buffer without spare capacity.
+    /// [`Algorithm::None`] only concatenates them: callers that can send several parts need not
+    /// call it.
     ///
     /// # Errors
     ///
-    /// If a library has no memory, and for snappy, if the parts have 4 GiB or more. The next call
-    /// begins anew.
+    /// The library is out of memory, or the parts for snappy have 4 GiB or more. The next call
+    /// starts with a new context.
     pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
-        // Put back only if all went well: in between it is in an unknown state.
+        // Kept only after success: after an error its state is undefined.
         let Some(mut library) =
-            self.library.take().map_or_else(|| self.open(), |kept| Ok(Some(kept)))?
+            self.library.take().map_or_else(|| self.open_library(), |library| Ok(Some(library)))?
         else {
             return Ok(parts.concat());
         };
         let compressed = library.compress(parts, &mut self.memory);
-        self.memory.give_back();
+        self.memory.trim();
         self.library = compressed.is_ok().then_some(library);
         compressed
     }
 
-    /// The library in its first state; `None` where nothing is compressed.
-    fn open(&self) -> io::Result<Option<Library>> {
+    /// Creates the library's context; `None` without compression.
+    fn open_library(&self) -> io::Result<Option<Library>> {
         Ok(Some(match self.algorithm {
             Algorithm::None => return Ok(None),
             Algorithm::Gzip => Library::Gzip(deflate(self.level)?),
@@ -82,7 +83,7 @@ fn deflate(level: u32) -> io::Result<libdeflater::Compressor> {
     Ok(libdeflater::Compressor::new(level))
 }
 
-/// Blocks do not refer to each other, so that a reader can have several at work.
+/// Blocks are independent, so that a reader can decompress them in parallel.
 fn lz4() -> FrameEncoder<Vec<u8>> {
     let info = FrameInfo::new()
         .block_size(BlockSize::Max256KB)
@@ -91,7 +92,7 @@ fn lz4() -> FrameEncoder<Vec<u8>> {
     FrameEncoder::with_frame_info(info, Vec::new())
 }
 
-/// The state of a library.
+/// The context of a compression library.
 enum Library {
     Gzip(libdeflater::Compressor),
     Zlib(libdeflater::Compressor),
@@ -120,27 +121,27 @@ impl Library {
                 let bound = snap::raw::max_compress_len(bytes);
                 memory.fill(parts, bound, |input, out| library.compress(input, out))
             }
-            // An encoder that wrote a frame before would write an empty one without its header.
+            // A reused encoder would write an empty frame without its header.
             Library::Lz4(_) if bytes == 0 => Ok(lz4().finish()?),
             Library::Lz4(library) => memory.stream(library, parts),
         }
     }
 }
 
-/// What is kept between buffers beside the state of the library. It has been used before, so that
-/// the kernel need not give a page for every 4 KiB of each request.
+/// Buffers reused for every request. Their pages are already mapped, so a request causes no page
+/// faults.
 #[derive(Default)]
 struct Memory {
-    /// Parts one after the other, for libraries that take one piece.
+    /// The concatenated parts, for libraries that take a single slice.
     joined: Vec<u8>,
-    /// What comes out is written to its beginning, and copied from there: it is much smaller than
-    /// the space that a library asks for.
+    /// The output of a library, which is copied to a buffer of its exact size: it is much smaller
+    /// than the bound that a library requires.
     out: Vec<u8>,
 }
 
 impl Memory {
-    /// What `compress` makes of all parts, given as one piece together with `bound` bytes to write
-    /// to.
+    /// Passes all parts as one slice to `compress`, with at least `bound` bytes of output memory.
+    /// Returns the compressed bytes.
     fn fill<E>(
         &mut self,
         parts: &[Bytes],
@@ -151,9 +152,9 @@ impl Memory {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         if self.out.len() < bound {
-            // What it held is not needed: the old one goes before the new one comes.
+            // The contents are not needed: free the old buffer before allocating the new one.
             self.out = Vec::new();
-            self.out = vec![0; bound.next_multiple_of(STEP_BYTES)];
+            self.out = vec![0; bound.next_multiple_of(GROWTH_BYTES)];
         }
         let input: &[u8] = match parts {
             [part] => part,
@@ -168,7 +169,7 @@ impl Memory {
         Ok(self.out[..written].to_vec())
     }
 
-    /// What a library makes of parts that it takes one by one.
+    /// Compresses the parts with a library that takes them one by one.
     fn stream(
         &mut self,
         library: &mut FrameEncoder<Vec<u8>>,
@@ -182,10 +183,10 @@ impl Memory {
         Ok(self.out.clone())
     }
 
-    /// Frees what a large buffer needed.
-    fn give_back(&mut self) {
+    /// Frees the memory of a large request.
+    fn trim(&mut self) {
         for memory in [&mut self.joined, &mut self.out] {
-            if memory.capacity() > KEPT_BYTES_MAX {
+            if memory.capacity() > KEPT_CAPACITY_MAX {
                 *memory = Vec::new();
             }
         }

@@ -1,12 +1,11 @@
-//! Whole buffers compressed for the network, in formats that the endpoint reads without help of
-//! ours.
+//! Compression of complete buffers for the network, in formats that any endpoint can decompress.
 //!
 //! A separate crate because it cuts a dependency: the compression libraries are compiled and
 //! tuned in one place.
 //!
-//! A [`Compressor`] keeps what it works with from one buffer to the next: the state of a library,
-//! which takes longer to make than a small request takes to compress, and the memory it writes to.
-//! Each buffer is complete by itself, so a request can be sent again, or to another endpoint.
+//! A [`Compressor`] reuses its state for every buffer: the library's context, which takes longer to
+//! create than a small request takes to compress, and its output memory. Each compressed buffer is
+//! self-contained, so a request can be sent again or to another endpoint.
 
 #![forbid(unsafe_code)]
 
@@ -18,27 +17,27 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// How a request is compressed.
+/// A compression algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// As gzip, which everything reads.
+    /// gzip, which every endpoint supports.
     Gzip,
-    /// As zlib (RFC 1950): gzip with twelve bytes less around it.
+    /// zlib (RFC 1950): like gzip, with twelve bytes less overhead.
     Zlib,
-    /// As zstd: faster than gzip, and smaller.
+    /// zstd: faster than gzip, and smaller.
     Zstd,
-    /// As a snappy block: faster and larger. Prometheus remote write takes nothing else.
+    /// A snappy block: faster and larger. The only algorithm of Prometheus remote write.
     Snappy,
-    /// As an LZ4 frame: about as snappy, with a checksum.
+    /// An LZ4 frame: similar to snappy, with a checksum.
     Lz4,
 }
 
 impl Algorithm {
-    /// Every one, in the order of the documentation.
+    /// All algorithms, in the order of the documentation.
     pub const ALL: [Algorithm; 6] = [
         Algorithm::None,
         Algorithm::Gzip,
@@ -48,8 +47,7 @@ impl Algorithm {
         Algorithm::Lz4,
     ];
 
-    /// Levels there are, and the one to take if nothing else is said. `None` where there is nothing
-    /// to choose.
+    /// Returns the supported levels and the default one; `None` if the algorithm has no levels.
     pub fn levels(self) -> Option<(RangeInclusive<u32>, u32)> {
         match self {
             Algorithm::None | Algorithm::Snappy | Algorithm::Lz4 => None,
@@ -58,8 +56,8 @@ impl Algorithm {
         }
     }
 
-    /// What the header `Content-Encoding` says of it; `None` where there is nothing to say. That of
-    /// zlib is `deflate` (RFC 9110).
+    /// Returns the value of the `Content-Encoding` header; `None` without compression. For zlib it
+    /// is `deflate` (RFC 9110).
     pub fn content_encoding(self) -> Option<&'static str> {
         match self {
             Algorithm::None => None,
@@ -71,16 +69,19 @@ impl Algorithm {
         }
     }
 
-    /// What is wrong with a level that was asked for, and what to write instead.
+    /// Checks a configured level.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the level, and what to write instead.
     pub fn check_level(self, level: u32) -> Result<(), String> {
         match self.levels() {
             Some((levels, _)) if levels.contains(&level) => Ok(()),
             Some((levels, _)) => {
                 Err(format!("out of range; write {} to {}", levels.start(), levels.end()))
             }
-            None => {
-                Err("without a meaning here; remove it, or choose gzip, zlib or zstd".to_owned())
-            }
+            None => Err("not supported by this algorithm; remove it, or choose gzip, zlib or zstd"
+                .to_owned()),
         }
     }
 }
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_checked_with_advice() {
+    fn invalid_levels_are_rejected_with_advice() {
         assert_eq!(Algorithm::Zstd.check_level(19), Ok(()));
         assert_eq!(Algorithm::Zlib.check_level(0), Err("out of range; write 1 to 9".to_owned()));
         assert!(Algorithm::Lz4.check_level(1).unwrap_err().contains("remove it"));
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_configuration() {
+    fn names_match_the_configuration() {
         for (algorithm, name) in
             Algorithm::ALL.into_iter().zip(["none", "gzip", "zlib", "zstd", "snappy", "lz4"])
         {

@@ -1,7 +1,7 @@
-"""Reads what the Rust side wrote with readers that share no code with it.
+"""Decompresses the output of the Rust side with independent decoders.
 
 Standard input: for each buffer a line `ALGORITHM COMPRESSED_BYTES PLAIN_BYTES`, then both buffers.
-Prints how many buffers were read; the first one that reads as anything else ends it with an error.
+Prints the number of buffers; fails at the first one that decompresses to other bytes.
 """
 
 import gzip
@@ -43,7 +43,7 @@ def snappy(data):
 
 
 def lz4(data):
-    """An LZ4 frame of independent blocks with a checksum of the content, which is not looked at."""
+    """An LZ4 frame of independent blocks; the content checksum is not verified."""
     assert data[:4] == b"\x04\x22\x4d\x18", data[:4]
     flags = data[4]
     assert flags >> 6 == 1 and flags & 0b00100000 and flags & 0b00000100 and not flags & 0b00011011, bin(flags)
@@ -56,7 +56,7 @@ def lz4(data):
         block = data[at : at + (size & 0x7FFFFFFF)]
         at += len(block)
         out += block if size >> 31 else lz4_block(block)
-    assert len(data) == at + 4, "a checksum and nothing else"
+    assert len(data) == at + 4, "only a checksum follows"
     return bytes(out)
 
 
@@ -86,13 +86,13 @@ def lz4_block(data):
 
 
 def copy(out, distance, count):
-    """Repeats what stands `distance` bytes before the end; the two may overlap."""
+    """Copies `count` bytes from `distance` bytes before the end; they may overlap."""
     assert 0 < distance <= len(out), (distance, len(out))
     for _ in range(count):
         out.append(out[-distance])
 
 
-READERS = {
+DECODERS = {
     "gzip": gzip.decompress,
     "deflate": zlib.decompress,
     "snappy": snappy,
@@ -104,6 +104,6 @@ while line := sys.stdin.buffer.readline():
     algorithm, compressed, plain = line.decode().split()
     compressed = sys.stdin.buffer.read(int(compressed))
     plain = sys.stdin.buffer.read(int(plain))
-    assert READERS[algorithm](compressed) == plain, (algorithm, read)
+    assert DECODERS[algorithm](compressed) == plain, (algorithm, read)
     read += 1
 print(read)

@@ -1,4 +1,4 @@
-//! Whatever is compressed reads back, as readers of others have it.
+//! All compressed data decompresses, also with independent implementations.
 
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// Reads back with the decoder of another library, or for zstd, snappy and LZ4, of the same.
-fn read(algorithm: Algorithm, compressed: &[u8]) -> Vec<u8> {
+/// Decompresses with another library or, for zstd, snappy and LZ4, with the same one.
+fn decompress(algorithm: Algorithm, compressed: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut reader: Box<dyn Read> = match algorithm {
         Algorithm::None => Box::new(compressed),
@@ -22,7 +22,7 @@ fn read(algorithm: Algorithm, compressed: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Every algorithm with every level it has.
+/// Returns every algorithm with each of its levels.
 fn every_level() -> impl Iterator<Item = (Algorithm, Option<u32>)> {
     Algorithm::ALL.into_iter().flat_map(|algorithm| match algorithm.levels() {
         Some((levels, _)) => levels.map(|level| (algorithm, Some(level))).collect(),
@@ -30,7 +30,7 @@ fn every_level() -> impl Iterator<Item = (Algorithm, Option<u32>)> {
     })
 }
 
-/// Parts of requests: repeats, noise, nothing, and lines that are alike.
+/// Parts of requests: repeated bytes, noise, empty parts, and similar lines.
 fn parts() -> impl Strategy<Value = Vec<Bytes>> {
     let part = prop_oneof![
         Just(Vec::new()),
@@ -47,7 +47,7 @@ fn lines(first: u64, count: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Bytes that nothing makes smaller.
+/// Returns incompressible bytes.
 fn noise(len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(7);
     (0..len).map(|_| random.u8(..)).collect()
@@ -56,46 +56,49 @@ fn noise(len: usize) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One compressor takes all requests, so that what is kept of one would show in the next.
+    /// One compressor handles all requests, so that leftover state would corrupt the next one.
     #[test]
-    fn every_request_reads_back(requests in vec(parts(), 1..5)) {
+    fn every_request_round_trips(requests in vec(parts(), 1..5)) {
         for (algorithm, level) in every_level() {
             let mut compressor = Compressor::new(algorithm, level);
             for parts in &requests {
                 let compressed = compressor.compress(parts).unwrap();
-                prop_assert_eq!(read(algorithm, &compressed), parts.concat(), "{:?} {:?}", algorithm, level);
+                prop_assert_eq!(decompress(algorithm, &compressed), parts.concat(), "{:?} {:?}", algorithm, level);
             }
         }
     }
 }
 
 #[test]
-fn large_requests_read_back_and_small_ones_after_them() {
+fn small_requests_round_trip_after_large_ones() {
     let large = [Bytes::from(noise(6 << 20)), Bytes::from(lines(0, 40_000)), Bytes::from(noise(3))];
     for algorithm in Algorithm::ALL {
         let mut compressor = Compressor::new(algorithm, None);
         for parts in [&large[..], &large[1..2], &[], &large[2..]] {
             let compressed = compressor.compress(parts).unwrap();
-            assert!(read(algorithm, &compressed) == parts.concat(), "{algorithm:?}");
+            assert!(decompress(algorithm, &compressed) == parts.concat(), "{algorithm:?}");
         }
     }
 }
 
 #[test]
-fn the_same_request_gives_the_same_bytes() {
+fn compression_is_deterministic() {
     let (first, second) = ([Bytes::from(lines(0, 3000))], [Bytes::from(lines(500, 100))]);
     for (algorithm, level) in every_level() {
         let mut compressor = Compressor::new(algorithm, level);
         let before = compressor.compress(&first).unwrap();
         compressor.compress(&second).unwrap();
         assert!(compressor.compress(&first).unwrap() == before, "{algorithm:?} {level:?}");
-        let cut = [first[0].slice(..1000), Bytes::new(), first[0].slice(1000..)];
-        assert!(compressor.compress(&cut).unwrap() == before, "{algorithm:?} {level:?}: in parts");
+        let split = [first[0].slice(..1000), Bytes::new(), first[0].slice(1000..)];
+        assert!(
+            compressor.compress(&split).unwrap() == before,
+            "{algorithm:?} {level:?}: in parts"
+        );
     }
 }
 
 #[test]
-fn lines_become_smaller_and_at_the_highest_level_smallest() {
+fn higher_levels_compress_better() {
     let parts = [Bytes::from(lines(0, 30_000))];
     let size = |algorithm, level| Compressor::new(algorithm, level).compress(&parts).unwrap().len();
     for (algorithm, level) in every_level().skip(1) {
@@ -107,9 +110,9 @@ fn lines_become_smaller_and_at_the_highest_level_smallest() {
     }
 }
 
-/// Python's zlib and gzip, and readers of snappy and LZ4 that were written from their descriptions.
+/// Python's zlib and gzip, and decoders of snappy and LZ4 written from their specifications.
 #[test]
-fn readers_of_others_read_it() {
+fn independent_decoders_agree() {
     let inputs = [
         Vec::new(),
         b"a".to_vec(),

@@ -1,15 +1,14 @@
-//! Names that a wrong one may stand for.
+//! Suggestions for an unknown name.
 
 use strsim::generic_levenshtein;
 
-/// Most names that are offered.
-const OFFERED_MAX: usize = 3;
+/// Maximum number of suggestions.
+const SUGGESTIONS_MAX: usize = 3;
 
-/// Letters that may be wrong.
+/// Maximum edit distance.
 const DISTANCE_MAX: usize = 2;
 
-/// Abbreviations of civil times that the database does not have as zones, and a place that uses
-/// each.
+/// Abbreviations of civil times that are not zones of the database, with a location that uses each.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("CEST", "Europe/Berlin"),
     ("MEZ", "Europe/Berlin"),
@@ -36,35 +35,35 @@ const ABBREVIATIONS: &[(&str, &str)] = &[
     ("NZDT", "Pacific/Auckland"),
 ];
 
-/// A place whose civil time is abbreviated so.
-pub fn place_of(abbreviation: &str) -> Option<&'static str> {
-    let is_it = |(known, _): &&(&str, &str)| known.eq_ignore_ascii_case(abbreviation);
-    ABBREVIATIONS.iter().find(is_it).map(|(_, place)| *place)
+/// Returns a location that uses this abbreviation.
+pub fn location_of(abbreviation: &str) -> Option<&'static str> {
+    let matches = |(known, _): &&(&str, &str)| known.eq_ignore_ascii_case(abbreviation);
+    ABBREVIATIONS.iter().find(matches).map(|(_, location)| *location)
 }
 
-/// The names nearest to `given`, which may also be the last part of one: `Berlin`.
-pub fn names<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
-    let given = plain(given);
+/// Returns the names closest to `given`, which may also be the last part of one: `Berlin`.
+pub fn suggest<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
+    let given = normalize(given);
     let last = |name: &'n str| name.rsplit_once('/').map_or(name, |(_, last)| last);
-    let rate = |name: &'n str| {
-        generic_levenshtein(&given, &plain(name))
-            .min(generic_levenshtein(&given, &plain(last(name))))
+    let distance_to = |name: &'n str| {
+        generic_levenshtein(&given, &normalize(name))
+            .min(generic_levenshtein(&given, &normalize(last(name))))
     };
-    let rated = names.iter().map(|name| (rate(name), name.as_str()));
-    // A short word is near to everything.
+    let distances = names.iter().map(|name| (distance_to(name), name.as_str()));
+    // A short word is close to any name.
     let limit = DISTANCE_MAX.min(given.len() / 3);
-    let mut near: Vec<_> = rated.filter(|(distance, _)| *distance <= limit).collect();
+    let mut near: Vec<_> = distances.filter(|(distance, _)| *distance <= limit).collect();
     near.sort_unstable();
     near.dedup();
     let best = near.first().map_or(0, |(distance, _)| *distance);
     near.into_iter()
         .filter(|(distance, _)| *distance == best)
         .map(|(_, name)| name)
-        .take(OFFERED_MAX)
+        .take(SUGGESTIONS_MAX)
         .collect()
 }
 
-fn plain(name: &str) -> Vec<char> {
+fn normalize(name: &str) -> Vec<char> {
     name.chars()
         .map(|letter| if letter == ' ' { '_' } else { letter.to_ascii_lowercase() })
         .collect()
@@ -74,18 +73,18 @@ fn plain(name: &str) -> Vec<char> {
 mod tests {
     use super::*;
 
-    /// Every place that is advised exists, and no abbreviation is a zone, which would hide the
-    /// advice.
+    /// Every suggested location exists, and no abbreviation is a zone, which would hide the
+    /// suggestion.
     #[test]
-    fn abbreviations_lead_to_places() {
-        for (abbreviation, place) in ABBREVIATIONS {
-            assert!(crate::zone(place).is_ok(), "{place}");
-            assert!(crate::zone(abbreviation).unwrap_err().contains(place), "{abbreviation}");
+    fn abbreviations_suggest_locations() {
+        for (abbreviation, location) in ABBREVIATIONS {
+            assert!(crate::zone(location).is_ok(), "{location}");
+            assert!(crate::zone(abbreviation).unwrap_err().contains(location), "{abbreviation}");
         }
     }
 
     #[test]
-    fn slips_and_last_parts_find_their_name() {
+    fn typos_and_last_parts_suggest_names() {
         let all: Vec<String> =
             ["Europe/Berlin", "America/New_York", "America/North_Dakota/Center", "CET", "EST"]
                 .map(str::to_owned)
@@ -100,7 +99,7 @@ mod tests {
             ("", vec![]),
             ("Gondor", vec![]),
         ] {
-            assert_eq!(names(given, &all), expected, "{given}");
+            assert_eq!(suggest(given, &all), expected, "{given}");
         }
     }
 }

@@ -161,7 +161,7 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "time": { "format": "iso8601", "timezone": "Berlin" } }),
             "/time/timezone",
-            "\"Berlin\" is no time zone that is known; did you mean Europe/Berlin?",
+            "\"Berlin\" is not a known time zone; did you mean Europe/Berlin?",
         ),
         (
             json!({ "time": { "format": "iso8601", "after": "" } }),
