@@ -7,7 +7,7 @@ use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
 use millstream_model::{Kind, SourceInfo};
-use millstream_testkit::{FakeSink, Shelf, Temper};
+use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -34,7 +34,7 @@ fn grow(path: &Path, seconds: u64) -> usize {
     made
 }
 
-fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
+fn blueprint(dir: &Path, endpoints: &[MemoryEndpoint; 2]) -> Blueprint {
     let include = dir.join("in.log").display().to_string();
     let row = find(Kind::Source, "file").unwrap();
     let AnyComponent::Source(file) = (row.decode)(json!({ "include": [include] })).unwrap() else {
@@ -48,8 +48,8 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
         inputs: vec![("app".into(), 0)],
         buffer: Buffer::default(),
         sink: Arc::new(FakeSink {
-            shelf: shelves[index].clone(),
-            temper: Temper::default(),
+            endpoint: endpoints[index].clone(),
+            behavior: SinkBehavior::default(),
             seed: 1,
         }),
     };
@@ -63,7 +63,7 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
 /// Starts an engine that reads one file.
 fn start(
     dir: &Path,
-    shelves: &[Shelf; 2],
+    endpoints: &[MemoryEndpoint; 2],
     until_eof: bool,
     runtime: &tokio::runtime::Runtime,
 ) -> Running {
@@ -78,7 +78,7 @@ fn start(
         internal_metrics: millstream_model::InternalMetrics::default(),
     };
     let store = Arc::new(Store::open(&dir.join("data")).unwrap());
-    blueprint(dir, shelves).build(&settings, store).unwrap().start(runtime.handle())
+    blueprint(dir, endpoints).build(&settings, store).unwrap().start(runtime.handle())
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -88,11 +88,11 @@ fn runtime() -> tokio::runtime::Runtime {
 #[test]
 fn only_the_line_that_panics_a_delivery_is_rejected() {
     let dir = folder();
-    let shelves = [Shelf::default(), Shelf::default()];
+    let endpoints = [MemoryEndpoint::default(), MemoryEndpoint::default()];
     let line = |n: usize| if n == 1234 { "poison?\n".to_owned() } else { format!("line {n}\n") };
     std::fs::write(dir.path().join("in.log"), (0..5000).map(line).collect::<String>()).unwrap();
     let runtime = runtime();
-    let running = start(dir.path(), &shelves, true, &runtime);
+    let running = start(dir.path(), &endpoints, true, &runtime);
     runtime.block_on(running.finished());
     let snapshot = running.snapshot();
     runtime.block_on(running.stop(Duration::from_secs(20)));
@@ -102,8 +102,8 @@ fn only_the_line_that_panics_a_delivery_is_rejected() {
         Some(&2),
         "{snapshot:?}"
     );
-    for shelf in &shelves {
-        let mut got = shelf.lines();
+    for endpoint in &endpoints {
+        let mut got = endpoint.lines();
         got.sort();
         got.dedup();
         assert_eq!(got.len(), 4999);
@@ -114,21 +114,21 @@ fn only_the_line_that_panics_a_delivery_is_rejected() {
 #[test]
 fn a_sink_that_is_down_for_thirty_seconds_delays_no_other_and_catches_up() {
     let dir = folder();
-    let shelves = [Shelf::default(), Shelf::default()];
+    let endpoints = [MemoryEndpoint::default(), MemoryEndpoint::default()];
     let runtime = runtime();
-    let running = start(dir.path(), &shelves, false, &runtime);
+    let running = start(dir.path(), &endpoints, false, &runtime);
     let path = dir.path().join("in.log");
     let writer = std::thread::spawn(move || grow(&path, DEAD.as_secs() + 8));
     std::thread::sleep(Duration::from_secs(2));
-    shelves[1].stall(true);
-    let before = (shelves[0].lines().len(), Instant::now());
+    endpoints[1].stall(true);
+    let before = (endpoints[0].lines().len(), Instant::now());
     std::thread::sleep(DEAD);
-    let rate = (shelves[0].lines().len() - before.0) as f64 / before.1.elapsed().as_secs_f64();
-    let dead = shelves[1].lines().len();
-    shelves[1].stall(false);
+    let rate = (endpoints[0].lines().len() - before.0) as f64 / before.1.elapsed().as_secs_f64();
+    let dead = endpoints[1].lines().len();
+    endpoints[1].stall(false);
     let made = writer.join().unwrap();
     let begun = Instant::now();
-    while shelves[1].lines().len() < made && begun.elapsed() < Duration::from_secs(60) {
+    while endpoints[1].lines().len() < made && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(100));
     }
     let snapshot = running.snapshot();
@@ -137,8 +137,8 @@ fn a_sink_that_is_down_for_thirty_seconds_delays_no_other_and_catches_up() {
     assert!(rate >= 0.95 * LINES_PER_SECOND as f64, "the other sink fell to {rate} lines/s");
     let expected = lines(&dir.path().join("in.log"));
     assert_eq!(expected.len(), made);
-    for shelf in &shelves {
-        let got = shelf.lines();
+    for endpoint in &endpoints {
+        let got = endpoint.lines();
         assert!(got == expected, "{} lines of {made}, {snapshot:?}", got.len());
     }
 }

@@ -10,7 +10,7 @@ use millstream_model::{
     InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, Outcome, Outputs, Payload, Polled, Selection,
     Settled, Sink, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
-use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
+use millstream_testkit::{Rows, SourceRig, assert_valid, batch, yaml};
 use millstream_testkit_servers::http::{HttpServer, Reply};
 use millstream_testkit_servers::kafka::Kafka;
 use serde_json::{Value, json};
@@ -315,7 +315,7 @@ fn a_source_returns_complete_batches_and_ends() {
 
 /// Checks a batch and settles it.
 fn check_batch(batch: &Batch, rig: &SourceRig) {
-    assert_whole(batch);
+    assert_valid(batch);
     let checkpoints = |at: &dyn Fn(u64, u64, u64) -> bool| {
         for segment in batch.segments.iter().filter(|segment| segment.rows > 0) {
             let (first, last) = (segment.first_row, segment.first_row + segment.rows - 1);
@@ -612,7 +612,7 @@ fn applied(map: &mut dyn Map, batch: &Batch) -> Events {
     map.apply(batch.clone(), &mut out).unwrap();
     let mut events = Events::new();
     for (output, made) in out.batches {
-        assert_whole(&made);
+        assert_valid(&made);
         assert_eq!((made.sinks, made.read_ns), (batch.sinks, batch.read_ns));
         for segment in made.segments.iter() {
             let rows = segment.first_row..segment.first_row + segment.rows;

@@ -18,7 +18,7 @@ use millstream_model::{
     SourceInfo, Transform,
 };
 use millstream_store::Store;
-use millstream_testkit::{FakeSink, MemoryLog, Shelf, Temper};
+use millstream_testkit::{FakeSink, MemoryEndpoint, MemoryLog, SinkBehavior};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct Scenario {
     origins: usize,
     lines: usize,
     poison: Vec<(usize, usize)>,
-    tempers: [Temper; 3],
+    behaviors: [SinkBehavior; 3],
     transforms: Vec<&'static str>,
     kills: u64,
     stall: bool,
@@ -51,7 +51,7 @@ impl Scenario {
         let poison = (0..random.u64(..3))
             .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
         let poison = poison.collect();
-        let temper = |random: &mut Rng| Temper {
+        let behavior = |random: &mut Rng| SinkBehavior {
             lanes: 1 + random.u64(..3) as usize,
             fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
             panics_one_in: if random.u64(..4) == 0 { 20 } else { 0 },
@@ -60,7 +60,7 @@ impl Scenario {
             delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
             sync_delay: Duration::ZERO,
         };
-        let tempers = [temper(&mut random), temper(&mut random), temper(&mut random)];
+        let behaviors = [behavior(&mut random), behavior(&mut random), behavior(&mut random)];
         let pool = ["panicky", "watch", "offload", "watch"];
         let transforms = pool.into_iter().filter(|_| random.u64(..2) == 0).collect();
         Scenario {
@@ -68,7 +68,7 @@ impl Scenario {
             origins,
             lines,
             poison,
-            tempers,
+            behaviors,
             transforms,
             kills: random.u64(..4),
             stall: random.u64(..3) == 0,
@@ -80,7 +80,7 @@ impl Scenario {
     fn is_ordered(&self, sink: usize) -> bool {
         // What a panic in a delivery abandons arrives again later, and so does what a changed sink
         // returns.
-        self.tempers[sink].panics_one_in == 0 && (sink == 0 || self.reload_one_in == 0)
+        self.behaviors[sink].panics_one_in == 0 && (sink == 0 || self.reload_one_in == 0)
     }
 
     fn rejects_poison(&self) -> bool {
@@ -177,7 +177,7 @@ impl Shape {
 fn blueprint(
     scenario: &Scenario,
     log: &MemoryLog,
-    shelves: &[Shelf; 3],
+    endpoints: &[MemoryEndpoint; 3],
     life: u64,
     shape: Shape,
 ) -> Blueprint {
@@ -205,9 +205,11 @@ fn blueprint(
         });
     }
     let sinks = 2 + usize::from(shape.third_sink.is_some());
-    for (index, (shelf, temper)) in shelves.iter().zip(scenario.tempers).enumerate().take(sinks) {
-        let shelf = shelf.clone();
-        let sink = Arc::new(FakeSink { shelf, temper, seed: seed ^ index as u64 });
+    for (index, (endpoint, behavior)) in
+        endpoints.iter().zip(scenario.behaviors).enumerate().take(sinks)
+    {
+        let endpoint = endpoint.clone();
+        let sink = Arc::new(FakeSink { endpoint, behavior, seed: seed ^ index as u64 });
         let inputs = vec![(last.clone(), 0)];
         blueprint.sinks.push(SinkPart {
             id: format!("s{index}"),
@@ -225,14 +227,14 @@ fn blueprint(
 struct World<'a> {
     scenario: &'a Scenario,
     log: &'a MemoryLog,
-    shelves: &'a [Shelf; 3],
+    endpoints: &'a [MemoryEndpoint; 3],
     folder: &'a Path,
     life: u64,
 }
 
 impl World<'_> {
     fn blueprint(self, shape: Shape) -> Blueprint {
-        blueprint(self.scenario, self.log, self.shelves, self.life, shape)
+        blueprint(self.scenario, self.log, self.endpoints, self.life, shape)
     }
 }
 
@@ -389,19 +391,19 @@ impl Life<'_> {
 /// Lives one life on its own runtime, so that a kill takes the lanes with it. Returns the last
 /// shape if everything was delivered.
 fn live(world: World<'_>) -> Option<Shape> {
-    let World { scenario, log, shelves, .. } = world;
+    let World { scenario, log, endpoints, .. } = world;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let mut running = Life::start(world);
         let last = world.life == scenario.kills;
         let steps = if last { STEPS_MAX } else { running.random.u64(..600) as usize };
-        shelves[1].stall(scenario.stall);
+        endpoints[1].stall(scenario.stall);
         for step in 0..steps {
             running.step().await;
             // The blocked sink recovers once the other one has everything.
-            if scenario.stall && step % 50 == 0 && is_complete(scenario, log, &shelves[0]) {
-                shelves[1].stall(false);
+            if scenario.stall && step % 50 == 0 && is_complete(scenario, log, &endpoints[0]) {
+                endpoints[1].stall(false);
             }
             if running.core.is_finished() && running.running.is_empty() {
                 running.current.commit().expect("checkpoints are written");
@@ -417,26 +419,27 @@ fn live(world: World<'_>) -> Option<Shape> {
 fn run(seed: u64) {
     let scenario = Scenario::draw(seed);
     let log = MemoryLog::new(scenario.origins, scenario.lines, &scenario.poison);
-    let shelves = [Shelf::default(), Shelf::default(), Shelf::default()];
+    let endpoints =
+        [MemoryEndpoint::default(), MemoryEndpoint::default(), MemoryEndpoint::default()];
     let folder = tempfile::tempdir().expect("a folder");
     OUT_OF_ORDER.with(|flag| *flag.borrow_mut() = false);
     let world = |life| World {
         scenario: &scenario,
         log: &log,
-        shelves: &shelves,
+        endpoints: &endpoints,
         folder: folder.path(),
         life,
     };
     let last = (0..=scenario.kills).find_map(|life| Some((life, live(world(life))?)));
     let (life, shape) = last.expect("the last life ends by itself");
     let sinks = 2 + usize::from(shape.third_sink.is_some());
-    shelves
+    endpoints
         .iter()
         .enumerate()
         .take(sinks)
-        .for_each(|(sink, shelf)| check(&scenario, &log, shelf, sink));
+        .for_each(|(sink, endpoint)| check(&scenario, &log, endpoint, sink));
     if life == 0 && shape.source == 0 && scenario.is_ordered(0) {
-        let (lines, mut seen) = (shelves[0].lines(), HashSet::new());
+        let (lines, mut seen) = (endpoints[0].lines(), HashSet::new());
         assert!(
             lines.iter().all(|line| seen.insert(line)),
             "a sink that nothing happened to got a line twice"
@@ -473,13 +476,13 @@ fn expected(scenario: &Scenario, log: &MemoryLog) -> HashSet<String> {
     lines.filter(|line| !(scenario.rejects_poison() && line.ends_with('!'))).collect()
 }
 
-fn is_complete(scenario: &Scenario, log: &MemoryLog, shelf: &Shelf) -> bool {
-    let got: HashSet<String> = shelf.lines().into_iter().collect();
+fn is_complete(scenario: &Scenario, log: &MemoryLog, endpoint: &MemoryEndpoint) -> bool {
+    let got: HashSet<String> = endpoint.lines().into_iter().collect();
     got.len() >= expected(scenario, log).len()
 }
 
-fn check(scenario: &Scenario, log: &MemoryLog, shelf: &Shelf, sink: usize) {
-    let lines = shelf.lines();
+fn check(scenario: &Scenario, log: &MemoryLog, endpoint: &MemoryEndpoint, sink: usize) {
+    let lines = endpoint.lines();
     let got: HashSet<String> = lines.iter().cloned().collect();
     let expected = expected(scenario, log);
     let lost: Vec<&String> = expected.difference(&got).collect();

@@ -7,7 +7,7 @@ use millstream_engine::{Blueprint, Buffer, Pace, Running, SourcePart, Store, Whe
 use millstream_model::{
     BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen,
 };
-use millstream_testkit::Shelf;
+use millstream_testkit::MemoryEndpoint;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,8 +62,13 @@ fn numbered(given: &Arc<AtomicU64>) -> SourcePart {
     SourcePart { info, type_name: "numbered", pace: Pace::default(), open: Box::new(open) }
 }
 
-fn start(folder: &Path, shelf: &Shelf, given: &Arc<AtomicU64>, when_full: WhenFull) -> Running {
-    let mut parts: Blueprint = blueprint(vec![numbered(given)], shelf);
+fn start(
+    folder: &Path,
+    endpoint: &MemoryEndpoint,
+    given: &Arc<AtomicU64>,
+    when_full: WhenFull,
+) -> Running {
+    let mut parts: Blueprint = blueprint(vec![numbered(given)], endpoint);
     parts.sinks[0].buffer = Buffer { bytes_max: Some(BUFFER_BYTES), when_full };
     let store = Arc::new(Store::open(folder).unwrap());
     let built = parts.build(&settings(None, false), store).unwrap();
@@ -72,9 +77,10 @@ fn start(folder: &Path, shelf: &Shelf, given: &Arc<AtomicU64>, when_full: WhenFu
 
 /// Returns the numbers that arrive at a sink that is blocked at first, and how many were dropped.
 async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
-    let (folder, shelf, given) = (tempfile::tempdir().unwrap(), Shelf::default(), Arc::default());
-    shelf.stall(true);
-    let running = start(folder.path(), &shelf, &given, when_full);
+    let (folder, endpoint, given) =
+        (tempfile::tempdir().unwrap(), MemoryEndpoint::default(), Arc::default());
+    endpoint.stall(true);
+    let running = start(folder.path(), &endpoint, &given, when_full);
     while when_full != WhenFull::Block && given.load(Ordering::Relaxed) < LINES {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -83,8 +89,8 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
         let waiting = given.load(Ordering::Relaxed) * LINE_BYTES as u64;
         assert!((BUFFER_BYTES..BUFFER_BYTES * 2).contains(&waiting), "{waiting} bytes wait");
     }
-    shelf.stall(false);
-    while shelf.lines().len() < if when_full == WhenFull::Block { LINES as usize } else { 40 } {
+    endpoint.stall(false);
+    while endpoint.lines().len() < if when_full == WhenFull::Block { LINES as usize } else { 40 } {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let stopped = running.stop(Duration::from_secs(30)).await;
@@ -93,7 +99,7 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
     let dropped =
         sink.counters.dropped_events.iter().filter(|(reason, _)| **reason == "buffer_full");
     (
-        shelf.lines().iter().map(|line| line.parse().unwrap()).collect(),
+        endpoint.lines().iter().map(|line| line.parse().unwrap()).collect(),
         dropped.map(|(_, n)| n).sum(),
     )
 }
@@ -121,7 +127,7 @@ async fn a_full_buffer_drops_the_oldest() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn buffers_that_exceed_the_memory_limit_are_rejected() {
-    let mut parts = blueprint(vec![numbered(&Arc::default())], &Shelf::default());
+    let mut parts = blueprint(vec![numbered(&Arc::default())], &MemoryEndpoint::default());
     parts.sinks[0].buffer.bytes_max = Some(20 << 20);
     let refused = parts.check(&settings(None, false)).unwrap_err().to_string();
     assert!(refused.contains("raise it to 80MiB"), "{refused}");

@@ -8,7 +8,7 @@ use millstream_model::{
     BatchBuilder, BoxFuture, BuildError, DeliverError, Delivery, Encoder, Kind, Lane, LaneCx,
     LongLine, Origin, Payload, Polled, Sink, Source, SourceCx, SourceInfo, SourceOpen,
 };
-use millstream_testkit::{FakeSink, Shelf, Temper};
+use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,38 +73,39 @@ fn plain() -> SourcePart {
     busy("busy", Duration::from_millis(1), 100, Pace::default())
 }
 
-fn start(folder: &Path, shelf: &Shelf, was_reopened: &Arc<AtomicBool>) -> Running {
+fn start(folder: &Path, endpoint: &MemoryEndpoint, was_reopened: &Arc<AtomicBool>) -> Running {
     let store = Arc::new(Store::open(folder).unwrap());
-    let first: Blueprint = blueprint(vec![plain(), holder(was_reopened)], shelf);
+    let first: Blueprint = blueprint(vec![plain(), holder(was_reopened)], endpoint);
     first.build(&settings(None, false), store).unwrap().start(&tokio::runtime::Handle::current())
 }
 
-fn held(shelf: &Shelf) -> u64 {
-    shelf.lines().iter().filter(|line| line.contains("held")).count() as u64
+fn held(endpoint: &MemoryEndpoint) -> u64 {
+    endpoint.lines().iter().filter(|line| line.contains("held")).count() as u64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stop_delivers_data_that_a_source_buffers() {
-    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
-    let running = start(folder.path(), &shelf, &Arc::default());
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let running = start(folder.path(), &endpoint, &Arc::default());
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(held(&shelf), 0);
+    assert_eq!(held(&endpoint), 0);
     assert!(running.stop(Duration::from_secs(30)).await.drained);
-    assert_eq!(held(&shelf), HELD);
+    assert_eq!(held(&endpoint), HELD);
 }
 
 /// The payloads held back for a dead sink cannot all be emitted; the healthy sink still gets its
 /// last sync and its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
-    let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());
+    let (folder, well, dead) =
+        (tempfile::tempdir().unwrap(), MemoryEndpoint::default(), MemoryEndpoint::default());
     dead.stall(true);
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let mut first = blueprint(vec![holder(&Arc::default())], &well);
-    let part = |id: &str, shelf: &Shelf| {
+    let part = |id: &str, endpoint: &MemoryEndpoint| {
         let sync_delay = Duration::from_millis(500);
-        let temper = Temper { syncs: true, sync_delay, ..Temper::default() };
-        let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper, seed: 1 });
+        let behavior = SinkBehavior { syncs: true, sync_delay, ..SinkBehavior::default() };
+        let sink = Arc::new(FakeSink { endpoint: endpoint.clone(), behavior, seed: 1 });
         SinkPart {
             id: id.to_owned(),
             type_name: "fake",
@@ -121,7 +122,7 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     assert!(!stopped.drained);
     assert_eq!(stopped.snapshot.undelivered_list().split(':').next(), Some("dead"));
     assert_eq!(held(&well), HELD);
-    assert_eq!((well.ended(), dead.ended()), (1, 0));
+    assert_eq!((well.closed_lanes(), dead.closed_lanes()), (1, 0));
 }
 
 /// A sink that cannot open.
@@ -129,7 +130,8 @@ struct Shut;
 
 impl Sink for Shut {
     fn encoder(&self) -> Box<dyn Encoder> {
-        FakeSink { shelf: Shelf::default(), temper: Temper::default(), seed: 1 }.encoder()
+        FakeSink { endpoint: MemoryEndpoint::default(), behavior: SinkBehavior::default(), seed: 1 }
+            .encoder()
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
@@ -154,7 +156,7 @@ impl Lane for Shut {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_sink_that_does_not_open_does_not_block_a_stop() {
     let folder = tempfile::tempdir().unwrap();
-    let mut first = blueprint(vec![plain()], &Shelf::default());
+    let mut first = blueprint(vec![plain()], &MemoryEndpoint::default());
     first.sinks[0].sink = Arc::new(Shut);
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let built = first.build(&settings(None, false), store).unwrap();
@@ -167,43 +169,43 @@ async fn a_sink_that_does_not_open_does_not_block_a_stop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_reload_delivers_data_that_a_removed_source_buffers() {
-    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
-    let mut running = start(folder.path(), &shelf, &Arc::default());
-    let next = blueprint(vec![plain()], &shelf);
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let mut running = start(folder.path(), &endpoint, &Arc::default());
+    let next = blueprint(vec![plain()], &endpoint);
     let stays = |kind: Kind, id: &str| kind == Kind::Sink || id == "busy";
     running.reload(next, &settings(None, false), &stays, Duration::from_secs(5)).await.unwrap();
-    let before = shelf.lines().len();
+    let before = endpoint.lines().len();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(held(&shelf), HELD);
-    assert!(shelf.lines().len() > before, "the other source goes on");
+    assert_eq!(held(&endpoint), HELD);
+    assert!(endpoint.lines().len() > before, "the other source goes on");
     assert!(running.stop(Duration::from_secs(30)).await.drained);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_source_continues_after_a_rejected_reload() {
-    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
     let was_reopened = Arc::default();
-    let mut running = start(folder.path(), &shelf, &was_reopened);
+    let mut running = start(folder.path(), &endpoint, &was_reopened);
     let open = Box::new(|_: SourceOpen| Err(BuildError("the port is taken".into())));
     let info = SourceInfo { id: "refused".to_owned(), ..SourceInfo::default() };
     let refused = SourcePart { info, type_name: "refused", pace: Pace::default(), open };
-    let next = blueprint(vec![plain(), refused], &shelf);
+    let next = blueprint(vec![plain(), refused], &endpoint);
     let stays = |kind: Kind, id: &str| kind == Kind::Sink || id == "busy";
     let reload = running.reload(next, &settings(None, false), &stays, Duration::from_secs(5)).await;
     assert!(reload.unwrap_err().to_string().contains("the port is taken"));
     assert!(was_reopened.load(Ordering::Relaxed));
-    let before = shelf.lines().len();
+    let before = endpoint.lines().len();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(shelf.lines().len() > before, "the other source goes on");
+    assert!(endpoint.lines().len() > before, "the other source goes on");
     assert!(running.stop(Duration::from_secs(30)).await.drained);
-    assert_eq!(held(&shelf), HELD);
+    assert_eq!(held(&endpoint), HELD);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stop_during_a_barrier_delivers_data_that_a_source_buffers() {
-    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
-    let running = start(folder.path(), &shelf, &Arc::default());
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let running = start(folder.path(), &endpoint, &Arc::default());
     running.barrier().await;
     assert!(running.stop(Duration::from_secs(10)).await.drained);
-    assert_eq!(held(&shelf), HELD);
+    assert_eq!(held(&endpoint), HELD);
 }

@@ -16,7 +16,7 @@ fn cpu_seconds() -> f64 {
 async fn a_busy_agent_uses_its_allowed_cores_and_stops_promptly() {
     let folder = tempfile::tempdir().unwrap();
     let sources = vec![busy("app", Duration::from_millis(1), 100, Pace::default())];
-    let (running, shelf) = start(sources, Some(0.2), false, folder.path());
+    let (running, endpoint) = start(sources, Some(0.2), false, folder.path());
     let (cpu, begun) = (cpu_seconds(), Instant::now());
     tokio::time::sleep(Duration::from_secs(5)).await;
     let cores = (cpu_seconds() - cpu) / begun.elapsed().as_secs_f64();
@@ -26,5 +26,8 @@ async fn a_busy_agent_uses_its_allowed_cores_and_stops_promptly() {
     let begun = Instant::now();
     let stopped = running.stop(Duration::from_secs(30)).await;
     assert!(stopped.drained && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert_eq!(shelf.lines().len() as u64, stopped.snapshot.components[0].counters.received_events);
+    assert_eq!(
+        endpoint.lines().len() as u64,
+        stopped.snapshot.components[0].counters.received_events
+    );
 }

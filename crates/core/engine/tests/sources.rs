@@ -16,7 +16,7 @@ async fn a_rate_limit_slows_a_source_and_drops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let pace = Pace { rate_limit: Some(RATE), ..Pace::default() };
     let begun = Instant::now();
-    let (running, shelf) =
+    let (running, endpoint) =
         start(vec![busy("app", Duration::ZERO, LINE, pace)], None, false, folder.path());
     tokio::time::sleep(Duration::from_secs(2)).await;
     let stopped = running.stop(Duration::from_secs(30)).await;
@@ -25,7 +25,7 @@ async fn a_rate_limit_slows_a_source_and_drops_nothing() {
     assert!(counters.received_bytes >= RATE, "{}", counters.received_bytes);
     assert!((counters.received_bytes as f64) < most, "{} of {most}", counters.received_bytes);
     assert!(counters.wait_seconds["rate_limit"] > 0.1, "{:?}", counters.wait_seconds);
-    assert_eq!(shelf.lines().len() as u64, counters.received_events);
+    assert_eq!(endpoint.lines().len() as u64, counters.received_events);
     assert_eq!(stopped.snapshot.dropped_events(), 0);
 }
 

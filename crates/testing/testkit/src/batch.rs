@@ -1,4 +1,4 @@
-//! Batches: made from texts, and checked for what everybody behind a source relies on.
+//! Builds batches from strings, and checks the invariants that all later stages rely on.
 
 use millstream_model::{
     Batch, BatchBuilder, BlockPool, Grant, Ledger, LongLine, Origin, SinkSet, SourceInfo,
@@ -6,16 +6,16 @@ use millstream_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The lines of one origin, as a test gives them.
+/// Test lines of one origin.
 pub struct Rows<'a> {
-    /// What the origin is called.
+    /// Name of the origin.
     pub name: &'a str,
-    /// Its bytes; every line has its end.
+    /// The lines, each with its line end.
     pub text: &'a [u8],
 }
 
-/// A batch for sink 0 with one segment per element of `parts`, whose lines are cut at `line_max`.
-/// Its block is paid for by `grant`; its ranges are issued by `ledger`.
+/// Builds a batch for sink 0 with one segment per element of `parts`. Lines are truncated to
+/// `line_max` bytes. The block's memory comes from `grant`; `ledger` issues the acknowledgements.
 pub fn batch(
     parts: &[Rows<'_>],
     line_max: usize,
@@ -23,7 +23,7 @@ pub fn batch(
     ledger: &Arc<Ledger>,
 ) -> Batch {
     let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
-    let permit = grant.try_take(bytes as u64).expect("room for a block");
+    let permit = grant.try_take(bytes as u64).expect("memory for a block");
     let mut block = BlockPool::new().block(bytes, permit);
     let (mut builder, mut used) = (BatchBuilder::default(), 0);
     for (index, part) in parts.iter().enumerate() {
@@ -49,28 +49,25 @@ pub fn batch(
     builder.finish(block.freeze(used), Arc::new(info), SinkSet::one(0), 1_795_292_986_123_000_000)
 }
 
-/// Panics unless the batch keeps what every transform and encoder relies on.
-pub fn assert_whole(batch: &Batch) {
+/// Asserts the invariants of a batch that transforms and encoders rely on.
+pub fn assert_valid(batch: &Batch) {
     for column in batch.fields.iter().chain([&batch.message]) {
         assert_eq!(column.cells().len(), batch.rows(), "length of column {}", column.name);
         (0..batch.rows()).for_each(|row| _ = batch.value(column, row));
     }
     assert!(
         batch.shown.as_ref().is_none_or(|shown| shown.len() == batch.rows()),
-        "length of the shown rows"
+        "length of `shown`"
     );
-    assert!(
-        batch.time.as_ref().is_none_or(|time| time.len() == batch.rows()),
-        "length of the times"
-    );
+    assert!(batch.time.as_ref().is_none_or(|time| time.len() == batch.rows()), "length of `time`");
     assert!(
         batch.selection.as_ref().is_none_or(|s| s.len() == batch.rows()),
-        "length of the selection"
+        "length of `selection`"
     );
-    assert!(batch.truncated.is_sorted_by(|a, b| a < b), "cut rows ascend");
+    assert!(batch.truncated.is_sorted_by(|a, b| a < b), "truncated rows ascend");
     assert!(
         batch.truncated.last().is_none_or(|row| (*row as usize) < batch.rows()),
-        "cut rows are rows"
+        "truncated rows exist"
     );
     for (row, start) in batch.starts.iter().enumerate() {
         let start = *start as usize;
@@ -85,12 +82,16 @@ pub fn assert_whole(batch: &Batch) {
     }
     let mut next_row = 0;
     for segment in batch.segments.iter() {
-        assert_eq!(segment.first_row, next_row, "segments follow each other");
+        assert_eq!(segment.first_row, next_row, "segments are contiguous");
         next_row += segment.rows;
         let offset = |row| batch.offset(segment, row);
         let ascend = (segment.first_row + 1..next_row).all(|row| offset(row - 1) < offset(row));
         assert!(ascend, "offsets of {} ascend", segment.origin.name);
-        assert_eq!(segment.ack.sinks(), batch.sinks, "the debt is to the sinks of the batch");
+        assert_eq!(
+            segment.ack.sinks(),
+            batch.sinks,
+            "the acknowledgement is for the sinks of the batch"
+        );
     }
     assert_eq!(next_row, batch.rows(), "segments cover the batch");
 }

@@ -1,24 +1,25 @@
-//! What cutting bytes into lines must give, said as plainly as possible.
+//! A simple reference implementation of splitting bytes into lines.
 
 use millstream_model::{LongLine, char_boundary};
 
-/// The lines of a whole content with their offsets: what a source must give, however the content
-/// came in and wherever its blocks end. What follows the last newline is a line too.
-pub fn cut_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
+/// Splits content into lines with their offsets. A source must emit the same lines regardless of how
+/// the content arrives and where its blocks end. The bytes after the last newline are a line, too.
+pub fn split_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
     let (mut rows, mut offset) = (Vec::new(), 0);
     for line in content.split_inclusive(|b| *b == b'\n') {
-        // A carriage return belongs to the line end only before a newline.
+        // A carriage return is part of the line end only before a newline.
         let text = match line.strip_suffix(b"\n") {
             Some(text) => text.strip_suffix(b"\r").unwrap_or(text),
             None => line,
         };
-        cut(text, offset, line_max, long, &mut rows);
+        limit(text, offset, line_max, long, &mut rows);
         offset += line.len() as u64;
     }
     rows
 }
 
-fn cut(
+/// Truncates, splits or drops a line that is longer than `line_max`.
+fn limit(
     mut text: &[u8],
     mut offset: u64,
     line_max: usize,
@@ -33,9 +34,9 @@ fn cut(
         LongLine::Truncate => rows.push((offset, text[..char_boundary(text, line_max)].to_vec())),
         LongLine::Split => {
             while !text.is_empty() {
-                let (piece, rest) = text.split_at(char_boundary(text, line_max).min(text.len()));
-                rows.push((offset, piece.to_vec()));
-                (text, offset) = (rest, offset + piece.len() as u64);
+                let (chunk, rest) = text.split_at(char_boundary(text, line_max).min(text.len()));
+                rows.push((offset, chunk.to_vec()));
+                (text, offset) = (rest, offset + chunk.len() as u64);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The engine's side of a source, driven by hand: time stands still until the test moves it.
+//! The engine's side of a source, driven by hand. Time advances only when the test says so.
 
 use crate::store::MemoryStore;
 use millstream_model::{
@@ -11,53 +11,53 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Wall clock of a rig when it is made: 2026-11-21, in nanoseconds since 1970.
+/// Initial wall-clock time of a rig: 2026-11-21, in nanoseconds since 1970.
 const BEGIN_UNIX_NS: i64 = 1_795_292_986_000_000_000;
 
-/// Everything a source gets from the engine. A test changes the fields between two polls.
+/// Everything that a source gets from the engine. A test may change the fields between two polls.
 pub struct SourceRig {
-    /// What is kept over a restart.
+    /// The checkpoint store, which survives restarts.
     pub store: Arc<MemoryStore>,
-    /// The sinks, with their ids.
+    /// Indexes and ids of the sinks.
     pub sinks: Vec<(usize, String)>,
     /// The source's ledger.
     pub ledger: Arc<Ledger>,
     /// The source's counters.
     pub counters: Arc<Counters>,
-    /// What it cannot read.
+    /// What the source cannot read.
     pub unreadable: Arc<Unreadable>,
-    /// What its events share.
+    /// Metadata that the source's events share.
     pub info: Arc<SourceInfo>,
     /// The memory allowance.
     pub grant: Arc<Grant>,
-    /// Where blocks come from.
+    /// The pool of blocks.
     pub pool: Arc<BlockPool>,
-    /// Sinks that have ready: all, to begin with.
+    /// Ready sinks; initially all.
     pub ready: SinkSet,
-    /// Sinks that have had no ready for too long: none, to begin with.
+    /// Blocked sinks; initially none.
     pub blocked: SinkSet,
-    /// Read what is there, then end.
+    /// Whether the source ends once it has read all existing data.
     pub until_eof: bool,
-    /// Both clocks.
+    /// Monotonic and wall-clock time.
     pub now: Now,
-    /// Bytes the chain may make of one block.
+    /// Maximum number of bytes that the transforms may allocate for one block.
     pub expansion: u64,
-    /// The agent's own metrics: none, to begin with.
+    /// The agent's internal metrics; initially none.
     pub internal_metrics: InternalMetrics,
-    /// Folder of the source below `data_dir`.
+    /// Folder of the source's held files below `data_dir`.
     pub held_dir: PathBuf,
     folder: Arc<TempDir>,
     woken: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl SourceRig {
-    /// A rig with these sinks, an empty store and 256 MiB of memory.
+    /// Creates a rig with these sinks, an empty store and 256 MiB of memory.
     pub fn new(sinks: &[&str]) -> SourceRig {
-        SourceRig::over(MemoryStore::new(), sinks)
+        SourceRig::with_store(MemoryStore::new(), sinks)
     }
 
-    /// A rig over a store that may know origins from before.
-    pub fn over(store: Arc<MemoryStore>, sinks: &[&str]) -> SourceRig {
+    /// Creates a rig with a store that may contain origins.
+    pub fn with_store(store: Arc<MemoryStore>, sinks: &[&str]) -> SourceRig {
         let memory = Path::new("/dev/shm");
         let folder =
             if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -87,7 +87,7 @@ impl SourceRig {
         }
     }
 
-    /// What the source is opened with.
+    /// Returns the arguments for opening the source.
     pub fn open(&self) -> SourceOpen {
         let woken = self.woken.clone();
         SourceOpen {
@@ -107,7 +107,7 @@ impl SourceRig {
         }
     }
 
-    /// Every sink.
+    /// Returns the set of all sinks.
     pub fn all(&self) -> SinkSet {
         self.sinks.iter().map(|(index, _)| *index).collect()
     }
@@ -129,31 +129,31 @@ impl SourceRig {
         })
     }
 
-    /// Moves both clocks.
+    /// Advances both clocks.
     pub fn advance(&mut self, time: Duration) {
         self.now.since_start += time;
         self.now.unix_ns += time.as_nanos() as i64;
     }
 
-    /// Waits until the source wakes the engine, but no longer than `limit` of real time: for
-    /// sources that have a thread of their own.
+    /// Waits up to `limit` in real time until the source wakes the engine. For sources that run a
+    /// thread.
     pub fn wait_for_wake(&self, limit: Duration) {
         let mut woken = self.woken.0.lock();
         self.woken.1.wait_while_for(&mut woken, |woken| !*woken, limit);
         *woken = false;
     }
 
-    /// Commits the checkpoints that have moved.
+    /// Commits the advanced checkpoints.
     pub fn commit(&self) {
         self.store.commit(&self.ledger, &self.sinks);
     }
 
-    /// The rig of the next start over the same store, some time later. What was not committed is
+    /// Returns a rig for the next start with the same store, a second later. Uncommitted changes are
     /// lost, as after a crash.
     pub fn restart(&self) -> SourceRig {
         self.store.crash();
         let sinks: Vec<&str> = self.sinks.iter().map(|(_, id)| id.as_str()).collect();
-        let mut next = SourceRig::over(self.store.clone(), &sinks);
+        let mut next = SourceRig::with_store(self.store.clone(), &sinks);
         (next.info, next.until_eof, next.expansion) =
             (self.info.clone(), self.until_eof, self.expansion);
         (next.held_dir, next.folder) = (self.held_dir.clone(), self.folder.clone());

@@ -1,4 +1,4 @@
-//! A sink whose endpoint is a shelf in memory that survives the agent, with faults on demand.
+//! A sink with an in-memory endpoint that survives the agent, and with fault injection.
 
 use fastrand::Rng;
 use millstream_model::{
@@ -10,59 +10,58 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a sink behaves.
+/// The behavior of a fake sink.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Temper {
-    /// Lanes.
+pub struct SinkBehavior {
+    /// Number of lanes.
     pub lanes: usize,
-    /// A delivery in this many fails in a way that passes; 0 for never.
+    /// One delivery in this many fails temporarily; 0 for never.
     pub fails_one_in: u64,
-    /// A delivery in this many panics; 0 for never.
+    /// One delivery in this many panics; 0 for never.
     pub panics_one_in: u64,
-    /// Whether what is delivered is durable only after a sync.
+    /// Whether deliveries become durable only at a sync.
     pub syncs: bool,
-    /// Whether deliveries are sent at once and settled later; then `syncs` does not count.
+    /// Whether deliveries are sent immediately and settled later; overrides `syncs`.
     pub sends: bool,
-    /// Time of each delivery.
+    /// Duration of each delivery.
     pub delay: Duration,
-    /// Time of each sync; what was delivered waits for one twenty times as long, and a second at
-    /// least.
+    /// Duration of each sync. The sync interval is twenty times as long, and at least a second.
     pub sync_delay: Duration,
 }
 
 /// The endpoint of a sink.
 #[derive(Clone, Default)]
-pub struct Shelf {
-    state: Arc<Mutex<ShelfState>>,
+pub struct MemoryEndpoint {
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct ShelfState {
-    /// Per lane: what is durable, and what is not yet.
+struct State {
+    /// Durable and unsynced bytes of each lane.
     lanes: Vec<(Vec<u8>, Vec<u8>)>,
     stalled: bool,
-    /// Lanes that came to their end with everything delivered and synced.
-    ended: usize,
-    /// Lanes opened so far, so that each draws faults of its own.
+    /// Number of lanes closed with everything delivered and synced.
+    closed: usize,
+    /// Number of lanes opened so far, so that each has different faults.
     opened: u64,
 }
 
-impl Shelf {
-    fn lock(&self) -> MutexGuard<'_, ShelfState> {
+impl MemoryEndpoint {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// From here on every delivery fails, or no longer does.
+    /// Sets whether every delivery and sync fails.
     pub fn stall(&self, stalled: bool) {
         self.lock().stalled = stalled;
     }
 
-    /// How many lanes came to their end with everything delivered and synced.
-    pub fn ended(&self) -> usize {
-        self.lock().ended
+    /// Returns the number of lanes closed with everything delivered and synced.
+    pub fn closed_lanes(&self) -> usize {
+        self.lock().closed
     }
 
-    /// Every durable line, lane by lane, in the order it arrived.
+    /// Returns all durable lines, by lane in order of arrival.
     pub fn lines(&self) -> Vec<String> {
         let state = self.lock();
         state
@@ -79,15 +78,15 @@ impl Shelf {
         if durable { state.0.extend_from_slice(bytes) } else { state.1.extend_from_slice(bytes) }
     }
 
-    /// Makes everything durable; returns the length.
+    /// Makes everything durable. Returns the length.
     fn sync(&self, lane: usize) -> u64 {
         let state = &mut self.lock().lanes[lane];
-        let taken = std::mem::take(&mut state.1);
-        state.0.extend_from_slice(&taken);
+        let unsynced = std::mem::take(&mut state.1);
+        state.0.extend_from_slice(&unsynced);
         state.0.len() as u64
     }
 
-    /// Opens a lane after a restart: what is not known to be synced is cut off, as a file would be.
+    /// Opens a lane after a restart. Truncates it to the synced length, as the file sink does.
     fn open(&self, lane: usize, synced: Option<u64>, syncs: bool) -> u64 {
         let mut state = self.lock();
         state.opened += 1;
@@ -102,13 +101,13 @@ impl Shelf {
     }
 }
 
-/// The sink.
+/// A fake sink.
 pub struct FakeSink {
-    /// Where deliveries go.
-    pub shelf: Shelf,
-    /// How it behaves.
-    pub temper: Temper,
-    /// For its faults.
+    /// Receives the deliveries.
+    pub endpoint: MemoryEndpoint,
+    /// The sink's behavior.
+    pub behavior: SinkBehavior,
+    /// Seed of the injected faults.
     pub seed: u64,
 }
 
@@ -122,21 +121,22 @@ impl Sink for FakeSink {
     }
 
     fn lanes(&self) -> usize {
-        self.temper.lanes.max(1)
+        self.behavior.lanes.max(1)
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let synced = cx.state.and_then(|state| state.try_into().ok()).map(u64::from_le_bytes);
-        let opened = self.shelf.open(cx.lane, synced, self.temper.syncs && !self.temper.sends);
+        let opened =
+            self.endpoint.open(cx.lane, synced, self.behavior.syncs && !self.behavior.sends);
         let random = Rng::with_seed(self.seed ^ opened << 16);
-        let (shelf, temper) = (self.shelf.clone(), self.temper);
+        let (endpoint, behavior) = (self.endpoint.clone(), self.behavior);
         Box::new(FakeLane {
-            shelf,
-            temper,
+            endpoint,
+            behavior,
             lane: cx.lane,
             random,
-            flying: VecDeque::new(),
-            landed: 0,
+            in_flight: VecDeque::new(),
+            delivered: 0,
         })
     }
 }
@@ -161,14 +161,14 @@ impl Encoder for FakeEncoder {
 }
 
 struct FakeLane {
-    shelf: Shelf,
-    temper: Temper,
+    endpoint: MemoryEndpoint,
+    behavior: SinkBehavior,
     lane: usize,
     random: Rng,
-    /// What was sent and has not landed, oldest first.
-    flying: VecDeque<Vec<u8>>,
-    /// Payloads that have landed and were not told yet.
-    landed: usize,
+    /// Payloads in flight, oldest first.
+    in_flight: VecDeque<Vec<u8>>,
+    /// Number of delivered payloads not yet reported as settled.
+    delivered: usize,
 }
 
 impl FakeLane {
@@ -176,12 +176,12 @@ impl FakeLane {
         one_in > 0 && self.random.u64(..one_in) == 0
     }
 
-    /// Lets some of what was sent land.
-    fn land(&mut self) {
+    /// Delivers some of the payloads in flight.
+    fn deliver_some(&mut self) {
         for _ in 0..=self.random.u64(..3) {
-            let Some(bytes) = self.flying.pop_front() else { return };
-            self.shelf.put(self.lane, &bytes, true);
-            self.landed += 1;
+            let Some(bytes) = self.in_flight.pop_front() else { return };
+            self.endpoint.put(self.lane, &bytes, true);
+            self.delivered += 1;
         }
     }
 }
@@ -192,62 +192,62 @@ impl Lane for FakeLane {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            if !self.temper.delay.is_zero() {
-                tokio::time::sleep(self.temper.delay).await;
+            if !self.behavior.delay.is_zero() {
+                tokio::time::sleep(self.behavior.delay).await;
             }
-            if self.shelf.lock().stalled || self.chance(self.temper.fails_one_in) {
-                return Err(DeliverError::retry("fake", "the endpoint is away"));
+            if self.endpoint.lock().stalled || self.chance(self.behavior.fails_one_in) {
+                return Err(DeliverError::retry("fake", "the endpoint is unreachable"));
             }
-            if self.chance(self.temper.panics_one_in) {
-                panic!("planted in a delivery");
+            if self.chance(self.behavior.panics_one_in) {
+                panic!("injected into a delivery");
             }
             let poison = payload.parts.iter().any(|part| part.windows(2).any(|w| w == b"?\n"));
             assert!(!poison, "a line that ends in ? panics in delivery");
-            if self.temper.sends {
-                self.flying.push_back(payload.parts.concat());
+            if self.behavior.sends {
+                self.in_flight.push_back(payload.parts.concat());
                 return Ok(Delivery::Sent);
             }
             payload
                 .parts
                 .iter()
-                .for_each(|part| self.shelf.put(self.lane, part, !self.temper.syncs));
-            Ok(if self.temper.syncs { Delivery::Taken } else { Delivery::Durable })
+                .for_each(|part| self.endpoint.put(self.lane, part, !self.behavior.syncs));
+            Ok(if self.behavior.syncs { Delivery::Taken } else { Delivery::Durable })
         })
     }
 
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
         Box::pin(async move {
-            if !self.temper.sync_delay.is_zero() {
-                tokio::time::sleep(self.temper.sync_delay).await;
+            if !self.behavior.sync_delay.is_zero() {
+                tokio::time::sleep(self.behavior.sync_delay).await;
             }
-            if self.shelf.lock().stalled {
-                return Err(DeliverError::retry("fake", "the endpoint is away"));
+            if self.endpoint.lock().stalled {
+                return Err(DeliverError::retry("fake", "the endpoint is unreachable"));
             }
-            Ok(self.temper.syncs.then(|| self.shelf.sync(self.lane).to_le_bytes().to_vec()))
+            Ok(self.behavior.syncs.then(|| self.endpoint.sync(self.lane).to_le_bytes().to_vec()))
         })
     }
 
     fn sync_interval(&self) -> Duration {
-        (20 * self.temper.sync_delay).max(Duration::from_secs(1))
+        (20 * self.behavior.sync_delay).max(Duration::from_secs(1))
     }
 
     fn close(&mut self) -> Option<Vec<u8>> {
-        self.shelf.lock().ended += 1;
+        self.endpoint.lock().closed += 1;
         None
     }
 
     fn settled(&mut self) -> Vec<Settled> {
         let settled = Settled { outcome: Outcome::Delivered, refused: 0 };
-        vec![settled; std::mem::take(&mut self.landed)]
+        vec![settled; std::mem::take(&mut self.delivered)]
     }
 
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async move {
-            tokio::time::sleep(self.temper.delay + Duration::from_millis(1)).await;
-            if self.shelf.lock().stalled || self.chance(self.temper.fails_one_in) {
-                return Err(DeliverError::retry("fake", "no answer from the endpoint"));
+            tokio::time::sleep(self.behavior.delay + Duration::from_millis(1)).await;
+            if self.endpoint.lock().stalled || self.chance(self.behavior.fails_one_in) {
+                return Err(DeliverError::retry("fake", "no response from the endpoint"));
             }
-            self.land();
+            self.deliver_some();
             Ok(())
         })
     }

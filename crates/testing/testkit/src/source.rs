@@ -1,4 +1,4 @@
-//! A source over lines in memory, that can be read again like a file.
+//! A source of lines in memory, which can be reread like a file.
 
 use fastrand::Rng;
 use millstream_model::{
@@ -11,12 +11,12 @@ use std::time::Duration;
 /// Lines of some origins; the text of line `n` of origin `o` is `o:n`.
 #[derive(Clone, Debug)]
 pub struct MemoryLog {
-    /// Whole text of each origin; its id is its index plus one.
+    /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
 }
 
 impl MemoryLog {
-    /// `origins` logs of `lines` lines each; a line named in `poison` (origin, line) ends in `!`.
+    /// Creates `origins` logs of `lines` lines. The lines in `poison` (origin, line) end in `!`.
     pub fn new(origins: usize, lines: usize, poison: &[(usize, usize)]) -> MemoryLog {
         let text = |origin: usize| {
             let line = |n: usize| {
@@ -27,18 +27,18 @@ impl MemoryLog {
         MemoryLog { origins: (0..origins).map(text).collect() }
     }
 
-    /// Every line, without its end.
+    /// Returns the lines of an origin without line ends.
     pub fn lines(&self, origin: usize) -> Vec<String> {
         String::from_utf8_lossy(&self.origins[origin]).lines().map(str::to_owned).collect()
     }
 
-    /// Opens it as a source that resumes from what the store has.
+    /// Opens a source that resumes from the checkpoints in the store.
     pub fn open(&self, open: &SourceOpen, seed: u64) -> Box<dyn Source> {
-        let (kept, _) = open.store.origins().expect("the store can be read");
+        let (records, _) = open.store.origins().expect("the store can be read");
         let mut tails = Vec::new();
         for index in 0..self.origins.len() {
             let id = index as u64 + 1;
-            let record = kept.iter().find(|record| record.id == id);
+            let record = records.iter().find(|record| record.id == id);
             let checkpoint = |sink: &str| {
                 let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
                 found.map_or(0, |(_, offset)| *offset)
@@ -51,7 +51,7 @@ impl MemoryLog {
         }
         let ids: Vec<(u64, Vec<u8>)> =
             tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
-        open.store.keep(&ids).expect("the store takes the origins");
+        open.store.keep(&ids).expect("the store accepts the origins");
         let (log, random, sinks) = (self.clone(), Rng::with_seed(seed), open.sinks.clone());
         let (store, ledger) = (open.store.clone(), open.ledger.clone());
         Box::new(MemorySource { log, tails, random, turn: 0, sinks, store, ledger })
@@ -70,8 +70,8 @@ struct MemorySource {
 
 impl Source for MemorySource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        for again in cx.ledger.take_rereads() {
-            self.tails[again.origin as usize - 1].1.reread(&again);
+        for reread in cx.ledger.take_rereads() {
+            self.tails[reread.origin as usize - 1].1.reread(&reread);
         }
         let count = self.tails.len();
         let (mut blocked, mut behind) = (false, false);
@@ -97,30 +97,30 @@ impl Source for MemorySource {
     }
 
     fn set_sinks(&mut self, sinks: &[(usize, String)]) {
-        let (kept, _) = self.store.origins().expect("the store can be read");
-        let (stay, come): (Vec<_>, Vec<_>) =
+        let (records, _) = self.store.origins().expect("the store can be read");
+        let (kept_sinks, new_sinks): (Vec<_>, Vec<_>) =
             sinks.iter().partition(|sink| self.sinks.contains(sink));
         for (origin, cursors) in &mut self.tails {
-            let record = kept.iter().find(|record| record.id == origin.id);
+            let record = records.iter().find(|record| record.id == origin.id);
             let checkpoint =
                 |id: &str| record?.checkpoints.iter().find(|(of, _)| of == id).map(|(_, at)| *at);
             let position = |(sink, id): &&(usize, String)| (*sink, checkpoint(id).unwrap_or(0));
-            let come: Vec<(usize, u64)> = come.iter().map(position).collect();
-            come.iter().for_each(|(sink, at)| self.ledger.join(origin.id, *sink, *at));
-            cursors.set_sinks(stay.iter().map(|(sink, _)| *sink).collect(), come);
+            let new_sinks: Vec<(usize, u64)> = new_sinks.iter().map(position).collect();
+            new_sinks.iter().for_each(|(sink, at)| self.ledger.join(origin.id, *sink, *at));
+            cursors.set_sinks(kept_sinks.iter().map(|(sink, _)| *sink).collect(), new_sinks);
         }
         self.sinks = sinks.to_vec();
     }
 }
 
 impl MemorySource {
-    /// Reads a random number of lines at the cursor.
+    /// Reads a random number of lines from the cursor.
     fn read(&mut self, index: usize, choice: Choice, cx: &SourceCx<'_>) -> Polled {
         let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         let (begin, text) = (choice.cursor.position as usize, &self.log.origins[index]);
         let limit = choice.limit.map_or(text.len(), |limit| limit as usize);
         let mut lines = 1 + self.random.u64(..20) as usize;
-        // Like a file: what was abandoned over and over is halved.
+        // Like the file source, reads less at a time after repeated abandons.
         if choice.cursor.attempt >= 3 {
             lines = 1;
         }

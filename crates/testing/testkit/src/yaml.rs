@@ -1,13 +1,13 @@
-//! YAML as samples use it, to JSON values. The program has a reader of its own, with places and
-//! advice; this one is for tests below it.
+//! Parses the YAML subset of the samples into JSON values. The program's parser reports positions and
+//! advice; this one is for tests of crates below it.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// Reads one YAML document.
+/// Parses a YAML document.
 ///
 /// # Panics
-/// On what is no YAML, and on aliases and keys that are no text.
+/// If it is invalid, or contains aliases or keys that are not strings.
 pub fn yaml(text: &str) -> Value {
     let events = Parser::new_from_str(text).map(|event| event.expect("YAML").0);
     let is_content = |event: &Event<'_>| {
@@ -33,21 +33,21 @@ fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> 
             let mut map = Map::new();
             while let Some(event) = events.next().filter(|event| *event != Event::MappingEnd) {
                 let Event::Scalar(key, ..) = event else {
-                    panic!("a key that is no text: {event:?}")
+                    panic!("the key is not a string: {event:?}")
                 };
-                let first = events.next().expect("a value behind its key");
+                let first = events.next().expect("a value after its key");
                 assert!(
                     map.insert(key.into_owned(), value(first, events)).is_none(),
-                    "a key twice"
+                    "duplicate key"
                 );
             }
             Value::Object(map)
         }
-        other => panic!("not understood: {other:?}"),
+        other => panic!("unsupported: {other:?}"),
     }
 }
 
-/// Numbers, booleans and null are what JSON calls so; everything else is text.
+/// Parses a plain scalar: JSON's numbers, booleans and null; everything else is a string.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" => Value::Null,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::component::{Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, OptionError, Transform};
-use millstream_testkit::{Rows, assert_whole, batch};
+use millstream_testkit::{Rows, assert_valid, batch};
 use serde_json::{Value as Json, json};
 
 fn map(options: Json) -> Box<dyn Map> {
@@ -31,7 +31,7 @@ fn of(text: &str, fields: &[(&str, CellKind, &str)]) -> Batch {
 fn applied(options: Json, batch: Batch) -> (Vec<(usize, Batch)>, Arc<Counters>) {
     let mut out = Outputs::default();
     map(options).apply(batch, &mut out).unwrap();
-    out.batches.iter().for_each(|(_, batch)| assert_whole(batch));
+    out.batches.iter().for_each(|(_, batch)| assert_valid(batch));
     (out.batches, out.counters)
 }
 

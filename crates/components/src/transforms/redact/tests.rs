@@ -3,7 +3,7 @@
 use super::*;
 use crate::component::{Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
-use millstream_testkit::{Rows, assert_whole, batch};
+use millstream_testkit::{Rows, assert_valid, batch};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>) {
     let mut out = Outputs::default();
     map.apply(batch, &mut out).unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch") };
-    assert_whole(batch);
+    assert_valid(batch);
     assert_eq!(out.warning, None, "hidden data is never logged");
     (batch.clone(), out.counters)
 }

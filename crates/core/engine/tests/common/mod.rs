@@ -9,7 +9,7 @@ use millstream_model::{
     BatchBuilder, InternalMetrics, LongLine, Origin, Polled, Source, SourceCx, SourceInfo,
     SourceOpen,
 };
-use millstream_testkit::{FakeSink, Shelf, Temper};
+use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,10 +65,14 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     SourcePart { info, type_name: "busy", pace, open: Box::new(open) }
 }
 
-/// These sources into one shelf.
-pub fn blueprint(sources: Vec<SourcePart>, shelf: &Shelf) -> Blueprint {
+/// These sources into one endpoint.
+pub fn blueprint(sources: Vec<SourcePart>, endpoint: &MemoryEndpoint) -> Blueprint {
     let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
-    let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper: Temper::default(), seed: 1 });
+    let sink = Arc::new(FakeSink {
+        endpoint: endpoint.clone(),
+        behavior: SinkBehavior::default(),
+        seed: 1,
+    });
     let sinks = vec![SinkPart {
         id: "out".to_owned(),
         type_name: "fake",
@@ -92,15 +96,15 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
     }
 }
 
-/// An engine that runs these sources into one shelf.
+/// An engine that runs these sources into one endpoint.
 pub fn start(
     sources: Vec<SourcePart>,
     cpu: Option<f64>,
     until_eof: bool,
     folder: &Path,
-) -> (Running, Shelf) {
-    let shelf = Shelf::default();
+) -> (Running, MemoryEndpoint) {
+    let endpoint = MemoryEndpoint::default();
     let store = Arc::new(Store::open(folder).unwrap());
-    let built = blueprint(sources, &shelf).build(&settings(cpu, until_eof), store).unwrap();
-    (built.start(&tokio::runtime::Handle::current()), shelf)
+    let built = blueprint(sources, &endpoint).build(&settings(cpu, until_eof), store).unwrap();
+    (built.start(&tokio::runtime::Handle::current()), endpoint)
 }

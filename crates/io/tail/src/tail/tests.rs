@@ -3,7 +3,7 @@
 use crate::source::tests::{Fixture, Line, deliver, end, lines, texts};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Batch, LongLine, Polled};
-use millstream_testkit::cut_lines;
+use millstream_testkit::split_lines;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -79,7 +79,7 @@ fn lines_longer_than_a_block_are_handled_as_configured() {
             }
             got.extend(read_to_end(&mut fixture));
             let what = format!("{name} at {line_max}");
-            compare(&rows(&got), &cut_lines(content.as_bytes(), line_max, long), &what);
+            compare(&rows(&got), &split_lines(content.as_bytes(), line_max, long), &what);
             let long_lines = if line_max > 800_000 { 0 } else { 3 };
             assert_eq!(
                 fixture.dropped("long_line"),
@@ -112,8 +112,8 @@ fn a_block_may_end_anywhere_in_a_file() {
                 all.into_iter().partition(|line| line.file_id == longest)
             };
             let what = format!("shift {shift}, lines of {filler_line}");
-            compare(&rows(&a), &cut_lines(&content, 1 << 18, LongLine::Truncate), &what);
-            compare(&rows(&b), &cut_lines(short.as_bytes(), 1 << 18, LongLine::Truncate), &what);
+            compare(&rows(&a), &split_lines(&content, 1 << 18, LongLine::Truncate), &what);
+            compare(&rows(&b), &split_lines(short.as_bytes(), 1 << 18, LongLine::Truncate), &what);
         }
     }
 }
@@ -205,7 +205,7 @@ proptest! {
         for (file, content) in contents.iter().enumerate() {
             let path = fixture.path(&format!("{file}.log")).display().to_string();
             let of_file: Vec<_> = got.iter().filter(|(name, _)| *name == path).map(|(_, row)| row.clone()).collect();
-            compare(&of_file, &cut_lines(content, line_max, long), &format!("file {file}"));
+            compare(&of_file, &split_lines(content, line_max, long), &format!("file {file}"));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use millstream_model::{Batch, Source};
-use millstream_testkit::{SourceRig, assert_whole, cut_lines};
+use millstream_testkit::{SourceRig, assert_valid, split_lines};
 use proptest::prelude::*;
 
 const ORIGIN: u64 = 7;
@@ -42,7 +42,7 @@ impl Run {
     }
 
     fn take(&mut self, batch: &Batch) {
-        assert_whole(batch);
+        assert_valid(batch);
         let [segment] = &*batch.segments else { panic!("one segment for one stream") };
         segment.ack.finish();
         self.got.extend(
@@ -120,7 +120,7 @@ proptest! {
         }
         run.stream.0.end();
         prop_assert!(run.drain());
-        let expected = cut_lines(&content, line_max, long);
+        let expected = split_lines(&content, line_max, long);
         let differs = (0..expected.len().max(run.got.len())).find(|at| run.got.get(*at) != expected.get(*at));
         prop_assert_eq!(differs, None, "first row that differs, of {} and {}", run.got.len(), expected.len());
         prop_assert!(run.rig.ledger.is_idle());

@@ -13,7 +13,7 @@ mod rotations;
 
 use super::FileSource;
 use millstream_model::{Batch, Permit, Polled};
-use millstream_testkit::{SourceRig, assert_whole};
+use millstream_testkit::{SourceRig, assert_valid};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -73,7 +73,7 @@ impl Fixture {
     pub fn poll(&mut self) -> Polled {
         let polled = self.rig.poll(&mut self.source);
         if let Polled::Batch(batch, _) = &polled {
-            assert_whole(batch);
+            assert_valid(batch);
         }
         polled
     }
