@@ -1,39 +1,39 @@
-//! One value of one row.
+//! The location and kind of a value in a row.
 
-/// Bytes of a block, or of a column's own buffer, at most.
+/// Maximum size in bytes of a block, or of the buffer of a column.
 pub const BLOCK_BYTES_MAX: usize = 1 << 31;
 
-/// Bytes of one value at most.
+/// Maximum size of a value in bytes.
 pub const VALUE_BYTES_MAX: usize = (1 << 28) - 1;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// There is none.
+    /// No value.
     #[default]
     Absent = 0,
     /// JSON `null`.
     Null = 1,
-    /// `false`, without bytes of its own.
+    /// `false`. Has no bytes.
     False = 2,
-    /// `true`, without bytes of its own.
+    /// `true`. Has no bytes.
     True = 3,
-    /// A number as JSON writes it (RFC 8259), without fraction and exponent. It may be of any size.
+    /// A JSON number (RFC 8259) without fraction and exponent, of any size.
     Int = 4,
-    /// A number as JSON writes it, with fraction or exponent.
+    /// A JSON number with a fraction or exponent.
     Float = 5,
-    /// A time as RFC 3339 writes it, in UTC.
+    /// An RFC 3339 timestamp in UTC.
     Time = 6,
     /// Any bytes, UTF-8 or not.
     Text = 7,
-    /// The inside of a JSON string: valid, and perhaps with escapes.
+    /// The contents of a valid JSON string, possibly with escapes.
     Escaped = 8,
-    /// A JSON object, valid.
+    /// A valid JSON object.
     Object = 9,
-    /// A JSON array, valid.
+    /// A valid JSON array.
     Array = 10,
-    /// Members of a JSON object that have no column of their own, as `"key":value,"key":value`.
+    /// Members of a JSON object without a column, as `"key":value,"key":value`.
     Members = 11,
 }
 
@@ -56,8 +56,8 @@ const KINDS: [Kind; 16] = [
     Kind::Absent,
 ];
 
-/// Where a value lies, and what it is: bits 0 to 30 are its start, bit 31 says that it lies in the
-/// column's own buffer, bits 32 to 59 are its length, bits 60 to 63 its kind.
+/// Location and kind of a value. Bits 0 to 30 are its start. Bit 31 is set if it is in the buffer
+/// of the column instead of the block. Bits 32 to 59 are its length, bits 60 to 63 its kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Cell(u64);
@@ -68,38 +68,38 @@ impl Cell {
     /// No value.
     pub const ABSENT: Cell = Cell(0);
 
-    /// `len` bytes from `start` on in the block.
+    /// Creates a cell for `len` bytes of the block, starting at `start`.
     #[inline(always)]
     pub fn new(kind: Kind, start: usize, len: usize) -> Cell {
         debug_assert!(start < BLOCK_BYTES_MAX && len <= VALUE_BYTES_MAX);
         Cell(start as u64 | (len as u64) << 32 | (kind as u64) << 60)
     }
 
-    /// The same in the column's own buffer.
+    /// Creates a cell for `len` bytes of the column's buffer, starting at `start`.
     #[inline(always)]
     pub fn own(kind: Kind, start: usize, len: usize) -> Cell {
         Cell(Cell::new(kind, start, len).0 | OWN)
     }
 
-    /// A value whose kind says everything: [`Kind::Null`], [`Kind::False`], [`Kind::True`].
+    /// Creates a cell for a kind without bytes: [`Kind::Null`], [`Kind::False`], [`Kind::True`].
     #[inline(always)]
     pub fn constant(kind: Kind) -> Cell {
         Cell((kind as u64) << 60)
     }
 
-    /// A boolean.
+    /// Creates a cell for a boolean.
     #[inline(always)]
     pub fn bool(value: bool) -> Cell {
         Cell::constant(if value { Kind::True } else { Kind::False })
     }
 
-    /// What it is.
+    /// Returns the kind of the value.
     #[inline(always)]
     pub fn kind(self) -> Kind {
         KINDS[(self.0 >> 60) as usize]
     }
 
-    /// `len` bytes of its bytes, from `offset` on.
+    /// Returns a cell for `len` of its bytes, starting at `offset`.
     #[inline(always)]
     pub fn part(self, kind: Kind, offset: usize, len: usize) -> Cell {
         debug_assert!(offset + len <= self.len());
@@ -107,37 +107,37 @@ impl Cell {
         Cell((start + offset as u64) | (len as u64) << 32 | (kind as u64) << 60)
     }
 
-    /// The same bytes as something else.
+    /// Returns a cell for the same bytes with another kind.
     #[inline(always)]
     pub fn with_kind(self, kind: Kind) -> Cell {
         Cell(self.0 & !(0xF << 60) | (kind as u64) << 60)
     }
 
-    /// Whether there is a value.
+    /// Returns whether there is a value.
     #[inline(always)]
     pub fn is_present(self) -> bool {
         self.0 >> 60 != 0
     }
 
-    /// Whether it lies in the column's own buffer.
+    /// Returns whether the value is in the buffer of the column.
     #[inline(always)]
     pub fn is_own(self) -> bool {
         self.0 & OWN != 0
     }
 
-    /// Where it starts.
+    /// Returns the offset of the value.
     #[inline(always)]
     pub fn start(self) -> usize {
         (self.0 & (OWN - 1)) as usize
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[inline(always)]
     pub fn len(self) -> usize {
         (self.0 >> 32) as usize & VALUE_BYTES_MAX
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len() == 0
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_comes_out() {
+    fn cells_round_trip() {
         for start in [0, 1, BLOCK_BYTES_MAX - 1] {
             for len in [0, 1, VALUE_BYTES_MAX] {
                 for kind in &KINDS[..12] {

@@ -1,4 +1,4 @@
-//! One field of all rows, and all fields of all rows.
+//! Columns, the values of one field in all rows, and the set of all columns.
 
 use crate::cell::{Cell, Kind, VALUE_BYTES_MAX};
 use crate::value::Value;
@@ -6,53 +6,53 @@ use bytes::Bytes;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Columns that what is found in lines may make in one batch; the rest stays together as
+/// Maximum number of columns that parsing may create in a batch. Further fields remain together as
 /// [`Kind::Members`].
 pub const COLUMNS_MAX: usize = 256;
 
-/// Bytes that a change of one field of one batch may add to it: texts that grow from step to step
-/// must not fill the memory.
-const OWN_BYTES_MAX: usize = 32 << 20;
+/// Maximum number of bytes that an edit of a column may add, so that strings that grow with each
+/// edit cannot exhaust the memory.
+const ADDED_BYTES_MAX: usize = 32 << 20;
 
-/// A field of every row. Cheap to clone.
+/// The values of a field in every row. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// What the field is called.
+    /// Name of the field.
     pub name: Arc<str>,
     cells: Arc<Vec<Cell>>,
     own: Bytes,
 }
 
 impl Column {
-    /// A column whose cells lie in the block of its batch and in `own`.
+    /// Creates a column whose cells refer to the block of its batch and to `own`.
     pub fn new(name: Arc<str>, cells: Vec<Cell>, own: impl Into<Bytes>) -> Column {
         Column { name, cells: Arc::new(cells), own: own.into() }
     }
 
-    /// A cell per row.
+    /// Returns the cells, one per row.
     #[inline(always)]
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The buffer for what does not lie in the block.
+    /// Returns the buffer for values outside the block.
     pub fn own(&self) -> &Bytes {
         &self.own
     }
 
-    /// Whether it is the same column, without looking at its values.
+    /// Returns whether both columns share their cells. Does not compare values.
     pub fn is_same(&self, other: &Column) -> bool {
         Arc::ptr_eq(&self.cells, &other.cells)
     }
 
-    /// The bytes of a cell of this column, in a batch over `block`.
+    /// Returns the bytes of a cell of this column in a batch over `block`.
     #[inline(always)]
     pub fn bytes<'a>(&'a self, block: &'a [u8], cell: Cell) -> &'a [u8] {
-        let within = if cell.is_own() { &self.own[..] } else { block };
-        &within[cell.start()..cell.start() + cell.len()]
+        let buffer = if cell.is_own() { &self.own[..] } else { block };
+        &buffer[cell.start()..cell.start() + cell.len()]
     }
 
-    /// The value of a row, in a batch over `block`.
+    /// Returns the value of a row in a batch over `block`.
     #[inline]
     pub fn value<'a>(&'a self, block: &'a [u8], row: usize) -> Value<'a> {
         let cell = self.cells[row];
@@ -73,81 +73,88 @@ impl Column {
         }
     }
 
-    /// The same under another name.
+    /// Returns the same column under another name.
     pub fn named(&self, name: Arc<str>) -> Column {
         Column { name, ..self.clone() }
     }
 
-    /// To change some of its rows.
+    /// Returns a builder for a changed copy.
     pub fn edit(&self) -> ColumnBuilder {
-        let (own, began) = (self.own.to_vec(), self.own.len());
-        ColumnBuilder { cells: self.cells.to_vec(), own, began, left_out: 0 }
+        let (own, initial_bytes) = (self.own.to_vec(), self.own.len());
+        ColumnBuilder { cells: self.cells.to_vec(), own, initial_bytes, dropped: 0 }
     }
 
-    /// Bytes of memory it holds, beside the block.
+    /// Returns the memory it uses in bytes, not counting the block.
     pub fn memory_bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.own.len()
     }
 }
 
-/// Makes a column, row by row in any order.
+/// Builds a column. Rows can be set in any order.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnBuilder {
     cells: Vec<Cell>,
     own: Vec<u8>,
-    /// Bytes of `own` that were there before.
-    began: usize,
-    left_out: u64,
+    /// Length of `own` when the edit began.
+    initial_bytes: usize,
+    dropped: u64,
 }
 
 impl ColumnBuilder {
-    /// A column of `rows` without a value.
+    /// Creates a builder for a column of `rows` without values.
     pub fn new(rows: usize) -> ColumnBuilder {
-        ColumnBuilder { cells: vec![Cell::ABSENT; rows], own: Vec::new(), began: 0, left_out: 0 }
+        ColumnBuilder {
+            cells: vec![Cell::ABSENT; rows],
+            own: Vec::new(),
+            initial_bytes: 0,
+            dropped: 0,
+        }
     }
 
-    /// The cells so far.
+    /// Returns the current cells.
     pub fn cells(&mut self) -> &mut [Cell] {
         &mut self.cells
     }
 
-    /// Puts a cell that lies in the block, or that [`ColumnBuilder::push`] made, into a row.
+    /// Sets the cell of a row. The cell must refer to the block or come from
+    /// [`ColumnBuilder::push`].
     #[inline(always)]
     pub fn set(&mut self, row: usize, cell: Cell) {
         self.cells[row] = cell;
     }
 
-    /// Keeps `bytes` in the column's own buffer; a cell for them. Cells can share it. What is
-    /// longer than a value may be is cut, and once the buffer is full there is no value.
+    /// Copies `bytes` into the column's buffer and returns a cell for them, which several rows may
+    /// use. Truncates a value above [`VALUE_BYTES_MAX`]. Returns an absent cell if the buffer is
+    /// full.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         self.write(kind, |own| own.extend_from_slice(bytes))
     }
 
-    /// The same for what `write` appends.
+    /// Does the same as [`ColumnBuilder::push`] for the bytes that `write` appends.
     pub fn write(&mut self, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) -> Cell {
         let start = self.own.len();
         write(&mut self.own);
         self.own.truncate(start + VALUE_BYTES_MAX);
-        if self.own.len() - self.began > OWN_BYTES_MAX {
+        if self.own.len() - self.initial_bytes > ADDED_BYTES_MAX {
             self.own.truncate(start);
-            self.left_out += 1;
+            self.dropped += 1;
             return Cell::ABSENT;
         }
         Cell::own(kind, start, self.own.len() - start)
     }
 
-    /// Values for which there was no room.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    /// Returns the number of values dropped because the buffer was full.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
-    /// A cell for a whole number.
+    /// Returns a cell for an integer.
     pub fn int(&mut self, value: i64) -> Cell {
         self.write(Kind::Int, |own| _ = write!(own, "{value}"))
     }
 
-    /// A cell for a number, in the shortest text that reads back as the same; none for what is not
-    /// finite.
+    /// Returns a cell for a float in its shortest representation that parses as the same value, or
+    /// an absent cell if it is not finite.
     pub fn float(&mut self, value: f64) -> Cell {
         match value.is_finite() {
             true => self.write(Kind::Float, |own| _ = write!(own, "{value:?}")),
@@ -155,38 +162,38 @@ impl ColumnBuilder {
         }
     }
 
-    /// Puts text into a row.
+    /// Sets the text of a row.
     pub fn text(&mut self, row: usize, text: &[u8]) {
         self.cells[row] = self.push(Kind::Text, text);
     }
 
-    /// The column.
+    /// Returns the column.
     pub fn finish(self, name: Arc<str>) -> Column {
         Column::new(name, self.cells, self.own)
     }
 }
 
-/// All fields of all rows, in the order they are written. Cheap to clone.
+/// All columns of a batch, in the order in which they are written. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Columns(Arc<Vec<Column>>);
 
 impl Columns {
-    /// The column of a field.
+    /// Returns the column of a field.
     pub fn get(&self, name: &str) -> Option<&Column> {
         self.0.iter().find(|column| &*column.name == name)
     }
 
-    /// Puts a column in, in the place of one of the same name.
+    /// Adds a column, or replaces the one of the same name.
     pub fn set(&mut self, column: Column) {
         let list = Arc::make_mut(&mut self.0);
-        match list.iter_mut().find(|there| there.name == column.name) {
-            Some(there) => *there = column,
+        match list.iter_mut().find(|existing| existing.name == column.name) {
+            Some(existing) => *existing = column,
             None => list.push(column),
         }
     }
 
-    /// Puts a column in, in the place of one of the same name, whose values stay where the new one
-    /// has none.
+    /// Adds a column. Where it has no value, the values of an existing column of the same name are
+    /// kept.
     pub fn merge(&mut self, column: Column, block: &[u8]) {
         let Some(old) = self.get(&column.name) else { return self.set(column) };
         let mut merged = column.edit();
@@ -204,35 +211,35 @@ impl Columns {
         self.set(merged.finish(column.name.clone()));
     }
 
-    /// Takes a column out.
+    /// Removes and returns a column.
     pub fn remove(&mut self, name: &str) -> Option<Column> {
         let index = self.0.iter().position(|column| &*column.name == name)?;
         Some(Arc::make_mut(&mut self.0).remove(index))
     }
 
-    /// Keeps only the columns for which `keep` holds.
+    /// Keeps only the columns for which `keep` returns true.
     pub fn retain(&mut self, keep: impl FnMut(&Column) -> bool) {
         Arc::make_mut(&mut self.0).retain(keep);
     }
 
-    /// The columns, in order.
+    /// Returns the columns in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Column> {
         self.0.iter()
     }
 
-    /// Their number.
+    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl From<Vec<Column>> for Columns {
-    /// Columns of different names.
+    /// The names of the columns must be unique.
     fn from(list: Vec<Column>) -> Columns {
         Columns(Arc::new(list))
     }
@@ -244,7 +251,7 @@ mod tests {
     use crate::number::Number;
 
     #[test]
-    fn values_lie_in_the_block_or_in_the_columns_own_buffer() {
+    fn values_are_in_the_block_or_in_the_buffer_of_the_column() {
         let block = b"GET /index 200";
         let mut builder = ColumnBuilder::new(6);
         builder.set(0, Cell::new(Kind::Text, 4, 6));
@@ -266,23 +273,23 @@ mod tests {
             (changed.value(block, 0), changed.value(block, 4)),
             (Value::Text(b"changed"), Value::Text(b"own"))
         );
-        assert_eq!(value(0), Value::Text(b"/index"), "the other is not changed");
+        assert_eq!(value(0), Value::Text(b"/index"), "the original is unchanged");
         assert_eq!(ColumnBuilder::new(1).float(f64::NAN), Cell::ABSENT);
     }
 
     #[test]
-    fn a_buffer_of_ones_own_is_bounded() {
-        let (mut builder, text) = (ColumnBuilder::new(1), vec![b'x'; OWN_BYTES_MAX / 2]);
+    fn the_buffer_of_a_column_is_bounded() {
+        let (mut builder, text) = (ColumnBuilder::new(1), vec![b'x'; ADDED_BYTES_MAX / 2]);
         assert!(
             builder.push(Kind::Text, &text).is_present()
                 && builder.push(Kind::Text, &text).is_present()
         );
-        assert_eq!((builder.push(Kind::Text, b"y"), builder.left_out()), (Cell::ABSENT, 1));
+        assert_eq!((builder.push(Kind::Text, b"y"), builder.dropped()), (Cell::ABSENT, 1));
         assert!(builder.push(Kind::Text, b"").is_present());
     }
 
     #[test]
-    fn what_a_new_column_does_not_have_stays() {
+    fn merge_keeps_values_that_the_new_column_lacks() {
         let block = b"abc";
         let mut old = ColumnBuilder::new(3);
         old.set(0, Cell::new(Kind::Text, 0, 1));
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_there_once() {
+    fn names_are_unique() {
         let column = |name: &str, rows| ColumnBuilder::new(rows).finish(name.into());
         let mut columns = Columns::from(vec![column("a", 1), column("b", 1)]);
         let before = columns.clone();

@@ -1,13 +1,12 @@
-//! The fields of many events, by column.
+//! Fields of many events, stored by column.
 //!
 //! A separate crate because it cuts a dependency: parsers, encoders and expressions need columns,
 //! but neither batches nor acknowledgements.
 //!
-//! A [`Column`] has one [`Cell`] per row: eight bytes that say where a value lies and what it is.
-//! Values stay the text they came as, in the block that was read, until somebody computes with
-//! them; what is computed, or differs from what was read, lies in a buffer of the column's own. So
-//! parsing a line copies nothing, an encoder copies once, and a number that nobody looks at is
-//! never converted.
+//! A [`Column`] has one [`Cell`] per row: eight bytes that hold the location and kind of a value.
+//! Values stay slices of the block that was read, and are decoded only on use. Computed or changed
+//! values are in a buffer of the column. So parsing a line copies nothing, an encoder copies once,
+//! and an unused number is never converted.
 
 #![forbid(unsafe_code)]
 

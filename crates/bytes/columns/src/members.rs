@@ -1,4 +1,4 @@
-//! Members of JSON objects that have no column of their own.
+//! Members of JSON objects without a column.
 
 use crate::cell::{Cell, Kind};
 use crate::column::{Column, ColumnBuilder, Columns};
@@ -6,14 +6,14 @@ use crate::text::unescape;
 use crate::value::Value;
 use std::sync::Arc;
 
-/// Name of the column that holds them.
+/// Name of the column that holds these members.
 pub const MEMBERS: &str = "";
 
-/// Walks members as [`Kind::Members`] has them: the inside of each name, and each value as it is
-/// written.
-struct Walk<'a>(&'a [u8]);
+/// Iterates over the members in a cell of [`Kind::Members`]: the contents of each name, and each
+/// value as JSON.
+struct MemberIter<'a>(&'a [u8]);
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for MemberIter<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -26,7 +26,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// Length of the string that `text` begins with, quotes included.
+/// Returns the length of the string at the start of `text`, including its quotes.
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     text.first().filter(|byte| **byte == b'"')?;
@@ -39,7 +39,7 @@ fn string_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Length of the value that `text` begins with.
+/// Returns the length of the value at the start of `text`.
 fn value_end(text: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0usize);
     while at < text.len() {
@@ -58,11 +58,11 @@ fn value_end(text: &[u8]) -> usize {
     at
 }
 
-/// What a value is, and its bytes as a cell of this kind has them.
+/// Returns the kind of a value, and the bytes for a cell of this kind.
 fn kind_of(value: &[u8]) -> (Kind, &[u8]) {
     match value {
-        [b'"', inside @ .., b'"'] if inside.contains(&b'\\') => (Kind::Escaped, inside),
-        [b'"', inside @ .., b'"'] => (Kind::Text, inside),
+        [b'"', contents @ .., b'"'] if contents.contains(&b'\\') => (Kind::Escaped, contents),
+        [b'"', contents @ .., b'"'] => (Kind::Text, contents),
         [b'{', ..] => (Kind::Object, value),
         [b'[', ..] => (Kind::Array, value),
         [b't', ..] => (Kind::True, &[]),
@@ -85,12 +85,13 @@ pub fn push_member(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Columns {
-    /// The value of a member that has no column, in a row of a batch over `block`. Of a name that
-    /// is there twice the last counts.
+    /// Returns the value of a member without a column, in a row of a batch over `block`. If the
+    /// name is repeated, the last member counts.
     pub fn member<'a>(&'a self, name: &str, block: &'a [u8], row: usize) -> Option<Value<'a>> {
         let column = self.get(MEMBERS)?;
         let cell = column.cells()[row];
-        let members = Walk(column.bytes(block, cell)).filter(|_| cell.kind() == Kind::Members);
+        let members =
+            MemberIter(column.bytes(block, cell)).filter(|_| cell.kind() == Kind::Members);
         let (_, value) = members.filter(|(of, _)| *unescape(of) == *name.as_bytes()).last()?;
         Some(match kind_of(value) {
             (Kind::Text, text) => Value::Text(text),
@@ -105,20 +106,20 @@ impl Columns {
         })
     }
 
-    /// Gives members of these names columns of their own: whoever asks for a field by name must
-    /// find it, however many others there are.
+    /// Moves members with these names to columns, so that a field can be found by name regardless
+    /// of the number of other fields.
     pub fn lift<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, block: &[u8]) {
         let Some(rest) = self.get(MEMBERS).cloned() else { return };
         let rows = rest.cells().len();
         let mut lifted: Vec<(&str, ColumnBuilder)> =
             names.into_iter().map(|name| (name, ColumnBuilder::new(rows))).collect();
-        let (mut left, mut text) = (rest.edit(), Vec::new());
+        let (mut remaining, mut text) = (rest.edit(), Vec::new());
         for (row, cell) in
             rest.cells().iter().enumerate().filter(|(_, cell)| cell.kind() == Kind::Members)
         {
             let mut is_changed = false;
             text.clear();
-            for (name, value) in Walk(rest.bytes(block, *cell)) {
+            for (name, value) in MemberIter(rest.bytes(block, *cell)) {
                 match lifted.iter_mut().find(|(wanted, _)| *unescape(name) == *wanted.as_bytes()) {
                     None => push_member(name, value, &mut text),
                     Some((_, column)) => {
@@ -130,22 +131,26 @@ impl Columns {
                 }
             }
             if is_changed {
-                let cell =
-                    if text.is_empty() { Cell::ABSENT } else { left.push(Kind::Members, &text) };
-                left.set(row, cell);
+                let cell = if text.is_empty() {
+                    Cell::ABSENT
+                } else {
+                    remaining.push(Kind::Members, &text)
+                };
+                remaining.set(row, cell);
             }
         }
         let found = |column: &Column| column.cells().iter().any(|cell| cell.is_present());
         let columns = lifted.into_iter().map(|(name, column)| column.finish(Arc::from(name)));
         let columns: Vec<Column> = columns.filter(found).collect();
         if !columns.is_empty() {
-            self.set(left.finish(rest.name.clone()));
+            self.set(remaining.finish(rest.name.clone()));
         }
-        columns.into_iter().for_each(|column| self.put_below(column, block));
+        columns.into_iter().for_each(|column| self.merge_below(column, block));
     }
 
-    /// Puts a column in, below one of the same name, whose values were found later.
-    fn put_below(&mut self, column: Column, block: &[u8]) {
+    /// Adds a column, but keeps the values of an existing one of the same name, which were found
+    /// later.
+    fn merge_below(&mut self, column: Column, block: &[u8]) {
         let later = self.get(&column.name).cloned();
         self.set(column);
         later.into_iter().for_each(|later| self.merge(later, block));
@@ -171,7 +176,7 @@ mod tests {
     fn members_are_found_by_name() {
         let columns = columns(&["", ROW]);
         let find = |name| columns.member(name, b"", 1);
-        assert_eq!(find("a"), Some(Value::Int(b"2")), "the last counts");
+        assert_eq!(find("a"), Some(Value::Int(b"2")), "the last one counts");
         assert_eq!(find("b\"c"), Some(Value::Escaped(br#"x,\"y"#)));
         assert_eq!(find("n"), Some(Value::Object(br#"{"a":[1,{"b":"}"}]}"#)));
         assert_eq!(find("pass"), Some(Value::Text(b"secret")));
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_column_already_stays() {
+    fn lift_keeps_the_values_of_existing_columns() {
         let mut columns = columns(&[r#""a":1"#, r#""a":2"#]);
         let mut column = ColumnBuilder::new(2);
         column.text(1, b"later");
@@ -195,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn members_become_columns_and_the_others_stay() {
+    fn lift_moves_only_the_named_members() {
         let mut columns = columns(&["", ROW, r#""a":3"#]);
         columns.lift(["a", "pass", "x"], b"");
         let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();

@@ -1,22 +1,22 @@
-//! Numbers as text.
+//! Parses numbers.
 
-/// A number that was read.
+/// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// A whole one.
+    /// An integer.
     Int(i64),
-    /// Any other, finite.
+    /// Any other finite number.
     Float(f64),
 }
 
 impl Number {
-    /// Reads a number as JSON writes it. Whole numbers that an `i64` cannot hold become floats;
-    /// `None` if it is no number, or none that is finite.
+    /// Parses a JSON number. Integers outside the range of `i64` become floats. Returns `None` if
+    /// it is not a finite number.
     pub fn parse(text: &[u8]) -> Option<Number> {
         parse_int(text).map(Number::Int).or_else(|| parse_float(text).map(Number::Float))
     }
 
-    /// As a float, which may be less exact.
+    /// Converts to a float, which may lose precision.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,
@@ -25,7 +25,8 @@ impl Number {
     }
 }
 
-/// Reads digits with an optional sign; `None` for everything else and beyond an `i64`.
+/// Parses digits with an optional minus sign. Returns `None` for anything else and outside the
+/// range of `i64`.
 #[inline]
 pub fn parse_int(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -47,8 +48,8 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Reads a decimal number with optional fraction and exponent; `None` for everything else and for
-/// what is not finite.
+/// Parses a decimal number with an optional fraction and exponent. Returns `None` for anything else
+/// and if the value is not finite.
 #[inline]
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     parse_short(text).or_else(|| {
@@ -61,8 +62,9 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     })
 }
 
-/// Digits and a point: up to 15 digits, and powers of ten up to 22, are exact in an `f64`, so that
-/// one division rounds as it should (Clinger, "How to read floating point numbers accurately").
+/// Parses digits and a decimal point. Up to 15 digits and powers of ten up to 22 are exact in an
+/// `f64`, so that a single division rounds correctly (Clinger, "How to read floating point numbers
+/// accurately").
 fn parse_short(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_read_up_to_the_ends() {
+    fn integers_are_parsed_over_the_whole_range() {
         let edges = [
             0,
             1,
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_what_the_standard_library_reads() {
+    fn floats_parse_as_in_the_standard_library() {
         let texts = [
             "0.004",
             "1.5",

@@ -1,8 +1,8 @@
-//! The inside of JSON strings.
+//! Escapes and unescapes JSON strings.
 
 use std::borrow::Cow;
 
-/// Appends `text` to `out` with quotes, escaped. What is no UTF-8 becomes U+FFFD.
+/// Appends `text` to `out` as a quoted and escaped JSON string. Replaces invalid UTF-8 with U+FFFD.
 pub fn push_json_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for chunk in text.utf8_chunks() {
@@ -30,39 +30,39 @@ fn push_escaped(byte: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// The text that the inside of a JSON string stands for. A surrogate without its other half, and
-/// what is no escape at all, becomes U+FFFD.
-pub fn unescape(inside: &[u8]) -> Cow<'_, [u8]> {
-    let Some(first) = inside.iter().position(|byte| *byte == b'\\') else {
-        return Cow::Borrowed(inside);
+/// Unescapes the contents of a JSON string. Replaces unpaired surrogates and invalid escapes with
+/// U+FFFD.
+pub fn unescape(contents: &[u8]) -> Cow<'_, [u8]> {
+    let Some(first) = contents.iter().position(|byte| *byte == b'\\') else {
+        return Cow::Borrowed(contents);
     };
-    let mut out = Vec::with_capacity(inside.len());
-    out.extend_from_slice(&inside[..first]);
-    unescape_into(&inside[first..], &mut out);
+    let mut out = Vec::with_capacity(contents.len());
+    out.extend_from_slice(&contents[..first]);
+    unescape_into(&contents[first..], &mut out);
     Cow::Owned(out)
 }
 
-/// Appends to `out` what [`unescape`] gives.
-pub fn unescape_into(inside: &[u8], out: &mut Vec<u8>) {
-    let first = inside.iter().position(|byte| *byte == b'\\').unwrap_or(inside.len());
-    let (mut plain, mut rest) = inside.split_at(first);
+/// Appends the result of [`unescape`] to `out`.
+pub fn unescape_into(contents: &[u8], out: &mut Vec<u8>) {
+    let first = contents.iter().position(|byte| *byte == b'\\').unwrap_or(contents.len());
+    let (mut plain, mut rest) = contents.split_at(first);
     loop {
         out.extend_from_slice(plain);
         let Some(escape) = rest.get(1) else { return };
-        let taken = match escape {
-            b'u' => unicode(rest, out),
+        let len = match escape {
+            b'u' => unescape_utf16(rest, out),
             escape => {
-                out.extend_from_slice(simple(*escape).as_bytes());
+                out.extend_from_slice(unescape_byte(*escape).as_bytes());
                 2
             }
         };
-        rest = &rest[taken..];
+        rest = &rest[len..];
         let next = rest.iter().position(|byte| *byte == b'\\').unwrap_or(rest.len());
         (plain, rest) = rest.split_at(next);
     }
 }
 
-fn simple(escape: u8) -> &'static str {
+fn unescape_byte(escape: u8) -> &'static str {
     match escape {
         b'"' => "\"",
         b'\\' => "\\",
@@ -76,8 +76,8 @@ fn simple(escape: u8) -> &'static str {
     }
 }
 
-/// Reads the one or two `\uXXXX` at the beginning of `text`; returns their length.
-fn unicode(text: &[u8], out: &mut Vec<u8>) -> usize {
+/// Decodes one or two `\uXXXX` at the start of `text` and returns their length.
+fn unescape_utf16(text: &[u8], out: &mut Vec<u8>) -> usize {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;
         let digits = std::str::from_utf8(&digits[2..]).ok()?;
@@ -98,12 +98,12 @@ fn unicode(text: &[u8], out: &mut Vec<u8>) -> usize {
 mod tests {
     use super::*;
 
-    fn text(inside: &str) -> String {
-        String::from_utf8(unescape(inside.as_bytes()).into_owned()).unwrap()
+    fn text(contents: &str) -> String {
+        String::from_utf8(unescape(contents.as_bytes()).into_owned()).unwrap()
     }
 
     #[test]
-    fn escapes_are_read_and_broken_ones_replaced() {
+    fn escapes_are_decoded_and_invalid_ones_replaced() {
         assert!(matches!(unescape(b"plain"), Cow::Borrowed(_)));
         assert_eq!(text(r#"a\"b\\c\/d\b\f\n\r\te"#), "a\"b\\c/d\u{8}\u{c}\n\r\te");
         assert_eq!(text(r"\u0041\u00e9\u20ac\ud83d\ude00!"), "Aé€😀!");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_reads_back() {
+    fn escaping_round_trips() {
         let all: String = (0..0x300).filter_map(char::from_u32).collect();
         let mut out = Vec::new();
         push_json_string(all.as_bytes(), &mut out);

@@ -1,38 +1,38 @@
-//! A value as its reader sees it.
+//! A decoded value.
 
 use crate::number::Number;
 use crate::text::unescape;
 use std::borrow::Cow;
 
-/// A value, as slices of the text it lies in.
+/// A value, borrowing from the text that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// There is none.
+    /// No value.
     Absent,
     /// JSON `null`.
     Null,
     /// A boolean.
     Bool(bool),
-    /// A number as JSON writes it, without fraction and exponent.
+    /// A JSON number without fraction and exponent.
     Int(&'a [u8]),
-    /// A number as JSON writes it, with fraction or exponent.
+    /// A JSON number with a fraction or exponent.
     Float(&'a [u8]),
-    /// A time as RFC 3339 writes it, in UTC.
+    /// An RFC 3339 timestamp in UTC.
     Time(&'a [u8]),
     /// Any bytes, UTF-8 or not.
     Text(&'a [u8]),
-    /// The inside of a JSON string, perhaps with escapes.
+    /// The contents of a JSON string, possibly with escapes.
     Escaped(&'a [u8]),
     /// A JSON object.
     Object(&'a [u8]),
     /// A JSON array.
     Array(&'a [u8]),
-    /// Members of a JSON object that have no column of their own.
+    /// Members of a JSON object without a column.
     Members(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// The number it is, if it is one that an `i64` or an `f64` can hold.
+    /// Returns the number, if the value is one that fits an `i64` or an `f64`.
     pub fn number(self) -> Option<Number> {
         match self {
             Value::Int(text) | Value::Float(text) => Number::parse(text),
@@ -40,7 +40,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a string or a time, without escapes.
+    /// Returns the unescaped text of a string or a timestamp.
     pub fn text(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Value::Text(text) | Value::Time(text) => Some(Cow::Borrowed(text)),
@@ -49,8 +49,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as people read it: strings without quotes and escapes, everything else as JSON writes it;
-    /// nothing where there is no value.
+    /// Returns the value in plain form: strings without quotes and escapes, everything else as
+    /// JSON. Returns `None` if there is no value.
     pub fn plain(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Value::Absent | Value::Null => None,

@@ -68,7 +68,7 @@ impl Step for Compute {
     fn apply(&self, batch: &mut Batch, noted: &mut Noted) {
         for (name, formula) in &self.0 {
             let computed = formula.compute(batch, &noted.counters);
-            noted.counters.noted("too_large", computed.left_out());
+            noted.counters.noted("too_large", computed.dropped());
             put(batch, computed.finish(name.clone()));
         }
     }
@@ -137,7 +137,7 @@ impl Value {
                 }
             }
         }
-        noted.counters.noted("too_large", made.left_out());
+        noted.counters.noted("too_large", made.dropped());
         made.finish(name.clone())
     }
 }

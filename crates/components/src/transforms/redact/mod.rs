@@ -54,8 +54,8 @@ impl Map for Redact {
             found.sort_unstable();
             self.count(&found, out);
             for (index, column) in columns.iter().enumerate() {
-                let left_out = self.rewrite(&mut batch, index, column, &found);
-                out.counters.noted("too_large", left_out);
+                let dropped = self.rewrite(&mut batch, index, column, &found);
+                out.counters.noted("too_large", dropped);
             }
         }
         if self.fields.is_none() {
@@ -150,13 +150,13 @@ impl Redact {
             edit.set(at, changed);
         }
         let Some(edit) = edit else { return 0 };
-        let left_out = edit.left_out();
+        let dropped = edit.dropped();
         let changed = edit.finish(column.name.clone());
         match column.is_same(&batch.message) {
             true => batch.message = changed,
             false => batch.fields.set(changed),
         }
-        left_out
+        dropped
     }
 
     /// Appends the redacted value; returns its kind, or `None` if nothing changes.
