@@ -1,7 +1,7 @@
 //! Files that are rotated and deleted while a sink is behind, with the real binary.
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Endpoint {
         HttpServer::start(move |seen| endpoint.answer(seen))
     }
 
-    fn answer(&self, seen: &Seen) -> Reply {
+    fn answer(&self, seen: &ReceivedRequest) -> Reply {
         if !self.open.load(Relaxed) {
             return Reply::status(503);
         }

@@ -1,7 +1,7 @@
 //! The real binary with an HTTP endpoint: nothing is lost, whatever it responds.
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -56,7 +56,7 @@ fn unpack(body: &[u8]) -> Vec<u8> {
 }
 
 /// Returns whether every line was acknowledged.
-fn has_all(taken: &[Seen], lines: usize) -> bool {
+fn has_all(taken: &[ReceivedRequest], lines: usize) -> bool {
     let all: BTreeSet<usize> =
         taken.iter().flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
     all.len() == lines
@@ -81,7 +81,7 @@ fn a_kill_during_delivery_loses_nothing_and_repeats_have_the_same_ids() {
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
     let mut ids: BTreeMap<usize, String> = BTreeMap::new();
     let mut next = 0;
-    for seen in server.seen() {
+    for seen in server.requests() {
         assert_eq!(seen.header("content-encoding"), "zstd");
         for (number, id) in numbers(&unpack(&seen.body)) {
             assert!(number <= next, "line {number} before line {next}");
@@ -97,7 +97,7 @@ fn each_line_arrives_once_and_in_order_despite_endpoint_faults() {
     let dir = folder();
     write_lines(dir.path(), LINES);
     let count = AtomicUsize::new(0);
-    let answer = move |_: &Seen| match count.fetch_add(1, Ordering::Relaxed) % 8 {
+    let answer = move |_: &ReceivedRequest| match count.fetch_add(1, Ordering::Relaxed) % 8 {
         1 => Reply::status(500),
         2 => Reply::Status(429, vec![("Retry-After", "0".into())], "slow down".into()),
         3 => Reply::Raw(b"HTTP/1.1 204".to_vec()),
@@ -113,13 +113,13 @@ fn each_line_arrives_once_and_in_order_despite_endpoint_faults() {
     // A repeated request has the same id, so an endpoint that deduplicates has each line once.
     let mut known = BTreeSet::new();
     let first = server
-        .seen()
+        .requests()
         .into_iter()
         .filter(|seen| known.insert(seen.header("idempotency-key").to_owned()));
     let lines: Vec<usize> =
         first.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
     assert!(lines == (0..LINES).collect::<Vec<_>>(), "{} lines", lines.len());
-    assert!(server.seen().len() > known.len());
+    assert!(server.requests().len() > known.len());
 }
 
 #[test]
@@ -140,11 +140,12 @@ fn misconfiguration_is_logged_and_waits_until_it_is_corrected() {
         agent.log()
     );
     fs::write(dir.path().join("token"), "new\n").unwrap();
-    let is_new = |seen: &Seen| seen.header("authorization") == "Bearer new";
-    let taken =
-        |seen: &[Seen]| seen.iter().filter(|seen| is_new(seen)).cloned().collect::<Vec<_>>();
+    let is_new = |seen: &ReceivedRequest| seen.header("authorization") == "Bearer new";
+    let taken = |seen: &[ReceivedRequest]| {
+        seen.iter().filter(|seen| is_new(seen)).cloned().collect::<Vec<_>>()
+    };
     server.wait(|seen| has_all(&taken(seen), 1000));
-    assert!(has_all(&taken(&server.seen()), 1000));
+    assert!(has_all(&taken(&server.requests()), 1000));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
 
@@ -162,7 +163,7 @@ fn a_redirect_is_not_followed_and_names_the_new_address() {
         Agent::start(dir.path(), &config(&server.uri("/in"), "batch: { timeout: 50ms }"), &[]);
     let said = format!("a redirect to {to}, which is not followed");
     wait_until("a message about the redirect", LIMIT, || agent.log().contains(&said));
-    assert_eq!(elsewhere.seen().len(), 0);
+    assert_eq!(elsewhere.requests().len(), 0);
     assert_eq!(
         agent.metric("millstream_component_sent_events_total{component_id=\"out\"").unwrap_or(0.0),
         0.0
@@ -185,7 +186,7 @@ fn a_stop_does_not_wait_for_an_endpoint_that_never_answers_and_nothing_is_lost()
     let server = HttpServer::on(port, |_| Reply::status(200));
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
-    assert!(has_all(&server.seen(), LINES));
+    assert!(has_all(&server.requests(), LINES));
 }
 
 #[test]
@@ -206,7 +207,7 @@ fn refused_events_are_dropped_one_by_one_and_counted() {
         agent.metric(sent).is_some_and(|sent| sent >= 1998.0)
     });
     assert_eq!((agent.metric(dropped), agent.metric(sent)), (Some(2.0), Some(1998.0)));
-    let taken = server.seen().into_iter().filter(|seen| !is_bad(&seen.text()));
+    let taken = server.requests().into_iter().filter(|seen| !is_bad(&seen.text()));
     let lines: Vec<usize> =
         taken.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
     assert_eq!(lines, (0..2000).filter(|line| ![700, 1999].contains(line)).collect::<Vec<_>>());

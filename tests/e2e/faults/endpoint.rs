@@ -1,6 +1,6 @@
 //! An HTTP endpoint that stores requests and detects repeats.
 
-use millstream_testkit_servers::http::{HttpOptions, HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpOptions, HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::unpack::unpack;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,14 +39,14 @@ pub struct Endpoint {
 impl Endpoint {
     /// Starts an endpoint that reacts to each request as `act` says, given the request and its
     /// number from 0.
-    pub fn start(act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Endpoint {
+    pub fn start(act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static) -> Endpoint {
         Endpoint::with(HttpOptions::default(), act)
     }
 
     /// Starts it with options.
     pub fn with(
         options: HttpOptions,
-        act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static,
+        act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
     ) -> Endpoint {
         Endpoint::before(options, act, |_| Reply::status(200))
     }
@@ -54,8 +54,8 @@ impl Endpoint {
     /// Starts it in front of another endpoint, which decides what is stored.
     pub fn before(
         options: HttpOptions,
-        act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static,
-        take: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+        act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
+        take: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
     ) -> Endpoint {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (all, requests) = (kept.clone(), AtomicUsize::new(0));
@@ -116,7 +116,7 @@ impl Endpoint {
 }
 
 /// Stores a request; a repeat must have the same bytes.
-fn keep(all: &mut Vec<Kept>, seen: &Seen, told: bool) {
+fn keep(all: &mut Vec<Kept>, seen: &ReceivedRequest, told: bool) {
     let body =
         unpack(seen.header("content-encoding"), &seen.body).expect("a body that can be read");
     let id = seen.header("idempotency-key").to_owned();

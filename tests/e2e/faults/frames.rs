@@ -60,7 +60,7 @@ fn at_first(acts: Vec<Act>) -> impl Fn(Message) -> Act + Send + Sync {
 fn lost_acknowledgements_cause_no_repeats() {
     let endpoint = FrameServer::start(at_first(vec![
         Act::KeepThenReset,
-        Act::KeepSilently,
+        Act::KeepWithoutAck,
         Act::KeepThenReset,
     ]));
     let (_dir, agent) = run(&endpoint, "500ms", "compression: gzip");
@@ -73,7 +73,7 @@ fn lost_acknowledgements_cause_no_repeats() {
 #[test]
 fn lost_frames_are_resent_in_order() {
     let endpoint =
-        FrameServer::start(at_first(vec![Act::Reset, Act::Ignore, Act::Stall, Act::Reset]));
+        FrameServer::start(at_first(vec![Act::Reset, Act::Discard, Act::Stall, Act::Reset]));
     let (_dir, agent) = run(&endpoint, "500ms", "compression: lz4");
     assert_eq!((endpoint.connections(), repeats(&endpoint)), (5, 0));
     assert!(counted(&agent, "errors", "error_type=\"timeout\"") >= 2, "{}", agent.log());
@@ -96,7 +96,7 @@ fn protocol_violations_are_logged_and_end_the_connection() {
 
 #[test]
 fn late_acknowledgements_are_accepted() {
-    let endpoint = FrameServer::start(at_first(vec![Act::Late(Duration::from_millis(300)); 3]));
+    let endpoint = FrameServer::start(at_first(vec![Act::AckAfter(Duration::from_millis(300)); 3]));
     let (_dir, agent) = run(&endpoint, "30s", "compression: snappy");
     assert_eq!(
         (endpoint.connections(), repeats(&endpoint), counted(&agent, "errors", "")),
@@ -108,7 +108,7 @@ fn late_acknowledgements_are_accepted() {
 #[test]
 fn a_rejected_batch_is_dropped_alone() {
     let endpoint = FrameServer::start(|message| match message.number {
-        3 | 4 => Act::Refuse("no"),
+        3 | 4 => Act::Reject("no"),
         7 => Act::KeepThenReset,
         _ => Act::Keep,
     });
@@ -129,7 +129,7 @@ fn a_rejected_batch_is_dropped_alone() {
 fn agents_killed_during_faults_lose_nothing() {
     let endpoint = FrameServer::start(|message| match message.nth % 5 {
         1 => Act::KeepThenReset,
-        3 => Act::Ignore,
+        3 => Act::Discard,
         _ => Act::Keep,
     });
     let dir = folder();

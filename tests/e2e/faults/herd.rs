@@ -4,7 +4,7 @@ use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
 use crate::support::{folder, wait_until};
 use millstream_components::sinks::http_delivery::Jitter;
-use millstream_testkit_servers::http::{HttpServer, Seen};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;
@@ -50,7 +50,7 @@ fn config(server: &HttpServer) -> String {
 }
 
 /// Returns how long after the end of its period a request with a full period arrived.
-fn delay(seen: &Seen) -> Option<Duration> {
+fn delay(seen: &ReceivedRequest) -> Option<Duration> {
     let event: Value = serde_json::from_str(seen.text().lines().next()?).unwrap();
     let end = event["timestamp"].as_str()?;
     let came = SystemTime::now() - seen.at.elapsed();
@@ -86,7 +86,7 @@ fn each_host_sends_at_a_fixed_delay_after_every_period() {
         std::thread::sleep(Duration::from_millis(100));
         for host in HOSTS {
             let path = format!("/{host}");
-            let of_host = endpoint.server.seen().into_iter().filter(|seen| seen.path == path);
+            let of_host = endpoint.server.requests().into_iter().filter(|seen| seen.path == path);
             delays.insert(host, of_host.filter_map(|seen| delay(&seen)).collect());
         }
     }

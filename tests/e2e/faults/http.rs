@@ -3,7 +3,7 @@
 use super::endpoint::{Act, Endpoint};
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_servers::http::{HttpOptions, Reading, Reply, Seen};
+use millstream_testkit_servers::http::{BodyRead, HttpOptions, ReceivedRequest, Reply};
 use millstream_testkit_servers::unpack::unpack;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -35,13 +35,13 @@ fn run(endpoint: &Endpoint, more: &str) -> (TempDir, Agent) {
 }
 
 /// Reacts to the first requests with these responses, and stores all others.
-fn at_first(replies: Vec<Reply>) -> impl Fn(&Seen, usize) -> Act + Send + Sync {
+fn at_first(replies: Vec<Reply>) -> impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync {
     move |_, nth| replies.get(nth).map_or(Act::Keep, |reply| Act::Instead(reply.clone()))
 }
 
 /// Number of requests for the first batch.
 fn attempts(endpoint: &Endpoint) -> usize {
-    let seen = endpoint.server.seen();
+    let seen = endpoint.server.requests();
     seen.iter()
         .filter(|other| other.header("idempotency-key") == seen[0].header("idempotency-key"))
         .count()
@@ -65,7 +65,7 @@ fn retry_after_of_an_endpoint_is_honored() {
         |header: &str| Reply::Status(429, vec![("Retry-After", header.to_owned())], String::new());
     let endpoint = Endpoint::start(at_first(vec![wait("1"), wait(&date)]));
     let (_dir, agent) = run(&endpoint, "compression: zlib");
-    let seen = endpoint.server.seen();
+    let seen = endpoint.server.requests();
     let pause = seen[1].at - seen[0].at;
     assert!(pause >= Duration::from_millis(990), "{pause:?} after one second was asked for");
     let due = httpdate::parse_http_date(&date).unwrap();
@@ -82,12 +82,12 @@ fn retry_after_of_an_endpoint_is_honored() {
 #[test]
 fn broken_connections_are_reopened() {
     let requests = AtomicUsize::new(0);
-    let reading = move |_: &Seen| match requests.fetch_add(1, Ordering::Relaxed) {
-        0 | 1 => Reading::ResetAfter(100),
-        2 => Reading::ResetAfter(0),
-        _ => Reading::Whole,
+    let body_read = move |_: &ReceivedRequest| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 => BodyRead::ResetAfter(100),
+        2 => BodyRead::ResetAfter(0),
+        _ => BodyRead::Whole,
     };
-    let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
+    let options = HttpOptions { body_read: Box::new(body_read), ..HttpOptions::default() };
     let endpoint = Endpoint::with(
         options,
         at_first(vec![Reply::Reset, Reply::Close, Reply::Raw(b"HTTP/1.1 2".to_vec())]),
@@ -100,8 +100,8 @@ fn broken_connections_are_reopened() {
 
 #[test]
 fn a_slow_endpoint_is_waited_for() {
-    let reading = |_: &Seen| Reading::Slowly(200, Duration::from_millis(5));
-    let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
+    let body_read = |_: &ReceivedRequest| BodyRead::Slowly(200, Duration::from_millis(5));
+    let options = HttpOptions { body_read: Box::new(body_read), ..HttpOptions::default() };
     let endpoint = Endpoint::with(options, |_, _| Act::Keep);
     let (_dir, agent) = run(&endpoint, "compression: zstd");
     assert_eq!(counted(&agent, "errors", ""), 0);
@@ -112,12 +112,12 @@ fn a_slow_endpoint_is_waited_for() {
 #[test]
 fn requests_that_time_out_are_retried() {
     let requests = AtomicUsize::new(0);
-    let reading = move |_: &Seen| match requests.fetch_add(1, Ordering::Relaxed) {
-        0 => Reading::Never,
-        1 => Reading::Slowly(1, Duration::from_secs(1)),
-        _ => Reading::Whole,
+    let body_read = move |_: &ReceivedRequest| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 => BodyRead::Never,
+        1 => BodyRead::Slowly(1, Duration::from_secs(1)),
+        _ => BodyRead::Whole,
     };
-    let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
+    let options = HttpOptions { body_read: Box::new(body_read), ..HttpOptions::default() };
     let endpoint = Endpoint::with(options, at_first(vec![Reply::Hang, Reply::Hang]));
     let (_dir, agent) = run(&endpoint, "compression: lz4, request: { timeout: 2s }");
     assert_eq!(counted(&agent, "errors", "error_type=\"timeout\""), 4);
@@ -235,7 +235,7 @@ fn waits_for_a_person(status: u16, error: &str, said: &str) {
     let (_dir, agent) = run(&endpoint, "");
     assert_eq!(counted(&agent, "errors", &format!("error_type=\"{error}\"")), 1, "{}", agent.log());
     assert!(agent.log().contains(said), "{said}: {}", agent.log());
-    let seen = endpoint.server.seen();
+    let seen = endpoint.server.requests();
     assert!(seen[1].at - seen[0].at > Duration::from_secs(1), "asked again slowly");
     stop(agent);
 }

@@ -4,7 +4,7 @@ use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::frames::{self, FrameServer};
-use millstream_testkit_servers::http::{HttpOptions, Reading, Reply, Seen};
+use millstream_testkit_servers::http::{BodyRead, HttpOptions, ReceivedRequest, Reply};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::Write;
@@ -106,12 +106,12 @@ fn sums_are_exact_after_faults_of_the_endpoint() {
 #[test]
 fn sums_are_exact_after_broken_connections_and_split_requests() {
     let requests = AtomicUsize::new(0);
-    let reading = move |_: &Seen| match requests.fetch_add(1, Ordering::Relaxed) {
-        0 | 2 => Reading::ResetAfter(50),
-        1 => Reading::Never,
-        _ => Reading::Whole,
+    let body_read = move |_: &ReceivedRequest| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 | 2 => BodyRead::ResetAfter(50),
+        1 => BodyRead::Never,
+        _ => BodyRead::Whole,
     };
-    let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
+    let options = HttpOptions { body_read: Box::new(body_read), ..HttpOptions::default() };
     let endpoint = Endpoint::with(options, |seen, _| match seen.body.len() > 2000 {
         true => Act::Instead(Reply::status(413)),
         false => Act::Keep,
@@ -126,8 +126,8 @@ fn sums_are_exact_over_tcp_after_faults() {
     let endpoint = FrameServer::start(|message| match message.nth {
         0 => frames::Act::KeepThenReset,
         1 => frames::Act::Reset,
-        3 => frames::Act::KeepSilently,
-        4 => frames::Act::Ignore,
+        3 => frames::Act::KeepWithoutAck,
+        4 => frames::Act::Discard,
         _ => frames::Act::Keep,
     });
     let sink = format!(

@@ -81,7 +81,7 @@ fn send_lines(proxy: &Proxy, sink: &str) -> usize {
 #[test]
 fn a_bad_network_loses_no_line_over_http() {
     let endpoint = Endpoint::start(|_, _| Act::Keep);
-    let proxy = Proxy::before(endpoint.server.port);
+    let proxy = Proxy::to_port(endpoint.server.port);
     let uri = format!("http://127.0.0.1:{}/in", proxy.port);
     let options =
         "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 1s }, compression: zlib";
@@ -92,7 +92,7 @@ fn a_bad_network_loses_no_line_over_http() {
 #[test]
 fn a_bad_network_loses_no_line_over_tcp_with_acknowledgements() {
     let endpoint = FrameServer::start(|_| frames::Act::Keep);
-    let proxy = Proxy::before(endpoint.port);
+    let proxy = Proxy::to_port(endpoint.port);
     let options = "framing: length, acknowledgements: true, batch: { bytes: 8KiB, timeout: 10ms }, \
                    timeout: 500ms, connect_timeout: 500ms";
     let lines =
@@ -103,7 +103,7 @@ fn a_bad_network_loses_no_line_over_tcp_with_acknowledgements() {
 #[test]
 fn a_bad_network_leaves_sums_in_prometheus_exact() {
     let port = Prometheus::shared().address().rsplit(':').next().unwrap().parse().unwrap();
-    let proxy = Proxy::before(port);
+    let proxy = Proxy::to_port(port);
     let dir = folder();
     let uri = format!("http://127.0.0.1:{}/api/v1/write", proxy.port);
     let agent = start_ready(dir.path(), &remote_write::sink(&uri, "network"));

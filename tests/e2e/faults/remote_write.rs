@@ -3,7 +3,7 @@
 use super::endpoint::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_servers::http::{HttpOptions, Reply, Seen};
+use millstream_testkit_servers::http::{HttpOptions, ReceivedRequest, Reply};
 use millstream_testkit_servers::prometheus::Prometheus;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use std::path::Path;
 const SERIES: usize = 30;
 
 /// Forwards a request to Prometheus; returns the response.
-pub fn forward(prometheus: &Prometheus, seen: &Seen) -> Reply {
+pub fn forward(prometheus: &Prometheus, seen: &ReceivedRequest) -> Reply {
     let mut stream = TcpStream::connect(prometheus.address()).unwrap();
     let mut head =
         format!("POST /api/v1/write HTTP/1.0\r\nContent-Length: {}\r\n", seen.body.len());
@@ -71,7 +71,7 @@ pub fn assert_exact(agent: &Agent, test: &str) {
 #[test]
 fn sums_in_prometheus_are_exact_after_faults() {
     let wait = vec![("Retry-After", "1".to_owned())];
-    let act = move |_: &Seen, nth: usize| match nth {
+    let act = move |_: &ReceivedRequest, nth: usize| match nth {
         1 | 9 => Act::Instead(Reply::status(500)),
         2 | 10 => Act::KeepThen(Reply::Hang),
         3 => Act::KeepThen(Reply::status(502)),
@@ -89,8 +89,11 @@ fn sums_in_prometheus_are_exact_after_faults() {
     }
     assert_exact(&agent, "answers");
     let mut times: HashMap<String, usize> = HashMap::new();
-    let ids =
-        endpoint.server.seen().into_iter().map(|seen| seen.header("idempotency-key").to_owned());
+    let ids = endpoint
+        .server
+        .requests()
+        .into_iter()
+        .map(|seen| seen.header("idempotency-key").to_owned());
     ids.for_each(|id| *times.entry(id).or_default() += 1);
     assert!(
         times.values().filter(|times| **times > 1).count() >= 3,

@@ -1,4 +1,4 @@
-//! Certificates for tests, made anew for every run: of an authority, good ones and bad ones.
+//! Valid and invalid certificates for tests, generated on each run.
 
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -13,34 +13,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// An authority that signs certificates.
+/// A certificate authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own certificate, as PEM.
+    /// The CA certificate as PEM.
     pub cert: String,
 }
 
-/// A certificate with its key, both as PEM.
+/// A certificate and its key as PEM.
 pub struct Certificate {
     /// The certificate.
     pub cert: String,
-    /// The key, not encrypted.
+    /// The unencrypted key.
     pub key: String,
 }
 
-/// When a certificate is valid.
+/// Validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// Now.
+    /// Currently valid.
     Good,
-    /// It has expired on 2020-02-01.
+    /// Expired on 2020-02-01.
     Expired,
-    /// It begins on 2400-01-01.
+    /// Valid from 2400-01-01.
     NotYet,
 }
 
 impl Authority {
-    /// A new authority.
+    /// Generates an authority.
     pub fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -49,7 +49,7 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), cert }
     }
 
-    /// A certificate for a server or a client with these names.
+    /// Issues a server and client certificate for these names.
     pub fn issue(&self, names: &[&str], validity: Validity) -> Certificate {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
@@ -68,7 +68,7 @@ impl Authority {
         Certificate { cert, key: key.serialize_pem() }
     }
 
-    /// Writes its certificate to `NAME.crt` in `folder`.
+    /// Writes the CA certificate to `NAME.crt` in `folder`. Returns its path.
     pub fn write(&self, folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(format!("{name}.crt"));
         fs::write(&path, &self.cert).expect("the certificate is written");
@@ -83,16 +83,17 @@ impl Default for Authority {
 }
 
 impl Certificate {
-    /// A server with this certificate; its clients need one of `clients`, if that is given.
+    /// Returns an acceptor with this certificate. If `clients` is given, clients need a certificate
+    /// that it signed.
     pub fn acceptor(&self, clients: Option<&Authority>) -> TlsAcceptor {
         TlsAcceptor::from(self.server(clients))
     }
 
-    /// How such a server is set up.
+    /// Returns the same as a server configuration.
     pub fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone());
-        let builder = builder.with_safe_default_protocol_versions().expect("versions of TLS");
+        let builder = builder.with_safe_default_protocol_versions().expect("TLS versions");
         let builder = match clients {
             None => builder.with_no_client_auth(),
             Some(authority) => {
@@ -109,7 +110,7 @@ impl Certificate {
         )
     }
 
-    /// Writes it to `NAME.crt` and its key to `NAME.key` in `folder`.
+    /// Writes the certificate to `NAME.crt` and the key to `NAME.key` in `folder`. Returns the paths.
     pub fn write(&self, folder: &Path, name: &str) -> (PathBuf, PathBuf) {
         let (cert, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
         fs::write(&cert, &self.cert).expect("the certificate is written");

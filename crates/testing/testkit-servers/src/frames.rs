@@ -1,6 +1,5 @@
-//! An endpoint that speaks the frames of sink `tcp` with acknowledgements
-//! (docs/formats/tcp-frames.md), keeps what it acknowledges, and does with each message what a test
-//! says.
+//! An endpoint for the frames of sink `tcp` with acknowledgements (docs/formats/tcp-frames.md). A test
+//! decides how it reacts to each message.
 
 use crate::unpack::unpack;
 use crate::wire::{Wire, wire};
@@ -13,58 +12,58 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// What to do with a data message.
+/// The reaction to a data message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Keep it and acknowledge it.
+    /// Store it and acknowledge it.
     Keep,
-    /// Keep it and everything behind it on this connection, without a word.
-    KeepSilently,
-    /// Keep it, then break the connection off without a word.
+    /// Store it and all later messages of the connection without acknowledgements.
+    KeepWithoutAck,
+    /// Store it, then reset the connection without an acknowledgement.
     KeepThenReset,
-    /// Throw it away, with everything behind it on this connection.
-    Ignore,
-    /// Break the connection off.
+    /// Discard it and all later messages of the connection.
+    Discard,
+    /// Reset the connection.
     Reset,
-    /// Read nothing more from this connection.
+    /// Stop reading from the connection.
     Stall,
-    /// Say that it will never be taken.
-    Refuse(&'static str),
-    /// Throw it away and write these bytes.
+    /// Reject it permanently, for this reason.
+    Reject(&'static str),
+    /// Discard it and respond with these bytes.
     Write(Vec<u8>),
-    /// Keep it and acknowledge it after this time.
-    Late(Duration),
+    /// Store it and acknowledge it after this delay.
+    AckAfter(Duration),
 }
 
-/// A data message as it came.
+/// A received data message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Which connection it came over, from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
-    /// How many messages came before, over all connections.
+    /// Number of earlier messages on all connections.
     pub nth: usize,
-    /// Its number in its session.
+    /// Its sequence number in the session.
     pub number: u64,
 }
 
-/// A batch that was kept.
+/// A stored batch.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The session.
+    /// Session id.
     pub session: [u8; 16],
-    /// The number in that.
+    /// Sequence number in the session.
     pub number: u64,
-    /// Events, as the message says.
+    /// Number of events in the message header.
     pub events: u32,
-    /// The batch, unpacked: of lines, each with its line end.
+    /// Decompressed batch: lines with their line ends.
     pub body: Vec<u8>,
-    /// How often it came.
+    /// How often it was received.
     pub times: usize,
 }
 
-/// The endpoint: listens until it is dropped.
+/// An endpoint that listens until it is dropped.
 pub struct FrameServer {
-    /// Its port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
     shared: Arc<Shared>,
 }
@@ -90,12 +89,12 @@ impl Shared {
 }
 
 impl FrameServer {
-    /// Listens on a free port of 127.0.0.1.
+    /// Starts an endpoint on a free port of 127.0.0.1.
     pub fn start(act: impl Fn(Message) -> Act + Send + Sync + 'static) -> FrameServer {
         FrameServer::with(None, act)
     }
 
-    /// The same, with TLS if there is a configuration.
+    /// Starts an endpoint, with TLS if there is a configuration.
     pub fn with(
         tls: Option<Arc<ServerConfig>>,
         act: impl Fn(Message) -> Act + Send + Sync + 'static,
@@ -114,28 +113,28 @@ impl FrameServer {
                 let connection = state.connections - 1;
                 drop(state);
                 let shared = all.clone();
-                thread::spawn(move || Visit::new(stream, shared, connection)?.serve());
+                thread::spawn(move || Connection::new(stream, shared, connection)?.serve());
             }
         });
         FrameServer { port, shared }
     }
 
-    /// All batches so far, one behind the other, repeats left out.
+    /// Returns all stored batches, concatenated without repeats.
     pub fn bytes(&self) -> Vec<u8> {
         self.kept().into_iter().flat_map(|batch| batch.body).collect()
     }
 
-    /// The same as text.
+    /// Returns the same as a string.
     pub fn text(&self) -> String {
         String::from_utf8(self.bytes()).expect("text")
     }
 
-    /// The batches so far, in the order in which they were kept first.
+    /// Returns the stored batches in the order of their first arrival.
     pub fn kept(&self) -> Vec<Batch> {
         self.shared.lock().kept.clone()
     }
 
-    /// Connections so far.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.shared.lock().connections
     }
@@ -149,70 +148,73 @@ impl Drop for FrameServer {
     }
 }
 
-/// How a connection goes on.
+/// How a connection treats its next messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mood {
-    Well,
-    Silent,
-    Deaf,
+enum Mode {
+    Normal,
+    WithoutAck,
+    Discard,
 }
 
 /// One connection.
-struct Visit {
+struct Connection {
     socket: TcpStream,
     wire: Box<dyn Wire>,
     shared: Arc<Shared>,
-    connection: usize,
+    number: usize,
 }
 
-impl Visit {
-    fn new(socket: TcpStream, shared: Arc<Shared>, connection: usize) -> io::Result<Visit> {
+impl Connection {
+    fn new(socket: TcpStream, shared: Arc<Shared>, number: usize) -> io::Result<Connection> {
         let wire = wire(&socket, shared.tls.as_ref())?;
-        Ok(Visit { socket, wire, shared, connection })
+        Ok(Connection { socket, wire, shared, number })
     }
 
     fn serve(mut self) -> io::Result<()> {
         let hello = self.frame()?;
         let session = hello[4..20].try_into().expect("16 bytes");
         let compression = ["", "gzip", "deflate", "zstd", "snappy", "lz4"][usize::from(hello[2])];
-        self.answer(b'A', self.highest(session), "")?;
-        let mut mood = Mood::Well;
+        self.respond(b'A', self.last_number(session), "")?;
+        let mut mode = Mode::Normal;
         loop {
             let frame = self.frame()?;
             assert_eq!(frame[0], b'D', "a data message");
             let number = u64::from_be_bytes(frame[1..9].try_into().expect("8 bytes"));
-            if mood == Mood::Deaf {
+            if mode == Mode::Discard {
                 continue;
             }
-            let act = if mood == Mood::Silent { Act::KeepSilently } else { self.decide(number) };
-            let keeps =
-                matches!(act, Act::Keep | Act::KeepSilently | Act::KeepThenReset | Act::Late(_));
-            if keeps {
+            let act =
+                if mode == Mode::WithoutAck { Act::KeepWithoutAck } else { self.decide(number) };
+            let stores = matches!(
+                act,
+                Act::Keep | Act::KeepWithoutAck | Act::KeepThenReset | Act::AckAfter(_)
+            );
+            if stores {
                 let body = unpack(compression, &frame[13..])?;
-                self.keep(
+                self.store(
                     session,
                     number,
                     u32::from_be_bytes(frame[9..13].try_into().expect("4 bytes")),
                     body,
                 );
             }
-            mood = self.go_on(act, number)?;
+            mode = self.perform(act, number)?;
         }
     }
 
     fn decide(&self, number: u64) -> Act {
         let mut state = self.shared.lock();
-        let message = Message { connection: self.connection, nth: state.messages, number };
+        let message = Message { connection: self.number, nth: state.messages, number };
         state.messages += 1;
         drop(state);
         (self.shared.act)(message)
     }
 
-    fn go_on(&mut self, act: Act, number: u64) -> io::Result<Mood> {
+    fn perform(&mut self, act: Act, number: u64) -> io::Result<Mode> {
         match act {
-            Act::Keep => self.answer(b'A', number, "")?,
-            Act::KeepSilently => return Ok(Mood::Silent),
-            Act::Ignore => return Ok(Mood::Deaf),
+            Act::Keep => self.respond(b'A', number, "")?,
+            Act::KeepWithoutAck => return Ok(Mode::WithoutAck),
+            Act::Discard => return Ok(Mode::Discard),
             Act::Reset | Act::KeepThenReset => return self.reset(),
             Act::Stall => {
                 while !self.shared.lock().closed {
@@ -220,31 +222,31 @@ impl Visit {
                 }
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            Act::Refuse(reason) => self.answer(b'R', number, reason)?,
+            Act::Reject(reason) => self.respond(b'R', number, reason)?,
             Act::Write(bytes) => {
                 self.write(&bytes)?;
-                return Ok(Mood::Deaf);
+                return Ok(Mode::Discard);
             }
-            Act::Late(pause) => {
-                thread::sleep(pause);
-                self.answer(b'A', number, "")?;
+            Act::AckAfter(delay) => {
+                thread::sleep(delay);
+                self.respond(b'A', number, "")?;
             }
         }
-        Ok(Mood::Well)
+        Ok(Mode::Normal)
     }
 
-    fn reset(&self) -> io::Result<Mood> {
+    fn reset(&self) -> io::Result<Mode> {
         set_socket_linger(&self.socket, Some(Duration::ZERO))?;
         Err(io::ErrorKind::ConnectionReset.into())
     }
 
-    fn highest(&self, session: [u8; 16]) -> u64 {
+    fn last_number(&self, session: [u8; 16]) -> u64 {
         let state = self.shared.lock();
-        let of_session = state.kept.iter().filter(|batch| batch.session == session);
-        of_session.map(|batch| batch.number).max().unwrap_or(0)
+        let in_session = state.kept.iter().filter(|batch| batch.session == session);
+        in_session.map(|batch| batch.number).max().unwrap_or(0)
     }
 
-    fn keep(&self, session: [u8; 16], number: u64, events: u32, body: Vec<u8>) {
+    fn store(&self, session: [u8; 16], number: u64, events: u32, body: Vec<u8>) {
         let mut state = self.shared.lock();
         let mut known = state
             .kept
@@ -264,7 +266,7 @@ impl Visit {
         Ok(frame)
     }
 
-    fn answer(&mut self, kind: u8, number: u64, reason: &str) -> io::Result<()> {
+    fn respond(&mut self, kind: u8, number: u64, reason: &str) -> io::Result<()> {
         let length = u32::try_from(9 + reason.len()).expect("a short reason");
         let mut frame = length.to_be_bytes().to_vec();
         frame.push(kind);

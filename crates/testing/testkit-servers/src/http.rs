@@ -1,5 +1,4 @@
-//! An endpoint that speaks HTTP/1.1, plain or with TLS, and does with each request what a test
-//! says.
+//! An HTTP/1.1 endpoint, plain or with TLS. A test decides how it reacts to each request.
 
 use crate::wire::{Wire, wire};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -12,94 +11,94 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// The method.
     pub method: String,
     /// Path and query.
     pub path: String,
     /// Headers by lower-case name.
     pub headers: BTreeMap<String, String>,
-    /// The body, as it was sent.
+    /// The body as sent.
     pub body: Vec<u8>,
-    /// Which connection it came over, from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
-    /// When it was read.
+    /// When it was fully read.
     pub at: Instant,
 }
 
-impl Seen {
-    /// A header, or nothing.
+impl ReceivedRequest {
+    /// Returns a header, or an empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// What to do with a request that was read.
+/// The reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Answer with this status, these headers and this body.
+    /// Respond with this status, these headers and this body.
     Status(u16, Vec<(&'static str, String)>, String),
     /// Write these bytes, then close the connection.
     Raw(Vec<u8>),
-    /// Write these bytes, then more without end.
+    /// Write these bytes, followed by an endless stream.
     Endless(Vec<u8>),
-    /// Close the connection without an answer.
+    /// Close the connection without a response.
     Close,
-    /// Break the connection off: the sender gets an error, not an end.
+    /// Reset the connection, so that the client gets an error instead of an end of file.
     Reset,
-    /// Leave the connection open without an answer.
+    /// Keep the connection open without a response.
     Hang,
 }
 
 impl Reply {
-    /// A status and nothing else.
+    /// Responds with a status only.
     pub fn status(status: u16) -> Reply {
         Reply::Status(status, Vec::new(), String::new())
     }
 }
 
-/// How the body of a request is read.
+/// How to read the body of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
-    /// As it comes.
+pub enum BodyRead {
+    /// Immediately.
     #[default]
     Whole,
-    /// So many bytes at a time, with a pause before each.
+    /// This many bytes at a time, with a pause before each read.
     Slowly(usize, Duration),
-    /// So many bytes; then the connection is broken off.
+    /// This many bytes; then reset the connection.
     ResetAfter(usize),
-    /// Not at all, while the connection is open.
+    /// Not at all; keep the connection open.
     Never,
 }
 
-/// How an endpoint listens.
+/// Options of an endpoint.
 pub struct HttpOptions {
-    /// On this port of 127.0.0.1; 0 takes a free one.
+    /// Port on 127.0.0.1; 0 for a free one.
     pub port: u16,
-    /// With TLS.
+    /// TLS configuration.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Decides by the head of a request how its body is read; the body is empty then.
-    pub reading: Box<dyn Fn(&Seen) -> Reading + Send + Sync>,
+    /// Chooses how to read the body of a request from its head; the body is still empty.
+    pub body_read: Box<dyn Fn(&ReceivedRequest) -> BodyRead + Send + Sync>,
 }
 
 impl Default for HttpOptions {
     fn default() -> HttpOptions {
-        HttpOptions { port: 0, tls: None, reading: Box::new(|_| Reading::Whole) }
+        HttpOptions { port: 0, tls: None, body_read: Box::new(|_| BodyRead::Whole) }
     }
 }
 
-type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
+type Handler = dyn Fn(&ReceivedRequest) -> Reply + Send + Sync;
 
-/// The endpoint: listens until it is dropped.
+/// An endpoint that listens until it is dropped.
 pub struct HttpServer {
-    /// Its port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
     has_tls: bool,
     shared: Arc<Shared>,
@@ -115,7 +114,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    seen: Vec<Seen>,
+    requests: Vec<ReceivedRequest>,
     open: Vec<TcpStream>,
     connections: usize,
     closed: bool,
@@ -128,20 +127,25 @@ impl Shared {
 }
 
 impl HttpServer {
-    /// Listens on a free port of 127.0.0.1.
-    pub fn start(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> HttpServer {
+    /// Starts an endpoint on a free port of 127.0.0.1.
+    pub fn start(
+        handler: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> HttpServer {
         HttpServer::on(0, handler)
     }
 
-    /// Listens on this port; 0 takes a free one.
-    pub fn on(port: u16, handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> HttpServer {
+    /// Starts an endpoint on this port; 0 for a free one.
+    pub fn on(
+        port: u16,
+        handler: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> HttpServer {
         HttpServer::with(HttpOptions { port, ..HttpOptions::default() }, handler)
     }
 
-    /// Listens as the options say.
+    /// Starts an endpoint with options.
     pub fn with(
         options: HttpOptions,
-        handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+        handler: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
     ) -> HttpServer {
         let listener = TcpListener::bind(("127.0.0.1", options.port)).expect("a port to listen on");
         let port = listener.local_addr().expect("an address").port();
@@ -155,31 +159,33 @@ impl HttpServer {
                     return;
                 }
                 let shared = all.clone();
-                thread::spawn(move || drop(Visit::new(stream, shared).and_then(Visit::serve)));
+                thread::spawn(move || {
+                    drop(Connection::new(stream, shared).and_then(Connection::serve))
+                });
             }
         });
         HttpServer { port, has_tls, shared, listener: Some(listener) }
     }
 
-    /// The address of a path there.
+    /// Returns the URI of a path.
     pub fn uri(&self, path: &str) -> String {
         let scheme = if self.has_tls { "https" } else { "http" };
         format!("{scheme}://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The requests so far, in the order in which they were read.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.shared.lock().seen.clone()
+    /// Returns the requests so far, in the order in which they were read.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.shared.lock().requests.clone()
     }
 
-    /// Waits until the requests so far are as wanted; what there is after 60 s all the same.
-    pub fn wait(&self, wanted: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
-        let end = Instant::now() + Duration::from_secs(60);
+    /// Waits up to 60 s until the requests satisfy a condition. Returns them in any case.
+    pub fn wait(&self, is_complete: impl Fn(&[ReceivedRequest]) -> bool) -> Vec<ReceivedRequest> {
+        let deadline = Instant::now() + Duration::from_secs(60);
         let mut state = self.shared.lock();
-        while !wanted(&state.seen) && Instant::now() < end {
+        while !is_complete(&state.requests) && Instant::now() < deadline {
             self.shared.changed.wait_for(&mut state, Duration::from_millis(100));
         }
-        state.seen.clone()
+        state.requests.clone()
     }
 }
 
@@ -190,22 +196,22 @@ impl Drop for HttpServer {
         state.closed = true;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
         drop(state);
-        // Wakes the listener, which sees that it is over and gives the port back.
+        // Wakes the listener, which sees the flag, exits and releases the port.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
         drop(self.listener.take().map(JoinHandle::join));
     }
 }
 
 /// One connection.
-struct Visit {
+struct Connection {
     number: usize,
     socket: TcpStream,
     wire: BufReader<Box<dyn Wire>>,
     shared: Arc<Shared>,
 }
 
-impl Visit {
-    fn new(socket: TcpStream, shared: Arc<Shared>) -> io::Result<Visit> {
+impl Connection {
+    fn new(socket: TcpStream, shared: Arc<Shared>) -> io::Result<Connection> {
         let number = {
             let mut state = shared.lock();
             state.open.push(socket.try_clone()?);
@@ -213,22 +219,22 @@ impl Visit {
             state.connections - 1
         };
         let wire = wire(&socket, shared.options.tls.as_ref())?;
-        Ok(Visit { number, socket, wire: BufReader::new(wire), shared })
+        Ok(Connection { number, socket, wire: BufReader::new(wire), shared })
     }
 
     fn serve(mut self) -> io::Result<()> {
         loop {
-            let mut seen = self.head()?;
-            let reading = (self.shared.options.reading)(&seen);
-            self.body(reading, &mut seen)?;
-            let reply = (self.shared.handler)(&seen);
-            self.shared.lock().seen.push(seen);
+            let mut request = self.head()?;
+            let body_read = (self.shared.options.body_read)(&request);
+            self.body(body_read, &mut request)?;
+            let reply = (self.shared.handler)(&request);
+            self.shared.lock().requests.push(request);
             self.shared.changed.notify_all();
-            self.answer(reply)?;
+            self.respond(reply)?;
         }
     }
 
-    fn head(&mut self) -> io::Result<Seen> {
+    fn head(&mut self) -> io::Result<ReceivedRequest> {
         let mut line = String::new();
         if self.wire.read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -242,7 +248,7 @@ impl Visit {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        Ok(Seen {
+        Ok(ReceivedRequest {
             method,
             path,
             headers,
@@ -252,33 +258,33 @@ impl Visit {
         })
     }
 
-    fn body(&mut self, reading: Reading, seen: &mut Seen) -> io::Result<()> {
-        let length = seen.header("content-length").parse().unwrap_or(0);
-        seen.body = vec![0; length];
-        match reading {
-            Reading::Whole => self.wire.read_exact(&mut seen.body)?,
-            Reading::Slowly(bytes, pause) => {
-                for piece in seen.body.chunks_mut(bytes) {
+    fn body(&mut self, body_read: BodyRead, request: &mut ReceivedRequest) -> io::Result<()> {
+        let length = request.header("content-length").parse().unwrap_or(0);
+        request.body = vec![0; length];
+        match body_read {
+            BodyRead::Whole => self.wire.read_exact(&mut request.body)?,
+            BodyRead::Slowly(bytes, pause) => {
+                for chunk in request.body.chunks_mut(bytes) {
                     thread::sleep(pause);
-                    self.wire.read_exact(piece)?;
+                    self.wire.read_exact(chunk)?;
                 }
             }
-            Reading::ResetAfter(bytes) => {
-                self.wire.read_exact(&mut seen.body[..bytes.min(length)])?;
+            BodyRead::ResetAfter(bytes) => {
+                self.wire.read_exact(&mut request.body[..bytes.min(length)])?;
                 return self.reset();
             }
-            Reading::Never => {
+            BodyRead::Never => {
                 while !self.shared.lock().closed {
                     thread::sleep(Duration::from_millis(20));
                 }
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
-        seen.at = Instant::now();
+        request.at = Instant::now();
         Ok(())
     }
 
-    fn answer(&mut self, reply: Reply) -> io::Result<()> {
+    fn respond(&mut self, reply: Reply) -> io::Result<()> {
         match reply {
             Reply::Status(status, headers, body) => {
                 let mut text =
@@ -310,16 +316,16 @@ impl Visit {
         wire.flush()
     }
 
-    /// Ends the connection in order.
+    /// Closes the connection gracefully.
     fn close(&self) -> io::Result<()> {
         self.socket.shutdown(std::net::Shutdown::Both)?;
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Breaks the connection off.
+    /// Resets the connection.
     fn reset(&self) -> io::Result<()> {
-        // Without time to linger the last handle that closes the socket sends a reset; another
-        // handle is kept for the end of the endpoint, and goes first.
+        // With a linger time of zero, closing the last file descriptor sends a RST. Drop the duplicate
+        // in `open` first.
         set_socket_linger(&self.socket, Some(Duration::ZERO))?;
         let own = self.socket.peer_addr()?;
         self.shared.lock().open.retain(|other| other.peer_addr().is_ok_and(|peer| peer != own));

@@ -1,7 +1,7 @@
-//! A real Kafka broker of one node, for tests and benchmarks: started, stopped, killed, paused.
+//! A real single-node Kafka broker for tests and benchmarks, which they can stop, kill and pause.
 //!
-//! `scripts/servers` installs it. Everything is in a temporary folder and on loopback, and nothing
-//! stays behind however the test process ends.
+//! `scripts/servers` installs it. It uses a temporary folder and loopback, and leaves nothing behind,
+//! regardless of how the test process ends.
 
 mod options;
 pub(crate) mod process;
@@ -26,10 +26,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest time a broker may take to start or to stop: a busy host, not a good one.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Timeout for starting or stopping a broker, generous for busy hosts.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// One broker. Killed when dropped.
+/// A broker, which is killed on drop.
 pub struct Kafka {
     options: KafkaOptions,
     install: &'static Install,
@@ -37,7 +37,7 @@ pub struct Kafka {
     tls: Option<Certificates>,
     broker: Option<Child>,
     admin: AdminClient<DefaultClientContext>,
-    // The last field: the folder goes after the broker that writes into it.
+    // Declared last: the folder is removed after the broker that writes into it.
     folder: TempDir,
 }
 
@@ -47,26 +47,26 @@ impl Kafka {
     /// Password of that user.
     pub const PASSWORD: &str = PASSWORD;
 
-    /// A broker without TLS and logins.
+    /// Starts a broker without TLS and SASL.
     pub fn start() -> Kafka {
         Kafka::with(KafkaOptions::default())
     }
 
-    /// A broker as the options say.
+    /// Starts a broker with options.
     pub fn with(options: KafkaOptions) -> Kafka {
-        // A port that was free may be taken before the broker binds it; new ones are tried then.
+        // Another process may bind a free port before the broker does. Retry with new ports.
         for _ in 0..3 {
             let mut kafka = Kafka::prepare(options.clone());
             match kafka.launch() {
                 Ok(()) => return kafka,
-                Err(fault) if fault.contains("BindException") => {}
-                Err(fault) => panic!("{fault}"),
+                Err(error) if error.contains("BindException") => {}
+                Err(error) => panic!("{error}"),
             }
         }
-        panic!("Kafka found its ports taken three times");
+        panic!("the ports of Kafka were in use three times");
     }
 
-    /// The broker that the tests of this process share: for topics with names of their own.
+    /// Returns the broker that all tests of this process share. Each uses topics with unique names.
     pub fn shared() -> &'static Kafka {
         static SHARED: OnceLock<Kafka> = OnceLock::new();
         SHARED.get_or_init(Kafka::start)
@@ -85,14 +85,16 @@ impl Kafka {
         let ports = Ports::choose(&options);
         let mut client = ClientConfig::new();
         client.set("bootstrap.servers", ports.address(Listener::Plaintext));
-        // The broker is away at times, by intention; its return must be seen soon.
+        // Tests stop the broker. Reconnect quickly once it is back.
         client.set("reconnect.backoff.ms", "10").set("reconnect.backoff.max.ms", "50");
         let admin = client.create().expect("an admin client");
         Kafka { options, install, ports, tls, broker: None, admin, folder }
     }
 
-    /// Starts the broker and waits until it serves; the fault with the end of its log if it does
-    /// not.
+    /// Starts the broker and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it does not become ready; includes the end of its log.
     fn launch(&mut self) -> Result<(), String> {
         let properties = self.folder.path().join("server.properties");
         let text = self.options.properties(
@@ -114,16 +116,16 @@ impl Kafka {
     }
 
     fn wait_ready(&mut self) -> Result<(), String> {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !self.is_ready() {
             let broker = self.broker.as_mut().expect("a broker was started");
-            let ended = broker.try_wait().expect("the broker's status");
-            if ended.is_some() || begun.elapsed() > PATIENCE {
-                let what = ended
-                    .map_or("is not ready".to_owned(), |status| format!("ended with {status}"));
+            let status = broker.try_wait().expect("the broker's status");
+            if status.is_some() || started.elapsed() > TIMEOUT {
+                let what = status
+                    .map_or("is not ready".to_owned(), |status| format!("exited with {status}"));
                 return Err(format!(
                     "Kafka {what} after {:?}:\n{}",
-                    begun.elapsed(),
+                    started.elapsed(),
                     self.log_tail()
                 ));
             }
@@ -131,7 +133,7 @@ impl Kafka {
         Ok(())
     }
 
-    /// Whether the broker has joined and leads every partition it has.
+    /// Returns whether the broker has joined and leads all of its partitions.
     fn is_ready(&self) -> bool {
         let Ok(metadata) = self.admin.inner().fetch_metadata(None, Duration::from_millis(500))
         else {
@@ -141,88 +143,89 @@ impl Kafka {
         !metadata.brokers().is_empty() && partitions.all(|partition| partition.leader() >= 0)
     }
 
-    /// Stops the broker in order (SIGTERM) and waits. It keeps its data and its ports.
+    /// Stops the broker gracefully (SIGTERM) and waits. It keeps its data and ports.
     pub fn stop(&mut self) {
         let Some(mut broker) = self.broker.take() else { return };
         signal(&broker, Signal::TERM);
-        // A paused process hears SIGTERM only once it runs again.
+        // A stopped process handles SIGTERM only after SIGCONT.
         signal(&broker, Signal::CONT);
-        let begun = Instant::now();
+        let started = Instant::now();
         while broker.try_wait().expect("the broker's status").is_none() {
-            if begun.elapsed() > PATIENCE {
-                end(&mut broker);
+            if started.elapsed() > TIMEOUT {
+                kill_and_wait(&mut broker);
                 panic!("Kafka does not stop:\n{}", self.log_tail());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Kills the broker (SIGKILL) and waits. It keeps its data and its ports.
+    /// Kills the broker (SIGKILL) and waits. It keeps its data and ports.
     pub fn kill(&mut self) {
         if let Some(mut broker) = self.broker.take() {
-            end(&mut broker);
+            kill_and_wait(&mut broker);
         }
     }
 
-    /// Starts the broker again with its data, on the same ports; stops it first if it runs.
+    /// Restarts the broker with the same data and ports. Stops it first if it is running.
     pub fn restart(&mut self) {
         self.stop();
-        if let Err(fault) = self.launch() {
-            panic!("{fault}");
+        if let Err(error) = self.launch() {
+            panic!("{error}");
         }
     }
 
-    /// Halts the broker (SIGSTOP): connections stay open and nothing answers.
+    /// Pauses the broker (SIGSTOP): connections stay open without responses.
     pub fn pause(&self) {
         signal(self.running(), Signal::STOP);
     }
 
-    /// Lets a halted broker go on (SIGCONT).
+    /// Resumes a paused broker (SIGCONT).
     pub fn resume(&self) {
         signal(self.running(), Signal::CONT);
     }
 
-    /// Process id of the broker.
+    /// Returns the process id of the broker.
     pub fn pid(&self) -> u32 {
         self.running().id()
     }
 
     fn running(&self) -> &Child {
-        self.broker.as_ref().expect("the broker was stopped before")
+        self.broker.as_ref().expect("the broker is not running")
     }
 
-    /// Address of the listener without TLS and login, as `127.0.0.1:PORT`.
+    /// Returns the address of the plaintext listener as `127.0.0.1:PORT`.
     pub fn bootstrap(&self) -> String {
         self.address(Listener::Plaintext)
     }
 
-    /// Address of a listener that the options asked for, as `127.0.0.1:PORT`.
+    /// Returns the address of a configured listener as `127.0.0.1:PORT`.
     pub fn address(&self, listener: Listener) -> String {
         self.ports.address(listener)
     }
 
-    /// The certificates of a broker with TLS.
+    /// Returns the certificates of a broker with TLS.
     pub fn certificates(&self) -> &Certificates {
-        self.tls.as_ref().expect("the options ask for no listener with TLS")
+        self.tls.as_ref().expect("no TLS listener is configured")
     }
 
-    /// What a client of librdkafka needs for a listener. For a login it lacks `sasl.mechanisms`.
+    /// Returns the librdkafka client settings for a listener. For SASL, the caller must add
+    /// `sasl.mechanisms`.
     pub fn client(&self, listener: Listener) -> ClientConfig {
         let mut client = ClientConfig::new();
         client
             .set("bootstrap.servers", self.address(listener))
             .set("security.protocol", listener.name());
         if listener.has_tls() {
-            client.set("ssl.ca.location", path_text(&self.certificates().ca));
+            client.set("ssl.ca.location", path_str(&self.certificates().ca));
         }
-        if listener.has_login() {
+        if listener.has_sasl() {
             client.set("sasl.username", USER).set("sasl.password", PASSWORD);
         }
         client
     }
 
-    /// Runs one of Kafka's own command line tools by its main class; what it prints. For rare
-    /// things: each call takes the start of a JVM.
+    /// Runs one of Kafka's command-line tools by its main class. Returns its output. Slow: each call
+    /// starts a JVM.
     pub fn tool(&self, class: &str, args: &[&str]) -> String {
         let mut command =
             self.install.java(&KafkaOptions { heap: "64m", ..KafkaOptions::default() });
@@ -230,14 +233,14 @@ impl Kafka {
         process::output(command)
     }
 
-    /// Runs kcat against the listener without TLS and login; what it prints.
+    /// Runs kcat with the plaintext listener. Returns its output.
     pub fn kcat(&self, args: &[&str]) -> String {
         let mut command = Command::new("kcat");
         command.args(["-b", &self.bootstrap()]).args(args);
         process::output(command)
     }
 
-    /// Everything the broker has logged since it was made.
+    /// Returns the broker's whole log, including that before restarts.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -263,12 +266,12 @@ fn signal(broker: &Child, signal: Signal) {
     kill_process(Pid::from_child(broker), signal).expect("the broker gets a signal");
 }
 
-fn end(broker: &mut Child) {
+fn kill_and_wait(broker: &mut Child) {
     broker.kill().expect("the broker is killed");
-    broker.wait().expect("the broker is gone");
+    broker.wait().expect("the broker exits");
 }
 
-/// A path for a configuration; those of this module are plain text.
-fn path_text(path: &Path) -> &str {
-    path.to_str().expect("a path of plain text")
+/// Returns a path as a string; the paths of this module are valid UTF-8.
+fn path_str(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
 }

@@ -1,7 +1,7 @@
-//! A real Prometheus, for tests.
+//! A real Prometheus for tests.
 //!
-//! `scripts/servers` installs it. Its data are in a temporary folder, it listens on loopback, and
-//! it ends with the test process.
+//! `scripts/servers` installs it. It uses a temporary folder and loopback, and is killed with the test
+//! process.
 
 use crate::kafka::process::spawn;
 use serde_json::Value;
@@ -14,25 +14,25 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long it may take until it is ready, on a busy host.
-const START: Duration = Duration::from_secs(60);
+/// Timeout for the start, generous for busy hosts.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A TCP port that was free a moment ago.
+/// Returns a TCP port that was free at the time of the call.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
 }
 
-/// How a Prometheus is started.
+/// Options of a Prometheus server.
 #[derive(Clone, Debug, Default)]
 pub struct PrometheusOptions {
-    /// Addresses that it scrapes every half second, as `host:port`, as job `agent`.
+    /// Targets (`host:port`) that job `agent` scrapes every half second.
     pub scrape: Vec<String>,
-    /// Flags beside those that are needed, such as `--enable-feature=native-histograms`.
+    /// Additional flags, such as `--enable-feature=native-histograms`.
     pub flags: Vec<String>,
 }
 
-/// A running Prometheus that takes remote write; killed when dropped.
+/// A running Prometheus that accepts remote write. Killed on drop.
 pub struct Prometheus {
     child: Child,
     address: String,
@@ -40,23 +40,23 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// One for all tests of the process, each with names of its own.
+    /// Returns the server that all tests of the process share. Each uses unique metric names.
     pub fn shared() -> &'static Prometheus {
         static SHARED: LazyLock<Prometheus> =
             LazyLock::new(|| Prometheus::start(&PrometheusOptions::default()));
         &SHARED
     }
 
-    /// Starts one, and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     pub fn start(options: &PrometheusOptions) -> Prometheus {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scripts/servers");
         let output = Command::new(script).arg("prometheus").output().expect("scripts/servers runs");
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "scripts/servers cannot install Prometheus:\n{message}");
         let program = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        // Somebody else may take the port in between.
-        let tries = (0..5).find_map(|_| Prometheus::try_start(&program, options));
-        tries.expect("Prometheus starts")
+        // Another process may bind the port in between.
+        let server = (0..5).find_map(|_| Prometheus::try_start(&program, options));
+        server.expect("Prometheus starts")
     }
 
     fn try_start(program: &str, options: &PrometheusOptions) -> Option<Prometheus> {
@@ -82,57 +82,61 @@ impl Prometheus {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = spawn(command).expect("setpriv starts");
         let mut server = Prometheus { child, address, folder };
-        let begun = Instant::now();
+        let started = Instant::now();
         while server.get("/-/ready").is_none_or(|body| !body.contains("Ready")) {
             if server.child.try_wait().expect("its status").is_some() {
                 return None;
             }
-            assert!(begun.elapsed() < START, "Prometheus does not get ready:\n{}", server.log());
+            assert!(
+                started.elapsed() < START_TIMEOUT,
+                "Prometheus does not become ready:\n{}",
+                server.log()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         Some(server)
     }
 
-    /// Where it listens, as `host:port`.
+    /// Returns its address as `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Where it takes remote write.
+    /// Returns the URI for remote write.
     pub fn write_uri(&self) -> String {
         format!("http://{}/api/v1/write", self.address)
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Body of a GET that is answered with 200.
+    /// Returns the body of a GET response with status 200.
     pub fn get(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).ok()?;
+        let (head, body) = response.split_once("\r\n\r\n")?;
         head.contains(" 200 ").then(|| body.to_owned())
     }
 
-    /// What a query gives: a list of series, each with `metric` and `value`, or `values` for a
-    /// range such as `x[5m]`.
+    /// Runs an instant query. Returns a list of series, each with `metric` and `value`, or `values`
+    /// for a range such as `x[5m]`.
     pub fn query(&self, query: &str) -> Vec<Value> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let body =
-            self.get(&format!("/api/v1/query?query={encoded}")).expect("a query that is answered");
-        let answer: Value = serde_json::from_str(&body).expect("JSON");
-        assert_eq!(answer["status"], "success", "{body}");
-        answer["data"]["result"].as_array().expect("a list").clone()
+            self.get(&format!("/api/v1/query?query={encoded}")).expect("a response to the query");
+        let response: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(response["status"], "success", "{body}");
+        response["data"]["result"].as_array().expect("a list").clone()
     }
 
-    /// The number of the one series that a query gives, `None` if it gives none.
+    /// Returns the value of a query that returns at most one series; `None` if it returns none.
     pub fn value(&self, query: &str) -> Option<f64> {
         let series = self.query(query);
-        assert!(series.len() <= 1, "{query} gives several series: {series:?}");
+        assert!(series.len() <= 1, "{query} returns several series: {series:?}");
         series.first()?["value"][1].as_str()?.parse().ok()
     }
 }

@@ -1,7 +1,7 @@
-//! A real toxiproxy, for tests: connections that are slow, narrow, cut, or gone.
+//! A real toxiproxy for tests: slow, throttled, reset and refused connections.
 //!
-//! `scripts/servers` installs it. One process serves all tests, each with proxies of its own, and
-//! ends with the test process.
+//! `scripts/servers` installs it. All tests share a process, which is killed with the test process;
+//! each test has separate proxies.
 
 use crate::kafka::process::spawn;
 use serde_json::{Value, json};
@@ -13,23 +13,23 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long it may take until it answers, on a busy host.
-const START: Duration = Duration::from_secs(60);
+/// Timeout for the start, generous for busy hosts.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The process with its interface.
+/// The process and its API.
 struct Toxiproxy {
     child: Child,
     port: u16,
 }
 
-/// A port in front of a server; gone when dropped.
+/// A proxy for a server. Removed on drop.
 pub struct Proxy {
     name: String,
-    /// Where it listens, on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
 }
 
-/// In which direction a fault works.
+/// The direction that a toxic affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// From the client to the server.
@@ -50,7 +50,7 @@ impl Toxiproxy {
                 "scripts/servers cannot install toxiproxy:\n{message}"
             );
             let program = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            // Somebody else may take the port in between.
+            // Another process may bind the port in between.
             (0..5).find_map(|_| Toxiproxy::start(&program)).expect("toxiproxy starts")
         });
         &SHARED
@@ -65,28 +65,28 @@ impl Toxiproxy {
         command.arg(port.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut server = Toxiproxy { child: spawn(command).expect("setpriv starts"), port };
-        let begun = Instant::now();
-        while server.try_ask("GET", "/version", &Value::Null).is_none() {
+        let started = Instant::now();
+        while server.try_request("GET", "/version", &Value::Null).is_none() {
             if server.child.try_wait().expect("its status").is_some() {
                 return None;
             }
-            assert!(begun.elapsed() < START, "toxiproxy does not answer");
+            assert!(started.elapsed() < START_TIMEOUT, "toxiproxy does not respond");
             std::thread::sleep(Duration::from_millis(20));
         }
         Some(server)
     }
 
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let answer = self.try_ask(method, path, body).expect("toxiproxy answers");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
+    fn request(&self, method: &str, path: &str, body: &Value) -> Value {
+        let response = self.try_request(method, path, body).expect("toxiproxy responds");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a complete response");
         assert!(
             head.split(' ').nth(1).is_some_and(|status| status.starts_with('2')),
-            "{path}: {answer}"
+            "{path}: {response}"
         );
         serde_json::from_str(body).unwrap_or_default()
     }
 
-    fn try_ask(&self, method: &str, path: &str, body: &Value) -> Option<String> {
+    fn try_request(&self, method: &str, path: &str, body: &Value) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let length = body.len();
@@ -94,9 +94,9 @@ impl Toxiproxy {
             "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all((head + &body).as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        (!answer.is_empty()).then_some(answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).ok()?;
+        (!response.is_empty()).then_some(response)
     }
 }
 
@@ -108,48 +108,50 @@ impl Drop for Toxiproxy {
 }
 
 impl Proxy {
-    /// A proxy in front of a port of 127.0.0.1, without a fault.
-    pub fn before(port: u16) -> Proxy {
+    /// Creates a proxy for a port of 127.0.0.1, without toxics.
+    pub fn to_port(port: u16) -> Proxy {
         static LAST: AtomicUsize = AtomicUsize::new(0);
         let name = format!("proxy-{}", LAST.fetch_add(1, Ordering::Relaxed));
         let proxy = json!({ "name": name, "listen": "127.0.0.1:0", "upstream": format!("127.0.0.1:{port}") });
-        let made = Toxiproxy::get().ask("POST", "/proxies", &proxy);
-        let listens = made["listen"].as_str().expect("an address");
-        let port = listens.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let created = Toxiproxy::get().request("POST", "/proxies", &proxy);
+        let address = created["listen"].as_str().expect("an address");
+        let port = address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
         Proxy { name, port }
     }
 
-    /// Adds one of toxiproxy's faults, such as `latency` with `{"latency": 100}`, under its own
-    /// name.
-    pub fn add(&self, fault: &str, stream: Stream, attributes: Value) {
+    /// Adds a toxic, such as `latency` with `{"latency": 100}`. Its name is its type.
+    pub fn add(&self, kind: &str, stream: Stream, attributes: Value) {
         let stream = if stream == Stream::Up { "upstream" } else { "downstream" };
-        let toxic =
-            json!({ "name": fault, "type": fault, "stream": stream, "attributes": attributes });
-        Toxiproxy::get().ask("POST", &format!("/proxies/{}/toxics", self.name), &toxic);
+        let body =
+            json!({ "name": kind, "type": kind, "stream": stream, "attributes": attributes });
+        Toxiproxy::get().request("POST", &format!("/proxies/{}/toxics", self.name), &body);
     }
 
-    /// Takes a fault away.
-    pub fn remove(&self, fault: &str) {
-        Toxiproxy::get().ask(
+    /// Removes a toxic.
+    pub fn remove(&self, kind: &str) {
+        Toxiproxy::get().request(
             "DELETE",
-            &format!("/proxies/{}/toxics/{fault}", self.name),
+            &format!("/proxies/{}/toxics/{kind}", self.name),
             &Value::Null,
         );
     }
 
-    /// Nobody listens, and all connections are closed; or it listens again, at the same port.
-    pub fn enable(&self, is_up: bool) {
-        Toxiproxy::get().ask(
+    /// Enables or disables the proxy. Disabling closes the port and all connections.
+    pub fn enable(&self, enabled: bool) {
+        Toxiproxy::get().request(
             "POST",
             &format!("/proxies/{}", self.name),
-            &json!({ "enabled": is_up }),
+            &json!({ "enabled": enabled }),
         );
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        let _ =
-            Toxiproxy::get().try_ask("DELETE", &format!("/proxies/{}", self.name), &Value::Null);
+        let _ = Toxiproxy::get().try_request(
+            "DELETE",
+            &format!("/proxies/{}", self.name),
+            &Value::Null,
+        );
     }
 }

@@ -1,15 +1,14 @@
-//! Compressed bodies as an endpoint reads them. gzip and zlib are read by another library than the
-//! agent writes them with.
+//! Decompresses bodies like an endpoint. For gzip and zlib, it uses another library than the agent.
 
 use flate2::read::{GzDecoder, ZlibDecoder};
 use std::io::{self, Read};
 
-/// What is in a body with this `Content-Encoding`; `identity` and nothing are no compression,
-/// `deflate` is zlib's form, `snappy` the block form, `lz4` the frame form.
+/// Decompresses a body with this `Content-Encoding`. `identity` and an empty name mean no
+/// compression, `deflate` is the zlib format, `snappy` the block format, `lz4` the frame format.
 ///
 /// # Errors
 ///
-/// The body is cut or damaged, or the name is not known.
+/// If the body is truncated or corrupt, or the name is unknown.
 pub fn unpack(encoding: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match encoding {
@@ -19,7 +18,7 @@ pub fn unpack(encoding: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         "zstd" => out = zstd::decode_all(body)?,
         "snappy" => out = snap::raw::Decoder::new().decompress_vec(body)?,
         "lz4" => drop(lz4_flex::frame::FrameDecoder::new(body).read_to_end(&mut out)?),
-        other => return Err(io::Error::other(format!("{other} is not known"))),
+        other => return Err(io::Error::other(format!("unknown encoding {other}"))),
     }
     Ok(out)
 }

@@ -1,16 +1,16 @@
-//! A connection of a server, encrypted or not.
+//! A server connection with or without TLS.
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// What is read and written.
+/// A byte stream.
 pub trait Wire: Read + Write + Send {}
 
 impl<W: Read + Write + Send> Wire for W {}
 
-/// The wire of a connection that was accepted; with TLS if there is a configuration.
+/// Wraps an accepted connection, with TLS if there is a configuration.
 pub fn wire(socket: &TcpStream, tls: Option<&Arc<ServerConfig>>) -> io::Result<Box<dyn Wire>> {
     let plain = socket.try_clone()?;
     let Some(tls) = tls else { return Ok(Box::new(plain)) };

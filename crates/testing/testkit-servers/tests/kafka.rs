@@ -1,4 +1,4 @@
-//! The Kafka harness itself: what it starts, stops and reads back is what other tests lean on.
+//! Tests of the Kafka harness, which other tests rely on.
 
 use millstream_testkit_servers::kafka::{Kafka, KafkaOptions, Listener};
 use parking_lot::Mutex;
@@ -12,19 +12,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const CODECS: [&str; 4] = ["gzip", "snappy", "lz4", "zstd"];
 
-/// Sends lines and waits until the broker has them all.
+/// Sends lines and waits until the broker has acknowledged all.
 fn produce(client: &ClientConfig, topic: &str, lines: &[String]) {
     let producer: BaseProducer = client.create().expect("a producer");
     for line in lines {
         let headers = OwnedHeaders::new()
             .insert(Header { key: "length", value: Some(&line.len().to_string()) });
         let record = BaseRecord::to(topic).partition(0).key("a key").payload(line).headers(headers);
-        producer.send(record).expect("room in the queue");
+        producer.send(record).expect("capacity in the queue");
     }
-    producer.flush(PATIENCE).expect("everything is sent");
+    producer.flush(TIMEOUT).expect("everything is sent");
 }
 
 fn lines(what: &str) -> Vec<String> {
@@ -36,7 +36,7 @@ fn texts(kafka: &Kafka, topic: &str) -> Vec<String> {
 }
 
 #[test]
-fn three_clients_read_back_every_codec() {
+fn three_clients_read_every_codec() {
     let kafka = Kafka::shared();
     kafka.create_topic("codecs", 3);
     let mut want = Vec::new();
@@ -57,13 +57,13 @@ fn three_clients_read_back_every_codec() {
 }
 
 #[test]
-fn topics_come_and_go() {
+fn topics_are_created_and_deleted() {
     let kafka = Kafka::shared();
     kafka.create_topic_with("small", 2, &[("max.message.bytes", "200")]);
     assert_eq!((kafka.count("small"), kafka.read("small").len()), (0, 0));
     let client = kafka.client(Listener::Plaintext);
-    let refused = deliver(&client, "small", &"x".repeat(500));
-    assert_eq!(refused, Err(Code::MessageSizeTooLarge));
+    let rejected = deliver(&client, "small", &"x".repeat(500));
+    assert_eq!(rejected, Err(Code::MessageSizeTooLarge));
     produce(&client, "small", &["short".to_owned()]);
     assert_eq!(kafka.count("small"), 1);
     kafka.delete_topic("small");
@@ -72,7 +72,7 @@ fn topics_come_and_go() {
 }
 
 #[test]
-fn a_broker_that_returns_has_its_address_and_its_data() {
+fn a_restarted_broker_keeps_its_address_and_data() {
     let mut kafka = Kafka::start();
     kafka.create_topic("kept", 1);
     let client = kafka.client(Listener::Plaintext);
@@ -86,18 +86,18 @@ fn a_broker_that_returns_has_its_address_and_its_data() {
     assert_eq!(texts(&kafka, "kept"), all[..2].concat());
     produce(&client, "kept", &all[2]);
     kafka.pause();
-    let hurried = client.clone().set("message.timeout.ms", "300").to_owned();
-    assert_eq!(deliver(&hurried, "kept", "lost"), Err(Code::MessageTimedOut));
+    let impatient = client.clone().set("message.timeout.ms", "300").to_owned();
+    assert_eq!(deliver(&impatient, "kept", "lost"), Err(Code::MessageTimedOut));
     kafka.resume();
     produce(&client, "kept", &all[3]);
     let mut got = texts(&kafka, "kept");
-    // The record that timed out may have lain in the socket's buffer.
+    // The record that timed out may have been in the socket buffer.
     got.retain(|line| line != "lost");
     assert_eq!(got, all.concat());
 }
 
 #[test]
-fn logins_and_certificates_are_checked() {
+fn credentials_and_certificates_are_checked() {
     let options = KafkaOptions {
         listeners: vec![Listener::Ssl, Listener::SaslPlaintext, Listener::SaslSsl],
         client_certificates: true,
@@ -123,7 +123,8 @@ fn logins_and_certificates_are_checked() {
     }
     let certificates = kafka.certificates();
     let mut client = kafka.client(Listener::Ssl);
-    // With TLS 1.3 the handshake is over for the client before the broker refuses: it hangs up.
+    // With TLS 1.3, the client completes the handshake before the broker rejects the certificate and
+    // closes the connection.
     assert_eq!(
         deliver(&client, "guarded", "x"),
         Err(Code::AllBrokersDown),
@@ -133,12 +134,12 @@ fn logins_and_certificates_are_checked() {
     assert_eq!(
         deliver(&client, "guarded", "x"),
         Err(Code::AllBrokersDown),
-        "with a certificate of an unknown authority"
+        "with a certificate of an unknown CA"
     );
     identify(&mut client, &certificates.client_cert, &certificates.client_key);
     assert_eq!(deliver(&client, "guarded", "certificate"), Ok(()));
     client.set("ssl.ca.location", certificates.other_ca.display().to_string());
-    assert_eq!(deliver(&client, "guarded", "x"), Err(Code::SSL), "with another authority");
+    assert_eq!(deliver(&client, "guarded", "x"), Err(Code::SSL), "with another CA");
     assert_eq!(kafka.count("guarded"), sent + 1);
 }
 
@@ -148,8 +149,8 @@ fn identify(client: &mut ClientConfig, cert: &Path, key: &Path) {
 }
 
 #[test]
-fn rights_and_limits_hold() {
-    let cpu = cpus("self").split(['-', ',']).next().expect("a processor").to_owned();
+fn acls_and_limits_apply() {
+    let cpu = cpus("self").split(['-', ',']).next().expect("a CPU").to_owned();
     let kafka = Kafka::with(KafkaOptions {
         cpus: Some(cpu.clone()),
         listeners: vec![Listener::SaslPlaintext],
@@ -172,39 +173,39 @@ fn rights_and_limits_hold() {
     assert_eq!(
         deliver(&client, "mine", &long),
         Err(Code::MessageSizeTooLarge),
-        "the last line counts"
+        "the last line takes effect"
     );
     assert_eq!(texts(&kafka, "mine"), ["x"]);
 }
 
-/// The processors that a process may use, as a list like `0-3,7`.
+/// Returns the CPU affinity of a process as a list such as `0-3,7`.
 fn cpus(process: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    cpus.expect("its processors").trim().to_owned()
+    cpus.expect("its CPUs").trim().to_owned()
 }
 
-/// The first thing that librdkafka says of a record: delivered, refused, or no way to the broker.
+/// The first result that librdkafka reports for a record: delivered, rejected, or no connection.
 #[derive(Default)]
-struct Verdict(Mutex<Option<Result<(), Code>>>);
+struct FirstResult(Mutex<Option<Result<(), Code>>>);
 
-impl Verdict {
-    fn set(&self, verdict: Result<(), Code>) {
-        self.0.lock().get_or_insert(verdict);
+impl FirstResult {
+    fn set(&self, result: Result<(), Code>) {
+        self.0.lock().get_or_insert(result);
     }
 }
 
-impl ClientContext for Verdict {
+impl ClientContext for FirstResult {
     fn error(&self, error: KafkaError, _: &str) {
         let code = error.rdkafka_error_code().expect("a code");
-        // Others are attempts of which the next may go well.
+        // Other errors are temporary.
         if [Code::Authentication, Code::SSL, Code::AllBrokersDown].contains(&code) {
             self.set(Err(code));
         }
     }
 }
 
-impl ProducerContext for Verdict {
+impl ProducerContext for FirstResult {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
@@ -214,55 +215,57 @@ impl ProducerContext for Verdict {
 }
 
 fn deliver(client: &ClientConfig, topic: &str, payload: &str) -> Result<(), Code> {
-    let producer: BaseProducer<Verdict> =
-        client.create_with_context(Verdict::default()).expect("a producer");
-    producer.send(BaseRecord::<str, str>::to(topic).payload(payload)).expect("room in the queue");
-    let begun = Instant::now();
+    let producer: BaseProducer<FirstResult> =
+        client.create_with_context(FirstResult::default()).expect("a producer");
+    producer
+        .send(BaseRecord::<str, str>::to(topic).payload(payload))
+        .expect("capacity in the queue");
+    let started = Instant::now();
     loop {
-        if let Some(verdict) = *producer.context().0.lock() {
-            return verdict;
+        if let Some(result) = *producer.context().0.lock() {
+            return result;
         }
-        assert!(begun.elapsed() < PATIENCE, "no word of a record to {topic}");
+        assert!(started.elapsed() < TIMEOUT, "no result for a record to {topic}");
         producer.poll(Duration::from_millis(10));
     }
 }
 
-/// Set for the process that is to be killed, which is this test once more.
-const TO_BE_KILLED: &str = "MILLSTREAM_TEST_TO_BE_KILLED";
+/// Set in the child process, which runs the same test and is killed.
+const CHILD: &str = "MILLSTREAM_TEST_CHILD";
 
 #[test]
-fn a_test_process_that_is_killed_leaves_nothing() {
-    if std::env::var_os(TO_BE_KILLED).is_some() {
-        // From a thread that ends, as a test's thread does: the broker must live on.
+fn a_killed_test_process_leaves_nothing_behind() {
+    if std::env::var_os(CHILD).is_some() {
+        // Start the broker from a thread that exits, like a test's thread. It must keep running.
         let pid = std::thread::spawn(|| Kafka::shared().pid()).join().expect("a broker");
         Kafka::shared().create_topic("alive", 1);
         eprintln!("broker {pid}");
-        std::thread::sleep(PATIENCE);
+        std::thread::sleep(TIMEOUT);
         return;
     }
-    let mut tests = Command::new(std::env::current_exe().expect("this program"));
-    tests.args(["--exact", "a_test_process_that_is_killed_leaves_nothing", "--nocapture"]);
-    let mut tests = tests
-        .env(TO_BE_KILLED, "1")
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "a_killed_test_process_leaves_nothing_behind", "--nocapture"]);
+    let mut child = child
+        .env(CHILD, "1")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the tests start");
-    let mut said = BufReader::new(tests.stderr.take().expect("its errors"))
+        .expect("the child starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("its errors"))
         .lines()
         .map(|line| line.expect("text"));
     let pid =
-        said.find_map(|line| Some(line.strip_prefix("broker ")?.to_owned())).expect("a broker");
+        stderr.find_map(|line| Some(line.strip_prefix("broker ")?.to_owned())).expect("a broker");
     let broker = Path::new("/proc").join(pid);
-    let command = std::fs::read_to_string(broker.join("cmdline")).expect("a broker that runs");
+    let command = std::fs::read_to_string(broker.join("cmdline")).expect("a running broker");
     let properties =
         Path::new(command.trim_end_matches('\0').rsplit('\0').next().expect("an argument"));
     assert!(properties.is_file(), "{}", properties.display());
-    tests.kill().expect("the tests are killed");
-    tests.wait().expect("the tests are gone");
-    let begun = Instant::now();
+    child.kill().expect("the child is killed");
+    child.wait().expect("the child exits");
+    let started = Instant::now();
     while broker.exists() || properties.exists() {
-        assert!(begun.elapsed() < PATIENCE, "{} or {}", broker.display(), properties.display());
+        assert!(started.elapsed() < TIMEOUT, "{} or {}", broker.display(), properties.display());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

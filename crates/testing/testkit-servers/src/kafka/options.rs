@@ -1,6 +1,6 @@
-//! What a broker is started with, and the `server.properties` that comes of it.
+//! Options of a broker, and its `server.properties`.
 
-use super::path_text;
+use super::path_str;
 use super::tls::Certificates;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -8,25 +8,25 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::TcpListener;
 use std::path::Path;
 
-/// User of the SASL listeners; `scripts/servers` formats the SCRAM logins with the same two.
+/// User of the SASL listeners. `scripts/servers` stores the same SCRAM credentials.
 pub(super) const USER: &str = "millstream";
 pub(super) const PASSWORD: &str = "mill-secret";
 
-/// An address of the broker, named after its protocol.
+/// A listener of the broker, named after its security protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Listener {
-    /// Neither TLS nor login; every broker has it.
+    /// Neither TLS nor SASL; every broker has it.
     Plaintext,
     /// TLS.
     Ssl,
-    /// Login over a plain connection: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+    /// SASL without TLS: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
     SaslPlaintext,
-    /// The same logins over TLS.
+    /// The same SASL mechanisms over TLS.
     SaslSsl,
 }
 
 impl Listener {
-    /// Kafka's word for it, as in `security.protocol`.
+    /// Returns the value of `security.protocol`.
     pub fn name(self) -> &'static str {
         match self {
             Listener::Plaintext => "PLAINTEXT",
@@ -40,33 +40,33 @@ impl Listener {
         matches!(self, Listener::Ssl | Listener::SaslSsl)
     }
 
-    pub(super) fn has_login(self) -> bool {
+    pub(super) fn has_sasl(self) -> bool {
         matches!(self, Listener::SaslPlaintext | Listener::SaslSsl)
     }
 }
 
-/// What a broker is started with.
+/// Options of a broker.
 #[derive(Debug, Clone)]
 pub struct KafkaOptions {
-    /// Listeners beside [`Listener::Plaintext`].
+    /// Listeners in addition to [`Listener::Plaintext`].
     pub listeners: Vec<Listener>,
-    /// The listener [`Listener::Ssl`] refuses clients without a certificate of the broker's CA.
+    /// Whether [`Listener::Ssl`] requires a client certificate of the broker's CA.
     pub client_certificates: bool,
-    /// Users need rights: who comes over [`Listener::Plaintext`] may do everything, [`Kafka::USER`]
-    /// nothing until [`Kafka::allow`].
+    /// Enables ACLs: clients of [`Listener::Plaintext`] may do everything, [`Kafka::USER`] nothing
+    /// until [`Kafka::allow`].
     ///
     /// [`Kafka::USER`]: super::Kafka::USER
     /// [`Kafka::allow`]: super::Kafka::allow
     pub acl: bool,
-    /// Largest record batch the broker takes (`message.max.bytes`).
+    /// Maximum size of a record batch (`message.max.bytes`).
     pub message_max_bytes: Option<u32>,
-    /// Further lines of `server.properties`; they win over those made here.
+    /// Further lines of `server.properties`, which override the generated ones.
     pub properties: Vec<String>,
-    /// Largest heap of the JVM.
+    /// Maximum heap size of the JVM.
     pub heap: &'static str,
-    /// All of the JVM's compilers: slower to start, faster under load. For benchmarks.
+    /// Enables all JIT compilers: slower to start, faster under load. For benchmarks.
     pub full_jit: bool,
-    /// Processors it may run on, as `taskset -c` takes them.
+    /// CPU affinity as a list for `taskset -c`.
     pub cpus: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Default for KafkaOptions {
 }
 
 impl KafkaOptions {
-    /// A broker for benchmarks, on the given processors.
+    /// Returns options for benchmarks, with this CPU affinity.
     pub fn bench(cpus: &str) -> KafkaOptions {
         KafkaOptions {
             heap: "512m",
@@ -118,12 +118,12 @@ impl KafkaOptions {
     ) -> String {
         let mut text = BASE.to_owned();
         self.addresses(ports, &mut text);
-        put(&mut text, "log.dirs", path_text(data));
+        put(&mut text, "log.dirs", path_str(data));
         if let Some(tls) = tls {
             self.tls(tls, &mut text);
         }
-        for listener in self.all_listeners().into_iter().filter(|listener| listener.has_login()) {
-            logins(listener, &mut text);
+        for listener in self.all_listeners().into_iter().filter(|listener| listener.has_sasl()) {
+            sasl(listener, &mut text);
         }
         if self.acl {
             text.push_str(ACL);
@@ -131,7 +131,7 @@ impl KafkaOptions {
         if let Some(bytes) = self.message_max_bytes {
             put(&mut text, "message.max.bytes", bytes);
         }
-        // The last line with a key is the one that counts.
+        // The last line with a key takes effect.
         self.properties.iter().fold(text, |text, line| text + line + "\n")
     }
 
@@ -149,9 +149,9 @@ impl KafkaOptions {
 
     fn tls(&self, tls: &Certificates, text: &mut String) {
         put(text, "ssl.keystore.type", "PEM");
-        put(text, "ssl.keystore.location", path_text(&tls.server));
+        put(text, "ssl.keystore.location", path_str(&tls.server));
         put(text, "ssl.truststore.type", "PEM");
-        put(text, "ssl.truststore.location", path_text(&tls.ca));
+        put(text, "ssl.truststore.location", path_str(&tls.ca));
         if self.client_certificates {
             put(text, "listener.name.ssl.ssl.client.auth", "required");
         }
@@ -162,7 +162,7 @@ fn put(text: &mut String, key: &str, value: impl std::fmt::Display) {
     writeln!(text, "{key}={value}").expect("text is written");
 }
 
-fn logins(listener: Listener, text: &mut String) {
+fn sasl(listener: Listener, text: &mut String) {
     let prefix = format!("listener.name.{}", listener.name().to_lowercase());
     let module = "org.apache.kafka.common.security";
     let user = format!("{module}.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";");
@@ -174,8 +174,8 @@ fn logins(listener: Listener, text: &mut String) {
     }
 }
 
-/// One node that is broker and controller, small, and quick to start and to return after a kill.
-/// A topic that nobody made is an error. Records of any age are kept: tests write old timestamps.
+/// A small node that is both broker and controller, and starts and recovers quickly. Topics are not
+/// created automatically. Retention is unlimited, as tests write old timestamps.
 const BASE: &str = "\
 process.roles=broker,controller
 node.id=1
@@ -203,24 +203,24 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 ";
 
-/// The ports of a broker; it keeps them as long as it exists.
+/// The ports of a broker, which do not change at a restart.
 pub(super) struct Ports {
     controller: u16,
     listeners: HashMap<Listener, u16>,
 }
 
 impl Ports {
-    /// Free ports. Below those that the kernel gives to outgoing connections: one of these could
-    /// take the place of a broker that is stopped for a while.
+    /// Chooses free ports below the kernel's ephemeral range. Otherwise, an outgoing connection could
+    /// take the port of a stopped broker.
     pub(super) fn choose(options: &KafkaOptions) -> Ports {
-        let mut held = Vec::new();
+        let mut sockets = Vec::new();
         let mut port = || {
             let socket =
                 (0..1000).find_map(|_| TcpListener::bind(("127.0.0.1", random_port())).ok());
             let socket = socket.expect("a free port on loopback");
             let port = socket.local_addr().expect("the address of a socket").port();
-            // Held until all are chosen, so that none is chosen twice.
-            held.push(socket);
+            // Keep the socket open until all ports are chosen, so that none is chosen twice.
+            sockets.push(socket);
             port
         };
         let controller = port();
@@ -231,8 +231,7 @@ impl Ports {
 
     pub(super) fn address(&self, listener: Listener) -> String {
         let port = self.listeners.get(&listener);
-        let port =
-            port.unwrap_or_else(|| panic!("the options ask for no listener {}", listener.name()));
+        let port = port.unwrap_or_else(|| panic!("listener {} is not configured", listener.name()));
         format!("127.0.0.1:{port}")
     }
 }

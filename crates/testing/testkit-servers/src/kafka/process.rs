@@ -10,16 +10,16 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
 use tempfile::TempDir;
 
-/// Longest run of a tool that reads or changes something.
-const TOOL_SECONDS_MAX: &str = "90";
+/// Timeout of a tool in seconds.
+const TOOL_TIMEOUT_SECONDS: &str = "90";
 
-/// Where `scripts/servers` has put the broker.
+/// The folder where `scripts/servers` installs the broker.
 pub(super) struct Install {
     folder: PathBuf,
 }
 
 impl Install {
-    /// The installed broker; installs it in the first call if it is missing.
+    /// Returns the installed broker. The first call installs it if it is missing.
     pub(super) fn get() -> &'static Install {
         static INSTALL: LazyLock<Install> = LazyLock::new(|| {
             let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scripts/servers");
@@ -31,13 +31,13 @@ impl Install {
         &INSTALL
     }
 
-    /// A data folder that is formatted, to be copied.
+    /// Returns a formatted data folder to copy.
     pub(super) fn template(&self) -> PathBuf {
         self.folder.join("template")
     }
 
-    /// A JVM with Kafka's classes; a main class and its arguments are to follow. The kernel kills
-    /// it when the thread that started it ends.
+    /// Returns the command for a JVM with Kafka's classes. The caller adds a main class and its
+    /// arguments. The kernel kills the JVM when the thread that started it exits.
     pub(super) fn java(&self, options: &KafkaOptions) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]);
@@ -59,22 +59,22 @@ impl Install {
     }
 }
 
-/// Starts a JVM that lives until it is told to end, or until this process ends in whatever way.
+/// Starts a process that is killed when this process exits for any reason.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
-    // The kernel's signal follows the end of a thread, and a test's thread ends with the test: so
-    // one thread, which never ends, starts them all.
-    type Order = (Command, Sender<io::Result<Child>>);
-    static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
-        let (sender, orders) = channel::<Order>();
+    // The kernel sends the signal when the starting thread exits, and a test's thread exits with the
+    // test. So a thread that never exits starts all processes.
+    type Request = (Command, Sender<io::Result<Child>>);
+    static STARTER: LazyLock<Mutex<Sender<Request>>> = LazyLock::new(|| {
+        let (sender, requests) = channel::<Request>();
         std::thread::spawn(move || {
-            for (mut command, answer) in orders {
-                let _ = answer.send(command.spawn());
+            for (mut command, response) in requests {
+                let _ = response.send(command.spawn());
             }
         });
         Mutex::new(sender)
     });
-    let (answer, child) = channel();
-    STARTER.lock().send((command, answer)).expect("the starter runs");
+    let (response, child) = channel();
+    STARTER.lock().send((command, response)).expect("the starter runs");
     child.recv().expect("the starter answers")
 }
 
@@ -84,10 +84,10 @@ pub(super) fn folder() -> TempDir {
     tempfile::tempdir_in(&BASE.path).expect("a temporary folder")
 }
 
-/// What holds the folders of all brokers of this process, also those that are never dropped.
+/// The parent of all broker folders of this process, including those that are never dropped.
 struct Base {
     path: PathBuf,
-    /// Waits for the end of this process, which closes its input, and removes the folder.
+    /// Removes the folder once this process exits, which closes the sweeper's standard input.
     _sweeper: Child,
 }
 
@@ -98,20 +98,23 @@ impl Base {
         let base = tempfile::Builder::new().prefix("millstream-servers-").tempdir_in(parent);
         let path = base.expect("a temporary folder").keep();
         let mut sweeper = Command::new("sh");
-        // A broker that is dying may write once more: hence the second time. Ctrl-C goes to the
-        // process group of the tests, and must not end the sweeper.
+        // A dying broker may still write, so the sweeper retries. It has a separate process group, as
+        // Ctrl-C signals that of the tests.
         sweeper.args(["-c", "read -r _; rm -rf \"$0\" || { sleep 1; rm -rf \"$0\"; }"]).arg(&path);
         sweeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Base { path, _sweeper: sweeper.spawn().expect("sh starts") }
     }
 }
 
-/// Runs a program to its end; what it printed. Panics with its errors if it fails.
+/// Runs a program until it exits. Returns its output. Panics with its standard error on failure.
 pub(super) fn output(command: Command) -> String {
     let mut limited = Command::new("timeout");
-    limited.args(["-k", "5", TOOL_SECONDS_MAX]).arg(command.get_program()).args(command.get_args());
+    limited
+        .args(["-k", "5", TOOL_TIMEOUT_SECONDS])
+        .arg(command.get_program())
+        .args(command.get_args());
     let output = limited.stdin(Stdio::null()).output().expect("timeout(1) runs");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?} ended with {}:\n{errors}", output.status);
+    assert!(output.status.success(), "{command:?} exited with {}:\n{errors}", output.status);
     String::from_utf8(output.stdout).expect("text")
 }

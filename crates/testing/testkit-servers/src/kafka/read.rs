@@ -1,5 +1,4 @@
-//! Reading topics back, with three clients that know nothing of each other: librdkafka, kcat and
-//! Kafka's own in Java.
+//! Reads topics with three independent clients: librdkafka, kcat and Kafka's Java client.
 
 use super::{Kafka, Listener};
 use rdkafka::config::RDKafkaLogLevel;
@@ -11,42 +10,42 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time without a record before the end of a topic.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum time without a record before the end of a topic.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// First offset and end of each partition.
+/// First offset and end offset of each partition.
 type Ends = HashMap<i32, (i64, i64)>;
 
-/// A record as it lies in a topic.
+/// A record of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Partition it is in.
+    /// Partition.
     pub partition: i32,
-    /// Its place there.
+    /// Offset in the partition.
     pub offset: i64,
-    /// Its key; none is not the same as an empty one.
+    /// Key; `None` differs from an empty key.
     pub key: Option<Vec<u8>>,
-    /// Its headers in their order; a name may occur twice.
+    /// Headers in order; names may repeat.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Its value; empty if it has none.
+    /// Value; empty if there is none.
     pub payload: Vec<u8>,
-    /// Milliseconds since 1970.
+    /// Timestamp in milliseconds since 1970.
     pub timestamp: Option<i64>,
 }
 
 impl Record {
-    /// The value as text.
+    /// Returns the value as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.payload).expect("a payload of text")
     }
 
-    /// Value of the first header with a name, as text.
+    /// Returns the value of the first header with a name as text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(of, _)| of == name)?;
         Some(std::str::from_utf8(value).expect("a header of text"))
     }
 
-    fn of(message: &BorrowedMessage<'_>) -> Record {
+    fn from_message(message: &BorrowedMessage<'_>) -> Record {
         let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
         Record {
             partition: message.partition(),
@@ -62,7 +61,7 @@ impl Record {
 }
 
 impl Kafka {
-    /// Everything in a topic up to its present end, by partition and offset.
+    /// Reads all records of a topic up to its current end, by partition and offset.
     pub fn read(&self, topic: &str) -> Vec<Record> {
         let mut ends = self.ends(topic);
         ends.retain(|_, (first, end)| first < end);
@@ -75,22 +74,22 @@ impl Kafka {
         let consumer = self.consumer();
         consumer.assign(&wanted).expect("partitions are assigned");
         let mut records = Vec::new();
-        let mut heard = Instant::now();
+        let mut last_event = Instant::now();
         while !ends.is_empty() {
             assert!(
-                heard.elapsed() < PATIENCE,
+                last_event.elapsed() < TIMEOUT,
                 "no end of topic {topic}: {} records",
                 records.len()
             );
             let Some(event) = consumer.poll(Duration::from_millis(100)) else { continue };
-            heard = Instant::now();
+            last_event = Instant::now();
             match event {
                 Ok(message) => {
                     let (partition, next) = (message.partition(), message.offset() + 1);
-                    records.push(Record::of(&message));
+                    records.push(Record::from_message(&message));
                     ends.retain(|of, (_, end)| *of != partition || next < *end);
                 }
-                // Offsets may lie before the end that hold no record: marks of transactions.
+                // The last offsets may be transaction markers instead of records.
                 Err(KafkaError::PartitionEOF(partition)) => drop(ends.remove(&partition)),
                 Err(error) => panic!("topic {topic}: {error}"),
             }
@@ -99,30 +98,30 @@ impl Kafka {
         records
     }
 
-    /// Number of offsets in a topic, without reading it: the number of records unless transactions
-    /// were used or old records went.
+    /// Returns the number of offsets in a topic without reading it. It equals the number of records
+    /// unless there are transactions or compacted records.
     pub fn count(&self, topic: &str) -> u64 {
         let ends = self.ends(topic);
         let count = ends.values().map(|(first, end)| end - first).sum::<i64>();
-        u64::try_from(count).expect("an end behind the beginning")
+        u64::try_from(count).expect("an end after the beginning")
     }
 
-    /// Values of the first `count` records by Kafka's console consumer, which is Java and unpacks
-    /// with Java's codecs. Fails if there are fewer.
+    /// Reads the values of the first `count` records with Kafka's console consumer, which uses the
+    /// Java client and its codecs. Panics if there are fewer.
     pub fn java_consumer(&self, topic: &str, count: usize) -> Vec<String> {
         let number = count.to_string();
         let mut args = vec!["--topic", topic, "--from-beginning", "--max-messages", &number];
         args.extend(["--timeout-ms", "20000"]);
         let text = self.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", &args);
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        assert_eq!(lines.len(), count, "records that Kafka's own consumer reads from {topic}");
+        assert_eq!(lines.len(), count, "records that Kafka's console consumer reads from {topic}");
         lines
     }
 
     fn consumer(&self) -> BaseConsumer {
         let mut client = self.client(Listener::Plaintext);
         client.set("enable.partition.eof", "true").set("check.crcs", "true");
-        // librdkafka wants the name of a group, though none is joined.
+        // librdkafka requires a group id even without joining a group.
         client.set("group.id", "millstream-tests").set("enable.auto.commit", "false");
         client.set("fetch.wait.max.ms", "10").set("fetch.message.max.bytes", "8388608");
         client.set("queued.min.messages", "1000000");
@@ -130,13 +129,13 @@ impl Kafka {
         client.create().expect("a consumer")
     }
 
-    /// First offset and end of each partition. A leader that is just taking over is waited for.
+    /// Returns the first and end offset of each partition. Waits for the election of leaders.
     pub(super) fn ends(&self, topic: &str) -> Ends {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match self.try_ends(topic) {
                 Ok(ends) if !ends.is_empty() => return ends,
-                ends if begun.elapsed() > PATIENCE => {
+                ends if started.elapsed() > TIMEOUT => {
                     panic!("topic {topic} cannot be read: {ends:?}")
                 }
                 _ => thread::sleep(Duration::from_millis(5)),
@@ -146,10 +145,9 @@ impl Kafka {
 
     fn try_ends(&self, topic: &str) -> KafkaResult<Ends> {
         let client = self.admin.inner();
-        let metadata = client.fetch_metadata(Some(topic), PATIENCE)?;
+        let metadata = client.fetch_metadata(Some(topic), TIMEOUT)?;
         let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
-        let ends =
-            |partition| Ok((partition, client.fetch_watermarks(topic, partition, PATIENCE)?));
+        let ends = |partition| Ok((partition, client.fetch_watermarks(topic, partition, TIMEOUT)?));
         partitions.map(|partition| ends(partition.id())).collect()
     }
 }

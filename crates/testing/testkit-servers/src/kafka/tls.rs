@@ -1,30 +1,29 @@
-//! Certificates for one broker, made anew for every run so that none expires.
+//! Certificates for a broker, generated on each run so that none expires.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// PEM files. Keys are not encrypted.
+/// PEM files with unencrypted keys.
 pub struct Certificates {
-    /// The authority that signed the broker's certificate and the client's.
+    /// The CA of the broker's and the client's certificates.
     pub ca: PathBuf,
-    /// Another authority of the same name, which signed nothing: a client that trusts it alone must
-    /// refuse the broker.
+    /// Another CA with the same name. A client that trusts only this one must reject the broker.
     pub other_ca: PathBuf,
-    /// A client's certificate.
+    /// A client certificate.
     pub client_cert: PathBuf,
-    /// The key of that client.
+    /// Its key.
     pub client_key: PathBuf,
-    /// A certificate of the other authority, which a broker that asks for one must refuse.
+    /// A client certificate of the other CA, which a broker that requires one must reject.
     pub other_client_cert: PathBuf,
-    /// The key of that client.
+    /// Its key.
     pub other_client_key: PathBuf,
-    /// Key and certificate of the broker in one file, as Kafka takes them.
+    /// Key and certificate of the broker in one file, as Kafka requires.
     pub(super) server: PathBuf,
 }
 
 impl Certificates {
-    /// Makes all of them in `folder`.
+    /// Generates all files in `folder`.
     pub(super) fn make(folder: &Path) -> Certificates {
         let ca = authority(folder, "ca");
         let other_ca = authority(folder, "other-ca");
@@ -55,7 +54,7 @@ fn authority(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.crt"))
 }
 
-/// A certificate and its key.
+/// Generates a certificate and its key, signed by the CA `by`.
 fn signed(
     folder: &Path,
     name: &str,

@@ -1,4 +1,4 @@
-//! Topics and rights.
+//! Topics and ACLs.
 
 use super::Kafka;
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
@@ -9,56 +9,56 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Kafka {
-    /// Makes a topic, and waits until clients can use it.
+    /// Creates a topic and waits until clients can use it.
     pub fn create_topic(&self, name: &str, partitions: i32) {
         self.create_topic_with(name, partitions, &[]);
     }
 
-    /// The same with a configuration, such as `("max.message.bytes", "1000")`.
+    /// Creates a topic with a configuration, such as `("max.message.bytes", "1000")`.
     pub fn create_topic_with(&self, name: &str, partitions: i32, config: &[(&str, &str)]) {
         let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
         topic.config = config.to_vec();
-        let made = finish(self.admin.create_topics([&topic], &AdminOptions::new()));
-        let made = made.expect("an answer of the broker");
-        assert!(made[0].is_ok(), "topic {name}: {made:?}");
+        let created = block_on(self.admin.create_topics([&topic], &AdminOptions::new()));
+        let created = created.expect("a response of the broker");
+        assert!(created[0].is_ok(), "topic {name}: {created:?}");
         self.wait_for_partitions(
             name,
             usize::try_from(partitions).expect("a number of partitions"),
         );
-        // The leaders are known before they serve.
+        // The leaders are known before they respond.
         self.ends(name);
     }
 
-    /// Removes a topic, and waits until clients no longer see it.
+    /// Deletes a topic and waits until clients no longer see it.
     pub fn delete_topic(&self, name: &str) {
-        let gone = finish(self.admin.delete_topics(&[name], &AdminOptions::new()));
-        let gone = gone.expect("an answer of the broker");
-        assert!(gone[0].is_ok(), "topic {name}: {gone:?}");
+        let deleted = block_on(self.admin.delete_topics(&[name], &AdminOptions::new()));
+        let deleted = deleted.expect("a response of the broker");
+        assert!(deleted[0].is_ok(), "topic {name}: {deleted:?}");
         self.wait_for_partitions(name, 0);
     }
 
-    /// Waits until the broker shows so many partitions of a topic.
+    /// Waits until this many partitions of a topic have leaders.
     fn wait_for_partitions(&self, name: &str, partitions: usize) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let leaders = || {
             let metadata =
-                self.admin.inner().fetch_metadata(Some(name), PATIENCE).expect("metadata");
+                self.admin.inner().fetch_metadata(Some(name), TIMEOUT).expect("metadata");
             let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
             partitions.filter(|partition| partition.leader() >= 0).count()
         };
         while leaders() != partitions {
             assert!(
-                begun.elapsed() < PATIENCE,
+                started.elapsed() < TIMEOUT,
                 "topic {name} has no {partitions} partitions with leaders"
             );
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Gives [`Kafka::USER`] a right on a topic, such as `Write`; of use with `acl`.
+    /// Allows [`Kafka::USER`] an operation on a topic, such as `Write`. For brokers with `acl`.
     pub fn allow(&self, operation: &str, topic: &str) {
         let principal = format!("User:{}", Kafka::USER);
         let args =
@@ -67,9 +67,8 @@ impl Kafka {
     }
 }
 
-/// Waits for an answer of the admin client, also in a test that runs inside an async runtime: this
-/// needs none.
-fn finish<F: Future>(future: F) -> F::Output {
+/// Blocks on a future of the admin client without an async runtime, so that it also works inside one.
+fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

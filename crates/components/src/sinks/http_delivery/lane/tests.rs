@@ -4,7 +4,7 @@ use super::*;
 use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, RequestOptions};
 use bytes::Bytes;
 use millstream_model::{Interval, Size};
-use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
 use parking_lot::Mutex;
@@ -187,8 +187,8 @@ impl Rig {
     }
 }
 
-fn bodies(seen: &[Seen]) -> Vec<String> {
-    seen.iter().map(Seen::text).collect()
+fn bodies(seen: &[ReceivedRequest]) -> Vec<String> {
+    seen.iter().map(ReceivedRequest::text).collect()
 }
 
 /// Serves these responses in order, then 204.
@@ -207,14 +207,14 @@ async fn batches_end_by_size_by_timeout_and_by_flush() {
         rig.deliver(text).await;
     }
     rig.settle(2).await;
-    assert_eq!(bodies(&server.seen()), ["abcdef"]);
+    assert_eq!(bodies(&server.requests()), ["abcdef"]);
     rig.lane.flush();
     rig.settle(4).await;
-    assert_eq!(bodies(&server.seen()), ["abcdef", "ghij"]);
+    assert_eq!(bodies(&server.requests()), ["abcdef", "ghij"]);
     assert!(rig.settled.iter().all(|s| *s == Settled { outcome: Outcome::Delivered, refused: 0 }));
     let mut by_time = Rig::to(&server);
     by_time.bring(&["k", "l"]).await;
-    assert_eq!(bodies(&server.seen())[2..], ["kl"]);
+    assert_eq!(bodies(&server.requests())[2..], ["kl"]);
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn requests_fill_up_to_the_limit_and_a_split_payload_is_settled_once() {
     }
     rig.settle(3).await;
     let whole: Vec<String> =
-        bodies(&server.seen()).into_iter().filter(|body| body.len() > 4).collect();
+        bodies(&server.requests()).into_iter().filter(|body| body.len() > 4).collect();
     assert_eq!(
         whole,
         ["abcdefgh", "ijklmnop", "qrstXuvX"],
@@ -272,7 +272,7 @@ async fn transient_failures_are_retried_with_the_same_id_and_in_order() {
     ]);
     let mut rig = Rig::to(&server);
     rig.bring(&["abcdefgh", "ijklmnop"]).await;
-    let seen = server.seen();
+    let seen = server.requests();
     let mut distinct = bodies(&seen);
     distinct.dedup();
     assert_eq!(distinct, ["abcdefgh", "ijklmnop"]);
@@ -292,7 +292,7 @@ async fn retry_after_is_honored() {
     rig.bring(&["a"]).await;
     let wait = rig.errors[0].retry_after.unwrap();
     assert!(wait > 900 * MS && wait <= 1334 * MS, "{wait:?}");
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(seen[1].at - seen[0].at >= 900 * MS);
 }
 
@@ -317,7 +317,7 @@ async fn misconfiguration_is_retried_slowly_and_nothing_is_dropped() {
     assert!(rig.errors.iter().all(|error| error.retry_after.unwrap() > 15 * MS));
     let text = rig.errors[6].to_string();
     assert!(text.starts_with(&server.uri("/in")) && text.contains("http://new/in,"), "{text}");
-    assert_eq!((rig.refused(), bodies(&server.seen()).len()), (0, 8));
+    assert_eq!((rig.refused(), bodies(&server.requests()).len()), (0, 8));
 }
 
 #[tokio::test]
@@ -328,15 +328,19 @@ async fn a_refused_request_is_split_and_only_invalid_events_are_dropped() {
     });
     let mut rig = Rig::to(&server);
     rig.bring(&["aBc", "dEfg", "h"]).await;
-    let accepted: String =
-        server.seen().iter().map(Seen::text).filter(|t| !t.contains(['B', 'E'])).collect();
+    let accepted: String = server
+        .requests()
+        .iter()
+        .map(ReceivedRequest::text)
+        .filter(|t| !t.contains(['B', 'E']))
+        .collect();
     assert_eq!(accepted, "acdfgh");
     assert_eq!(rig.refused(), 2);
     let snapshot = rig.counters.snapshot();
     assert_eq!(snapshot.dropped_events.get("refused"), Some(&2));
     assert_eq!(rig.settled.iter().filter(|s| s.outcome == Outcome::Rejected).count(), 1);
     let ids = server
-        .seen()
+        .requests()
         .iter()
         .map(|seen| seen.header("idempotency-key").to_owned())
         .collect::<Vec<_>>();
@@ -367,7 +371,7 @@ async fn events_that_the_packer_drops_are_not_settled_as_delivered() {
     let server = script(Vec::new());
     let mut rig = Rig::to(&server);
     rig.bring(&["a1b2", "c"]).await;
-    assert_eq!((bodies(&server.seen()), rig.refused()), (vec!["abc".to_owned()], 2));
+    assert_eq!((bodies(&server.requests()), rig.refused()), (vec!["abc".to_owned()], 2));
 }
 
 #[tokio::test]
@@ -388,14 +392,14 @@ async fn a_rejected_probe_does_not_block_the_lane() {
         // Without letters there are no events.
         rig.bring(&["12345678", "abc"]).await;
         assert_eq!(
-            (bodies(&server.seen()), rig.errors.len()),
+            (bodies(&server.requests()), rig.errors.len()),
             (vec![String::new(), "abc".into()], 0)
         );
     }
     let server = script(vec![Reply::status(503)]);
     let mut rig = Rig::to(&server);
     rig.bring(&["12345678"]).await;
-    assert_eq!((server.seen().len(), rig.kinds()), (2, vec!["server"]), "it may succeed later");
+    assert_eq!((server.requests().len(), rig.kinds()), (2, vec!["server"]), "it may succeed later");
 }
 
 #[tokio::test]
@@ -408,7 +412,7 @@ async fn another_format_is_tried_at_once_and_each_payload_is_packed_once() {
     let (packed, headers_seen) = (packer.packed.clone(), packer.headers_seen.clone());
     let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
     rig.bring(&["abcdefgh", "ijkl"]).await;
-    assert_eq!(bodies(&server.seen()), ["abcdefgh", "ABCDEFGH", "ijkl", "IJKL"]);
+    assert_eq!(bodies(&server.requests()), ["abcdefgh", "ABCDEFGH", "ijkl", "IJKL"]);
     assert_eq!((packed.load(Ordering::Relaxed), rig.errors.len()), (2, 0));
     assert_eq!(headers_seen.lock()[..1], ["ABCDEFGH"]);
 }
@@ -421,17 +425,23 @@ async fn endpoints_take_turns_and_a_failed_one_is_skipped_for_a_while() {
         closed.uri("/in")
     };
     let mut rig = Rig::with(&[one.uri("/in"), two.uri("/in"), gone], Options::default());
-    let is_over = |rig: &Rig| two.seen().len() > 4 && rig.kinds().contains(&"unreachable");
+    let is_over = |rig: &Rig| two.requests().len() > 4 && rig.kinds().contains(&"unreachable");
     // The pause of a failed endpoint is random.
     while !is_over(&rig) {
         let before = rig.settled.len();
-        assert!(before < 1000, "{} and {}: {:?}", one.seen().len(), two.seen().len(), rig.kinds());
+        assert!(
+            before < 1000,
+            "{} and {}: {:?}",
+            one.requests().len(),
+            two.requests().len(),
+            rig.kinds()
+        );
         rig.deliver("abcdefgh").await;
         rig.settle(before + 1).await;
         tokio::time::sleep(40 * MS).await;
     }
     assert_eq!(rig.kinds().iter().filter(|kind| **kind == "server").count(), 2);
-    assert_eq!(one.seen().len() + two.seen().len() - 2, rig.settled.len());
+    assert_eq!(one.requests().len() + two.requests().len() - 2, rig.settled.len());
     assert!(
         rig.errors.iter().all(|error| error.retry_after == Some(Duration::ZERO)),
         "one is well"
@@ -444,7 +454,7 @@ async fn a_rate_spaces_requests_evenly() {
     let request = RequestOptions { rate_max: Some(20.0), ..Options::default().request };
     let mut rig = Rig::with(&[server.uri("/in")], Options { request, ..Options::default() });
     rig.bring(&["abcdefgh"; 5]).await;
-    let seen = server.seen();
+    let seen = server.requests();
     let gaps = seen.windows(2).map(|pair| pair[1].at - pair[0].at);
     assert!(seen[4].at - seen[0].at >= 190 * MS, "{:?}", gaps.collect::<Vec<_>>());
 }
@@ -460,11 +470,11 @@ async fn a_held_payload_is_sent_on_time_or_at_a_flush() {
     let (hour, begun) = (3_600_000 * MS, std::time::Instant::now());
     rig.deliver_at("abcdefgh", from_now(200 * MS, hour)).await;
     rig.settle(1).await;
-    assert!(server.seen()[0].at - begun >= 190 * MS);
+    assert!(server.requests()[0].at - begun >= 190 * MS);
     // The clock was set back by an hour after the encoding.
     rig.deliver_at("ABCDEFGH", from_now(hour, 200 * MS)).await;
     rig.settle(2).await;
-    assert!(server.seen()[1].at - server.seen()[0].at >= 190 * MS);
+    assert!(server.requests()[1].at - server.requests()[0].at >= 190 * MS);
     rig.deliver_at("late", from_now(hour, hour)).await;
     rig.lane.flush();
     rig.settle(3).await;
