@@ -26,8 +26,8 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * What a call costs whoever records: time, and with the profiler {@code gc} allocated bytes. Both clients send over UDP to a port of this
- * process that throws everything away, so that their own threads do what they do in a program.
+ * Measures the cost of a call for the recording thread: time, and with the profiler {@code gc} allocated bytes. Both clients send over UDP
+ * to a port of this process that discards everything, so that their sending threads do their usual work.
  */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.AverageTime)
@@ -78,12 +78,12 @@ public class Calls {
             while (true) {
                 sink.receive(message.clear());
             }
-        } catch (IOException ended) {
+        } catch (IOException closed) {
             // The benchmark has ended.
         }
     }
 
-    /** Ends both, and says how many points found no room. */
+    /** Stops both clients and prints how many points were dropped. */
     @TearDown
     public void stop() throws IOException {
         client.close();
@@ -92,19 +92,19 @@ public class Calls {
         System.out.println("# " + client.stats());
     }
 
-    /** A counter of a handle. */
+    /** A counter with a handle. */
     @Benchmark
     public void counter() {
         counter.increment();
     }
 
-    /** A timer of a handle. */
+    /** A timer with a handle. */
     @Benchmark
     public void timer() {
         timer.record(12.25);
     }
 
-    /** A store of a handle. */
+    /** A store with a handle. */
     @Benchmark
     public void store() {
         store.set(17);
@@ -116,19 +116,19 @@ public class Calls {
         client.emit(Kind.COUNTER, NAME, 1, TAGS);
     }
 
-    /** A counter of the other client, which adds up too. */
+    /** A counter of the DogStatsD client, which also aggregates. */
     @Benchmark
     public void dogstatsdCounter() {
         dogstatsd.count(NAME, 1, DOGSTATSD_TAGS);
     }
 
-    /** A timer of the other client. */
+    /** A timer of the DogStatsD client. */
     @Benchmark
     public void dogstatsdTimer() {
         dogstatsd.recordExecutionTime("http.wait", 12, DOGSTATSD_TAGS);
     }
 
-    /** A gauge of the other client, which keeps the last value too. */
+    /** A gauge of the DogStatsD client, which also sends only the last value. */
     @Benchmark
     public void dogstatsdStore() {
         dogstatsd.gauge("http.open", 17, DOGSTATSD_TAGS);

@@ -3,23 +3,23 @@ package dev.millstream.client;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * A sum. What is added is held and sent as one point per flush; while the agent is away the sum is held too, and nothing of it is dropped.
- * Safe for any number of threads.
+ * A sum. Each flush sends the sum of the additions since the last one as one point. While the agent is down, the sum accumulates and
+ * nothing is dropped. Thread-safe.
  */
-public final class Counter implements Held {
+public final class Counter implements Accumulator {
     private final Series series;
     private final LongAdder sum = new LongAdder();
-    /** Of the sender: what it has told. */
-    private long told;
+    /** The sum at the last flush; used only by the sender. */
+    private long flushed;
 
     Counter(Series series) {
         this.series = series;
     }
 
     /**
-     * Adds to the sum. Allocates nothing and waits for nobody.
+     * Adds to the sum. Never allocates and never blocks.
      *
-     * @param value any number; a negative one takes away
+     * @param value any number, possibly negative
      */
     public void add(long value) {
         sum.add(value);
@@ -36,11 +36,11 @@ public final class Counter implements Held {
     }
 
     @Override
-    public void addTo(Packet packet, boolean again) {
-        long now = sum.sum();
-        if (now != told) {
-            packet.add(series, now - told);
-            told = now;
+    public void flushTo(Packet packet, boolean resend) {
+        long current = sum.sum();
+        if (current != flushed) {
+            packet.add(series, current - flushed);
+            flushed = current;
         }
     }
 }

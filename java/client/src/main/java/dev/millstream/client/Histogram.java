@@ -1,6 +1,6 @@
 package dev.millstream.client;
 
-/** A distribution of values; the agent tells their sum, count and percentiles. Each value is a point. Safe for any number of threads. */
+/** A distribution of values, of which the agent emits the sum, count and percentiles. Each value is a point. Thread-safe. */
 public final class Histogram {
     private final MetricClient client;
     private final Series series;
@@ -11,9 +11,9 @@ public final class Histogram {
     }
 
     /**
-     * Records a value. Allocates nothing and waits for nobody; a point that there is no room for is dropped and counted.
+     * Records a value. Never allocates and never blocks; if the buffer is full, the point is dropped and counted.
      *
-     * @param value a finite number; another is dropped and counted
+     * @param value a finite number; other values are dropped and counted
      */
     public void record(double value) {
         client.record(series, value, Packet.NO_SECOND);

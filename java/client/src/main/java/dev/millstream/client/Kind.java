@@ -2,11 +2,11 @@ package dev.millstream.client;
 
 import java.nio.charset.StandardCharsets;
 
-/** What the agent makes of the values of a series. */
+/** How the agent aggregates the values of a series. */
 public enum Kind {
-    /** The sum since the series was new, in every period. */
+    /** The sum since the series began, in every period. */
     COUNTER("counter"),
-    /** The sum of a period by its seconds. */
+    /** The sum of a period divided by its seconds. */
     RATE_COUNTER("rate_counter"),
     /** A counter, and its rate under {@code name.rate}. */
     METER("meter"),
@@ -18,19 +18,19 @@ public enum Kind {
     HISTOGRAM("histogram"),
     /** The last value. */
     STORE("store"),
-    /** Values at times of their own. */
+    /** Values with explicit timestamps. */
     TIMED_STORE("ts_store");
 
-    /** The head of a point: an array of six elements, of which the first two are here. */
-    final byte[] head;
+    /** The beginning of each point: the msgpack header of an array of six elements, and the first two elements. */
+    final byte[] prefix;
 
-    Kind(String wire) {
-        byte[] name = wire.getBytes(StandardCharsets.US_ASCII);
-        head = new byte[7 + name.length];
-        head[0] = (byte) 0x96;
-        head[1] = (byte) 0xA4;
-        System.arraycopy("emit".getBytes(StandardCharsets.US_ASCII), 0, head, 2, 4);
-        head[6] = (byte) (0xA0 | name.length);
-        System.arraycopy(name, 0, head, 7, name.length);
+    Kind(String type) {
+        byte[] name = type.getBytes(StandardCharsets.US_ASCII);
+        prefix = new byte[7 + name.length];
+        prefix[0] = (byte) 0x96;
+        prefix[1] = (byte) 0xA4;
+        System.arraycopy("emit".getBytes(StandardCharsets.US_ASCII), 0, prefix, 2, 4);
+        prefix[6] = (byte) (0xA0 | name.length);
+        System.arraycopy(name, 0, prefix, 7, name.length);
     }
 }

@@ -13,8 +13,8 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Function;
 
 /**
- * A client of the agent's source {@code metricserver}. One for the whole program is enough; it is safe for any number of threads, virtual
- * ones too.
+ * A client of the agent's source {@code metricserver}. One instance per program is enough. It is thread-safe, including for virtual
+ * threads.
  *
  * <pre>{@code
  * try (MetricClient client = MetricClient.builder().unix(Path.of("/run/millstream/metric.stream.sock")).build()) {
@@ -25,32 +25,32 @@ import java.util.function.Function;
  * }
  * }</pre>
  *
- * <p>Handles are made once and kept: making one checks and encodes its name and tags. Recording then allocates nothing and never waits: a
- * daemon thread sends. Sums of counters and last values of stores are held by their handles; each other value is a point, and waits in
- * memory of fixed size. When that is full, as the agent is away or too slow, points are dropped and {@linkplain #stats counted}. When the
- * agent is there again, the client goes on by itself.
+ * <p>Create handles once and keep them: creating one checks and encodes its name and tags. Recording then never allocates and never blocks,
+ * as a daemon thread sends the points. Handles accumulate the sums of counters and the last values of stores. Every other value is a point
+ * in a buffer of fixed size. If the buffer is full because the agent is down or too slow, points are dropped and
+ * {@linkplain #stats counted}. The client reconnects automatically.
  */
 public final class MetricClient implements AutoCloseable {
     private final int messageBytes;
     private final long closeNanos;
-    private final Packets packets;
+    private final PacketPool packets;
     private final Sender sender;
     private final Map<Key, Object> handles = new ConcurrentHashMap<>();
-    private final Queue<Held> held = new ConcurrentLinkedQueue<>();
+    private final Queue<Accumulator> accumulators = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean isClosed = new AtomicBoolean();
     private final LongAdder droppedFull = new LongAdder();
     private final LongAdder droppedInvalid = new LongAdder();
     private final LongAdder droppedClosed = new LongAdder();
 
-    /** What makes two handles the same. */
+    /** Identifies a handle. */
     private record Key(Kind kind, String name, String tags) {}
 
-    private MetricClient(Builder options, Link<?> link, int messageBytes) {
+    private MetricClient(Builder options, Transport<?> transport, int messageBytes) {
         this.messageBytes = messageBytes;
         closeNanos = options.closeTimeout.toNanos();
         int count = Math.max(Builder.PACKETS_MIN, options.bufferBytes / (messageBytes + Packet.LENGTH_BYTES));
-        packets = new Packets(count, messageBytes, Runtime.getRuntime().availableProcessors(), this::wake);
-        sender = new Sender(packets, held, link, options.flushInterval.toNanos(), messageBytes);
+        packets = new PacketPool(count, messageBytes, Runtime.getRuntime().availableProcessors(), this::wake);
+        sender = new Sender(packets, accumulators, transport, options.flushInterval.toNanos(), messageBytes);
         sender.start();
     }
 
@@ -59,7 +59,7 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * Begins a client.
+     * Creates a builder.
      *
      * @return options, of which the address must be set
      */
@@ -68,22 +68,22 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * The sum of what is added.
+     * Returns a handle for a sum.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle; the same one for the same series
-     * @throws IllegalArgumentException if the agent would refuse the name or the tags
+     * @throws IllegalArgumentException if the agent would reject the name or the tags
      */
     public Counter counter(String name, String... tags) {
         return sum(Kind.COUNTER, name, tags);
     }
 
     /**
-     * The sum of a period by its seconds; see {@link #counter}.
+     * Returns a handle for the sum of a period divided by its seconds; see {@link #counter}.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle
      */
     public Counter rateCounter(String name, String... tags) {
@@ -91,10 +91,10 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * A sum and its rate; see {@link #counter}.
+     * Returns a handle for a sum and its rate; see {@link #counter}.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle
      */
     public Counter meter(String name, String... tags) {
@@ -102,10 +102,10 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * A sum that is told only for periods that have one, and its rate; see {@link #counter}.
+     * Returns a handle for a sum, emitted only for periods with additions, and its rate; see {@link #counter}.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle
      */
     public Counter deltaCounter(String name, String... tags) {
@@ -113,64 +113,64 @@ public final class MetricClient implements AutoCloseable {
     }
 
     private Counter sum(Kind kind, String name, String[] tags) {
-        return handle(Counter.class, kind, name, tags, series -> hold(new Counter(series)));
+        return handle(Counter.class, kind, name, tags, series -> register(new Counter(series)));
     }
 
     /**
-     * The last value that was set.
+     * Returns a handle for a last value.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle; the same one for the same series
-     * @throws IllegalArgumentException if the agent would refuse the name or the tags
+     * @throws IllegalArgumentException if the agent would reject the name or the tags
      */
     public Store store(String name, String... tags) {
-        return handle(Store.class, Kind.STORE, name, tags, series -> hold(new Store(series, droppedInvalid)));
+        return handle(Store.class, Kind.STORE, name, tags, series -> register(new Store(series, droppedInvalid)));
     }
 
     /**
-     * Values at times of their own.
+     * Returns a handle for values with explicit timestamps.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle; the same one for the same series
-     * @throws IllegalArgumentException if the agent would refuse the name or the tags
+     * @throws IllegalArgumentException if the agent would reject the name or the tags
      */
     public TimedStore timedStore(String name, String... tags) {
         return handle(TimedStore.class, Kind.TIMED_STORE, name, tags, series -> new TimedStore(this, series));
     }
 
     /**
-     * A distribution of times.
+     * Returns a handle for a distribution of durations.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle; the same one for the same series
-     * @throws IllegalArgumentException if the agent would refuse the name or the tags
+     * @throws IllegalArgumentException if the agent would reject the name or the tags
      */
     public Timer timer(String name, String... tags) {
         return handle(Timer.class, Kind.TIMER, name, tags, series -> new Timer(this, series));
     }
 
     /**
-     * A distribution of values.
+     * Returns a handle for a distribution of values.
      *
      * @param name name of the metric
-     * @param tags keys and values in turn
+     * @param tags alternating keys and values
      * @return the handle; the same one for the same series
-     * @throws IllegalArgumentException if the agent would refuse the name or the tags
+     * @throws IllegalArgumentException if the agent would reject the name or the tags
      */
     public Histogram histogram(String name, String... tags) {
         return handle(Histogram.class, Kind.HISTOGRAM, name, tags, series -> new Histogram(this, series));
     }
 
-    private <T> T handle(Class<T> type, Kind kind, String name, String[] tags, Function<Series, T> make) {
+    private <T> T handle(Class<T> type, Kind kind, String name, String[] tags, Function<Series, T> create) {
         Series.checkName(name);
         Key key = new Key(kind, name, Series.tags(tags));
-        return type.cast(handles.computeIfAbsent(key, missing -> make.apply(fitting(missing))));
+        return type.cast(handles.computeIfAbsent(key, missing -> create.apply(checkedSeries(missing))));
     }
 
-    private Series fitting(Key key) {
+    private Series checkedSeries(Key key) {
         Series series = Series.of(key.kind, key.name, key.tags);
         if (Packet.messageBytes(series) > messageBytes) {
             throw new IllegalArgumentException("a point of '" + key.name + "' does not fit a packet of " + messageBytes
@@ -179,33 +179,33 @@ public final class MetricClient implements AutoCloseable {
         return series;
     }
 
-    private <T extends Held> T hold(T one) {
-        held.add(one);
-        return one;
+    private <T extends Accumulator> T register(T accumulator) {
+        accumulators.add(accumulator);
+        return accumulator;
     }
 
     /**
-     * Records a single point, for names and tags that are known too late for a handle. Allocates nothing and waits for nobody, but takes
-     * longer, as name and tags are encoded each time. Each call is a point, also of counters and stores; last values of several threads, or
-     * beside a {@link Store}, may reach the agent in another order.
+     * Records a single point, for names and tags that are not known in advance. Never allocates and never blocks, but is slower than a
+     * handle, as it encodes the name and tags each time. Each call is a point, even for counters and stores. Last values from several
+     * threads, or in addition to a {@link Store}, may reach the agent in another order.
      *
-     * @param kind what the agent makes of the value
+     * @param kind how the agent aggregates the value
      * @param name name of the metric, up to 255 bytes of UTF-8
      * @param value a finite number
-     * @param tags tags as {@code key=value|key2=value2}, or empty; sent as they are. What is no UTF-8, has control characters, or is longer
-     *     than 4,096 bytes or a packet, is dropped and counted, as names and values at fault are
+     * @param tags tags as {@code key=value|key2=value2}, or empty; sent unchanged. A point is dropped and counted if its tags contain
+     *     unpaired surrogates or control characters or are longer than 4,096 bytes or a packet, or if its name or value is invalid
      */
     public void emit(Kind kind, String name, double value, String tags) {
         int nameBytes = Text.bytes(name);
         int tagsBytes = Text.bytes(tags);
-        int room = Packet.room(kind, nameBytes, tagsBytes);
-        boolean isTags = tagsBytes >= 0 && tagsBytes <= Series.TAGS_BYTES_MAX;
-        if (!Series.isName(nameBytes) || !isTags || !Double.isFinite(value) || room > packets.roomMax()) {
+        int pointBytes = Packet.pointBytes(kind, nameBytes, tagsBytes);
+        boolean hasValidTags = tagsBytes >= 0 && tagsBytes <= Series.TAGS_BYTES_MAX;
+        if (!Series.isValidName(nameBytes) || !hasValidTags || !Double.isFinite(value) || pointBytes > packets.pointBytesMax()) {
             droppedInvalid.increment();
             return;
         }
         int slot = packets.slot();
-        Packet packet = take(slot, room);
+        Packet packet = take(slot, pointBytes);
         if (packet != null) {
             packet.add(kind, name, nameBytes, value, tags, tagsBytes);
             put(slot, packet);
@@ -219,20 +219,20 @@ public final class MetricClient implements AutoCloseable {
             return;
         }
         int slot = packets.slot();
-        Packet packet = take(slot, Packet.room(series));
+        Packet packet = take(slot, Packet.pointBytes(series));
         if (packet != null) {
             packet.add(series, value, second);
             put(slot, packet);
         }
     }
 
-    /** A packet to add one point to, or null after the point was counted as dropped. */
-    private Packet take(int slot, int room) {
+    /** Takes a packet for one point. If all are full, counts the point as dropped and returns null. */
+    private Packet take(int slot, int pointBytes) {
         if (isClosed.get()) {
             droppedClosed.increment();
             return null;
         }
-        Packet packet = packets.take(slot, room);
+        Packet packet = packets.take(slot, pointBytes);
         if (packet == null) {
             droppedFull.increment();
         }
@@ -241,35 +241,35 @@ public final class MetricClient implements AutoCloseable {
 
     private void put(int slot, Packet packet) {
         packets.put(slot, packet);
-        if (sender.hasEnded()) {
-            abandon();
+        if (sender.isTerminated()) {
+            dropRemaining();
         }
     }
 
-    /** Counts what was put where nobody looks any more. */
-    private void abandon() {
-        packets.sweep();
-        int[] left = new int[packets.count()];
-        int count = packets.takeFull(left);
+    /** Drops and counts the points recorded after the sender's last flush. */
+    private void dropRemaining() {
+        packets.markSlotsFull();
+        int[] full = new int[packets.count()];
+        int count = packets.takeFull(full);
         for (int at = 0; at < count; at++) {
-            Packet packet = packets.get(left[at]);
+            Packet packet = packets.get(full[at]);
             droppedClosed.add(packet.points());
             packets.free(packet);
         }
     }
 
     /**
-     * Sends what was recorded before, without waiting for the flush interval, and waits until the kernel has it.
+     * Sends all previously recorded points without waiting for the flush interval, and waits until the kernel has accepted them.
      *
      * @param timeout how long to wait
-     * @return whether the kernel has it; false if the agent is away or too slow
+     * @return whether the kernel has accepted them; false if the agent is down or too slow
      * @throws InterruptedException if this thread is interrupted
      */
     public boolean flush(Duration timeout) throws InterruptedException {
-        long end = System.nanoTime() + timeout.toNanos();
-        long flush = sender.ask();
-        while (!sender.isDone(flush)) {
-            if (System.nanoTime() - end >= 0) {
+        long deadline = System.nanoTime() + timeout.toNanos();
+        long flush = sender.requestFlush();
+        while (!sender.isFlushed(flush)) {
+            if (System.nanoTime() - deadline >= 0) {
                 return false;
             }
             Thread.sleep(1);
@@ -278,17 +278,17 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * What was sent and dropped until now.
+     * Returns the counters of sent and dropped points.
      *
-     * @return the counts
+     * @return the counters
      */
     public Stats stats() {
         return sender.stats(droppedFull.sum(), droppedInvalid.sum(), droppedClosed.sum());
     }
 
     /**
-     * Sends what was recorded before, for as long as {@link Builder#closeTimeout} says, and ends. What is recorded later is not sent. The
-     * second call does nothing.
+     * Sends all previously recorded points within {@link Builder#closeTimeout} and stops the thread. Points recorded later are dropped.
+     * Further calls do nothing.
      */
     @Override
     public void close() {
@@ -297,19 +297,19 @@ public final class MetricClient implements AutoCloseable {
         }
         try {
             sender.close(closeNanos);
-            abandon();
+            dropRemaining();
         } catch (InterruptedException error) {
-            // The sender ends by itself; who interrupted does not want to wait.
+            // The sender stops on its deadline. The interrupted caller does not wait for it.
             Thread.currentThread().interrupt();
         }
     }
 
     /** Options of a client. */
     public static final class Builder {
-        /** Fewer would be used up by threads that record at the same time. */
+        /** With fewer packets, concurrent threads would exhaust them. */
         private static final int PACKETS_MIN = 8;
 
-        /** What fits a frame of Ethernet with room for headers of tunnels, and what is quick where there is no such frame. */
+        /** Fits an Ethernet frame with some tunnel headers; local sockets have no such limit. */
         private static final int REMOTE_BYTES = 1432;
         private static final int LOCAL_BYTES = 8192;
 
@@ -329,9 +329,9 @@ public final class MetricClient implements AutoCloseable {
         private Builder() {}
 
         /**
-         * Sends to a Unix stream socket: in the agent, {@code listen: ["unix:///PATH"]}. Nothing is lost on the way while the agent runs.
+         * Sends to a Unix stream socket: in the agent, {@code listen: ["unix:///PATH"]}. No point is lost in transit while the agent runs.
          *
-         * @param path path of the socket; it need not be there yet
+         * @param path path of the socket, which need not exist yet
          * @return these options
          */
         public Builder unix(Path path) {
@@ -353,9 +353,9 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * How long points wait for others to go out with; a full packet does not wait.
+         * Sets how long points are batched before they are sent. Full packets are sent immediately.
          *
-         * @param interval more than nothing; 100 ms by default
+         * @param interval greater than zero; 100 ms by default
          * @return these options
          */
         public Builder flushInterval(Duration interval) {
@@ -364,9 +364,9 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * Largest datagram or message.
+         * Sets the maximum size of a datagram or message.
          *
-         * @param bytes 512 to 65,507 over UDP, or to 65,536; 8,192 by default, 1,432 to other hosts
+         * @param bytes 512 to 65,507 for UDP, 512 to 65,536 for Unix; 8,192 by default, 1,432 for UDP to other hosts
          * @return these options
          */
         public Builder packetBytes(int bytes) {
@@ -375,7 +375,7 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * Memory for points that wait, taken at once: as packets, of which there are eight at least. When it is full, points are dropped.
+         * Sets the size of the buffer for queued points, allocated in advance as at least eight packets. If it is full, points are dropped.
          *
          * @param bytes at least 65,536; 1 MiB by default
          * @return these options
@@ -386,7 +386,7 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * How long {@link MetricClient#close} tries to send what is left.
+         * Sets how long {@link MetricClient#close} tries to send the remaining points.
          *
          * @param timeout 1 s by default
          * @return these options
@@ -397,34 +397,34 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * Makes the client and starts its thread. The agent need not be there yet.
+         * Creates the client and starts its thread. The agent need not be running yet.
          *
          * @return the client
          * @throws IllegalArgumentException if an option is missing or out of its range
          */
         public MetricClient build() {
-            check((path == null) != (host == null), "write either unix(PATH) or udp(HOST, PORT)");
-            check(path != null || port > 0 && port < 0x10000, "the port is 1 to 65535, not " + port);
-            int bytes = packetBytes == 0 ? standardBytes() : packetBytes;
+            check((path == null) != (host == null), "set either unix(PATH) or udp(HOST, PORT)");
+            check(path != null || port > 0 && port < 0x10000, "the port must be 1 to 65535, not " + port);
+            int bytes = packetBytes == 0 ? defaultPacketBytes() : packetBytes;
             int max = path == null ? UDP_BYTES_MAX : UNIX_BYTES_MAX;
-            check(bytes >= PACKET_BYTES_MIN && bytes <= max, "packetBytes is " + PACKET_BYTES_MIN + " to " + max + ", not " + bytes);
-            check(bufferBytes >= BUFFER_BYTES_MIN, "bufferBytes is " + BUFFER_BYTES_MIN + " at least, not " + bufferBytes);
-            check(flushInterval.compareTo(Duration.ZERO) > 0, "flushInterval is more than nothing, not " + flushInterval);
-            check(!closeTimeout.isNegative(), "closeTimeout is not negative, as is " + closeTimeout);
-            return new MetricClient(this, path == null ? new UdpLink(host, port) : new UnixLink(path), bytes);
+            check(bytes >= PACKET_BYTES_MIN && bytes <= max, "packetBytes must be " + PACKET_BYTES_MIN + " to " + max + ", not " + bytes);
+            check(bufferBytes >= BUFFER_BYTES_MIN, "bufferBytes must be at least " + BUFFER_BYTES_MIN + ", not " + bufferBytes);
+            check(flushInterval.compareTo(Duration.ZERO) > 0, "flushInterval must be greater than zero, not " + flushInterval);
+            check(!closeTimeout.isNegative(), "closeTimeout must be at least zero, not " + closeTimeout);
+            return new MetricClient(this, path == null ? new UdpTransport(host, port) : new UnixTransport(path), bytes);
         }
 
-        private int standardBytes() {
+        private int defaultPacketBytes() {
             try {
                 return path != null || InetAddress.getByName(host).isLoopbackAddress() ? LOCAL_BYTES : REMOTE_BYTES;
             } catch (UnknownHostException error) {
-                // It may be known later.
+                // The host may become resolvable later.
                 return REMOTE_BYTES;
             }
         }
 
-        private static void check(boolean holds, String message) {
-            if (!holds) {
+        private static void check(boolean isValid, String message) {
+            if (!isValid) {
                 throw new IllegalArgumentException(message);
             }
         }

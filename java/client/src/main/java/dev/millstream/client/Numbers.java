@@ -2,26 +2,26 @@ package dev.millstream.client;
 
 import java.math.BigInteger;
 
-/** Numbers as text, without allocation. */
+/** Formats numbers without allocation. */
 final class Numbers {
-    /** Bytes that a number takes at most: a sign, 19 digits, and an exponent with its sign and three digits. */
+    /** Maximum length of a number in bytes: a sign, 19 digits, and an exponent with a sign and three digits. */
     static final int BYTES_MAX = 25;
 
-    /** Decimals that are tried before a number is written with an exponent. */
+    /** Maximum number of decimals before a number is written with an exponent. */
     private static final int DECIMALS_MAX = 18;
 
-    /** Up to here a double holds every whole number. */
+    /** Up to here, doubles represent every integer exactly. */
     private static final double EXACT_MAX = 1L << 53;
 
-    /** Powers of ten from 0, which doubles hold exactly, and so do longs. */
+    /** Powers of ten from 10^0, all exact as doubles and longs. */
     private static final double[] POWERS = new double[DECIMALS_MAX + 1];
-    private static final long[] WHOLE_POWERS = new long[DECIMALS_MAX + 1];
+    private static final long[] LONG_POWERS = new long[DECIMALS_MAX + 1];
 
-    /** Powers of ten that bring any double to 18 digits. */
+    /** Range of the powers of ten that scale any double to 18 digits. */
     private static final int SCALE_MIN = -292;
     private static final int SCALE_MAX = 342;
 
-    /** {@code 10^(SCALE_MIN + i)} is {@code SCALES[i] * 2^SHIFTS[i]}, cut off behind 63 bits. */
+    /** {@code 10^(SCALE_MIN + i)} is {@code SCALES[i] * 2^SHIFTS[i]}, truncated to 63 bits. */
     private static final long[] SCALES = new long[SCALE_MAX - SCALE_MIN + 1];
     private static final int[] SHIFTS = new int[SCALES.length];
 
@@ -30,7 +30,7 @@ final class Numbers {
     static {
         long power = 1;
         for (int at = 0; at <= DECIMALS_MAX; at++) {
-            WHOLE_POWERS[at] = power;
+            LONG_POWERS[at] = power;
             POWERS[at] = power;
             power *= 10;
         }
@@ -55,8 +55,8 @@ final class Numbers {
     }
 
     /**
-     * Writes a finite number so that whoever reads it gets the same double, and returns where it ends. Numbers that 15 or 16
-     * digits tell are written as people write them, as 0.25; others with 17 or 18 digits and an exponent, as 300000000000000044e-18.
+     * Writes a finite number so that it parses back to the same double. Returns its end. Numbers that 15 or 16 digits represent are
+     * written in decimal notation, such as 0.25; others with 17 or 18 digits and an exponent, such as 300000000000000044e-18.
      */
     static int write(byte[] out, int at, double value) {
         long whole = (long) value;
@@ -73,7 +73,7 @@ final class Numbers {
                 break;
             }
             long digits = (long) (scaled + 0.5);
-            // Both are exact, so this is the double that a reader of these digits gets.
+            // Both operands are exact, so the quotient is the double that these digits parse to.
             if (digits / POWERS[decimals] == value) {
                 return decimal(out, at, digits, decimals);
             }
@@ -82,27 +82,27 @@ final class Numbers {
     }
 
     private static int decimal(byte[] out, int at, long digits, int decimals) {
-        long power = WHOLE_POWERS[decimals];
+        long power = LONG_POWERS[decimals];
         at = write(out, at, digits / power);
         out[at] = '.';
         int end = at + 1 + decimals;
         long rest = digits % power;
-        for (int place = end - 1; place > at; place--) {
-            out[place] = (byte) ('0' + rest % 10);
+        for (int position = end - 1; position > at; position--) {
+            out[position] = (byte) ('0' + rest % 10);
             rest /= 10;
         }
         return end;
     }
 
     /**
-     * Writes a positive number with 17 or 18 digits. They are cut off, not rounded: they are less than 2^-56 of the number away from it,
-     * where its neighbours are at least 2^-53 away.
+     * Writes a positive number with 17 or 18 digits. They are truncated, not rounded: the relative error is less than 2^-56, while the
+     * adjacent doubles are at least 2^-53 away.
      */
     private static int scientific(byte[] out, int at, double value) {
         long bits = Double.doubleToRawLongBits(value);
         int exponent = (int) (bits >>> 52);
         long mantissa = bits & (1L << 52) - 1;
-        // The smallest doubles have no hidden bit.
+        // Subnormal doubles have no hidden bit.
         mantissa = exponent == 0 ? mantissa : mantissa | 1L << 52;
         int power = Math.max(exponent, 1) - 1075;
         int lift = Long.numberOfLeadingZeros(mantissa) - 1;
@@ -115,17 +115,17 @@ final class Numbers {
         return write(out, at, -scale);
     }
 
-    /** Writes a whole number, and returns where it ends. */
+    /** Writes an integer. Returns its end. */
     static int write(byte[] out, int at, long value) {
-        // Negative numbers reach one further than positive ones.
+        // Works with negative numbers, as the negative range of long is larger by one.
         long rest = value < 0 ? value : -value;
         if (value < 0) {
             out[at++] = '-';
         }
         int end = at + digits(rest);
-        for (int place = end - 1; place >= at; place--) {
+        for (int position = end - 1; position >= at; position--) {
             long shorter = rest / 10;
-            out[place] = (byte) ('0' + (shorter * 10 - rest));
+            out[position] = (byte) ('0' + (shorter * 10 - rest));
             rest = shorter;
         }
         return end;

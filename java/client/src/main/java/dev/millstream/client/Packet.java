@@ -3,59 +3,59 @@ package dev.millstream.client;
 import java.nio.ByteBuffer;
 
 /**
- * Room for points that go out together: an array of them in msgpack, behind the length that streams have in front. It belongs to one
- * thread at a time.
+ * A buffer for points that are sent together: a msgpack array with a length prefix, which only streams send. One thread owns it at a
+ * time.
  */
 final class Packet {
-    /** Bytes of the length of the message, least significant first. */
+    /** Size of the little-endian length prefix. */
     static final int LENGTH_BYTES = 4;
 
-    /** Bytes in front of the points: the length, and the head of an array of up to 65,535. */
-    private static final int HEAD_BYTES = LENGTH_BYTES + 3;
+    /** Bytes before the points: the length prefix, and the header of an array of up to 65,535 elements. */
+    private static final int HEADER_BYTES = LENGTH_BYTES + 3;
 
-    /** Bytes of a value at most, and of a timestamp: heads of strings and digits. */
+    /** Maximum sizes of a value and a timestamp: a string header and digits. */
     private static final int VALUE_BYTES_MAX = 1 + Numbers.BYTES_MAX;
     private static final int SECOND_BYTES_MAX = 21;
 
     /** No timestamp. */
     static final long NO_SECOND = -1;
 
-    /** Its place in the pool. */
+    /** Index in the pool. */
     final int index;
     private final byte[] bytes;
     private final ByteBuffer view;
-    private int end = HEAD_BYTES;
+    private int end = HEADER_BYTES;
     private int points;
 
-    /** A packet whose message has up to {@code messageBytes}. */
+    /** Creates a packet for messages of up to {@code messageBytes}. */
     Packet(int index, int messageBytes) {
         this.index = index;
         bytes = new byte[LENGTH_BYTES + messageBytes];
         view = ByteBuffer.wrap(bytes);
     }
 
-    /** Bytes of a message with one point of a series, at most. */
+    /** Returns the maximum size of a message with one point of a series. */
     static int messageBytes(Series series) {
-        return HEAD_BYTES - LENGTH_BYTES + room(series);
+        return HEADER_BYTES - LENGTH_BYTES + pointBytes(series);
     }
 
-    /** Bytes that a point of a series takes at most. */
-    static int room(Series series) {
-        return series.before.length + VALUE_BYTES_MAX + series.behind.length + SECOND_BYTES_MAX;
+    /** Returns the maximum size of a point of a series. */
+    static int pointBytes(Series series) {
+        return series.prefix.length + VALUE_BYTES_MAX + series.suffix.length + SECOND_BYTES_MAX;
     }
 
-    /** The same for a point whose name and tags have so many bytes. */
-    static int room(Kind kind, int nameBytes, int tagsBytes) {
-        return kind.head.length + nameBytes + VALUE_BYTES_MAX + tagsBytes + 2 * Text.HEAD_MAX + SECOND_BYTES_MAX;
+    /** Returns the maximum size of a point whose name and tags have this many bytes. */
+    static int pointBytes(Kind kind, int nameBytes, int tagsBytes) {
+        return kind.prefix.length + nameBytes + VALUE_BYTES_MAX + tagsBytes + 2 * Text.HEADER_MAX + SECOND_BYTES_MAX;
     }
 
-    /** Bytes of points that an empty packet has room for. */
-    int roomMax() {
-        return bytes.length - HEAD_BYTES;
+    /** Returns the capacity for points in bytes. */
+    int capacity() {
+        return bytes.length - HEADER_BYTES;
     }
 
-    boolean hasRoom(int room) {
-        return bytes.length - end >= room;
+    boolean hasCapacity(int pointBytes) {
+        return bytes.length - end >= pointBytes;
     }
 
     boolean isEmpty() {
@@ -67,36 +67,36 @@ final class Packet {
     }
 
     void clear() {
-        end = HEAD_BYTES;
+        end = HEADER_BYTES;
         points = 0;
     }
 
-    /** Adds a point, for which there must be room. */
+    /** Adds a point, for which the packet must have capacity. */
     void add(Series series, double value, long second) {
-        int at = copy(series.before, end);
-        at = value(at, value);
-        at = copy(series.behind, at);
-        end = second(at, second);
+        int at = copy(series.prefix, end);
+        at = writeValue(at, value);
+        at = copy(series.suffix, at);
+        end = writeSecond(at, second);
         points++;
     }
 
-    /** The same with a sum, which has all its digits. */
+    /** Adds a point with an integer value, written with all its digits. */
     void add(Series series, long value) {
-        int at = copy(series.before, end);
+        int at = copy(series.prefix, end);
         int from = at + 1;
-        at = headed(from, Numbers.write(bytes, from, value));
-        at = copy(series.behind, at);
-        end = second(at, NO_SECOND);
+        at = writeHeader(from, Numbers.write(bytes, from, value));
+        at = copy(series.suffix, at);
+        end = writeSecond(at, NO_SECOND);
         points++;
     }
 
-    /** The same without a series; the numbers of bytes are those of {@link Text#bytes}. */
+    /** Adds a point without a series. The sizes are those of {@link Text#bytes}. */
     void add(Kind kind, CharSequence name, int nameBytes, double value, CharSequence tags, int tagsBytes) {
-        int at = copy(kind.head, end);
+        int at = copy(kind.prefix, end);
         at = Text.write(bytes, at, name, nameBytes);
-        at = value(at, value);
+        at = writeValue(at, value);
         at = Text.write(bytes, at, tags, tagsBytes);
-        end = second(at, NO_SECOND);
+        end = writeSecond(at, NO_SECOND);
         points++;
     }
 
@@ -105,21 +105,21 @@ final class Packet {
         return at + from.length;
     }
 
-    private int value(int at, double value) {
-        return headed(at + 1, Numbers.write(bytes, at + 1, value));
+    private int writeValue(int at, double value) {
+        return writeHeader(at + 1, Numbers.write(bytes, at + 1, value));
     }
 
-    private int second(int at, long second) {
-        return headed(at + 1, second == NO_SECOND ? at + 1 : Numbers.write(bytes, at + 1, second));
+    private int writeSecond(int at, long second) {
+        return writeHeader(at + 1, second == NO_SECOND ? at + 1 : Numbers.write(bytes, at + 1, second));
     }
 
-    /** Writes the head of a short string in front of its bytes; returns their end. */
-    private int headed(int from, int to) {
+    /** Writes the header of a short string before its bytes. Returns their end. */
+    private int writeHeader(int from, int to) {
         bytes[from - 1] = (byte) (0xA0 | to - from);
         return to;
     }
 
-    /** The message, with its length in front if {@code hasLength}. The same view each time. */
+    /** Returns the message, optionally with its length prefix. Returns the same view each time. */
     ByteBuffer message(boolean hasLength) {
         int length = end - LENGTH_BYTES;
         for (int at = 0; at < LENGTH_BYTES; at++) {

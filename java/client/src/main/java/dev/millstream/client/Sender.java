@@ -4,50 +4,50 @@ import java.io.IOException;
 import java.util.Queue;
 import java.util.concurrent.locks.LockSupport;
 
-/** The thread that sends: full packets at once, the others and what is held at each flush. */
+/** The thread that sends full packets immediately, and at each flush the other packets and the accumulators. */
 final class Sender implements Runnable {
-    /** Longest pause between tries to connect while the client is being closed. */
+    /** Maximum pause between attempts to connect while closing. */
     private static final long CLOSING_PAUSE_NS = 10_000_000;
 
-    /** How long it may take to end after an interrupt. */
-    private static final long INTERRUPTED_MS = 1_000;
+    /** How long to wait for the thread to exit after an interrupt. */
+    private static final long INTERRUPT_TIMEOUT_MS = 1_000;
 
-    private final Packets packets;
-    private final Queue<Held> held;
-    private final Link<?> link;
+    private final PacketPool pool;
+    private final Queue<Accumulator> accumulators;
+    private final Transport<?> transport;
     private final long flushNanos;
     private final int[] full;
-    /** For what is held; it is in no pool. */
-    private final Packet own;
+    /** For the accumulators; not in the pool. */
+    private final Packet accumulatorPacket;
     private final Backoff backoff = new Backoff();
     private final Thread thread = new Thread(this, "millstream-metrics");
 
     private volatile boolean isIdle;
     private volatile boolean isClosing;
     private volatile long deadline;
-    private volatile boolean hasEnded;
-    /** Flushes asked for, and those that are done. */
-    private volatile long asked;
-    private volatile long done;
+    private volatile boolean isTerminated;
+    /** Numbers of requested and completed flushes. */
+    private volatile long requestedFlushes;
+    private volatile long completedFlushes;
 
-    // Written by the sender only.
+    // Written only by the sender thread.
     private volatile long sent;
     private volatile long sentPackets;
     private volatile long lost;
     private volatile long connects;
     private volatile long errors;
-    /** Points of the packet that was sent last, while an error may still come. */
-    private int unsure;
-    /** The agent may have forgotten last values. */
-    private boolean isAgain;
+    /** Points of the last packet, while its loss may still be reported. */
+    private int unconfirmed;
+    /** Whether to resend last values, because the agent may have restarted. */
+    private boolean isResendDue;
 
-    Sender(Packets packets, Queue<Held> held, Link<?> link, long flushNanos, int messageBytes) {
-        this.packets = packets;
-        this.held = held;
-        this.link = link;
+    Sender(PacketPool pool, Queue<Accumulator> accumulators, Transport<?> transport, long flushNanos, int messageBytes) {
+        this.pool = pool;
+        this.accumulators = accumulators;
+        this.transport = transport;
         this.flushNanos = flushNanos;
-        full = new int[packets.count()];
-        own = new Packet(Stack.NONE, messageBytes);
+        full = new int[pool.count()];
+        accumulatorPacket = new Packet(IndexStack.NONE, messageBytes);
         thread.setDaemon(true);
     }
 
@@ -55,109 +55,109 @@ final class Sender implements Runnable {
         thread.start();
     }
 
-    // Of other threads.
+    // Called by other threads.
 
-    /** There is a full packet. */
+    /** Wakes the thread because there is a full packet. */
     void wake() {
-        // Read behind the push, as the sender looks for packets behind its write.
+        // This thread pushes, then reads isIdle. The sender writes isIdle, then looks for packets. So no packet is missed.
         if (isIdle) {
             LockSupport.unpark(thread);
         }
     }
 
-    /** Whether it has sent its last packet; then who recorded one meanwhile drops it. */
-    boolean hasEnded() {
-        return hasEnded;
+    /** Returns whether the thread has sent its last packet. The recording threads must then drop theirs. */
+    boolean isTerminated() {
+        return isTerminated;
     }
 
-    /** Sends what there is, and waits until that is done, or for so long. */
-    synchronized long ask() {
-        asked++;
+    /** Requests a flush. Returns its number for {@link #isFlushed}. */
+    synchronized long requestFlush() {
+        requestedFlushes++;
         LockSupport.unpark(thread);
-        return asked;
+        return requestedFlushes;
     }
 
-    boolean isDone(long flush) {
-        return done >= flush;
+    boolean isFlushed(long flush) {
+        return completedFlushes >= flush;
     }
 
-    /** Sends what there is within so many nanoseconds, and ends; what is left then is lost. */
+    /** Sends the recorded points within this time and stops the thread. Unsent points are lost. */
     void close(long nanos) throws InterruptedException {
         deadline = System.nanoTime() + nanos;
         isClosing = true;
         LockSupport.unpark(thread);
         thread.join(nanos / 1_000_000 + 1);
-        // An agent that reads nothing holds it up within a write. While it looks up a name it does not hear this.
+        // Ends a write that blocks because the agent does not read. A name lookup ignores the interrupt.
         thread.interrupt();
-        thread.join(INTERRUPTED_MS);
+        thread.join(INTERRUPT_TIMEOUT_MS);
     }
 
     Stats stats(long full, long invalid, long closed) {
         return new Stats(sent, sentPackets, full, lost, invalid, closed, connects, errors);
     }
 
-    // The thread.
+    // Called by the sender thread.
 
     @Override
     public void run() {
         long due = System.nanoTime() + flushNanos;
         while (!isClosing) {
-            idle(due);
-            long flush = asked;
-            boolean isDue = System.nanoTime() - due >= 0 || flush != done;
-            round(isDue);
+            waitForWork(due);
+            long flush = requestedFlushes;
+            boolean isDue = System.nanoTime() - due >= 0 || flush != completedFlushes;
+            sendPending(isDue);
             if (isDue) {
-                done = flush;
+                completedFlushes = flush;
                 due = System.nanoTime() + flushNanos;
             }
         }
-        round(true);
-        link.close();
-        hasEnded = true;
-        done = Long.MAX_VALUE;
+        sendPending(true);
+        transport.close();
+        isTerminated = true;
+        completedFlushes = Long.MAX_VALUE;
     }
 
-    private void idle(long due) {
+    private void waitForWork(long due) {
         isIdle = true;
         long left = due - System.nanoTime();
-        if (left > 0 && !packets.hasFull() && !isClosing && asked == done) {
+        if (left > 0 && !pool.hasFull() && !isClosing && requestedFlushes == completedFlushes) {
             LockSupport.parkNanos(this, left);
         }
         isIdle = false;
     }
 
-    private void round(boolean isDue) {
+    private void sendPending(boolean isDue) {
         if (isDue) {
-            packets.sweep();
+            pool.markSlotsFull();
         }
-        int count = packets.takeFull(full);
+        int count = pool.takeFull(full);
         for (int at = 0; at < count; at++) {
-            Packet packet = packets.get(full[at]);
-            deliver(packet);
-            packets.free(packet);
+            Packet packet = pool.get(full[at]);
+            sendWithRetries(packet);
+            pool.free(packet);
         }
         if (isDue) {
-            deliverHeld();
+            sendAccumulators();
         }
-        check();
+        checkLast();
     }
 
-    private void deliverHeld() {
-        boolean again = isAgain;
-        isAgain = false;
-        for (Held one : held) {
-            if (!own.hasRoom(Packet.room(one.series()))) {
-                deliver(own);
-                own.clear();
+    private void sendAccumulators() {
+        boolean resend = isResendDue;
+        isResendDue = false;
+        for (Accumulator accumulator : accumulators) {
+            if (!accumulatorPacket.hasCapacity(Packet.pointBytes(accumulator.series()))) {
+                sendWithRetries(accumulatorPacket);
+                accumulatorPacket.clear();
             }
-            one.addTo(own, again);
+            accumulator.flushTo(accumulatorPacket, resend);
         }
-        deliver(own);
-        own.clear();
+        sendWithRetries(accumulatorPacket);
+        accumulatorPacket.clear();
     }
 
-    /** Sends a packet, however long that takes; at the end of the client's life it gives up. */
-    private void deliver(Packet packet) {
+    /** Sends a packet, and retries until the close deadline. */
+    private void sendWithRetries(Packet packet) {
         while (!packet.isEmpty() && !trySend(packet)) {
             if (isClosing && System.nanoTime() - deadline >= 0) {
                 lost += packet.points();
@@ -169,47 +169,47 @@ final class Sender implements Runnable {
 
     private boolean trySend(Packet packet) {
         try {
-            if (!link.isOpen()) {
-                link.open();
-                isAgain = connects > 0;
+            if (!transport.isOpen()) {
+                transport.open();
+                isResendDue = connects > 0;
                 connects++;
             }
-            link.send(packet);
+            transport.send(packet);
         } catch (IOException | RuntimeException error) {
-            failed(error);
+            handleError(error);
             return false;
         }
         backoff.reset();
         sent += packet.points();
         sentPackets++;
-        unsure = packet.points();
+        unconfirmed = packet.points();
         return true;
     }
 
-    private void failed(Exception error) {
+    private void handleError(Exception error) {
         errors++;
         if (!isClosing) {
-            // An interrupt that is not ours would break each connection off.
+            // A foreign interrupt would close each new connection.
             Thread.interrupted();
         }
-        if (link.losesLast(error)) {
-            sent -= unsure;
-            lost += unsure;
+        if (transport.meansLastLost(error)) {
+            sent -= unconfirmed;
+            lost += unconfirmed;
         }
-        unsure = 0;
-        link.close();
+        unconfirmed = 0;
+        transport.close();
     }
 
-    /** Asks whether the last packet is known to be lost. */
-    private void check() {
+    /** Checks whether the last packet is known to be lost. */
+    private void checkLast() {
         try {
-            if (link.isOpen()) {
-                link.check();
+            if (transport.isOpen()) {
+                transport.check();
             }
         } catch (IOException | RuntimeException error) {
-            failed(error);
+            handleError(error);
         }
-        unsure = 0;
+        unconfirmed = 0;
     }
 
     private void pause(long nanos) {

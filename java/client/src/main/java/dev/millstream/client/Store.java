@@ -4,18 +4,16 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.atomic.LongAdder;
 
-/**
- * A last value. It is sent with the next flush after it was set, and again after the agent was away. Safe for any number of threads.
- */
-public final class Store implements Held {
+/** A last value. The next flush after a change sends it, as does the first flush after a reconnect. Thread-safe. */
+public final class Store implements Accumulator {
     private static final VarHandle VALUE;
-    private static final VarHandle NEWS;
+    private static final VarHandle IS_CHANGED;
 
     static {
         try {
             MethodHandles.Lookup lookup = MethodHandles.lookup();
             VALUE = lookup.findVarHandle(Store.class, "value", double.class);
-            NEWS = lookup.findVarHandle(Store.class, "isNew", boolean.class);
+            IS_CHANGED = lookup.findVarHandle(Store.class, "isChanged", boolean.class);
         } catch (ReflectiveOperationException error) {
             throw new ExceptionInInitializerError(error);
         }
@@ -24,8 +22,8 @@ public final class Store implements Held {
     private final Series series;
     private final LongAdder invalid;
     private double value;
-    private boolean isNew;
-    /** Of the sender: whether there ever was a value. */
+    private boolean isChanged;
+    /** Whether the value was ever set; used only by the sender. */
     private boolean wasSet;
 
     Store(Series series, LongAdder invalid) {
@@ -34,9 +32,9 @@ public final class Store implements Held {
     }
 
     /**
-     * Sets the value. Allocates nothing and waits for nobody.
+     * Sets the value. Never allocates and never blocks.
      *
-     * @param value a finite number; another is dropped and counted
+     * @param value a finite number; other values are dropped and counted
      */
     public void set(double value) {
         if (!Double.isFinite(value)) {
@@ -44,8 +42,8 @@ public final class Store implements Held {
             return;
         }
         VALUE.setOpaque(this, value);
-        // Release: who sees that there is a new value sees it.
-        NEWS.setRelease(this, true);
+        // Release: a thread that sees the flag sees the value.
+        IS_CHANGED.setRelease(this, true);
     }
 
     @Override
@@ -54,9 +52,9 @@ public final class Store implements Held {
     }
 
     @Override
-    public void addTo(Packet packet, boolean again) {
-        // First the note, then the value: one that comes between is told now, and once more.
-        boolean isDue = (boolean) NEWS.getAndSet(this, false) || again && wasSet;
+    public void flushTo(Packet packet, boolean resend) {
+        // Clears the flag before it reads the value: a value set in between is sent now and again at the next flush.
+        boolean isDue = (boolean) IS_CHANGED.getAndSet(this, false) || resend && wasSet;
         if (isDue) {
             wasSet = true;
             packet.add(series, (double) VALUE.getOpaque(this), Packet.NO_SECOND);

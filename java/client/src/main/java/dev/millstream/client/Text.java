@@ -1,16 +1,16 @@
 package dev.millstream.client;
 
-/** Text as UTF-8 in msgpack strings, without allocation. */
+/** Encodes text as UTF-8 msgpack strings without allocation. */
 final class Text {
-    /** Bytes in front of a string at most. */
-    static final int HEAD_MAX = 3;
+    /** Maximum size of a string header. */
+    static final int HEADER_MAX = 3;
 
-    /** Bytes that the head of a longer string cannot tell. */
+    /** Maximum string length that fits the header. */
     private static final int BYTES_MAX = 0xFFFF;
 
     private Text() {}
 
-    /** Bytes of a text in UTF-8; -1 if it is none, as a surrogate stands alone, has control characters, or is longer than 65,535. */
+    /** Returns the UTF-8 length of a text; -1 if it has unpaired surrogates or control characters, or is longer than 65,535 bytes. */
     static int bytes(CharSequence text) {
         int length = text.length();
         int bytes = 0;
@@ -41,9 +41,9 @@ final class Text {
         return Character.isHighSurrogate(text.charAt(at)) && at + 1 < text.length() && Character.isLowSurrogate(text.charAt(at + 1));
     }
 
-    /** Writes a string of which {@link #bytes} was asked; returns where it ends. */
+    /** Writes a string whose length is the result of {@link #bytes}. Returns its end. */
     static int write(byte[] out, int at, CharSequence text, int bytes) {
-        at = head(out, at, bytes);
+        at = writeHeader(out, at, bytes);
         int length = text.length();
         if (bytes == length) {
             for (int from = 0; from < length; from++) {
@@ -52,14 +52,14 @@ final class Text {
             return at;
         }
         for (int from = 0; from < length; from++) {
-            int point = Character.codePointAt(text, from);
-            from += Character.charCount(point) - 1;
-            at = point(out, at, point);
+            int codepoint = Character.codePointAt(text, from);
+            from += Character.charCount(codepoint) - 1;
+            at = writeCodepoint(out, at, codepoint);
         }
         return at;
     }
 
-    private static int head(byte[] out, int at, int bytes) {
+    private static int writeHeader(byte[] out, int at, int bytes) {
         if (bytes < 32) {
             out[at++] = (byte) (0xA0 | bytes);
         } else if (bytes < 0x100) {
@@ -73,23 +73,23 @@ final class Text {
         return at;
     }
 
-    private static int point(byte[] out, int at, int point) {
-        if (point < 0x80) {
-            out[at++] = (byte) point;
+    private static int writeCodepoint(byte[] out, int at, int codepoint) {
+        if (codepoint < 0x80) {
+            out[at++] = (byte) codepoint;
             return at;
         }
-        if (point < 0x800) {
-            out[at++] = (byte) (0xC0 | point >> 6);
+        if (codepoint < 0x800) {
+            out[at++] = (byte) (0xC0 | codepoint >> 6);
         } else {
-            if (point < 0x10000) {
-                out[at++] = (byte) (0xE0 | point >> 12);
+            if (codepoint < 0x10000) {
+                out[at++] = (byte) (0xE0 | codepoint >> 12);
             } else {
-                out[at++] = (byte) (0xF0 | point >> 18);
-                out[at++] = (byte) (0x80 | point >> 12 & 0x3F);
+                out[at++] = (byte) (0xF0 | codepoint >> 18);
+                out[at++] = (byte) (0x80 | codepoint >> 12 & 0x3F);
             }
-            out[at++] = (byte) (0x80 | point >> 6 & 0x3F);
+            out[at++] = (byte) (0x80 | codepoint >> 6 & 0x3F);
         }
-        out[at++] = (byte) (0x80 | point & 0x3F);
+        out[at++] = (byte) (0x80 | codepoint & 0x3F);
         return at;
     }
 }

@@ -1,6 +1,6 @@
 package dev.millstream.client;
 
-/** Values at times of their own. Each is a point. Safe for any number of threads. */
+/** Values with explicit timestamps. Each value is a point. Thread-safe. */
 public final class TimedStore {
     private final MetricClient client;
     private final Series series;
@@ -11,10 +11,10 @@ public final class TimedStore {
     }
 
     /**
-     * Records a value of a time. Allocates nothing and waits for nobody; a point that there is no room for is dropped and counted.
+     * Records a value with a timestamp. Never allocates and never blocks; if the buffer is full, the point is dropped and counted.
      *
-     * @param value a finite number; another is dropped and counted
-     * @param second the time in Unix seconds, from 1 on; another is dropped and counted
+     * @param value a finite number; other values are dropped and counted
+     * @param second the Unix time in seconds, at least 1; points with other values are dropped and counted
      */
     public void set(double value, long second) {
         client.record(series, second > 0 ? value : Double.NaN, second);

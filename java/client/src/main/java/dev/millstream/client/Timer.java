@@ -1,6 +1,9 @@
 package dev.millstream.client;
 
-/** A distribution of times; the agent tells their minimum, maximum, average, sum, count and percentiles. Each value is a point. Safe for any number of threads. */
+/**
+ * A distribution of durations, of which the agent emits the minimum, maximum, average, sum, count and percentiles. Each value is a point.
+ * Thread-safe.
+ */
 public final class Timer {
     private final MetricClient client;
     private final Series series;
@@ -11,18 +14,18 @@ public final class Timer {
     }
 
     /**
-     * Records a time. Allocates nothing and waits for nobody; a point that there is no room for is dropped and counted.
+     * Records a duration. Never allocates and never blocks; if the buffer is full, the point is dropped and counted.
      *
-     * @param value a finite number in the unit that the metric has, mostly milliseconds; another is dropped and counted
+     * @param value a finite number in the metric's unit, usually milliseconds; other values are dropped and counted
      */
     public void record(double value) {
         client.record(series, value, Packet.NO_SECOND);
     }
 
     /**
-     * Records in milliseconds how long ago a time is, as {@link #record}.
+     * Records the milliseconds since a start time, like {@link #record}.
      *
-     * @param startNanos what {@link System#nanoTime} was when it began
+     * @param startNanos the value of {@link System#nanoTime} at the start
      */
     public void recordSince(long startNanos) {
         record((System.nanoTime() - startNanos) / 1e6);

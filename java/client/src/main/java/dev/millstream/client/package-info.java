@@ -1,6 +1,6 @@
 /**
- * Metrics to a Millstream agent of the same host, in the metric server's msgpack protocol.
+ * Sends metrics to a Millstream agent on the same host, in the metric server's msgpack protocol.
  *
- * <p>{@link dev.millstream.client.MetricClient} is where to begin. Calls that record a value allocate nothing and wait for nobody.
+ * <p>{@link dev.millstream.client.MetricClient} is the entry point. Calls that record a value never allocate and never block.
  */
 package dev.millstream.client;

@@ -5,7 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Reads messages as the agent does: an array of points, each an array of six strings. */
+/** Decodes messages like the agent: an array of points, each an array of six strings. */
 final class Decoder {
     private Decoder() {}
 
@@ -22,7 +22,7 @@ final class Decoder {
             points.add(texts);
         }
         if (message.hasRemaining()) {
-            throw new AssertionError(message.remaining() + " bytes behind " + count + " points");
+            throw new AssertionError(message.remaining() + " bytes after " + count + " points");
         }
         return points;
     }

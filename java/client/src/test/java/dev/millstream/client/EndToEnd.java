@@ -10,13 +10,13 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.LongAccumulator;
 
 /**
- * A program that the tests of the agent drive: EndToEnd ADDRESS. It reads commands from standard input and answers each with a line.
+ * A program that the agent's tests control: EndToEnd ADDRESS. It reads commands from standard input and responds to each with a line.
  *
  * <ul>
- *   <li>{@code record N}: N times one more on the counter {@code java.sum}, i on the timer {@code java.time}, i into the store
- *       {@code java.level}, in two threads; answers with the longest time that one of these took, in ns.
- *   <li>{@code flush}: answers whether it succeeded.
- *   <li>{@code stats}: answers with the counts, as {@code name=value} in brackets.
+ *   <li>{@code record N}: for each i below N, increments the counter {@code java.sum}, records i in the timer {@code java.time} and sets
+ *       the store {@code java.level} to i, in two threads. Responds with the longest time of an iteration in ns.
+ *   <li>{@code flush}: responds whether it succeeded.
+ *   <li>{@code stats}: responds with the counters as {@code name=value} in brackets.
  * </ul>
  */
 public final class EndToEnd {
@@ -35,10 +35,10 @@ public final class EndToEnd {
     }
 
     /**
-     * Runs it.
+     * Runs the program.
      *
-     * @param args the address, as in the option {@code listen} of the source
-     * @throws Exception if anything goes wrong
+     * @param args the address, as in the source's option {@code listen}
+     * @throws Exception if a command fails
      */
     public static void main(String[] args) throws Exception {
         MetricClient.Builder builder = MetricClient.builder().bufferBytes(65_536);
@@ -52,37 +52,37 @@ public final class EndToEnd {
     private void serve() throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
-            System.out.println(answer(line.split(" ")));
+            System.out.println(execute(line.split(" ")));
         }
     }
 
-    private Object answer(String[] command) throws Exception {
+    private Object execute(String[] command) throws Exception {
         return switch (command[0]) {
             case "record" -> record(Integer.parseInt(command[1]));
             case "flush" -> client.flush(Duration.ofSeconds(60));
             case "stats" -> client.stats();
-            default -> throw new IOException("no such command: " + command[0]);
+            default -> throw new IOException("unknown command: " + command[0]);
         };
     }
 
     private long record(int count) throws Exception {
         LongAccumulator longest = new LongAccumulator(Math::max, 0);
-        CountDownLatch ended = new CountDownLatch(THREADS);
+        CountDownLatch finished = new CountDownLatch(THREADS);
         for (int thread = 0; thread < THREADS; thread++) {
             int first = thread;
             start(() -> {
                 for (int i = first; i < count; i += THREADS) {
                     longest.accumulate(recordOne(i));
                 }
-                ended.countDown();
+                finished.countDown();
             });
         }
-        ended.await();
+        finished.await();
         level.set(count);
         return longest.get();
     }
 
-    /** In a virtual thread where there are some: from Java 21 on. */
+    /** Starts a virtual thread if the JVM supports them, from Java 21. */
     private static void start(Runnable task) throws ReflectiveOperationException {
         if (Runtime.version().feature() >= 21) {
             Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
@@ -92,10 +92,10 @@ public final class EndToEnd {
     }
 
     private long recordOne(int i) {
-        long begun = System.nanoTime();
+        long start = System.nanoTime();
         sum.increment();
         time.record(i);
         level.set(i);
-        return System.nanoTime() - begun;
+        return System.nanoTime() - start;
     }
 }

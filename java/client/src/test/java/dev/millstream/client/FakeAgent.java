@@ -16,17 +16,17 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
-/** Takes the points of clients; each instance is one life of an agent. */
+/** Receives the points of clients. Each instance is one run of an agent. */
 final class FakeAgent implements AutoCloseable {
-    /** What it does with a stream. */
-    enum Reads { ALL, AND_FORGETS, NOTHING }
+    /** How it reads a stream. */
+    enum Reads { ALL, DISCARD, NOTHING }
 
     private static final int MESSAGE_BYTES_MAX = 1 << 16;
 
     final ConcurrentLinkedQueue<List<String>> points = new ConcurrentLinkedQueue<>();
     private final ConcurrentLinkedQueue<Channel> channels = new ConcurrentLinkedQueue<>();
 
-    /** Listens at a Unix socket. */
+    /** Listens on a Unix socket. */
     static FakeAgent unix(Path path, Reads reads) throws IOException {
         Files.deleteIfExists(path);
         FakeAgent agent = new FakeAgent();
@@ -45,7 +45,7 @@ final class FakeAgent implements AutoCloseable {
         return agent;
     }
 
-    /** Listens at a port, or at a free one if it is 0. */
+    /** Listens on a UDP port; 0 for a free one. */
     static FakeAgent udp(int port) throws IOException {
         FakeAgent agent = new FakeAgent();
         DatagramChannel channel = DatagramChannel.open(StandardProtocolFamily.INET);
@@ -55,7 +55,7 @@ final class FakeAgent implements AutoCloseable {
             ByteBuffer message = ByteBuffer.allocate(MESSAGE_BYTES_MAX);
             while (true) {
                 channel.receive(message.clear());
-                // An empty line comes first.
+                // Ignore the initial probe, an empty line.
                 if (message.flip().limit() > 1) {
                     agent.points.addAll(Decoder.points(message));
                 }
@@ -96,15 +96,15 @@ final class FakeAgent implements AutoCloseable {
         Thread thread = new Thread(() -> {
             try {
                 task.run();
-            } catch (IOException ended) {
-                // The channel was closed at one of its ends.
+            } catch (IOException closed) {
+                // One side has closed the channel.
             }
         });
         thread.setDaemon(true);
         thread.start();
     }
 
-    /** Ends it: who sends then gets an error. */
+    /** Closes all channels. Later sends fail. */
     @Override
     public void close() throws IOException {
         for (Channel channel : channels) {

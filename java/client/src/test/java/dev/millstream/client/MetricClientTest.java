@@ -18,8 +18,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class MetricClientTest {
-    /** How long anything may take that should happen soon: a busy host, not a good one. */
-    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    /** Generous timeout for busy hosts. */
+    private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
     @TempDir
     Path dir;
@@ -39,7 +39,7 @@ class MetricClientTest {
     }
 
     private static void await(String what, BooleanSupplier condition) throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
+        long end = System.nanoTime() + TIMEOUT.toNanos();
         while (!condition.getAsBoolean()) {
             assertTrue(System.nanoTime() < end, what);
             Thread.sleep(2);
@@ -55,7 +55,7 @@ class MetricClientTest {
     }
 
     @Test
-    void every_kind_is_told_as_the_agent_reads_it() throws IOException, InterruptedException {
+    void every_kind_is_encoded_as_the_agent_expects() throws IOException, InterruptedException {
         try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL); MetricClient client = client()) {
             client.counter("c", "k", "v").add(3);
             client.rateCounter("r").add(-4);
@@ -66,7 +66,7 @@ class MetricClientTest {
             client.histogram("h").record(1e300);
             client.timedStore("ts").set(7.5, 1_700_000_000);
             client.emit(Kind.RATE_COUNTER, "é", 2, "x=😀");
-            assertTrue(client.flush(PATIENCE));
+            assertTrue(client.flush(TIMEOUT));
             await("9 points", () -> agent.points.size() == 9);
             List<String> found = new ArrayList<>();
             agent.points.forEach(point -> found.add(String.join(" ", point)));
@@ -90,7 +90,7 @@ class MetricClientTest {
     }
 
     @Test
-    void what_the_agent_would_refuse_is_refused_or_counted() {
+    void invalid_points_are_rejected_or_counted() {
         try (MetricClient client = client()) {
             assertThrows(IllegalArgumentException.class, () -> client.counter(""));
             assertThrows(IllegalArgumentException.class, () -> client.timer("a", "k", "v w"));
@@ -112,7 +112,7 @@ class MetricClientTest {
     }
 
     @Test
-    void options_out_of_range_are_refused() {
+    void options_out_of_range_are_rejected() {
         for (MetricClient.Builder builder : List.of(MetricClient.builder(), builder().udp("localhost", 1), MetricClient.builder().udp("localhost", 0),
             builder().packetBytes(100), builder().packetBytes(70_000), builder().bufferBytes(1), builder().flushInterval(Duration.ZERO))) {
             assertThrows(IllegalArgumentException.class, builder::build);
@@ -122,22 +122,22 @@ class MetricClientTest {
     @Test
     void points_of_many_threads_are_each_sent_or_counted() throws IOException, InterruptedException {
         int threads = 8;
-        int turns = 50_000;
+        int count = 50_000;
         FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL);
         MetricClient client = client();
         Counter counter = client.counter("sum");
         Timer timer = client.timer("time");
         record(threads, () -> {
-            for (int turn = 0; turn < turns; turn++) {
+            for (int i = 0; i < count; i++) {
                 counter.increment();
-                timer.record(turn);
+                timer.record(i);
             }
         });
         client.close();
         Stats stats = client.stats();
         await("all points", () -> agent.points.size() == stats.sent());
-        assertEquals((long) threads * turns, sum(agent, "sum"));
-        assertEquals((long) threads * turns, count(agent, "time") + stats.dropped());
+        assertEquals((long) threads * count, sum(agent, "sum"));
+        assertEquals((long) threads * count, count(agent, "time") + stats.dropped());
         assertEquals(0, stats.dropped() - stats.droppedFull());
         agent.close();
     }
@@ -154,38 +154,38 @@ class MetricClientTest {
     }
 
     @Test
-    void points_are_held_until_the_agent_comes_and_dropped_when_memory_is_full() throws IOException, InterruptedException {
+    void points_are_queued_until_the_agent_starts_and_dropped_if_the_buffer_is_full() throws IOException, InterruptedException {
         try (MetricClient client = client()) {
             Counter counter = client.counter("sum");
             Timer timer = client.timer("time");
-            int turns = 20_000;
-            for (int turn = 0; turn < turns; turn++) {
+            int count = 20_000;
+            for (int i = 0; i < count; i++) {
                 counter.increment();
-                timer.record(turn);
+                timer.record(i);
             }
             long dropped = client.stats().droppedFull();
             assertTrue(dropped > 0);
             assertFalse(client.flush(Duration.ofMillis(20)));
             try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL)) {
-                assertTrue(client.flush(PATIENCE));
-                await("all points", () -> count(agent, "time") == turns - dropped && sum(agent, "sum") == turns);
+                assertTrue(client.flush(TIMEOUT));
+                await("all points", () -> count(agent, "time") == count - dropped && sum(agent, "sum") == count);
                 assertEquals(dropped, client.stats().dropped());
             }
         }
     }
 
     @Test
-    void the_client_goes_on_after_the_agent_was_away() throws IOException, InterruptedException {
+    void the_client_reconnects_to_a_restarted_agent() throws IOException, InterruptedException {
         try (MetricClient client = client()) {
             Timer timer = client.timer("time");
             Store store = client.store("level");
             store.set(4);
-            for (int life = 1; life <= 3; life++) {
-                int value = life;
+            for (int run = 1; run <= 3; run++) {
+                int value = run;
                 try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL)) {
                     timer.record(value);
                     await("the value", () -> agent.points.stream().anyMatch(point -> point.get(3).equals("" + value)));
-                    // Nobody set it again; the new agent knows it all the same.
+                    // The client resends the store without another call.
                     await("the store", () -> count(agent, "level") == 1);
                 }
             }
@@ -195,7 +195,7 @@ class MetricClientTest {
     }
 
     @Test
-    void datagrams_that_nobody_takes_are_counted() throws IOException, InterruptedException {
+    void datagrams_without_a_listener_are_counted() throws IOException, InterruptedException {
         FakeAgent first = FakeAgent.udp(0);
         int port = first.port();
         try (MetricClient client = MetricClient.builder().udp("127.0.0.1", port).flushInterval(Duration.ofMillis(5)).build()) {
@@ -205,12 +205,12 @@ class MetricClientTest {
             first.close();
             timer.record(2);
             await("a loss", () -> client.stats().droppedLost() == 1);
-            // From now on nothing is sent where nobody listens.
+            // From now on, the client sends nothing until the port has a listener again.
             timer.record(2);
             Thread.sleep(50);
             try (FakeAgent second = FakeAgent.udp(port)) {
                 timer.record(3);
-                assertTrue(client.flush(PATIENCE));
+                assertTrue(client.flush(TIMEOUT));
                 await("what was sent", () -> second.points.size() == 2);
                 assertEquals(2, client.stats().connects());
                 assertEquals(3, client.stats().sent());
@@ -220,31 +220,31 @@ class MetricClientTest {
     }
 
     @Test
-    void an_agent_that_does_not_read_holds_nobody_up() throws IOException, InterruptedException {
+    void an_agent_that_does_not_read_blocks_no_thread() throws IOException, InterruptedException {
         try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.NOTHING)) {
             MetricClient client = builder().closeTimeout(Duration.ofMillis(200)).build();
             Timer timer = client.timer("time");
-            int turns = 0;
-            // Until the socket is full, and the sender waits within a write.
+            int count = 0;
+            // Until the socket buffer is full and the sender blocks in a write.
             do {
                 record(timer, 20_000);
-                turns += 20_000;
+                count += 20_000;
             } while (client.flush(Duration.ofSeconds(1)));
             client.close();
             Stats stats = client.stats();
             assertTrue(stats.droppedFull() > 0, stats::toString);
-            assertEquals(turns, stats.sent() + stats.dropped());
+            assertEquals(count, stats.sent() + stats.dropped());
             assertEquals(0, agent.points.size());
         }
     }
 
     @Test
-    void what_is_recorded_after_the_end_is_counted() throws IOException, InterruptedException {
+    void points_recorded_after_close_are_counted() throws IOException, InterruptedException {
         try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL)) {
             MetricClient client = client();
             Timer timer = client.timer("time");
-            int turns = 100_000;
-            Thread recorder = new Thread(() -> record(timer, turns));
+            int count = 100_000;
+            Thread recorder = new Thread(() -> record(timer, count));
             recorder.start();
             Thread.sleep(5);
             client.close();
@@ -253,28 +253,28 @@ class MetricClientTest {
             timer.record(1);
             Stats stats = client.stats();
             assertTrue(stats.droppedClosed() >= 1);
-            assertEquals(turns + 1, stats.sent() + stats.dropped());
+            assertEquals(count + 1, stats.sent() + stats.dropped());
             await("what was sent", () -> agent.points.size() == stats.sent());
         }
     }
 
-    private static void record(Timer timer, int turns) {
-        for (int turn = 0; turn < turns; turn++) {
-            timer.record(turn);
+    private static void record(Timer timer, int count) {
+        for (int i = 0; i < count; i++) {
+            timer.record(i);
         }
     }
 
     @Test
-    void packets_keep_their_limit() throws IOException, InterruptedException {
+    void packets_do_not_exceed_their_limit() throws IOException, InterruptedException {
         FakeAgent agent = FakeAgent.udp(0);
         MetricClient client = MetricClient.builder().udp("localhost", agent.port()).packetBytes(512).build();
         Timer timer = client.timer("time", "shop", "x".repeat(100));
-        for (int turn = 0; turn < 10; turn++) {
-            timer.record(turn);
+        for (int i = 0; i < 10; i++) {
+            timer.record(i);
         }
         client.close();
         await("10 points", () -> agent.points.size() == 10);
-        // A point has 134 bytes at least: three of them and the room for a fourth make a packet.
+        // A point has at least 134 bytes, so a packet of 512 bytes holds at most three.
         assertTrue(client.stats().packets() >= 4, () -> client.stats().toString());
         agent.close();
     }

@@ -20,13 +20,13 @@ class NumbersTest {
     }
 
     private void check(double value) {
-        // -0 is 0 for the agent.
-        double found = Double.parseDouble(text(value));
-        assertEquals(value == 0 ? 0 : Double.doubleToLongBits(value), Double.doubleToLongBits(found), () -> value + ": " + text(value));
+        // The client writes -0 as 0.
+        double parsed = Double.parseDouble(text(value));
+        assertEquals(value == 0 ? 0 : Double.doubleToLongBits(value), Double.doubleToLongBits(parsed), () -> value + ": " + text(value));
     }
 
     @Test
-    void short_numbers_are_written_as_people_write_them() {
+    void short_numbers_use_decimal_notation() {
         for (String expected : new String[] {"0", "1", "-1", "12.5", "0.25", "-0.1", "0.001", "0.3", "1234567.875", "99.99", "1000000",
             "0.000123", "123456789.123", "9007199254740993", "0.000000000000000001", "-9223372036854775808"}) {
             double value = Double.parseDouble(expected);
@@ -46,7 +46,7 @@ class NumbersTest {
     }
 
     @Test
-    void edges_are_read_back_as_the_same_double() {
+    void edge_cases_round_trip() {
         for (double value : new double[] {0, -0.0, Double.MIN_VALUE, -Double.MIN_VALUE, Double.MIN_NORMAL, Math.nextDown(Double.MIN_NORMAL),
             Double.MAX_VALUE, -Double.MAX_VALUE, 0x1p53, 0x1p53 - 1, 0x1p63, 0x1p64, -0x1p63, 1e22, 1e23, 5e-324, 1e-308, Math.PI, Math.E,
             0.1 + 0.2, 1 / 3.0, 1e-18, 1e-19, 4.35, 2.675, 1e15 + 0.3}) {
@@ -67,14 +67,14 @@ class NumbersTest {
     }
 
     @Test
-    void any_double_is_read_back_as_the_same() {
+    void random_doubles_round_trip() {
         long seed = System.nanoTime();
         System.out.println("seed " + seed);
         Random random = new Random(seed);
-        for (int turn = 0; turn < 500_000; turn++) {
-            double any = Double.longBitsToDouble(random.nextLong());
-            if (Double.isFinite(any)) {
-                check(any);
+        for (int i = 0; i < 500_000; i++) {
+            double value = Double.longBitsToDouble(random.nextLong());
+            if (Double.isFinite(value)) {
+                check(value);
             }
             check(random.nextDouble());
             check(random.nextInt(1_000_000_000) / 1e6);
@@ -83,7 +83,7 @@ class NumbersTest {
     }
 
     @Test
-    void whole_numbers_have_all_their_digits() {
+    void integers_have_all_their_digits() {
         long power = 1;
         for (int digits = 0; digits < 19; digits++, power *= 10) {
             for (long value : new long[] {power, power - 1, power + 1, -power, 1 - power, -1 - power}) {

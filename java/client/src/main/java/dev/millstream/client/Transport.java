@@ -3,15 +3,15 @@ package dev.millstream.client;
 import java.io.IOException;
 import java.nio.channels.ByteChannel;
 
-/** The way to the agent. One thread uses it. */
-abstract class Link<C extends ByteChannel> {
+/** A connection to the agent that can be reopened. Not thread-safe. */
+abstract class Transport<C extends ByteChannel> {
     private C channel;
 
     boolean isOpen() {
         return channel != null;
     }
 
-    /** Connects; an error if nobody listens, as far as that can be known. */
+    /** Connects, and throws if it is known that no agent is listening. */
     void open() throws IOException {
         C opened = connect();
         try {
@@ -23,30 +23,30 @@ abstract class Link<C extends ByteChannel> {
         channel = opened;
     }
 
-    /** Hands a packet to the kernel, whole. */
+    /** Passes a whole packet to the kernel. */
     void send(Packet packet) throws IOException {
         write(channel, packet);
     }
 
-    /** An error if the packet that was sent last is known to be lost. */
+    /** Throws if the last packet is known to be lost. */
     void check() throws IOException {
         check(channel);
     }
 
-    /** Lets the connection go; nothing that the kernel says then matters. */
+    /** Closes the connection and ignores errors. */
     void close() {
         try {
             if (channel != null) {
                 channel.close();
             }
         } catch (IOException ignored) {
-            // It is gone either way.
+            // The channel is closed either way.
         }
         channel = null;
     }
 
-    /** Whether an error of {@link #send} tells that the packet before is lost too. */
-    abstract boolean losesLast(Exception error);
+    /** Returns whether an error of {@link #send} means that the previous packet was lost, too. */
+    abstract boolean meansLastLost(Exception error);
 
     abstract C connect() throws IOException;
 

@@ -6,11 +6,11 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 
-/** A Unix stream: each message follows its length. The kernel says at once when the agent has closed its end. */
-final class UnixLink extends Link<SocketChannel> {
+/** A Unix stream socket with length-prefixed messages. A write fails immediately once the agent has closed its end. */
+final class UnixTransport extends Transport<SocketChannel> {
     private final UnixDomainSocketAddress address;
 
-    UnixLink(Path path) {
+    UnixTransport(Path path) {
         address = UnixDomainSocketAddress.of(path);
     }
 
@@ -21,7 +21,7 @@ final class UnixLink extends Link<SocketChannel> {
 
     @Override
     void probe(SocketChannel opened) {
-        // Connecting was the probe.
+        // Connecting fails without a listener.
     }
 
     @Override
@@ -34,11 +34,11 @@ final class UnixLink extends Link<SocketChannel> {
 
     @Override
     void check(SocketChannel opened) {
-        // A write fails by itself.
+        // Writes report errors themselves.
     }
 
     @Override
-    boolean losesLast(Exception error) {
+    boolean meansLastLost(Exception error) {
         return false;
     }
 }

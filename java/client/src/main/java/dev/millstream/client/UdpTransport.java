@@ -8,28 +8,28 @@ import java.nio.channels.DatagramChannel;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * UDP. Where nobody listens, the host answers a datagram with an error that the kernel gives to the next call; on the loopback interface it
- * is there at once.
+ * UDP. If no process listens on the port, the host responds to a datagram with an ICMP error, which the kernel reports by the next call. On
+ * the loopback interface, the error is available immediately.
  */
-final class UdpLink extends Link<DatagramChannel> {
-    /** Pause before a datagram is tried again that the kernel had no room for. */
-    private static final long FULL_PAUSE_NS = 100_000;
+final class UdpTransport extends Transport<DatagramChannel> {
+    /** Pause before retrying a datagram if the send buffer is full. */
+    private static final long SEND_RETRY_NS = 100_000;
 
     private final String host;
     private final int port;
-    private final ByteBuffer answer = ByteBuffer.allocate(1);
+    private final ByteBuffer response = ByteBuffer.allocate(1);
 
-    UdpLink(String host, int port) {
+    UdpTransport(String host, int port) {
         this.host = host;
         this.port = port;
     }
 
-    /** The address is looked up anew each time, as it may have changed. */
+    /** Resolves the address each time, as it may have changed. */
     @Override
     DatagramChannel connect() throws IOException {
         InetSocketAddress address = new InetSocketAddress(host, port);
         if (address.isUnresolved()) {
-            throw new IOException("the host '" + host + "' is not found");
+            throw new IOException("cannot resolve the host '" + host + "'");
         }
         DatagramChannel opened = DatagramChannel.open();
         try {
@@ -41,7 +41,7 @@ final class UdpLink extends Link<DatagramChannel> {
         }
     }
 
-    /** An empty line has no points to lose, and means nothing. An empty datagram would be as good, but Java does not send any. */
+    /** Sends an empty line, which the agent ignores. Java does not send empty datagrams. */
     @Override
     void probe(DatagramChannel opened) throws IOException {
         opened.write(ByteBuffer.wrap(new byte[] {'\n'}));
@@ -52,20 +52,20 @@ final class UdpLink extends Link<DatagramChannel> {
     void write(DatagramChannel to, Packet packet) throws IOException {
         ByteBuffer message = packet.message(false);
         while (to.write(message) == 0) {
-            LockSupport.parkNanos(FULL_PAUSE_NS);
+            LockSupport.parkNanos(SEND_RETRY_NS);
             if (Thread.currentThread().isInterrupted()) {
-                throw new IOException("interrupted while the kernel had no room");
+                throw new IOException("interrupted while the send buffer is full");
             }
         }
     }
 
     @Override
     void check(DatagramChannel opened) throws IOException {
-        opened.read(answer.clear());
+        opened.read(response.clear());
     }
 
     @Override
-    boolean losesLast(Exception error) {
+    boolean meansLastLost(Exception error) {
         return error instanceof PortUnreachableException;
     }
 }

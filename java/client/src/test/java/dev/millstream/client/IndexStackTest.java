@@ -8,11 +8,11 @@ import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import org.junit.jupiter.api.Test;
 
-class StackTest {
+class IndexStackTest {
     @Test
-    void numbers_come_back_in_either_order() {
-        Stack stack = new Stack(4);
-        assertEquals(Stack.NONE, stack.pop());
+    void pop_is_lifo_and_pop_all_is_fifo() {
+        IndexStack stack = new IndexStack(4);
+        assertEquals(IndexStack.NONE, stack.pop());
         stack.push(2);
         stack.push(0);
         stack.push(3);
@@ -24,23 +24,23 @@ class StackTest {
     }
 
     @Test
-    void no_number_is_lost_or_given_twice_among_threads() throws InterruptedException {
+    void concurrent_threads_never_lose_or_share_an_index() throws InterruptedException {
         int size = 8;
-        Stack stack = new Stack(size);
+        IndexStack stack = new IndexStack(size);
         AtomicIntegerArray owners = new AtomicIntegerArray(size);
-        for (int number = 0; number < size; number++) {
-            stack.push(number);
+        for (int index = 0; index < size; index++) {
+            stack.push(index);
         }
         Thread[] threads = new Thread[4];
         Arrays.setAll(threads, at -> new Thread(() -> {
-            for (int turn = 0; turn < 200_000; turn++) {
-                int number = stack.pop();
-                if (number != Stack.NONE) {
-                    // Two owners at once leave a count that is not 1.
-                    if (owners.incrementAndGet(number) == 1) {
-                        owners.decrementAndGet(number);
+            for (int i = 0; i < 200_000; i++) {
+                int index = stack.pop();
+                if (index != IndexStack.NONE) {
+                    // Concurrent owners of an index leave a nonzero count.
+                    if (owners.incrementAndGet(index) == 1) {
+                        owners.decrementAndGet(index);
                     }
-                    stack.push(number);
+                    stack.push(index);
                 }
             }
         }));
@@ -54,8 +54,8 @@ class StackTest {
         assertEquals(size, stack.popAll(out));
         Arrays.sort(out);
         assertArrayEquals(new int[] {0, 1, 2, 3, 4, 5, 6, 7}, out);
-        for (int number = 0; number < size; number++) {
-            assertEquals(0, owners.get(number));
+        for (int index = 0; index < size; index++) {
+            assertEquals(0, owners.get(index));
         }
     }
 }
