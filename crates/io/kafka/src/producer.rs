@@ -120,8 +120,8 @@ impl Drop for Topic {
 }
 
 impl Producer {
-    /// Creates a client from librdkafka settings. It connects in the background. `on_receipt` gets a
-    /// receipt for every [`Producer::send`], even if the client is dropped.
+    /// Creates a client from librdkafka settings. It connects in the background. `on_receipt` gets
+    /// a receipt for every [`Producer::send`], even if the client is dropped.
     ///
     /// # Errors
     /// If a setting is invalid, or the thread cannot be started.
@@ -188,8 +188,8 @@ impl Producer {
         self.client.purge(PurgeConfig::default().queue().inflight());
     }
 
-    /// Sends the records of `shipment`, or only those in `only` (ascending). `partition` returns the
-    /// partition for a run and the key of a record. The receipt carries `tag`.
+    /// Sends the records of `shipment`, or only those in `only` (ascending). `partition` returns
+    /// the partition for a run and the key of a record. The receipt carries `tag`.
     pub fn send(
         &self,
         shipment: &Arc<Shipment>,
@@ -291,7 +291,8 @@ impl Call<'_> {
 
     /// Releases the reference of a message that librdkafka rejected, and records the failure.
     fn reject(&self, record: u32, message: &c::rd_kafka_message_t) {
-        // SAFETY: `message` created this pointer from an `Arc`, and librdkafka did not take it over.
+        // SAFETY: `message` created this pointer from an `Arc`, and librdkafka did not take it
+        // over.
         drop(unsafe { Arc::from_raw(message._private as *const InFlight) });
         self.fail(&[record], message.err.into());
     }
@@ -345,8 +346,8 @@ impl Call<'_> {
             let mut message = self.message(*record, partition);
             message.rkt = topic;
             let arguments = arguments(&message, &self.run.headers);
-            // SAFETY: every argument sets the union member that its type names. Its pointers outlive
-            // the call; for the payload, see `produce`. librdkafka copies keys and headers.
+            // SAFETY: every argument sets the union member that its type names. Its pointers
+            // outlive the call; for the payload, see `produce`. librdkafka copies keys and headers.
             let code = unsafe {
                 let error = c::rd_kafka_produceva(
                     client.client().native_ptr(),

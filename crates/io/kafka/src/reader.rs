@@ -15,8 +15,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a client from librdkafka settings that reads `topic` from its current end. Blocks for
-    /// up to `timeout` per partition.
+    /// Creates a client from librdkafka settings that reads `topic` from its current end. Blocks
+    /// for up to `timeout` per partition.
     ///
     /// # Errors
     /// If a setting is invalid, the brokers do not respond, or the topic does not exist.

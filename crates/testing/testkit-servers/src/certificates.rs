@@ -110,7 +110,8 @@ impl Certificate {
         )
     }
 
-    /// Writes the certificate to `NAME.crt` and the key to `NAME.key` in `folder`. Returns the paths.
+    /// Writes the certificate to `NAME.crt` and the key to `NAME.key` in `folder`. Returns the
+    /// paths.
     pub fn write(&self, folder: &Path, name: &str) -> (PathBuf, PathBuf) {
         let (cert, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
         fs::write(&cert, &self.cert).expect("the certificate is written");

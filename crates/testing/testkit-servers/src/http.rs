@@ -324,8 +324,8 @@ impl Connection {
 
     /// Resets the connection.
     fn reset(&self) -> io::Result<()> {
-        // With a linger time of zero, closing the last file descriptor sends a RST. Drop the duplicate
-        // in `open` first.
+        // With a linger time of zero, closing the last file descriptor sends a RST. Drop the
+        // duplicate in `open` first.
         set_socket_linger(&self.socket, Some(Duration::ZERO))?;
         let own = self.socket.peer_addr()?;
         self.shared.lock().open.retain(|other| other.peer_addr().is_ok_and(|peer| peer != own));

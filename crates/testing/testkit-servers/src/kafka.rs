@@ -1,7 +1,7 @@
 //! A real single-node Kafka broker for tests and benchmarks, which they can stop, kill and pause.
 //!
-//! `scripts/servers` installs it. It uses a temporary folder and loopback, and leaves nothing behind,
-//! regardless of how the test process ends.
+//! `scripts/servers` installs it. It uses a temporary folder and loopback, and leaves nothing
+//! behind, regardless of how the test process ends.
 
 mod options;
 pub(crate) mod process;
@@ -224,8 +224,8 @@ impl Kafka {
         client
     }
 
-    /// Runs one of Kafka's command-line tools by its main class. Returns its output. Slow: each call
-    /// starts a JVM.
+    /// Runs one of Kafka's command-line tools by its main class. Returns its output. Slow: each
+    /// call starts a JVM.
     pub fn tool(&self, class: &str, args: &[&str]) -> String {
         let mut command =
             self.install.java(&KafkaOptions { heap: "64m", ..KafkaOptions::default() });

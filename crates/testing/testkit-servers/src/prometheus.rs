@@ -1,7 +1,7 @@
 //! A real Prometheus for tests.
 //!
-//! `scripts/servers` installs it. It uses a temporary folder and loopback, and is killed with the test
-//! process.
+//! `scripts/servers` installs it. It uses a temporary folder and loopback, and is killed with the
+//! test process.
 
 use crate::kafka::process::spawn;
 use serde_json::Value;

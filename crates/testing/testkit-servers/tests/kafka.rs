@@ -123,8 +123,8 @@ fn credentials_and_certificates_are_checked() {
     }
     let certificates = kafka.certificates();
     let mut client = kafka.client(Listener::Ssl);
-    // With TLS 1.3, the client completes the handshake before the broker rejects the certificate and
-    // closes the connection.
+    // With TLS 1.3, the client completes the handshake before the broker rejects the certificate
+    // and closes the connection.
     assert_eq!(
         deliver(&client, "guarded", "x"),
         Err(Code::AllBrokersDown),

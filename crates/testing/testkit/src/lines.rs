@@ -2,8 +2,9 @@
 
 use millstream_model::{LongLine, char_boundary};
 
-/// Splits content into lines with their offsets. A source must emit the same lines regardless of how
-/// the content arrives and where its blocks end. The bytes after the last newline are a line, too.
+/// Splits content into lines with their offsets. A source must emit the same lines regardless of
+/// how the content arrives and where its blocks end. The bytes after the last newline are a line,
+/// too.
 pub fn split_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
     let (mut rows, mut offset) = (Vec::new(), 0);
     for line in content.split_inclusive(|b| *b == b'\n') {

@@ -1,5 +1,5 @@
-//! Parses the YAML subset of the samples into JSON values. The program's parser reports positions and
-//! advice; this one is for tests of crates below it.
+//! Parses the YAML subset of the samples into JSON values. The program's parser reports positions
+//! and advice; this one is for tests of crates below it.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};

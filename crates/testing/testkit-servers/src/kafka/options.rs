@@ -210,8 +210,8 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Chooses free ports below the kernel's ephemeral range. Otherwise, an outgoing connection could
-    /// take the port of a stopped broker.
+    /// Chooses free ports below the kernel's ephemeral range. Otherwise, an outgoing connection
+    /// could take the port of a stopped broker.
     pub(super) fn choose(options: &KafkaOptions) -> Ports {
         let mut sockets = Vec::new();
         let mut port = || {
