@@ -80,7 +80,7 @@ pub fn timestamps(input: &[u8]) {
     KNOWN.iter().for_each(|format| read_all(format, &all));
     let (format, rest) = head_and_lines(input);
     let Ok(text) = std::str::from_utf8(format) else { return };
-    let place = Zone::of_periods([
+    let place = Zone::from_periods([
         Period { begin_seconds: 0, offset_seconds: 3600, name: "CET" },
         Period { begin_seconds: 1_774_746_000, offset_seconds: 7200, name: "CEST" },
         Period { begin_seconds: 1_792_890_000, offset_seconds: 3600, name: "CET" },

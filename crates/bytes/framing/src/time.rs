@@ -260,7 +260,7 @@ mod tests {
     }
 
     const EPOCH_ERROR: &str =
-        "\"epoch_s\": every text of this format says its own time zone; leave out timezone";
+        "\"epoch_s\": times in this format include their time zone; remove timezone";
 
     #[test]
     fn errors_have_a_pointer_and_advice() {

@@ -1,33 +1,34 @@
-//! From the text of a format to its steps, and what is refused.
+//! Compiles a format into steps, and rejects invalid ones.
 
-use crate::civil::{Day, has_one_year};
-use crate::step::{EPOCH_UNITS, Fields, Part, Step};
+use crate::civil::{Day, year_is_constant_within};
+use crate::step::{EPOCH_UNITS, Fields, Step, TimeField};
 use crate::{Fault, SECOND_NS, Stamp, Zone};
 
-/// Longest format in bytes: a longer one is a slip.
+/// Maximum length of a format in bytes.
 const FORMAT_BYTES_MAX: usize = 128;
 
-/// A format of times, compiled.
+/// A compiled time format.
 #[derive(Clone, Debug)]
 pub struct Format {
     steps: Vec<Step>,
     day: Day,
-    /// Of texts that say none.
+    /// Time zone of texts without one.
     zone: Zone,
 }
 
 impl Format {
     /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`) or pieces as `strptime` has them. `zone` is that of times that do not say
-    /// theirs, UTC without it; `%Z` then takes the names of its distances.
+    /// `epoch_ns`) or conversion specifiers as of `strptime`. `zone` is the time zone of times that
+    /// do not include one, by default UTC. With a `zone`, `%Z` also accepts the names of its
+    /// periods.
     ///
     /// # Errors
     ///
-    /// What is wrong; what to write instead.
+    /// Returns what is wrong and what to write instead.
     pub fn new(text: &str, zone: Option<Zone>) -> Result<Format, String> {
         let mut steps = match preset(text) {
             Some(steps) => steps,
-            None => pieces(text)?,
+            None => parse_specifiers(text)?,
         };
         if zone.as_ref().is_some_and(|zone| zone.fixed_seconds().is_none()) {
             steps
@@ -35,34 +36,34 @@ impl Format {
                 .filter(|step| **step == Step::Utc)
                 .for_each(|step| *step = Step::ZoneName);
         }
-        let has = |part| steps.iter().any(|step| step.gives(part));
+        let has = |part| steps.iter().any(|step| step.sets(part));
         let is_epoch = steps.iter().any(|step| matches!(step, Step::Epoch(_)));
-        let says_zone = |step: &Step| matches!(step, Step::Offset { optional: false } | Step::Utc);
-        if zone.is_some() && (is_epoch || steps.iter().any(says_zone)) {
-            return Err(
-                "every text of this format says its own time zone; leave out timezone".into()
-            );
+        let has_zone = |step: &Step| matches!(step, Step::Offset { optional: false } | Step::Utc);
+        if zone.is_some() && (is_epoch || steps.iter().any(has_zone)) {
+            return Err("times in this format include their time zone; remove timezone".into());
         }
         let day = if is_epoch { Day::Epoch } else { day(&has)? };
-        if !is_epoch && !has(Part::Hour) {
+        if !is_epoch && !has(TimeField::Hour) {
             return Err("gives no hour; add %H, or %I and %p".into());
         }
         let is_meridiem = |step: &&Step| matches!(step, Step::Meridiem | Step::Hour12 { .. });
         if steps.iter().filter(is_meridiem).count() % 2 == 1 {
-            return Err("%I needs %p, and %p needs %I; write both, or %H for an hour of 24".into());
+            return Err(
+                "%I needs %p, and %p needs %I; write both, or %H for a 24-hour clock".into()
+            );
         }
-        twice(&steps)?;
-        Ok(Format { steps: fused(&steps), day, zone: zone.unwrap_or(Zone::fixed(0)) })
+        reject_duplicates(&steps)?;
+        Ok(Format { steps: fuse(&steps), day, zone: zone.unwrap_or(Zone::fixed(0)) })
     }
 
-    /// Whether the times have no year: it is the latest with which a time is
-    /// at most a day after the reference.
-    pub fn finds_year(&self) -> bool {
+    /// Returns whether the times have no year. It is inferred: the latest one that puts the time at
+    /// most one day after the reference.
+    pub fn infers_year(&self) -> bool {
         self.day == Day::WithoutYear
     }
 
-    /// Reads the time with which `text` begins. Of a format without a year, it is at most a day
-    /// later than `reference_ns`.
+    /// Parses the time at the start of `text`. If the format has no year, the time is at most one
+    /// day after `reference_ns`.
     #[inline]
     pub fn parse(&self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
         self.read(text, reference_ns, &mut self.fields())
@@ -87,18 +88,21 @@ impl Format {
         Ok(Stamp { ns: fields.resolve(self.day, &self.zone, reference_ns)?, len })
     }
 
-    /// The time `ns` without second and fraction, if every second of its minute adds to it: not of
-    /// a number of seconds, nor where the years meet that are found.
+    /// Returns the time `ns` without seconds and fraction, if any second of its minute can be added
+    /// to it. Returns `None` for a count since 1970, and for a minute in which the inferred year
+    /// changes.
     pub(crate) fn minute_ns(&self, ns: i64, fields: &Fields, reference_ns: i64) -> Option<i64> {
-        let minute_ns = ns - fields.get(Part::Second) * SECOND_NS - fields.fraction_ns;
+        let minute_ns = ns - fields.get(TimeField::Second) * SECOND_NS - fields.fraction_ns;
         match self.day {
             Day::Epoch => None,
-            Day::WithoutYear => has_one_year(minute_ns, reference_ns).then_some(minute_ns),
+            Day::WithoutYear => {
+                year_is_constant_within(minute_ns, reference_ns).then_some(minute_ns)
+            }
             Day::OfMonth | Day::OfYear => Some(minute_ns),
         }
     }
 
-    /// Whether what follows a time can decide where it ends.
+    /// Returns whether the bytes after a time can change where it ends.
     pub(crate) fn looks_ahead(&self) -> bool {
         use Step::{Fraction, Hour12, Offset, Padded, PointFraction, ZoneName};
         let last = self.steps.last();
@@ -125,25 +129,25 @@ fn preset(text: &str) -> Option<Vec<Step>> {
         "rfc3339" => false,
         _ => return None,
     };
-    let mut steps = of_letters("F");
+    let mut steps = steps_of("F");
     steps.push(Step::DateEnd);
-    steps.extend(of_letters("T"));
+    steps.extend(steps_of("T"));
     steps.extend([Step::PointFraction, Step::Offset { optional }]);
     Some(steps)
 }
 
-/// The steps of pieces that are known.
-fn of_letters(letters: &str) -> Vec<Step> {
-    letters.chars().filter_map(piece).flatten().collect()
+/// Returns the steps of several specifiers.
+fn steps_of(abbreviation: &str) -> Vec<Step> {
+    abbreviation.chars().filter_map(specifier).flatten().collect()
 }
 
-fn pieces(text: &str) -> Result<Vec<Step>, String> {
+fn parse_specifiers(text: &str) -> Result<Vec<Step>, String> {
     if text.len() > FORMAT_BYTES_MAX {
         return Err(format!("longer than {FORMAT_BYTES_MAX} bytes; write a shorter format"));
     }
     if !text.contains('%') {
         return Err(
-            "no format of a time; write for example \"%Y-%m-%d %H:%M:%S\", or one of iso8601, rfc3339, \
+            "not a time format; write for example \"%Y-%m-%d %H:%M:%S\", or one of iso8601, rfc3339, \
                     epoch_s, epoch_ms, epoch_us, epoch_ns"
                 .into(),
         );
@@ -151,7 +155,7 @@ fn pieces(text: &str) -> Result<Vec<Step>, String> {
     let (mut steps, mut rest) = (Vec::new(), text);
     while let Some(at) = rest.find('%') {
         steps.extend(rest[..at].bytes().map(Step::Byte));
-        let (found, after) = one_piece(&rest[at + 1..])?;
+        let (found, after) = next_specifier(&rest[at + 1..])?;
         steps.extend(found);
         rest = after;
     }
@@ -159,8 +163,8 @@ fn pieces(text: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// The piece behind a percent sign, and what follows it.
-fn one_piece(rest: &str) -> Result<(Vec<Step>, &str), String> {
+/// Parses the specifier after a percent sign. Returns its steps and the rest.
+fn next_specifier(rest: &str) -> Result<(Vec<Step>, &str), String> {
     let special = |len: usize, steps: Vec<Step>| Ok((steps, &rest[len..]));
     if rest.starts_with(".f") {
         return special(2, vec![Step::PointFraction]);
@@ -174,10 +178,10 @@ fn one_piece(rest: &str) -> Result<(Vec<Step>, &str), String> {
         return special(2, vec![part]);
     }
     let letter = rest.chars().next();
-    match letter.and_then(piece) {
+    match letter.and_then(specifier) {
         Some(steps) => special(1, steps),
         None => Err(format!(
-            "`%{}` is no piece of a time; the pieces are %Y %y %m %d %e %j %b %B %a %A %H %I %p %k %l %M %S %f %3f \
+            "`%{}` is not a time specifier; the specifiers are %Y %y %m %d %e %j %b %B %a %A %H %I %p %k %l %M %S %f %3f \
              %.f %z %Z %s %F %T %D %R, and %% for a percent sign",
             letter.map_or(String::new(), String::from),
         )),
@@ -186,31 +190,31 @@ fn one_piece(rest: &str) -> Result<(Vec<Step>, &str), String> {
 
 fn unpadded(letter: char) -> Option<Step> {
     match letter {
-        'd' => Some(Step::Padded(Part::Day)),
-        'm' => Some(Step::Padded(Part::Month)),
-        'H' => Some(Step::Padded(Part::Hour)),
+        'd' => Some(Step::Padded(TimeField::Day)),
+        'm' => Some(Step::Padded(TimeField::Month)),
+        'H' => Some(Step::Padded(TimeField::Hour)),
         'I' => Some(Step::Hour12 { padded: true }),
         _ => None,
     }
 }
 
-/// The steps of a piece.
-fn piece(letter: char) -> Option<Vec<Step>> {
-    use Part::{Day, Hour, Minute, Month, Second};
+/// Returns the steps of a specifier.
+fn specifier(letter: char) -> Option<Vec<Step>> {
     use Step::{Byte, Two};
+    use TimeField::{Day, Hour, Minute, Month, Second};
     let steps = match letter {
         'F' => vec![Step::Year, Byte(b'-'), Two(Month), Byte(b'-'), Two(Day)],
         'D' => vec![Two(Month), Byte(b'/'), Two(Day), Byte(b'/'), Step::YearOfCentury],
         'T' => vec![Two(Hour), Byte(b':'), Two(Minute), Byte(b':'), Two(Second)],
         'R' => vec![Two(Hour), Byte(b':'), Two(Minute)],
-        letter => vec![single(letter)?],
+        letter => vec![single_step(letter)?],
     };
     Some(steps)
 }
 
-/// The step of a piece that has only one.
-fn single(letter: char) -> Option<Step> {
-    use Part::{Day, Hour, Minute, Month, Second};
+/// Returns the step of a specifier that has only one.
+fn single_step(letter: char) -> Option<Step> {
+    use TimeField::{Day, Hour, Minute, Month, Second};
     let step = match letter {
         'Y' => Step::Year,
         'y' => Step::YearOfCentury,
@@ -240,22 +244,22 @@ fn single(letter: char) -> Option<Step> {
 }
 
 impl Step {
-    /// Whether it reads this part of a time.
-    fn gives(&self, part: Part) -> bool {
+    /// Returns whether the step reads this field.
+    fn sets(&self, part: TimeField) -> bool {
         match self {
             Step::Two(own) | Step::Padded(own) => *own == part,
-            Step::Year | Step::YearOfCentury => part == Part::Year,
-            Step::DayOfYear => part == Part::DayOfYear,
-            Step::Month { .. } => part == Part::Month,
-            Step::Hour12 { .. } => part == Part::Hour,
+            Step::Year | Step::YearOfCentury => part == TimeField::Year,
+            Step::DayOfYear => part == TimeField::DayOfYear,
+            Step::Month { .. } => part == TimeField::Month,
+            Step::Hour12 { .. } => part == TimeField::Hour,
             _ => false,
         }
     }
 }
 
-/// What says the day, of a format that gives these parts.
-fn day(has: &dyn Fn(Part) -> bool) -> Result<Day, String> {
-    match [Part::Year, Part::Month, Part::Day, Part::DayOfYear].map(has) {
+/// Returns what determines the day in a format with these fields.
+fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
+    match [TimeField::Year, TimeField::Month, TimeField::Day, TimeField::DayOfYear].map(has) {
         [true, true, true, false] => Ok(Day::OfMonth),
         [true, false, false, true] => Ok(Day::OfYear),
         [false, true, true, false] => Ok(Day::WithoutYear),
@@ -266,9 +270,9 @@ fn day(has: &dyn Fn(Part) -> bool) -> Result<Day, String> {
     }
 }
 
-/// Refuses a format that says the same twice.
-fn twice(steps: &[Step]) -> Result<(), String> {
-    use Part::{Day, DayOfYear, Hour, Minute, Month, Second, Year};
+/// Rejects a format that gives a field twice.
+fn reject_duplicates(steps: &[Step]) -> Result<(), String> {
+    use TimeField::{Day, DayOfYear, Hour, Minute, Month, Second, Year};
     let named = [
         ("the year", Year),
         ("the month", Month),
@@ -288,17 +292,17 @@ fn twice(steps: &[Step]) -> Result<(), String> {
         ("the time since 1970", count(&|step| matches!(step, Step::Epoch(_)))),
         ("%p", count(&|step| matches!(step, Step::Meridiem))),
     ];
-    let parts = named.iter().map(|(name, part)| (*name, count(&|step| step.gives(*part))));
+    let parts = named.iter().map(|(name, part)| (*name, count(&|step| step.sets(*part))));
     match parts.chain(more).find(|(_, count)| *count > 1) {
         Some((name, _)) => Err(format!("gives {name} twice; remove one of them")),
         None => Ok(()),
     }
 }
 
-/// The same with `%H:%M:%S`, `%Y-%m-%d` and `%d/%b/%Y` as one step each, whatever stands between.
-fn fused(steps: &[Step]) -> Vec<Step> {
-    use Part::{Day, Hour, Minute, Month, Second};
+/// Fuses `%H:%M:%S`, `%Y-%m-%d` and `%d/%b/%Y` into one step each, with any separator.
+fn fuse(steps: &[Step]) -> Vec<Step> {
     use Step::{Byte, Two};
+    use TimeField::{Day, Hour, Minute, Month, Second};
     let (mut fused, mut rest) = (Vec::new(), steps);
     while let Some((first, after)) = rest.split_first() {
         let (step, after) = match rest {

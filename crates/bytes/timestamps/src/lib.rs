@@ -1,11 +1,10 @@
-//! The time of a log line: a format, compiled once, reads it from the beginning of a text; and
-//! times written as RFC 3339. No I/O, no clock, no dependencies.
+//! Parses the time of a log line with a precompiled format, and formats times as RFC 3339. No I/O,
+//! no clock, no dependencies.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Format`] reads every text by itself. A [`Parser`] remembers the text it read last: lines
-//! that follow each other mostly share their minute, and then only the digits of the second and of
-//! its fraction are read.
+//! A [`Format`] parses every text independently. A [`Parser`] remembers the last text: consecutive
+//! lines mostly share their minute, and then only the digits of second and fraction are parsed.
 //!
 //! ```
 //! use millstream_timestamps::{Format, Parser};
@@ -27,43 +26,41 @@ mod zone;
 pub use compile::Format;
 pub use parser::Parser;
 pub use rfc3339::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
-pub use zone::{Period, Zone, distance};
+pub use zone::{Period, Zone, parse_utc_offset};
 
 use std::fmt;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// A time that was read.
+/// A parsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Nanoseconds since 1970 in UTC.
     pub ns: i64,
-    /// Bytes of the text that the time takes.
+    /// Length of the time in bytes.
     pub len: usize,
 }
 
-/// Why a text is no time.
+/// Why a text cannot be parsed as a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not fit the format from this byte on.
+    /// Does not match the format from this byte on.
     Text(usize),
-    /// It fits, but there is no such date or time of day: 30 February, 25 o'clock.
+    /// Matches, but the date or time of day does not exist, as 30 February or 25:00.
     Date,
-    /// It names a time zone that the place of the format does not have.
+    /// The named time zone does not exist in the zone of the format.
     Zone,
-    /// Before 1678 or after 2261: nanoseconds in 64 bits do not reach there.
+    /// Before 1678 or after 2261, outside the range of nanoseconds in 64 bits.
     Range,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Text(at) => write!(f, "does not fit the format from byte {at} on"),
-            Fault::Date => f.write_str("there is no such date or time of day"),
-            Fault::Zone => {
-                f.write_str("the time zone that it names is not one of the configured place")
-            }
+            Fault::Text(at) => write!(f, "does not match the format from byte {at}"),
+            Fault::Date => f.write_str("the date or time of day does not exist"),
+            Fault::Zone => f.write_str("the named time zone is not used in the configured one"),
             Fault::Range => f.write_str("not between the years 1678 and 2261"),
         }
     }

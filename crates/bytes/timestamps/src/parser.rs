@@ -1,47 +1,47 @@
-//! A parser that remembers the text it read last.
+//! A parser that caches the last text.
 
-use crate::step::{number, scaled, two_digits};
+use crate::step::{fraction_ns, parse_digits, two_digits};
 use crate::{Fault, Format, SECOND_NS, Stamp};
 use std::sync::Arc;
 
-/// Bytes of a text that are compared with the text before, as words; longer times are read anew.
+/// Number of words that are compared with the last text. Longer times are always parsed fully.
 const WORDS: usize = 6;
 const WINDOW: usize = WORDS * 8;
 
-/// Bytes behind a time that can decide where it ends: `+02` ends there, `+02:0` does not.
+/// Number of bytes after a time that can change where it ends: `+02` ends there, `+02:0` does not.
 const AHEAD: usize = 2;
 
-/// Reads the times of lines that follow each other.
+/// Parses the times of consecutive lines.
 ///
-/// It answers what [`Format::parse`] answers, faster where a text differs from the one before in
-/// its second and fraction only.
+/// Gives the same results as [`Format::parse`], and is faster for a text that differs from the last
+/// one only in its second and fraction.
 #[derive(Clone, Debug)]
 pub struct Parser {
     format: Arc<Format>,
-    last: Last,
+    last: Cached,
 }
 
-/// What was read last.
+/// The last parsed text.
 #[derive(Clone, Debug)]
-struct Last {
-    /// The text, and the bits of it that another text must have as well.
+struct Cached {
+    /// The text, and a mask of the bits that must be equal in the next one.
     text: [u64; WORDS],
     mask: [u64; WORDS],
     shape: Shape,
-    /// Whether no more bytes than those of the shape may be there.
+    /// Whether the text must end after the bytes of the shape.
     ends: bool,
-    /// Bytes of the time.
+    /// Length of the time in bytes.
     len: usize,
-    /// The time without its second and fraction.
+    /// The time without second and fraction.
     minute_ns: i64,
-    /// What the year was found with.
+    /// The reference from which the year was inferred.
     reference_ns: i64,
 }
 
-/// Where the parts of a text are.
+/// Positions of the parts of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    /// Bytes that must be there; no text has them if nothing was read yet.
+    /// Minimum length of a text. `usize::MAX` before the first text.
     bytes: usize,
     second_at: Option<usize>,
     fraction_at: usize,
@@ -49,24 +49,24 @@ struct Shape {
 }
 
 impl Parser {
-    /// A parser for this format.
+    /// Creates a parser for this format.
     pub fn new(format: Arc<Format>) -> Parser {
         let shape = Shape { bytes: usize::MAX, second_at: None, fraction_at: 0, fraction_len: 0 };
         let (text, mask) = ([0; WORDS], [0; WORDS]);
-        let last = Last { text, mask, shape, ends: false, len: 0, minute_ns: 0, reference_ns: 0 };
+        let last = Cached { text, mask, shape, ends: false, len: 0, minute_ns: 0, reference_ns: 0 };
         Parser { format, last }
     }
 
-    /// Reads the time with which `text` begins, see [`Format::parse`].
+    /// Parses the time at the start of `text`, see [`Format::parse`].
     #[inline]
     pub fn parse(&mut self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
-        match self.last.again(text, reference_ns) {
+        match self.last.parse_cached(text, reference_ns) {
             Some(ns) => Ok(Stamp { ns, len: self.last.len }),
-            None => self.anew(text, reference_ns),
+            None => self.parse_full(text, reference_ns),
         }
     }
 
-    fn anew(&mut self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
+    fn parse_full(&mut self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
         let mut fields = self.format.fields();
         let stamp = self.format.read(text, reference_ns, &mut fields)?;
         let ahead = if self.format.looks_ahead() { AHEAD } else { 0 };
@@ -88,14 +88,14 @@ impl Parser {
         last.ends = bytes < stamp.len + ahead;
         last.len = stamp.len;
         last.minute_ns = minute_ns;
-        // One that always fits, where it does not matter.
-        last.reference_ns = if self.format.finds_year() { reference_ns } else { i64::MIN };
+        // Without an inferred year the reference does not matter: `i64::MIN` matches any.
+        last.reference_ns = if self.format.infers_year() { reference_ns } else { i64::MIN };
         Ok(stamp)
     }
 }
 
 impl Shape {
-    /// The bits that texts of one minute have in common.
+    /// Returns the mask of the bits that texts of the same minute share.
     fn mask(&self) -> [u64; WORDS] {
         let mut mask = [0; WINDOW];
         mask[..self.bytes].fill(0xFF);
@@ -105,10 +105,10 @@ impl Shape {
     }
 }
 
-impl Last {
-    /// The time of a text that differs from the last one in second and fraction only.
+impl Cached {
+    /// Returns the time of a text that differs from the last one only in second and fraction.
     #[inline]
-    fn again(&self, text: &[u8], reference_ns: i64) -> Option<i64> {
+    fn parse_cached(&self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let shape = &self.shape;
         let fits = text.len() >= shape.bytes && (!self.ends || text.len() == shape.bytes);
         if !fits || (self.reference_ns != i64::MIN && self.reference_ns != reference_ns) {
@@ -128,17 +128,17 @@ impl Last {
             ns += i64::from(second) * SECOND_NS;
         }
         if shape.fraction_len > 0 {
-            let (fraction, len) = number(text.get(shape.fraction_at..)?, shape.fraction_len);
+            let (fraction, len) = parse_digits(text.get(shape.fraction_at..)?, shape.fraction_len);
             if len < shape.fraction_len {
                 return None;
             }
-            ns += scaled(fraction, len);
+            ns += fraction_ns(fraction, len);
         }
         Some(ns)
     }
 }
 
-/// The beginning of a text, with zeros behind a shorter one.
+/// Returns the first bytes of a text, padded with zeros.
 fn window(text: &[u8]) -> [u8; WINDOW] {
     let mut window = [0; WINDOW];
     let len = text.len().min(WINDOW);

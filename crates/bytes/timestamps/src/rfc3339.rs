@@ -1,15 +1,15 @@
-//! Times as text in the form of RFC 3339, without allocation.
+//! Formats RFC 3339 timestamps without allocating.
 
 /// Appends a time (nanoseconds since 1970) as RFC 3339 in UTC with milliseconds.
 pub fn push_rfc3339(out: &mut Vec<u8>, unix_ns: i64) {
     out.extend_from_slice(Rfc3339::default().text(unix_ns));
 }
 
-/// Bytes of a time as RFC 3339.
+/// Length of an RFC 3339 timestamp in bytes.
 pub const RFC3339_BYTES: usize = 24;
 
-/// Renders times as RFC 3339 in UTC with milliseconds. It keeps the last one, and renders of the
-/// next one what differs.
+/// Formats times as RFC 3339 in UTC with milliseconds. Caches the last result and updates only what
+/// differs.
 pub struct Rfc3339 {
     text: [u8; RFC3339_BYTES],
     ms: i64,
@@ -23,42 +23,43 @@ impl Default for Rfc3339 {
 }
 
 impl Rfc3339 {
-    /// The text of a time in nanoseconds since 1970; what is less than a millisecond is cut off.
+    /// Formats a time in nanoseconds since 1970, truncated to milliseconds.
     #[inline]
     pub fn text(&mut self, unix_ns: i64) -> &[u8; RFC3339_BYTES] {
         let ms = unix_ns.div_euclid(1_000_000);
         if ms != self.ms {
-            self.render(ms);
+            self.update(ms);
         }
         &self.text
     }
 
-    fn render(&mut self, ms: i64) {
+    fn update(&mut self, ms: i64) {
         let (day, ms_of_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) as u32);
         if day != self.day {
             let (year, month, day) = civil(day);
-            self.put(0, year as u32 / 100);
-            self.put(2, year as u32 % 100);
-            self.put(5, month);
-            self.put(8, day);
+            self.write_two_digits(0, year as u32 / 100);
+            self.write_two_digits(2, year as u32 % 100);
+            self.write_two_digits(5, month);
+            self.write_two_digits(8, day);
         }
         let (seconds, rest) = (ms_of_day / 1000, ms_of_day % 1000);
-        self.put(11, seconds / 3600);
-        self.put(14, seconds / 60 % 60);
-        self.put(17, seconds % 60);
+        self.write_two_digits(11, seconds / 3600);
+        self.write_two_digits(14, seconds / 60 % 60);
+        self.write_two_digits(17, seconds % 60);
         self.text[20] = b'0' + (rest / 100) as u8;
-        self.put(21, rest % 100);
+        self.write_two_digits(21, rest % 100);
         (self.ms, self.day) = (ms, day);
     }
 
-    /// Puts a number of two digits.
-    fn put(&mut self, at: usize, number: u32) {
+    /// Writes a two-digit number.
+    fn write_two_digits(&mut self, at: usize, number: u32) {
         self.text[at] = b'0' + (number / 10) as u8;
         self.text[at + 1] = b'0' + (number % 10) as u8;
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+/// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian
+/// calendar.
 ///
 /// Counts from 0000-03-01, so that the leap day is the last of its year: 400 years have 146,097
 /// days, and the lengths of March to January follow (153 m + 2) / 5 (Howard Hinnant,
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_utc_with_milliseconds() {
+    fn times_are_formatted_in_utc_with_milliseconds() {
         let cases = [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_827_696_123_999_999, "2000-02-29T12:34:56.123Z"),

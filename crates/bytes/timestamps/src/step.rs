@@ -1,10 +1,10 @@
-//! The steps of a compiled format, and how each reads its piece of a text.
+//! The steps of a compiled format, each of which parses a part of the text.
 
 use crate::{SECOND_NS, zone};
 
-/// A number that a piece of a text stands for.
+/// A numeric field of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TimeField {
     Year,
     Month,
     Day,
@@ -14,82 +14,83 @@ pub enum Part {
     Second,
 }
 
-/// What to read next.
+/// A step of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// This byte.
+    /// A literal byte.
     Byte(u8),
-    /// `T`, `t` or a blank.
+    /// `T`, `t` or a space.
     DateEnd,
     /// Two digits.
-    Two(Part),
-    /// One or two digits; a blank may stand for the first of two.
-    Padded(Part),
-    /// A year in four digits.
+    Two(TimeField),
+    /// One or two digits, or a space and a digit.
+    Padded(TimeField),
+    /// A four-digit year.
     Year,
-    /// A year in two digits: 69 to 99 are of the last century.
+    /// A two-digit year: 69 to 99 are in the 20th century, others in the 21st.
     YearOfCentury,
-    /// A day of the year in three digits.
+    /// A three-digit day of the year.
     DayOfYear,
-    /// Three times two digits with this byte between them: hour, minute, second.
+    /// Hour, minute and second, two digits each, with this separator.
     Clock(u8),
-    /// A year, a month and a day with this byte between them: `2026-11-21`.
+    /// Year, month and day with this separator: `2026-11-21`.
     YearMonthDay(u8),
-    /// The same the other way round with the name of the month: `21/Nov/2026`.
+    /// Day, month name and year with this separator: `21/Nov/2026`.
     DayMonthYear(u8),
-    /// The name of a month, its first three letters or all of them.
+    /// The name of a month, abbreviated to three letters or full.
     Month { full: bool },
-    /// The name of a day of the week; it is not compared with the date.
+    /// The name of a weekday. It is not compared with the date.
     Weekday { full: bool },
-    /// An hour of twelve.
+    /// An hour of the 12-hour clock.
     Hour12 { padded: bool },
     /// `AM` or `PM`.
     Meridiem,
-    /// Digits of the fraction of a second, this many at least and at most.
+    /// Digits of the fraction of a second: minimum and maximum number.
     Fraction(u8, u8),
-    /// A point or comma and one to nine digits, or nothing.
+    /// An optional decimal point or comma with one to nine digits.
     PointFraction,
-    /// `+02:00`, `+0200`, `+02` or `Z`; nothing as well, if it may be missing.
+    /// `+02:00`, `+0200`, `+02` or `Z`. May be optional.
     Offset { optional: bool },
     /// `UTC` or `GMT`.
     Utc,
-    /// These or a name of the time zone: `CEST`.
+    /// `UTC`, `GMT` or a name of the time zone, as `CEST`.
     ZoneName,
-    /// A number of units since 1970, each of so many nanoseconds.
+    /// A count of units since 1970. The unit is in nanoseconds.
     Epoch(i64),
 }
 
-/// What a text says of its time zone.
+/// The time zone in a text.
 #[derive(Clone, Copy, Debug)]
-pub enum Said {
-    /// Nothing: it is that of the format, which has more than one distance to UTC.
+pub enum ZoneField {
+    /// Missing: the zone of the format applies, which has more than one UTC offset.
     Nothing,
-    /// Its distance to UTC in seconds.
+    /// UTC offset in seconds.
     Offset(i32),
-    /// A name, as its number.
+    /// A name, packed into an integer.
     Name(u64),
 }
 
-/// What was read of a text.
+/// The fields parsed from a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     parts: [u16; 8],
     pub fraction_ns: i64,
-    pub zone: Said,
+    pub zone: ZoneField,
     pub epoch_ns: i64,
-    /// Where the digits of the second are, if there are any.
+    /// Offset of the digits of the second, if there are any.
     pub second_at: Option<usize>,
     pub fraction_at: usize,
     pub fraction_len: usize,
 }
 
 impl Fields {
-    /// `offset_seconds` is the one distance to UTC of texts that say none, if there is one.
+    /// Creates empty fields. `offset_seconds` is the UTC offset of texts without one, if it is
+    /// fixed.
     pub fn new(offset_seconds: Option<i32>) -> Fields {
         Fields {
             parts: [0; 8],
             fraction_ns: 0,
-            zone: offset_seconds.map_or(Said::Nothing, Said::Offset),
+            zone: offset_seconds.map_or(ZoneField::Nothing, ZoneField::Offset),
             epoch_ns: 0,
             second_at: None,
             fraction_at: 0,
@@ -97,26 +98,26 @@ impl Fields {
         }
     }
 
-    /// The distance to UTC in seconds, if it is said as a number.
+    /// Returns the UTC offset in seconds, if it is numeric.
     pub fn offset_seconds(&self) -> Option<i32> {
         match self.zone {
-            Said::Offset(seconds) => Some(seconds),
-            Said::Nothing | Said::Name(_) => None,
+            ZoneField::Offset(seconds) => Some(seconds),
+            ZoneField::Nothing | ZoneField::Name(_) => None,
         }
     }
 
     #[inline]
-    pub fn get(&self, part: Part) -> i64 {
+    pub fn get(&self, part: TimeField) -> i64 {
         i64::from(self.parts[part as usize])
     }
 
     #[inline]
-    fn set(&mut self, part: Part, value: u16) {
+    fn set(&mut self, part: TimeField, value: u16) {
         self.parts[part as usize] = value;
     }
 }
 
-/// Value of a digit; 10 and more for what is none.
+/// Returns the value of a digit, or 10 and more for any other byte.
 #[inline]
 fn digit(byte: u8) -> u8 {
     byte.wrapping_sub(b'0')
@@ -128,13 +129,13 @@ pub fn two_digits(text: &[u8], at: usize) -> Option<u16> {
     (tens < 10 && ones < 10).then_some(u16::from(tens) * 10 + u16::from(ones))
 }
 
-/// Value and number of the digits with which a text begins, `most` of them at most. The value is
-/// right up to 19 digits.
+/// Returns the value and number of the digits at the start of a text, at most `most`. The value is
+/// exact for up to 19 digits.
 #[inline]
-pub fn number(text: &[u8], most: usize) -> (u64, usize) {
+pub fn parse_digits(text: &[u8], most: usize) -> (u64, usize) {
     let (mut value, mut len) = (0_u64, 0);
     while let Some(chunk) = text[len..].first_chunk() {
-        let (more, count) = up_to_eight(u64::from_le_bytes(*chunk), most - len);
+        let (more, count) = parse_up_to_eight(u64::from_le_bytes(*chunk), most - len);
         value = value.wrapping_mul(TENS[count]).wrapping_add(more);
         len += count;
         if count < 8 {
@@ -151,33 +152,34 @@ pub fn number(text: &[u8], most: usize) -> (u64, usize) {
 const TENS: [u64; 10] =
     [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// The same of eight bytes at once, the first one lowest.
+/// Parses up to eight digits at once. The lowest byte is the first one.
 #[inline]
-fn up_to_eight(bytes: u64, most: usize) -> (u64, usize) {
+fn parse_up_to_eight(bytes: u64, most: usize) -> (u64, usize) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let values = bytes ^ (EACH * 0x30);
-    // The highest bit of each byte that is more than 9; no sum reaches into the next byte.
+    // Sets the high bit of each byte lane above 9. No sum carries into the next lane.
     let others = (((values & (EACH * 0x7F)) + EACH * 0x76) | values) & (EACH * 0x80);
     let count = (others.trailing_zeros() as usize / 8).min(most);
     if count == 0 {
         return (0, 0);
     }
-    // Zeros come in from below: they are in front, as the first digit is lowest.
+    // The shift pads with leading zeros, because the first digit is the lowest byte.
     let ones = values << (64 - 8 * count);
-    // Neighbours make a pair, pairs four digits, those eight.
+    // Joins neighboring digits into pairs, pairs into fours, and fours into eight.
     let pairs = ((ones * 10) + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
     let fours = ((pairs * 100) + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     (((fours * 10_000) + (fours >> 32)) & 0xFFFF_FFFF, count)
 }
 
-/// Nanoseconds of a fraction of so many digits, nine at most.
+/// Converts a fraction of `len` digits, at most nine, to nanoseconds.
 #[inline]
-pub fn scaled(value: u64, len: usize) -> i64 {
+pub fn fraction_ns(value: u64, len: usize) -> i64 {
     (value * TENS[9 - len]) as i64
 }
 
 impl Step {
-    /// Reads the piece at `at`; returns where the next one begins, `None` if the text does not fit.
+    /// Parses the step at `at`. Returns where the next one begins, or `None` if the text does not
+    /// match.
     #[inline]
     pub fn read(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
         match self {
@@ -185,7 +187,7 @@ impl Step {
             Step::DateEnd => matches!(text.get(at)?, b'T' | b't' | b' ').then_some(at + 1),
             Step::Two(part) => {
                 fields.set(part, two_digits(text, at)?);
-                if part == Part::Second {
+                if part == TimeField::Second {
                     fields.second_at = Some(at);
                 }
                 Some(at + 2)
@@ -194,83 +196,84 @@ impl Step {
             Step::YearMonthDay(separator) => year_month_day(text, at, separator, fields),
             Step::DayMonthYear(separator) => day_month_year(text, at, separator, fields),
             Step::Month { full: false } => {
-                fields.set(Part::Month, short_month(text.get(at..)?.first_chunk()?)?);
+                fields.set(TimeField::Month, short_month(text.get(at..)?.first_chunk()?)?);
                 Some(at + 3)
             }
             Step::Offset { optional } => offset(text, at, optional, fields),
             Step::Fraction(least, most) => fraction(text, at, (least, most), fields),
             Step::PointFraction => match text.get(at) {
-                // A point without digits ends a sentence.
+                // A point without digits ends a sentence, not a time.
                 Some(b'.' | b',') => fraction(text, at + 1, (1, 9), fields).or(Some(at)),
                 _ => Some(at),
             },
             Step::Epoch(unit_ns) => {
-                // One digit more than any number that fits has.
-                let (value, len) = number(text.get(at..)?, 20);
+                // One digit more than the longest valid number.
+                let (value, len) = parse_digits(text.get(at..)?, 20);
                 fields.epoch_ns = i64::try_from(value).ok()?.checked_mul(unit_ns)?;
                 (1..20).contains(&len).then_some(at + len)
             }
-            other => other.read_rare(text, at, fields),
+            other => other.parse_number(text, at, fields),
         }
     }
 
-    /// Numbers that are not in the usual formats.
-    fn read_rare(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
+    /// Parses numbers that are not in common formats.
+    fn parse_number(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
         let (part, value, end) = match self {
             Step::Padded(part) => {
                 let (value, end) = padded(text, at)?;
                 (part, value, end)
             }
             Step::Year => {
-                (Part::Year, two_digits(text, at)? * 100 + two_digits(text, at + 2)?, at + 4)
+                (TimeField::Year, two_digits(text, at)? * 100 + two_digits(text, at + 2)?, at + 4)
             }
             Step::YearOfCentury => {
                 let year = two_digits(text, at)?;
-                (Part::Year, year + if year < 69 { 2000 } else { 1900 }, at + 2)
+                (TimeField::Year, year + if year < 69 { 2000 } else { 1900 }, at + 2)
             }
             Step::DayOfYear => {
-                let (day, len) = number(text.get(at..)?, 3);
-                (Part::DayOfYear, day as u16, if len == 3 { at + 3 } else { return None })
+                let (day, len) = parse_digits(text.get(at..)?, 3);
+                (TimeField::DayOfYear, day as u16, if len == 3 { at + 3 } else { return None })
             }
             Step::Hour12 { padded: is_padded } => {
                 let (hour, end) =
                     if is_padded { padded(text, at)? } else { (two_digits(text, at)?, at + 2) };
-                // The hour 12 comes before 1. What is none becomes no hour of the day either.
+                // Hour 12 comes before hour 1. An invalid hour becomes one that is rejected later.
                 let hour = if (1..=12).contains(&hour) { hour % 12 } else { 99 };
-                (Part::Hour, fields.get(Part::Hour) as u16 + hour, end)
+                (TimeField::Hour, fields.get(TimeField::Hour) as u16 + hour, end)
             }
-            other => return other.read_word(text, at, fields),
+            other => return other.parse_word(text, at, fields),
         };
         fields.set(part, value);
         Some(end)
     }
 
-    /// Names and other words.
-    fn read_word(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
+    /// Parses names and other words.
+    fn parse_word(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
         match self {
-            Step::Month { .. } => name(text, at, &MONTHS).map(|(index, end)| {
-                fields.set(Part::Month, index as u16 + 1);
+            Step::Month { .. } => parse_name(text, at, &MONTHS).map(|(index, end)| {
+                fields.set(TimeField::Month, index as u16 + 1);
                 end
             }),
-            Step::Weekday { full: true } => name(text, at, &WEEKDAYS).map(|(_, end)| end),
+            Step::Weekday { full: true } => parse_name(text, at, &WEEKDAYS).map(|(_, end)| end),
             Step::Weekday { .. } => {
                 let short = text.get(at..at + 3)?;
                 WEEKDAYS.iter().any(|day| day[..3].eq_ignore_ascii_case(short)).then_some(at + 3)
             }
             Step::Meridiem => {
                 let word = text.get(at..at + 2)?;
-                let is_after_noon = word.eq_ignore_ascii_case(b"PM");
-                let hour = fields.get(Part::Hour) as u16 + if is_after_noon { 12 } else { 0 };
-                fields.set(Part::Hour, hour);
-                (is_after_noon || word.eq_ignore_ascii_case(b"AM")).then_some(at + 2)
+                let is_pm = word.eq_ignore_ascii_case(b"PM");
+                let hour = fields.get(TimeField::Hour) as u16 + if is_pm { 12 } else { 0 };
+                fields.set(TimeField::Hour, hour);
+                (is_pm || word.eq_ignore_ascii_case(b"AM")).then_some(at + 2)
             }
             Step::Utc => {
-                fields.zone = Said::Offset(0);
+                fields.zone = ZoneField::Offset(0);
                 matches!(text.get(at..at + 3)?, b"UTC" | b"GMT").then_some(at + 3)
             }
             Step::ZoneName => {
-                let (name, len) = zone::name(text.get(at..)?)?;
-                fields.zone = if zone::is_utc(name) { Said::Offset(0) } else { Said::Name(name) };
+                let (name, len) = zone::parse_name(text.get(at..)?)?;
+                fields.zone =
+                    if zone::is_utc(name) { ZoneField::Offset(0) } else { ZoneField::Name(name) };
                 Some(at + len)
             }
             _ => None,
@@ -278,84 +281,85 @@ impl Step {
     }
 }
 
-/// Numbers of two digits, collected to be judged once.
-struct Pairs<'a> {
+/// Parses two-digit numbers, and checks all digits at once at the end.
+struct TwoDigits<'a> {
     text: &'a [u8],
-    worst: u8,
+    max_digit: u8,
 }
 
-impl Pairs<'_> {
+impl TwoDigits<'_> {
     #[inline]
     fn at(&mut self, index: usize) -> u16 {
         let [tens, ones] = [digit(self.text[index]), digit(self.text[index + 1])];
-        self.worst = self.worst.max(tens).max(ones);
+        self.max_digit = self.max_digit.max(tens).max(ones);
         u16::from(tens.wrapping_mul(10).wrapping_add(ones))
     }
 
     #[inline]
     fn are_digits(&self) -> bool {
-        self.worst < 10
+        self.max_digit < 10
     }
 }
 
-/// Reads `10:00:00` in one go.
+/// Parses `10:00:00` as a whole.
 #[inline]
 fn clock(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<usize> {
     let text: &[u8; 8] = text.get(at..)?.first_chunk()?;
-    let mut pairs = Pairs { text, worst: 0 };
-    fields.set(Part::Hour, pairs.at(0));
-    fields.set(Part::Minute, pairs.at(3));
-    fields.set(Part::Second, pairs.at(6));
+    let mut pairs = TwoDigits { text, max_digit: 0 };
+    fields.set(TimeField::Hour, pairs.at(0));
+    fields.set(TimeField::Minute, pairs.at(3));
+    fields.set(TimeField::Second, pairs.at(6));
     fields.second_at = Some(at + 6);
     (pairs.are_digits() && [text[2], text[5]] == [separator; 2]).then_some(at + 8)
 }
 
-/// Reads `2026-11-21` in one go.
+/// Parses `2026-11-21` as a whole.
 #[inline]
 fn year_month_day(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<usize> {
     let text: &[u8; 10] = text.get(at..)?.first_chunk()?;
-    let mut pairs = Pairs { text, worst: 0 };
-    fields.set(Part::Year, pairs.at(0) * 100 + pairs.at(2));
-    fields.set(Part::Month, pairs.at(5));
-    fields.set(Part::Day, pairs.at(8));
+    let mut pairs = TwoDigits { text, max_digit: 0 };
+    fields.set(TimeField::Year, pairs.at(0) * 100 + pairs.at(2));
+    fields.set(TimeField::Month, pairs.at(5));
+    fields.set(TimeField::Day, pairs.at(8));
     (pairs.are_digits() && [text[4], text[7]] == [separator; 2]).then_some(at + 10)
 }
 
-/// Reads `21/Nov/2026` in one go.
+/// Parses `21/Nov/2026` as a whole.
 #[inline]
 fn day_month_year(text: &[u8], at: usize, separator: u8, fields: &mut Fields) -> Option<usize> {
     let text: &[u8; 11] = text.get(at..)?.first_chunk()?;
-    let mut pairs = Pairs { text, worst: 0 };
-    fields.set(Part::Day, pairs.at(0));
-    fields.set(Part::Month, short_month(&[text[3], text[4], text[5]])?);
-    fields.set(Part::Year, pairs.at(7) * 100 + pairs.at(9));
+    let mut pairs = TwoDigits { text, max_digit: 0 };
+    fields.set(TimeField::Day, pairs.at(0));
+    fields.set(TimeField::Month, short_month(&[text[3], text[4], text[5]])?);
+    fields.set(TimeField::Year, pairs.at(7) * 100 + pairs.at(9));
     (pairs.are_digits() && [text[2], text[6]] == [separator; 2]).then_some(at + 11)
 }
 
-/// One or two digits, or a blank and one.
+/// Parses one or two digits, or a space and a digit.
 fn padded(text: &[u8], at: usize) -> Option<(u16, usize)> {
-    let blanks = usize::from(*text.get(at)? == b' ');
-    let (value, len) = number(&text[at + blanks..], 2 - blanks);
-    (len > 0).then_some((value as u16, at + blanks + len))
+    let spaces = usize::from(*text.get(at)? == b' ');
+    let (value, len) = parse_digits(&text[at + spaces..], 2 - spaces);
+    (len > 0).then_some((value as u16, at + spaces + len))
 }
 
-/// Digits of a fraction, this many at least and at most.
+/// Parses the digits of a fraction, between `least` and `most`.
 #[inline]
 fn fraction(text: &[u8], at: usize, (least, most): (u8, u8), fields: &mut Fields) -> Option<usize> {
-    let (value, len) = number(text.get(at..)?, usize::from(most));
+    let (value, len) = parse_digits(text.get(at..)?, usize::from(most));
     if len < usize::from(least) {
         return None;
     }
-    (fields.fraction_ns, fields.fraction_at, fields.fraction_len) = (scaled(value, len), at, len);
+    (fields.fraction_ns, fields.fraction_at, fields.fraction_len) =
+        (fraction_ns(value, len), at, len);
     Some(at + len)
 }
 
-/// `Z`, or a sign with hours, and minutes if a digit or a colon and a digit follow.
+/// Parses `Z`, or a sign with hours, and minutes if a digit or a colon and a digit follow.
 fn offset(text: &[u8], at: usize, optional: bool, fields: &mut Fields) -> Option<usize> {
     let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let sign = match text.get(at) {
         Some(b'Z' | b'z') => {
-            fields.zone = Said::Offset(0);
+            fields.zone = ZoneField::Offset(0);
             return Some(at + 1);
         }
         Some(b'+') if is_digit(at + 1) => 1,
@@ -370,7 +374,7 @@ fn offset(text: &[u8], at: usize, optional: bool, fields: &mut Fields) -> Option
         minutes = two_digits(text, end)?;
         end += 2;
     }
-    fields.zone = Said::Offset(sign * (i32::from(hours) * 3600 + i32::from(minutes) * 60));
+    fields.zone = ZoneField::Offset(sign * (i32::from(hours) * 3600 + i32::from(minutes) * 60));
     (hours < 24 && minutes < 60).then_some(end)
 }
 
@@ -392,8 +396,8 @@ const MONTHS: [&[u8]; 12] = [
 const WEEKDAYS: [&[u8]; 7] =
     [b"monday", b"tuesday", b"wednesday", b"thursday", b"friday", b"saturday", b"sunday"];
 
-/// A name out of `names`, in letters of any case.
-fn name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
+/// Finds which of `names` the text starts with, ignoring ASCII case.
+fn parse_name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
     let rest = text.get(at..)?;
     let begins =
         |name: &&[u8]| rest.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
@@ -401,35 +405,40 @@ fn name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
     Some((index, at + names[index].len()))
 }
 
-/// Number of a month by the first three letters of its name, in letters of any case.
+/// Returns the number of a month from the first three letters of its name, ignoring ASCII case.
 #[inline]
-fn short_month(letters: &[u8; 3]) -> Option<u16> {
-    let word = u32::from_le_bytes([letters[0] | 0x20, letters[1] | 0x20, letters[2] | 0x20, 0]);
-    let (known, month) = SHORT_MONTHS[slot(word)];
-    // What became a letter by that bit only is none.
-    (known == word && letters.iter().all(u8::is_ascii_alphabetic)).then_some(month)
+fn short_month(abbreviation: &[u8; 3]) -> Option<u16> {
+    let word = u32::from_le_bytes([
+        abbreviation[0] | 0x20,
+        abbreviation[1] | 0x20,
+        abbreviation[2] | 0x20,
+        0,
+    ]);
+    let (known, month) = SHORT_MONTHS[hash(word)];
+    // Setting that bit may have turned another character into a letter.
+    (known == word && abbreviation.iter().all(u8::is_ascii_alphabetic)).then_some(month)
 }
 
-/// A number of five bits that each month's letters have for themselves.
-const fn slot(word: u32) -> usize {
+/// Returns a five-bit hash that is unique for each month.
+const fn hash(word: u32) -> usize {
     (word.wrapping_mul(MULTIPLIER) >> 27) as usize
 }
 const MULTIPLIER: u32 = 0x0741_C7A9;
 
-/// The months by the slot of their letters.
+/// The months by their hash.
 const SHORT_MONTHS: [(u32, u16); 32] = {
     let mut slots = [(0, 0); 32];
     let mut index = 0;
     while index < 12 {
         let name = MONTHS[index];
         let word = u32::from_le_bytes([name[0], name[1], name[2], 0]);
-        assert!(slots[slot(word)].1 == 0, "two months in one slot");
+        assert!(slots[hash(word)].1 == 0, "two months in one slot");
         index += 1;
-        slots[slot(word)] = (word, index as u16);
+        slots[hash(word)] = (word, index as u16);
     }
     slots
 };
 
-/// Nanoseconds of the units that a count since 1970 may have.
+/// Units of a count since 1970, in nanoseconds.
 pub const EPOCH_UNITS: [(&str, i64); 4] =
     [("epoch_s", SECOND_NS), ("epoch_ms", 1_000_000), ("epoch_us", 1000), ("epoch_ns", 1)];

@@ -20,7 +20,7 @@ mod near;
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use millstream_timestamps::{Period, Zone, distance};
+use millstream_timestamps::{Period, Zone, parse_utc_offset};
 use std::env;
 use std::path::Path;
 
@@ -38,7 +38,7 @@ const SECONDS: std::ops::Range<i64> = i64::MIN / 1_000_000_000..i64::MAX / 1_000
 ///
 /// What is wrong, and what to write instead.
 pub fn zone(text: &str) -> Result<Zone, String> {
-    if let Some(seconds) = distance(text) {
+    if let Some(seconds) = parse_utc_offset(text) {
         return Ok(Zone::fixed(seconds));
     }
     let zone = if text == "local" { local()? } else { named(text)? };
@@ -100,5 +100,5 @@ fn table(zone: &TimeZone) -> Zone {
         offset_seconds: transition.offset().seconds(),
         name: transition.abbreviation(),
     });
-    Zone::of_periods(std::iter::once(first).chain(periods))
+    Zone::from_periods(std::iter::once(first).chain(periods))
 }

@@ -120,7 +120,7 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     } else {
         zone.into()
     };
-    millstream_timestamps::distance(&signed).map(i64::from)
+    millstream_timestamps::parse_utc_offset(&signed).map(i64::from)
 }
 
 fn part_of_time(name: &str, unix_ns: i64) -> Option<i64> {

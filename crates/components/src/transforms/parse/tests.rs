@@ -94,7 +94,7 @@ fn a_batch_without_any_time_has_no_time_column() {
     let mut map = map(json!({ "time": { "format": "iso8601" } }));
     let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
     assert!(batch.time.is_none());
-    let expected = "1 of 1 events: bad_time: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
+    let expected = "1 of 1 events: bad_time: does not match the format from byte 0 (/a.log offset 0): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
     let (empty, _, warning) = applied(&mut *map, of(""));
     assert!(empty.time.is_none() && warning.is_none());
@@ -151,12 +151,12 @@ fn errors_say_what_to_write_instead() {
             "has no fields",
         ),
         (json!({ "time": { "format": "iso8601" }, "keep": "never" }), "/keep", "needs a format"),
-        (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
+        (json!({ "time": { "format": "yyyy" } }), "/time/format", "not a time format; write"),
         (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
         (
             json!({ "time": { "format": ["iso8601", "yyyy"] } }),
             "/time/format",
-            "\"yyyy\": no format of a time; write",
+            "\"yyyy\": not a time format; write",
         ),
         (
             json!({ "time": { "format": "iso8601", "timezone": "Berlin" } }),

@@ -1,4 +1,4 @@
-//! The same as the crate in the plainest way: text by text, number by number, day by day.
+//! A simple reference implementation, without any optimization.
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -17,9 +17,9 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// What was read so far.
+/// The fields parsed so far.
 #[derive(Default)]
-struct Read {
+struct Parsed {
     year: Option<i64>,
     month: i64,
     day: i64,
@@ -33,10 +33,10 @@ struct Read {
     epoch_ns: Option<i128>,
 }
 
-/// Nanoseconds and length of the time with which `text` begins.
+/// Returns nanoseconds and length of the time at the start of `text`.
 pub fn parse(format: &str, text: &[u8], offset: i64, reference_ns: i64) -> Option<(i64, usize)> {
     let format = match format {
-        // Letters that no format has stand for what only presets can say.
+        // Letters that no format uses denote the steps that only presets have.
         "iso8601" => "%F%1%T%.f%2".to_owned(),
         "rfc3339" => "%F%1%T%.f%z".to_owned(),
         "epoch_s" => "%s%.f".to_owned(),
@@ -47,7 +47,7 @@ pub fn parse(format: &str, text: &[u8], offset: i64, reference_ns: i64) -> Optio
     };
     let composites = [("%F", "%Y-%m-%d"), ("%T", "%R:%S"), ("%R", "%H:%M"), ("%D", "%m/%d/%y")];
     let format = composites.iter().fold(format, |format, (from, to)| format.replace(from, to));
-    let (mut read, mut rest, mut format) = (Read::default(), text, format.as_bytes());
+    let (mut read, mut rest, mut format) = (Parsed::default(), text, format.as_bytes());
     read.offset = offset;
     while let Some((first, after)) = format.split_first() {
         if *first != b'%' {
@@ -55,20 +55,20 @@ pub fn parse(format: &str, text: &[u8], offset: i64, reference_ns: i64) -> Optio
             format = after;
             continue;
         }
-        let (piece, after) = match after {
+        let (specifier, after) = match after {
             [b'-', letter, after @ ..] => (vec![b'-', *letter], after),
             [b'.', b'f', after @ ..] => (b".f".to_vec(), after),
             [count @ b'1'..=b'9', b'f', after @ ..] => (vec![*count, b'f'], after),
             [letter, after @ ..] => (vec![*letter], after),
-            [] => panic!("a bad format"),
+            [] => panic!("an invalid format"),
         };
-        rest = read.piece(&piece, rest)?;
+        rest = read.specifier(&specifier, rest)?;
         format = after;
     }
     Some((read.resolve(reference_ns)?, text.len() - rest.len()))
 }
 
-/// The longest run of digits within these bounds.
+/// Parses a run of digits, at most `most` and at least `least`.
 fn digits(text: &[u8], least: usize, most: usize) -> Option<(i128, &[u8])> {
     let len = text.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     if len < least {
@@ -86,9 +86,13 @@ fn padded(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((number as i64, rest))
 }
 
-fn name<'t>(text: &'t [u8], names: &[&str], letters: usize) -> Option<(usize, &'t [u8])> {
+fn parse_name<'t>(
+    text: &'t [u8],
+    names: &[&str],
+    abbreviation: usize,
+) -> Option<(usize, &'t [u8])> {
     names.iter().enumerate().find_map(|(index, name)| {
-        let name = &name[..name.len().min(letters)];
+        let name = &name[..name.len().min(abbreviation)];
         let begin = text.get(..name.len())?;
         begin.eq_ignore_ascii_case(name.as_bytes()).then(|| (index, &text[name.len()..]))
     })
@@ -100,11 +104,11 @@ fn fraction(text: &[u8], least: usize, most: usize) -> Option<(i64, &[u8])> {
     Some(((number * 10_i128.pow(9 - len as u32)) as i64, rest))
 }
 
-impl Read {
-    fn piece<'t>(&mut self, piece: &[u8], text: &'t [u8]) -> Option<&'t [u8]> {
+impl Parsed {
+    fn specifier<'t>(&mut self, specifier: &[u8], text: &'t [u8]) -> Option<&'t [u8]> {
         let rest;
         let two = || digits(text, 2, 2).map(|(number, rest)| (number as i64, rest));
-        match piece {
+        match specifier {
             b"Y" => {
                 let (year, after) = digits(text, 4, 4)?;
                 (self.year, rest) = (Some(year as i64), after);
@@ -122,20 +126,21 @@ impl Read {
             b"e" | b"-d" => (self.day, rest) = padded(text)?,
             b"k" | b"-H" => (self.hour, rest) = padded(text)?,
             b"I" | b"l" | b"-I" => {
-                let (hour, after) = if piece == b"I" { two()? } else { padded(text)? };
+                let (hour, after) = if specifier == b"I" { two()? } else { padded(text)? };
                 self.half = Some((hour, self.half.is_some_and(|half| half.1)));
                 rest = after;
             }
             b"p" => {
-                let (index, after) = name(text, &["AM", "PM"], 2)?;
+                let (index, after) = parse_name(text, &["AM", "PM"], 2)?;
                 self.half = Some((self.half.map_or(0, |half| half.0), index == 1));
                 rest = after;
             }
             b"b" | b"h" | b"B" => {
-                let (index, after) = name(text, &MONTHS, if piece == b"B" { 9 } else { 3 })?;
+                let (index, after) =
+                    parse_name(text, &MONTHS, if specifier == b"B" { 9 } else { 3 })?;
                 (self.month, rest) = (index as i64 + 1, after);
             }
-            b"a" | b"A" => rest = name(text, &DAYS, if piece == b"A" { 9 } else { 3 })?.1,
+            b"a" | b"A" => rest = parse_name(text, &DAYS, if specifier == b"A" { 9 } else { 3 })?.1,
             b"j" => {
                 let (day, after) = digits(text, 3, 3)?;
                 (self.day_of_year, rest) = (day as i64, after);
@@ -146,13 +151,13 @@ impl Read {
         Some(rest)
     }
 
-    fn rest<'t>(&mut self, piece: &[u8], text: &'t [u8]) -> Option<&'t [u8]> {
+    fn rest<'t>(&mut self, specifier: &[u8], text: &'t [u8]) -> Option<&'t [u8]> {
         let rest;
-        match piece {
+        match specifier {
             b"f" => (self.fraction_ns, rest) = fraction(text, 1, 9)?,
             b".f" => {
-                let behind = text.strip_prefix(b".").or(text.strip_prefix(b","));
-                let found = behind.and_then(|text| fraction(text, 1, 9));
+                let elapsed = text.strip_prefix(b".").or(text.strip_prefix(b","));
+                let found = elapsed.and_then(|text| fraction(text, 1, 9));
                 (self.fraction_ns, rest) = found.unwrap_or((0, text));
             }
             [count, b'f'] => {
@@ -177,14 +182,14 @@ impl Read {
             }
             b"s" | b"3" | b"4" | b"5" => {
                 let unit = [("s", 1_000_000_000), ("3", 1_000_000), ("4", 1000), ("5", 1)];
-                let unit = unit.iter().find(|(name, _)| name.as_bytes() == piece).unwrap().1;
+                let unit = unit.iter().find(|(name, _)| name.as_bytes() == specifier).unwrap().1;
                 let (number, after) = digits(text, 1, 30)?;
                 if text.len() - after.len() > 19 {
                     return None;
                 }
                 (self.epoch_ns, rest) = (Some(number * unit), after);
             }
-            other => panic!("no piece {other:?}"),
+            other => panic!("unknown specifier {other:?}"),
         }
         Some(rest)
     }
@@ -216,7 +221,7 @@ impl Read {
         let hour = match self.half {
             Some((1..=11, false)) => self.half?.0,
             Some((1..=11, true)) => self.half?.0 + 12,
-            Some((12, is_after_noon)) => 12 * i64::from(is_after_noon),
+            Some((12, is_pm)) => 12 * i64::from(is_pm),
             Some(_) => return None,
             None => self.hour,
         };
@@ -235,7 +240,7 @@ impl Read {
     }
 }
 
-/// Days from 1970, by going there.
+/// Returns the days from 1970, counted year by year.
 fn days(year: i64, month: i64, day: i64, day_of_year: i64) -> Option<i64> {
     let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let len = |year: i64| 365 + i64::from(is_leap(year));

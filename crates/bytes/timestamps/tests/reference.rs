@@ -1,13 +1,13 @@
-//! The compiled format, the parser with its memory, the plain twin and another library agree.
+//! The compiled format, the caching parser, the reference implementation and chrono agree.
 
-mod naive;
+mod simple;
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
-use millstream_timestamps::{Fault, Format, Parser, Stamp, Zone, distance};
+use millstream_timestamps::{Fault, Format, Parser, Stamp, Zone, parse_utc_offset};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Formats, and how the other library writes them.
+/// Formats, and the equivalent format of chrono.
 const FORMATS: &[(&str, &str)] = &[
     ("%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S +0000"),
     ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S"),
@@ -48,15 +48,15 @@ fn time(text: &str, line: &str) -> Result<i64, Fault> {
     format(text).parse(line.as_bytes(), REFERENCE_NS).map(|stamp| stamp.ns)
 }
 
-/// Every day of 1970 to 2100 at another time of the day.
+/// Covers every day from 1970 to 2100, at different times of day.
 #[test]
-fn every_day_is_that_of_another_library() {
+fn every_day_matches_chrono() {
     for (ours, theirs) in FORMATS.iter().filter(|(ours, _)| *ours != "%b %e %H:%M:%S") {
         let mut parser = Parser::new(format(ours));
         for day in 0..=47_846_i64 {
             let of_day = TimeDelta::nanoseconds(day * 1_777_777_777_777 % 86_400_000_000_000);
             let time = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::days(day) + of_day;
-            // Two digits of a year hold until 2068.
+            // Two-digit years are unambiguous until 2068.
             if time.year() > 2068 && (ours.contains("%y") || ours.contains("%D")) {
                 break;
             }
@@ -68,7 +68,7 @@ fn every_day_is_that_of_another_library() {
     }
 }
 
-/// The time as far as the text says it.
+/// Truncates a time to the resolution of the text.
 fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
     let ns = time.timestamp_nanos_opt().unwrap();
     let unit = match () {
@@ -86,13 +86,14 @@ fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
 }
 
 #[test]
-fn the_year_that_is_missing_puts_a_time_at_most_a_day_ahead() {
+fn a_missing_year_puts_a_time_at_most_one_day_ahead() {
     let day = 86_400_000_000_000;
     let at = |text: &str| time("iso8601", text).unwrap();
     let with = |text: &str, reference: &str| {
         let stamp = format("%b %e %T").parse(text.as_bytes(), at(reference)).map(|stamp| stamp.ns);
-        let twin = naive::parse("%b %e %T", text.as_bytes(), 0, at(reference)).map(|(ns, _)| ns);
-        assert_eq!(stamp.ok(), twin);
+        let reference_result =
+            simple::parse("%b %e %T", text.as_bytes(), 0, at(reference)).map(|(ns, _)| ns);
+        assert_eq!(stamp.ok(), reference_result);
         stamp
     };
     assert_eq!(with("Nov 21 20:29:46", "2026-11-21T20:29:46"), Ok(at("2026-11-21T20:29:46")));
@@ -104,7 +105,7 @@ fn the_year_that_is_missing_puts_a_time_at_most_a_day_ahead() {
     assert_eq!(with("Feb 29 12:00:00", "2026-11-21T00:00:00"), Ok(at("2024-02-29T12:00:00")));
     assert_eq!(with("Feb 29 12:00:00", "2103-11-21T00:00:00"), Ok(at("2096-02-29T12:00:00")));
     assert_eq!(with("Feb 30 12:00:00", "2026-11-21T00:00:00"), Err(Fault::Date));
-    // The line between two years runs through a minute, and moves with the reference.
+    // The limit between two years is within this minute, and moves with the reference.
     let mut parser = Parser::new(format("%b %e %T"));
     for second in [46, 47, 0, 59, 30] {
         let text = format!("Nov 22 20:29:{second:02}");
@@ -113,12 +114,12 @@ fn the_year_that_is_missing_puts_a_time_at_most_a_day_ahead() {
             assert_eq!(read, with(&text, reference), "{text} {reference}");
         }
     }
-    assert!(format("%b %e %T").finds_year() && !format("iso8601").finds_year());
+    assert!(format("%b %e %T").infers_year() && !format("iso8601").infers_year());
     assert!(at("2026-11-22T00:00:00") - at("2026-11-21T00:00:00") == day);
 }
 
 #[test]
-fn zones_are_distances_to_utc() {
+fn zones_are_utc_offsets() {
     let base = time("iso8601", "2026-11-21T10:00:00Z").unwrap();
     let hours = 3_600_000_000_000;
     for (text, offset) in
@@ -126,23 +127,23 @@ fn zones_are_distances_to_utc() {
     {
         assert_eq!(time("iso8601", &format!("2026-11-21T10:00:00{text}")), Ok(base - offset));
     }
-    assert_eq!(time("iso8601", "2026-11-21 10:00:00 -0230"), Ok(base), "a blank ends the time");
+    assert_eq!(time("iso8601", "2026-11-21 10:00:00 -0230"), Ok(base), "a space ends the time");
     assert_eq!(time("iso8601", "2026-11-21 10:00:00+2"), Err(Fault::Text(19)));
     assert_eq!(time("rfc3339", "2026-11-21T10:00:00"), Err(Fault::Text(19)));
-    let berlin = Format::new("iso8601", distance("+01:00").map(Zone::fixed)).unwrap();
+    let berlin = Format::new("iso8601", parse_utc_offset("+01:00").map(Zone::fixed)).unwrap();
     let ns = |text: &str| berlin.parse(text.as_bytes(), 0).unwrap().ns;
     assert_eq!((ns("2026-11-21T10:00:00"), ns("2026-11-21T10:00:00Z")), (base - hours, base));
-    let all = (distance("UTC"), distance("-00:30"), distance("+23:59"));
+    let all = (parse_utc_offset("UTC"), parse_utc_offset("-00:30"), parse_utc_offset("+23:59"));
     assert_eq!(all, (Some(0), Some(-1800), Some(86_340)));
     for bad in
         ["", "CET", "+2", "+02", "+0200", "+24:00", "+02:60", "Z", "+02:00 ", "Europe/Berlin"]
     {
-        assert_eq!(distance(bad), None, "{bad}");
+        assert_eq!(parse_utc_offset(bad), None, "{bad}");
     }
 }
 
 #[test]
-fn what_does_not_exist_is_no_time() {
+fn invalid_dates_and_times_are_rejected() {
     let of = |text: &str| time("iso8601", text);
     for bad in ["2026-02-29", "2026-04-31", "2026-13-01", "2026-00-01", "2026-01-00", "2100-02-29"]
     {
@@ -172,14 +173,14 @@ fn what_does_not_exist_is_no_time() {
 }
 
 #[test]
-fn formats_that_make_no_sense_are_refused_with_advice() {
+fn invalid_formats_are_rejected_with_advice() {
     let fault = |text: &str| Format::new(text, None).unwrap_err();
     let all = [
-        ("", "no format of a time; write"),
-        ("yyyy-MM-dd", "no format of a time; write"),
-        ("%F %T %q", "`%q` is no piece of a time; the pieces are"),
-        ("%F %T %", "`%` is no piece of a time; the pieces are"),
-        ("%F %T %-S", "`%-` is no piece of a time; the pieces are"),
+        ("", "not a time format; write"),
+        ("yyyy-MM-dd", "not a time format; write"),
+        ("%F %T %q", "`%q` is not a time specifier; the specifiers are"),
+        ("%F %T %", "`%` is not a time specifier; the specifiers are"),
+        ("%F %T %-S", "`%-` is not a time specifier; the specifiers are"),
         ("%H:%M", "gives no day; write"),
         ("%Y-%m %H", "gives no day; write"),
         ("%F", "gives no hour; add"),
@@ -199,10 +200,12 @@ fn formats_that_make_no_sense_are_refused_with_advice() {
     assert!(
         fault(&format!("%F %T{}", "x".repeat(200))).starts_with("longer than 128 bytes; write")
     );
-    for own_zone in ["%F %T %z", "rfc3339", "epoch_ms", "%F %T %Z"] {
+    for includes_zone in ["%F %T %z", "rfc3339", "epoch_ms", "%F %T %Z"] {
         assert!(
-            Format::new(own_zone, Some(Zone::fixed(0))).unwrap_err().contains("leave out timezone"),
-            "{own_zone}"
+            Format::new(includes_zone, Some(Zone::fixed(0)))
+                .unwrap_err()
+                .contains("remove timezone"),
+            "{includes_zone}"
         );
     }
     assert!(
@@ -211,9 +214,9 @@ fn formats_that_make_no_sense_are_refused_with_advice() {
     );
 }
 
-/// One change of a text.
+/// A mutation of a text.
 #[derive(Clone, Debug)]
-enum Change {
+enum Mutation {
     None,
     Byte(usize, u8),
     Digit(usize, u8),
@@ -222,39 +225,39 @@ enum Change {
     Append(String),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn mutation() -> impl Strategy<Value = Mutation> {
     let byte =
         || prop_oneof![Just(b' '), Just(b'.'), Just(b':'), Just(b'+'), b'0'..=b'9', any::<u8>()];
     prop_oneof![
-        3 => Just(Change::None),
-        2 => (0..40usize, byte()).prop_map(|(at, byte)| Change::Byte(at, byte)),
-        2 => (0..40usize, b'0'..=b'9').prop_map(|(at, byte)| Change::Digit(at, byte)),
-        1 => (0..40usize).prop_map(Change::Cut),
-        1 => (0..40usize, byte()).prop_map(|(at, byte)| Change::Insert(at, byte)),
-        3 => "[ .:+Z0-9x]{0,4}( [a-z ]{0,40})?".prop_map(Change::Append),
+        3 => Just(Mutation::None),
+        2 => (0..40usize, byte()).prop_map(|(at, byte)| Mutation::Byte(at, byte)),
+        2 => (0..40usize, b'0'..=b'9').prop_map(|(at, byte)| Mutation::Digit(at, byte)),
+        1 => (0..40usize).prop_map(Mutation::Cut),
+        1 => (0..40usize, byte()).prop_map(|(at, byte)| Mutation::Insert(at, byte)),
+        3 => "[ .:+Z0-9x]{0,4}( [a-z ]{0,40})?".prop_map(Mutation::Append),
     ]
 }
 
-impl Change {
+impl Mutation {
     fn of(&self, text: &str) -> Vec<u8> {
         let mut text = text.as_bytes().to_vec();
         let at = |at: &usize| at % (text.len() + 1);
         match self {
-            Change::None => {}
-            Change::Byte(index, byte) if at(index) < text.len() => {
+            Mutation::None => {}
+            Mutation::Byte(index, byte) if at(index) < text.len() => {
                 let index = at(index);
                 text[index] = *byte;
             }
-            Change::Digit(index, byte)
+            Mutation::Digit(index, byte)
                 if at(index) < text.len() && text[at(index)].is_ascii_digit() =>
             {
                 let index = at(index);
                 text[index] = *byte;
             }
-            Change::Byte(..) | Change::Digit(..) => {}
-            Change::Cut(index) => text.truncate(at(index)),
-            Change::Insert(index, byte) => text.insert(at(index), *byte),
-            Change::Append(more) => text.extend_from_slice(more.as_bytes()),
+            Mutation::Byte(..) | Mutation::Digit(..) => {}
+            Mutation::Cut(index) => text.truncate(at(index)),
+            Mutation::Insert(index, byte) => text.insert(at(index), *byte),
+            Mutation::Append(more) => text.extend_from_slice(more.as_bytes()),
         }
         text
     }
@@ -263,34 +266,34 @@ impl Change {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 4000, ..ProptestConfig::default() })]
 
-    /// Texts that follow each other, mostly of the same minute, some of them spoilt.
+    /// Tests consecutive texts, mostly of the same minute, some of them corrupted.
     #[test]
-    fn the_parser_answers_what_its_format_and_the_twin_answer(
+    fn the_parser_matches_its_format_and_the_reference(
         index in 0..FORMATS.len(),
         begin in 0..4_000_000_000_i64,
-        lines in prop::collection::vec((0..120_000_i64, change(), -1..2_i64), 1..12),
+        lines in prop::collection::vec((0..120_000_i64, mutation(), -1..2_i64), 1..12),
         offset in prop_oneof![Just(0), Just(3600)],
     ) {
         let (ours, theirs) = FORMATS[index];
-        let own_zone = Format::new(ours, Some(Zone::fixed(0))).is_err();
-        let offset = if own_zone { 0 } else { offset };
-        let format = Arc::new(Format::new(ours, (!own_zone).then_some(Zone::fixed(offset))).unwrap());
+        let includes_zone = Format::new(ours, Some(Zone::fixed(0))).is_err();
+        let offset = if includes_zone { 0 } else { offset };
+        let format = Arc::new(Format::new(ours, (!includes_zone).then_some(Zone::fixed(offset))).unwrap());
         let mut parser = Parser::new(format.clone());
-        for (ms, change, reference) in lines {
+        for (ms, mutation, reference) in lines {
             let time = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::seconds(begin) + TimeDelta::milliseconds(ms);
-            // Times that have no year lie around the end of the day that may be ahead.
+            // Times without a year are close to the limit of one day ahead.
             let reference = (begin + reference * 30 - 86_400) * 1_000_000_000;
-            let text = change.of(&time.format(theirs).to_string());
+            let text = mutation.of(&time.format(theirs).to_string());
             let plain = format.parse(&text, reference);
-            let twin = naive::parse(ours, &text, i64::from(offset), reference);
-            prop_assert_eq!(plain.ok().map(|stamp| (stamp.ns, stamp.len)), twin, "{} {:?}", ours, String::from_utf8_lossy(&text));
+            let reference_result = simple::parse(ours, &text, i64::from(offset), reference);
+            prop_assert_eq!(plain.ok().map(|stamp| (stamp.ns, stamp.len)), reference_result, "{} {:?}", ours, String::from_utf8_lossy(&text));
             prop_assert_eq!(parser.parse(&text, reference), plain, "{} {:?}", ours, String::from_utf8_lossy(&text));
         }
     }
 
-    /// No bytes are too strange.
+    /// Tests random bytes.
     #[test]
-    fn rubbish_is_read_without_a_panic(
+    fn random_bytes_cause_no_panic(
         index in 0..FORMATS.len(),
         texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..4),
         reference in any::<i64>(),
@@ -302,9 +305,9 @@ proptest! {
         }
     }
 
-    /// No text is too strange for a format either.
+    /// Tests random formats.
     #[test]
-    fn formats_are_compiled_or_refused(text in "(%[-.0-9a-zA-Z%]{1,2}|[ -~é]){0,12}") {
+    fn random_formats_cause_no_panic(text in "(%[-.0-9a-zA-Z%]{1,2}|[ -~é]){0,12}") {
         if let Ok(format) = Format::new(&text, None) {
             let _ = format.parse(b"2026-11-21 10:00:00", 0);
         }
