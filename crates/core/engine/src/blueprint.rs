@@ -7,6 +7,7 @@ mod memory;
 use crate::buffer::{Buffer, check_buffers};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
+use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
@@ -130,17 +131,11 @@ pub struct Built {
     pub(crate) threads: usize,
 }
 
-/// An invalid blueprint, component or setting.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct EngineError(pub String);
-
 impl Blueprint {
     /// Checks the blueprint against these settings without opening anything.
     pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
         if self.sinks.len() > SINKS_MAX {
-            let count = self.sinks.len();
-            return Err(EngineError(format!("{count} sinks; an agent has at most {SINKS_MAX}")));
+            return Err(EngineError::TooManySinks(self.sinks.len()));
         }
         check_states(&self.sinks, settings)?;
         let grant_bytes = grant_bytes(settings);
@@ -289,10 +284,7 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
         Transform::Map(make) => Op::Map(make),
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
         Transform::Offload(offload) => Op::Offload(offload, Arc::default()),
-        Transform::Merge(_) => {
-            let message = format!("transform {}: this release does not run aggregates", part.id);
-            return Err(EngineError(message));
-        }
+        Transform::Merge(_) => return Err(EngineError::UnsupportedTransform(part.id)),
     };
     Ok(Node {
         outputs,
@@ -372,7 +364,7 @@ fn source_slot(
     }
     let place = Arc::new(AtomicUsize::new(index));
     let open = source_open(&place, (part.info, part.type_name), downstream, nodes, shared);
-    let failed = |error| EngineError(format!("source {}: {error}", open.info.id));
+    let failed = |error| EngineError::Source { id: open.info.id.clone(), error };
     let source = (part.open)(open.clone()).map_err(failed)?;
     Ok(SourceSlot {
         id: open.info.id.as_str().into(),

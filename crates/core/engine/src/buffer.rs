@@ -1,7 +1,8 @@
 //! The buffer before a sink: its size, and what happens when it is full.
 
-use crate::blueprint::{EngineError, SinkPart};
+use crate::blueprint::SinkPart;
 use crate::core::{Node, SinkSlot};
+use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
 use millstream_model::{Counters, Outcome, Payload};
 use std::sync::atomic::Ordering;
@@ -49,11 +50,8 @@ pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), En
     if asked <= bytes_max {
         return Ok(());
     }
-    let least = (asked * 2 * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
-    Err(EngineError(format!(
-        "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least}MiB, or lower \
-         buffer.max"
-    )))
+    let least_mib = (asked * 2 * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
+    Err(EngineError::BufferMemory { least_mib })
 }
 
 impl SinkSlot {

@@ -19,6 +19,7 @@ mod chain;
 mod committer;
 mod core;
 mod current;
+mod error;
 mod lane;
 pub mod limits;
 mod offload;
@@ -38,9 +39,9 @@ pub use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, SinkProgre
 pub use pace::{Pace, Priority};
 
 pub use blueprint::{
-    Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart,
-    TransformPart,
+    Blueprint, Built, Clock, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
 };
 pub use buffer::{Buffer, WhenFull};
+pub use error::EngineError;
 pub use millstream_store::{Store, StoreError};
 pub use running::{Running, Stopped};

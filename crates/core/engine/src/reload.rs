@@ -5,11 +5,10 @@
 //! fails before anything changes. Then sources get their new sinks, and the threads find the new
 //! core. Lanes of removed sinks keep delivering for a while.
 
-use crate::blueprint::{
-    Blueprint, EngineError, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of,
-};
+use crate::blueprint::{Blueprint, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
+use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::pace::Pace;
 use crate::release::Release;
@@ -166,8 +165,7 @@ pub(crate) fn replace_core(
     let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
     let core = current.replace(|old| {
         // Sources that are reopened continue from here.
-        old.commit()
-            .map_err(|error| EngineError(format!("checkpoints cannot be written: {error}")))?;
+        old.commit().map_err(EngineError::Checkpoints)?;
         let of_old = |(node, slot): (&Node, &SinkSlot)| Arc::new(Retired::of(node, slot));
         leaving = old.sinks().filter(|(node, _)| !kept(Kind::Sink, &node.id)).map(of_old).collect();
         let places = SinkPlaces::next(old, &blueprint.sinks, kept, retired, &leaving)?;
@@ -277,7 +275,7 @@ impl SinkPlaces {
         for part in sinks {
             let free = || (0..SINKS_MAX).find(|index| !taken.contains(*index));
             let index = before(part).map(|(_, slot)| slot.index).or_else(free);
-            let index = index.ok_or_else(|| EngineError(format!("more than {SINKS_MAX} sinks")))?;
+            let index = index.ok_or(EngineError::NoFreeSinkIndex)?;
             taken = taken | SinkSet::one(index);
             places.indices.push(index);
             let meeting = retired.iter().chain(leaving).filter(|retired| retired.may_meet(part));

@@ -1,6 +1,7 @@
 //! The graph of components and its topological order.
 
-use super::{Blueprint, EngineError, Input};
+use super::{Blueprint, Input};
+use crate::error::EngineError;
 use std::collections::HashMap;
 
 /// Indices of the blueprint's nodes: transforms in data-flow order, then sinks.
@@ -46,7 +47,7 @@ fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
             !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
         };
         let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
-            return Err(EngineError("the transforms form a cycle or have an unknown input".into()));
+            return Err(EngineError::NoTransformOrder);
         };
         done.push(&blueprint.transforms[next].id);
         order.push(next);

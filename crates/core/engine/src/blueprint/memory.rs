@@ -1,7 +1,8 @@
 //! How `limits.memory` is divided, and configurations that need more.
 
-use super::{Blueprint, EngineError, Settings, SinkPart};
+use super::{Blueprint, Settings, SinkPart};
 use crate::core::{Node, Op};
+use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
 use millstream_model::SinkSet;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
@@ -33,12 +34,11 @@ pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), Engin
         return Ok(());
     }
     let ids: Vec<&str> = with_state.map(|part| part.id.as_str()).collect();
-    let (need, least) = (mebibytes(need), mebibytes((need * 100).div_ceil(STATE_PERCENT)));
-    Err(EngineError(format!(
-        "limits.memory is too small: the compressors of {} need {need}MiB, and a quarter of the memory is theirs; \
-         raise limits.memory to {least}MiB or lower compression_level",
-        ids.join(", ")
-    )))
+    Err(EngineError::CompressorMemory {
+        sinks: ids.join(", "),
+        need_mib: mebibytes(need),
+        least_mib: mebibytes((need * 100).div_ceil(STATE_PERCENT)),
+    })
 }
 
 /// Returns the MiB that hold so many bytes, rounded up.
@@ -79,10 +79,7 @@ impl Blueprint {
         if need <= grant_bytes {
             return Ok(());
         }
-        let least = (need * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
-        Err(EngineError(format!(
-            "limits.memory is too small: {threads} threads with these transforms and sinks need {least}MiB at least; \
-             raise limits.memory or lower limits.threads"
-        )))
+        let least_mib = mebibytes((need * 100).div_ceil(GRANT_PERCENT));
+        Err(EngineError::BatchMemory { threads, least_mib })
     }
 }

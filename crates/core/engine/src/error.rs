@@ -1,0 +1,67 @@
+//! Why the engine refuses a topology.
+
+use millstream_model::BuildError;
+use millstream_model::limits::SINKS_MAX;
+
+/// A topology that cannot be built, or cannot replace the running one.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The topology has more sinks than a [`millstream_model::SinkSet`] holds.
+    #[error("{0} sinks; an agent has at most {SINKS_MAX}")]
+    TooManySinks(usize),
+    /// The new sinks, and the removed ones with data in flight, are more than a
+    /// [`millstream_model::SinkSet`] holds.
+    #[error("more than {SINKS_MAX} sinks")]
+    NoFreeSinkIndex,
+    /// The transforms have no topological order.
+    #[error("the transforms form a cycle or have an unknown input")]
+    NoTransformOrder,
+    /// The compressors of `sinks` need more than their share of the memory.
+    #[error(
+        "limits.memory is too small: the compressors of {sinks} need {need_mib}MiB, and a quarter of the memory is \
+         theirs; raise limits.memory to {least_mib}MiB or lower compression_level"
+    )]
+    CompressorMemory {
+        /// Ids of the sinks, separated by commas.
+        sinks: String,
+        /// What the compressors need, in MiB.
+        need_mib: u64,
+        /// The least `limits.memory` that fits, in MiB.
+        least_mib: u64,
+    },
+    /// One batch per worker does not fit into the memory.
+    #[error(
+        "limits.memory is too small: {threads} threads with these transforms and sinks need {least_mib}MiB at least; \
+         raise limits.memory or lower limits.threads"
+    )]
+    BatchMemory {
+        /// Number of workers.
+        threads: usize,
+        /// The least `limits.memory` that fits, in MiB.
+        least_mib: u64,
+    },
+    /// The buffers of the sinks need more than their share of the memory.
+    #[error(
+        "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least_mib}MiB, or lower \
+         buffer.max"
+    )]
+    BufferMemory {
+        /// The least `limits.memory` that fits, in MiB.
+        least_mib: u64,
+    },
+    /// A transform of a kind that the engine does not run.
+    #[error("transform {0}: this release does not run aggregates")]
+    UnsupportedTransform(String),
+    /// A source cannot be opened.
+    #[error("source {id}: {error}")]
+    Source {
+        /// Id of the source.
+        id: String,
+        /// Why it cannot be opened.
+        #[source]
+        error: BuildError,
+    },
+    /// The checkpoints of the running topology cannot be written, so nothing can replace it.
+    #[error("checkpoints cannot be written: {0}")]
+    Checkpoints(#[source] std::io::Error),
+}
