@@ -2,6 +2,7 @@
 
 mod changed_names;
 mod copy_detection;
+mod decompression;
 mod discovery;
 mod identity;
 mod open_files;
@@ -24,16 +25,18 @@ use crate::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::watch::Watch;
 use changed_names::ChangedNames;
 use copy_detection::{Orphan, skip_missing};
+use decompression::Decompression;
 use millstream_model::{
     Ack, BuildError, Choice, Cursor, Leftover, Now, OriginRecord, OriginStore, Polled, Reread,
     SinkSet, Source, SourceCx, SourceOpen,
 };
+use open_files::OpenLimit;
 use queue::{ReadQueue, Share};
 use retention::Retention;
 use rotations::Rotations;
 use rustix::fs::fstat;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,9 +116,7 @@ struct Work {
     orphans: Vec<Orphan>,
     /// Sizes of compressed files that may still be incomplete.
     stability: Stability,
-    /// The file being decompressed, and those that wait for it. One at a time bounds the memory.
-    decompressing: Option<u64>,
-    compressed_queue: VecDeque<u64>,
+    decompression: Decompression,
     /// Files whose heads have grown and must be saved before their data is sent.
     grown_heads: Vec<u64>,
 }
@@ -148,9 +149,7 @@ pub struct FileSource {
     changed_names: ChangedNames,
     /// Shortest time until the next walk, depending on the cost of the last one.
     walk_pause: Duration,
-    /// Limit of open files.
-    open_max: usize,
-    open_bound: usize,
+    open_limit: OpenLimit,
     /// Whether files renamed or compressed while the agent was down have been searched for.
     searched: bool,
     folders_watched: bool,
@@ -194,8 +193,9 @@ impl FileSource {
             walk_requested: true,
             changed_names: ChangedNames::default(),
             walk_pause: WALK_PAUSE,
-            open_max: settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
-            open_bound: 0,
+            open_limit: OpenLimit::new(
+                settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
+            ),
             searched: false,
             folders_watched: false,
             ends_noted: Duration::ZERO,
@@ -413,9 +413,8 @@ impl FileSource {
             return false;
         }
         if self.tails.get(&id).is_some_and(Tail::is_compressed)
-            && *self.work.decompressing.get_or_insert(id) != id
+            && !self.work.decompression.admit(id)
         {
-            self.work.compressed_queue.push_back(id);
             return false;
         }
         let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor().copy_of.is_some());
@@ -511,11 +510,8 @@ impl FileSource {
 
     /// Lets the next file decompress.
     fn finish_decompressing(&mut self, id: u64) {
-        if self.work.decompressing == Some(id) {
-            self.work.decompressing = None;
-            if let Some(next) = self.work.compressed_queue.pop_front() {
-                self.work.due.push_back(next, self.share(next));
-            }
+        if let Some(next) = self.work.decompression.finish(id) {
+            self.work.due.push_back(next, self.share(next));
         }
     }
 
@@ -526,7 +522,7 @@ impl FileSource {
 
     fn remove(&mut self, id: u64) -> Option<Tail> {
         self.finish_decompressing(id);
-        self.work.compressed_queue.retain(|waiting| *waiting != id);
+        self.work.decompression.remove(id);
         let tail = self.tails.remove(&id)?;
         self.records.generations.release(tail.descriptor());
         self.work.active -= u32::from(!tail.is_watched());

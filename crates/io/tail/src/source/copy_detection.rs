@@ -461,7 +461,7 @@ impl FileSource {
         self.by_inode.remove(&tail.inode());
         self.work.active += u32::from(tail.unwatch());
         tail.continue_in(copy.content, inode, copy.path);
-        self.open_bound += 1;
+        self.open_limit.note_opened(1);
         // The next walk detects whether a pattern matches the copy.
         tail.mark_present();
         tail.dequeue();

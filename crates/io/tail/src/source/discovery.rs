@@ -145,7 +145,7 @@ impl FileSource {
 
     /// Adds a file to adopt. Closes it if many are open already.
     pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
-        if new.len() >= self.open_max / 2 {
+        if new.len() >= self.open_limit.batch_max() {
             tail.park();
         }
         new.push(tail);
@@ -280,7 +280,7 @@ impl FileSource {
         if identified.contains(&inode) {
             return Ok(Identity::Skipped);
         }
-        self.close_idle(new.min(self.open_max / 2) + 1, &[]);
+        self.close_idle(new.min(self.open_limit.batch_max()) + 1, &[]);
         let Some((file, stat)) = open_regular(path, &self.symlinks)? else {
             return not_regular(path);
         };
@@ -457,7 +457,7 @@ impl FileSource {
             self.work.due.push_back(tail.id(), share(&tail));
             self.work.active += 1;
             self.by_inode.insert(tail.inode(), tail.id());
-            self.open_bound += usize::from(tail.open_content().is_some());
+            self.open_limit.note_opened(usize::from(tail.open_content().is_some()));
             self.records.generations.open(tail.descriptor());
             self.tails.insert(tail.id(), tail);
         }

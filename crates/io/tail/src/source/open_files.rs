@@ -11,17 +11,59 @@ use std::path::Path;
 /// At the limit, one in this many files is closed at once, as each selection scans all files.
 const PARK_SHARE: usize = 8;
 
+/// The limit of open files, and an upper bound of their number.
+pub(super) struct OpenLimit {
+    max: usize,
+    /// Files may have been closed since the last count, so that closing one needs no update.
+    open: usize,
+}
+
+impl OpenLimit {
+    /// Creates the limit, without open files.
+    pub(super) fn new(max: usize) -> OpenLimit {
+        OpenLimit { max, open: 0 }
+    }
+
+    /// Returns how many files a walk may leave open.
+    pub(super) fn batch_max(&self) -> usize {
+        self.max / 2
+    }
+
+    /// Records that `files` were opened.
+    pub(super) fn note_opened(&mut self, files: usize) {
+        self.open += files;
+    }
+
+    /// Whether `more` files can be opened without a count.
+    fn allows(&self, more: usize) -> bool {
+        self.open + more <= self.max
+    }
+
+    /// Replaces the bound by a count of the open files; returns how many must be closed before
+    /// `more` are opened.
+    fn recount(&mut self, open: usize, more: usize) -> usize {
+        self.open = open;
+        (open + more).saturating_sub(self.max)
+    }
+
+    /// Returns the upper bound of the number of open files.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+}
+
 impl FileSource {
     /// Closes idle files until `more` files can be opened: first those that have been quiet the
     /// longest, then those that wait to be read. Files without a path stay open, as they could not
     /// be reopened.
     pub(super) fn close_idle(&mut self, more: usize, keep: &[u64]) {
-        if self.open_bound + more <= self.open_max {
+        if self.open_limit.allows(more) {
             return;
         }
         let is_open = |tail: &&mut Tail| tail.open_content().is_some();
-        self.open_bound = self.tails.values_mut().filter(is_open).count();
-        let count = (self.open_bound + more).saturating_sub(self.open_max);
+        let open = self.tails.values_mut().filter(is_open).count();
+        let count = self.open_limit.recount(open, more);
         if count == 0 {
             return;
         }
@@ -31,9 +73,9 @@ impl FileSource {
             self.tails.values_mut().filter(is_open).filter(may_close).collect();
         closable
             .sort_by_key(|tail| (tail.is_queued(), tail.grown(), tail.descriptor().modified_ns));
-        let count = closable.len().min(count + self.open_max / PARK_SHARE);
+        let count = closable.len().min(count + self.open_limit.max / PARK_SHARE);
         closable.into_iter().take(count).for_each(Tail::park);
-        self.open_bound -= count;
+        self.open_limit.open -= count;
     }
 
     /// Reopens a file that was closed because of the limit; returns whether it can be read. Files
@@ -60,7 +102,7 @@ impl FileSource {
                     .compressed
                     .is_some_and(|state| content.skip_if_unchanged(state));
                 tail.reopen(content);
-                self.open_bound += 1;
+                self.open_limit.note_opened(1);
                 true
             }
             // The file exists, but cannot be opened now.

@@ -85,7 +85,7 @@ fn a_pattern_without_a_match_is_reported() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// `open_bound` is an upper bound of the open files, recomputed only when it reaches the limit.
+/// The limit keeps an upper bound of the open files, recomputed only when it reaches the limit.
 #[test]
 fn the_open_file_count_is_recomputed_only_at_the_limit() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);
@@ -99,7 +99,7 @@ fn the_open_file_count_is_recomputed_only_at_the_limit() {
             drop(fixture.poll());
             let open = open(&fixture);
             assert!(
-                open <= fixture.source.open_bound && fixture.source.open_bound <= 32,
+                open <= fixture.source.open_limit.open() && fixture.source.open_limit.open() <= 32,
                 "{open} are open"
             );
             fixture.rig.advance(STEP);

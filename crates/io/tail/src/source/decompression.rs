@@ -1,0 +1,58 @@
+//! Decompresses one file at a time, which bounds the memory.
+
+use std::collections::VecDeque;
+
+/// The file being decompressed, and those that wait for it.
+#[derive(Default)]
+pub(super) struct Decompression {
+    current: Option<u64>,
+    waiting: VecDeque<u64>,
+}
+
+impl Decompression {
+    /// Returns whether the file may be read now; if another one is being decompressed, it waits.
+    pub(super) fn admit(&mut self, id: u64) -> bool {
+        let is_current = *self.current.get_or_insert(id) == id;
+        if !is_current {
+            self.waiting.push_back(id);
+        }
+        is_current
+    }
+
+    /// Records that a file was read to its end, or closed; returns the waiting file to read next.
+    pub(super) fn finish(&mut self, id: u64) -> Option<u64> {
+        self.current.take_if(|current| *current == id)?;
+        self.waiting.pop_front()
+    }
+
+    /// Removes a closed file from those that wait.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.waiting.retain(|waiting| *waiting != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_is_decompressed_at_a_time() {
+        let mut decompression = Decompression::default();
+        assert!(decompression.admit(1));
+        assert!(!decompression.admit(2));
+        assert!(!decompression.admit(3));
+        assert!(decompression.admit(1), "the current file is read in several polls");
+        assert_eq!(decompression.finish(2), None, "a waiting file ends no decompression");
+        assert_eq!(decompression.finish(1), Some(2));
+        assert!(decompression.admit(2));
+    }
+
+    #[test]
+    fn a_closed_file_is_not_read_next() {
+        let mut decompression = Decompression::default();
+        [1, 2, 3].map(|id| decompression.admit(id));
+        decompression.remove(2);
+        assert_eq!(decompression.finish(1), Some(3));
+        assert_eq!(decompression.finish(3), None, "the file was not admitted yet");
+    }
+}
