@@ -10,14 +10,11 @@ mod queue;
 mod retention;
 mod rotations;
 mod set_sinks;
+mod walks;
 
 use crate::copy_detection::Candidate;
-use crate::discover::{Exclude, Pattern};
-use crate::file_framer::{Framing, LineLimits};
 use crate::identity::Inode;
-use crate::line_filter::LineFilters;
-use crate::open::{Symlinks, open_max};
-use crate::range::Range;
+use crate::open::open_max;
 use crate::records::{Records, forget, load_records};
 use crate::settings::TailSettings;
 use crate::stability::Stability;
@@ -41,6 +38,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use walks::Walks;
 
 /// Poll interval of growing files. Ten polls per second keep the delay low; one wakeup per write
 /// would cost more.
@@ -123,15 +121,8 @@ struct Work {
 
 /// A source of lines from files.
 pub struct FileSource {
-    patterns: Vec<Pattern>,
-    exclude: Exclude,
-    line_filters: LineFilters,
-    symlinks: Symlinks,
-    limits: LineLimits,
-    framing: Option<Framing>,
+    settings: TailSettings,
     buffers: Buffers,
-    read_from_end: bool,
-    ignore_older: Option<Duration>,
     open: SourceOpen,
     first_start: bool,
     watch: Watch,
@@ -144,20 +135,12 @@ pub struct FileSource {
     records: Records,
     rotations: Rotations,
     unreadable: BTreeMap<PathBuf, String>,
-    walked: Option<Duration>,
-    walk_requested: bool,
+    walks: Walks,
     changed_names: ChangedNames,
-    /// Shortest time until the next walk, depending on the cost of the last one.
-    walk_pause: Duration,
     open_limit: OpenLimit,
-    /// Whether files renamed or compressed while the agent was down have been searched for.
-    searched: bool,
-    folders_watched: bool,
     ends_noted: Duration,
     /// Undelivered files that were rotated away.
     retention: Retention,
-    /// The time range to read, after which the source ends.
-    range: Option<Range>,
 }
 
 impl FileSource {
@@ -170,15 +153,7 @@ impl FileSource {
         let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
         let records = load_records(kept, &open);
         Ok(FileSource {
-            patterns: settings.include,
-            exclude: settings.exclude,
-            line_filters: settings.filters,
-            symlinks: settings.symlinks,
-            limits: settings.limits,
-            framing: settings.framing,
             buffers: Buffers::default(),
-            read_from_end: settings.read_from_end,
-            ignore_older: settings.ignore_older,
             rotations: Rotations::new(&records),
             records,
             retention: Retention::new(&settings.held, open.held_dir.clone()),
@@ -189,17 +164,13 @@ impl FileSource {
             tails: BTreeMap::new(),
             by_inode: HashMap::new(),
             unreadable: BTreeMap::new(),
-            walked: None,
-            walk_requested: true,
+            walks: Walks::new(),
             changed_names: ChangedNames::default(),
-            walk_pause: WALK_PAUSE,
             open_limit: OpenLimit::new(
                 settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             ),
-            searched: false,
-            folders_watched: false,
             ends_noted: Duration::ZERO,
-            range: settings.range,
+            settings,
         })
     }
 }
@@ -213,7 +184,7 @@ impl Source for FileSource {
         let now = cx.now.since_start;
         self.take_events(now);
         self.take_rereads(now);
-        if self.is_walk_due(now) {
+        if self.walks.is_due(now) {
             self.walk(cx);
         } else if self.are_changes_due(now) {
             self.check_changed_names(cx);
@@ -253,10 +224,12 @@ impl Source for FileSource {
 impl FileSource {
     fn take_events(&mut self, now: Duration) {
         let events = self.watch.read_events();
-        self.walk_requested |= events.folders || events.overflow;
+        if events.folders || events.overflow {
+            self.walks.request();
+        }
         self.changed_names.check_requested |= events.names;
-        self.searched &= !events.overflow;
         if events.overflow {
+            self.walks.search_again();
             self.tails.values_mut().for_each(|tail| schedule(&mut self.work.polls, tail, now));
         }
         for id in events.written {
@@ -291,13 +264,6 @@ impl FileSource {
         self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
-    fn is_walk_due(&self, now: Duration) -> bool {
-        let Some(walked) = self.walked else { return true };
-        let polled = !self.folders_watched || !self.searched;
-        let interval = if polled { UNWATCHED_WALK_INTERVAL } else { WALK_INTERVAL };
-        now.saturating_sub(walked) >= if self.walk_requested { self.walk_pause } else { interval }
-    }
-
     /// Queues every file that is due.
     fn queue_due(&mut self, now: Duration) {
         while let Some(Reverse((next, id))) =
@@ -320,7 +286,7 @@ impl FileSource {
 
     /// Whether the source ends once it has read all files.
     pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
-        cx.until_eof || self.range.is_some()
+        cx.until_eof || self.settings.range.is_some()
     }
 
     fn is_ended(&self) -> bool {
@@ -358,7 +324,8 @@ impl FileSource {
             let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
             let finish = (finite || silent) && !tail.is_incomplete();
             empty_reads += usize::from(!open.builder.has_segments());
-            let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
+            let read =
+                tail.read(Request { choice, cx, limits: self.settings.limits, finish }, open);
             let full = self.after_read(id, choice.cursor, read, cx);
             let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
             if full || enough || (alone && open.builder.has_segments()) {
@@ -589,9 +556,11 @@ impl FileSource {
         let block = fill.block.freeze(used);
         let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, 0);
-        cx.counters
-            .dropped("filtered", self.range.as_mut().map_or(0, |range| range.apply(&mut batch)));
-        cx.counters.dropped("filtered", self.line_filters.apply(&mut batch));
+        cx.counters.dropped(
+            "filtered",
+            self.settings.range.as_mut().map_or(0, |range| range.apply(&mut batch)),
+        );
+        cx.counters.dropped("filtered", self.settings.filters.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
     }

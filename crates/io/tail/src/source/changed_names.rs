@@ -40,12 +40,14 @@ impl FileSource {
         let moved = self.watch.take_moved();
         files.extend(follow_renames(moved, |path| self.is_included(path)));
         // inotify reports a symlink to a folder like a file.
-        self.walk_requested |= appeared.iter().any(|path| !files.contains(path) && path.is_dir());
+        let has_folder = appeared.iter().any(|path| !files.contains(path) && path.is_dir());
         let mut unreadable = self.unreadable.clone();
         unreadable.retain(|path, _| !changed.contains(path));
         // A pattern without a match may match now; only a walk detects that.
-        self.walk_requested |=
-            !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
+        let may_match = !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
+        if has_folder || may_match {
+            self.walks.request();
+        }
         self.changed_names.check_requested = false;
         self.adopt_files(&files, appeared, Some(&changed), &mut unreadable, cx);
         self.report(unreadable, cx);
@@ -80,7 +82,7 @@ impl FileSource {
                 tail.update_status();
             } else {
                 // The file has another name, or is closed.
-                self.walk_requested = true;
+                self.walks.request();
             }
         }
     }

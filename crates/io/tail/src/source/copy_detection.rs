@@ -106,7 +106,7 @@ impl FileSource {
             return Ok(None);
         }
         if self.is_in_flight(&mut candidate) {
-            self.walk_requested = true;
+            self.walks.request();
             return Ok(None);
         }
         if let Some(known) = self.resume_in_copy(&mut candidate, folder_inodes, cx) {
@@ -433,7 +433,7 @@ impl FileSource {
     }
 
     fn candidate(&self, path: &Path) -> Option<Candidate> {
-        let (file, _) = open_regular(path, &self.symlinks).ok()??;
+        let (file, _) = open_regular(path, &self.settings.symlinks).ok()??;
         Candidate::of(path.to_path_buf(), Content::new(file).ok()?).ok()
     }
 
@@ -469,7 +469,7 @@ impl FileSource {
         self.open.store.note(id, tail.descriptor().to_bytes());
         schedule(&mut self.work.polls, tail, cx.now.since_start);
         self.by_inode.insert(inode, id);
-        self.walk_requested = true;
+        self.walks.request();
     }
 
     /// Skips what a growing copy still shares with its original; returns whether the copy may be

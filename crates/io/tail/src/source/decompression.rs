@@ -50,7 +50,9 @@ mod tests {
     #[test]
     fn a_closed_file_is_not_read_next() {
         let mut decompression = Decompression::default();
-        [1, 2, 3].map(|id| decompression.admit(id));
+        for id in [1, 2, 3] {
+            decompression.admit(id);
+        }
         decompression.remove(2);
         assert_eq!(decompression.finish(1), Some(3));
         assert_eq!(decompression.finish(3), None, "the file was not admitted yet");

@@ -33,26 +33,27 @@ impl FileSource {
     /// Walks the folders: opens new files, and detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
-        let mut found = walk(&self.patterns, &self.exclude, self.watch.take_moved());
+        let mut found =
+            walk(&self.settings.include, &self.settings.exclude, self.watch.take_moved());
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
-        let walked = self.walked.replace(now);
+        let is_first = self.walks.begin(now);
         let mut unreadable = found.unreadable;
         unreadable
             .extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
-        let (changes, first, searched_before) =
-            (self.watch.take_changes(), walked.is_none(), self.searched);
+        let changes = self.watch.take_changes();
+        let was_searched = self.walks.is_searched();
         let mut appeared = changes.appeared;
         appeared.append(&mut self.rotations.take_incomplete());
         self.adopt_files(&found.files, appeared, None, &mut unreadable, cx);
         self.records.generations.sweep();
         self.changed_names.check_requested = false;
-        if self.searched && !searched_before {
+        if self.walks.is_searched() && !was_searched {
             self.log_found(found.files.len(), cx);
         }
         self.report(unreadable, cx);
         // The first walk may take long, and must not delay the second.
-        self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
+        self.walks.set_pause(if is_first { WALK_PAUSE } else { scan_budget.interval() });
     }
 
     /// Adopts matching files, and rotated files in the same folders. `files` are those with
@@ -73,7 +74,7 @@ impl FileSource {
         }
         let folders: HashSet<PathBuf> =
             identified.new.iter().filter_map(|tail| folder_of(tail.descriptor())).collect();
-        if !self.searched {
+        if !self.walks.is_searched() {
             self.search_renamed(&mut identified.inodes, &mut identified.new, cx);
         }
         let rotated =
@@ -81,13 +82,15 @@ impl FileSource {
         identified.unknown.extend(rotated);
         self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
         // An incomplete compressed file may be the new form of a missing one.
-        let searched = !self.searched && self.rotations.is_complete();
+        let searched = !self.walks.is_searched() && self.rotations.is_complete();
         if searched {
             self.forget_missing(&identified.new, &folders, cx);
         }
         if self.insert(identified.new, cx) {
             self.first_start = false;
-            self.searched |= searched;
+            if searched {
+                self.walks.note_searched();
+            }
             self.note_newest();
         }
         // A renamed file may be deleted before the next poll.
@@ -127,9 +130,7 @@ impl FileSource {
         let watched_before = self.watch.is_complete(folders);
         let begun = self.watch.set_folders(folders);
         self.rotations.list(begun);
-        self.folders_watched = self.watch.is_complete(folders);
-        // A second walk finds names that appeared before the watch was added.
-        self.walk_requested = self.folders_watched && !watched_before;
+        self.walks.set_watched(self.watch.is_complete(folders), watched_before);
     }
 
     /// Records since when files that the walk did not find have no path.
@@ -232,7 +233,7 @@ impl FileSource {
         if is_read || !self.records.of_inode(inode.number).any(may_be) {
             return None;
         }
-        let (file, stat) = open_regular(path, &self.symlinks).ok()??;
+        let (file, stat) = open_regular(path, &self.settings.symlinks).ok()??;
         let mut content = Content::new(file).ok()?;
         let (record, descriptor) = self.take_record(&mut content, &stat)?;
         log::debug!("source {}: {} was renamed to {}", cx.info.id, descriptor.path, path.display());
@@ -281,10 +282,10 @@ impl FileSource {
             return Ok(Identity::Skipped);
         }
         self.close_idle(new.min(self.open_limit.batch_max()) + 1, &[]);
-        let Some((file, stat)) = open_regular(path, &self.symlinks)? else {
+        let Some((file, stat)) = open_regular(path, &self.settings.symlinks)? else {
             return not_regular(path);
         };
-        if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
+        if self.settings.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
             return Ok(Identity::Skipped);
         }
         let mut content = Content::new(file)?;
@@ -346,7 +347,7 @@ impl FileSource {
         let cursors = Cursors::resume(resumed);
         let origin = self.origin(record.id, descriptor.path.clone(), path);
         Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
-            .with_framing(self.framing.as_ref())
+            .with_framing(self.settings.framing.as_ref())
     }
 
     /// Adopts an unknown file under a new id.
@@ -380,7 +381,7 @@ impl FileSource {
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
         let origin = self.origin(id, name, &path);
         Ok(Tail::new(origin, content, descriptor, cursors, path)
-            .with_framing(self.framing.as_ref()))
+            .with_framing(self.settings.framing.as_ref()))
     }
 
     /// Creates an origin, with the container attributes in its path.
@@ -394,11 +395,11 @@ impl FileSource {
     /// Returns the start offset of a file that exists at the very first start.
     pub(super) fn first_offset(&self, candidate: &mut Candidate, now: Now) -> io::Result<u64> {
         let age_s = now.unix_ns / 1_000_000_000 - candidate.stat.st_mtime;
-        if self.range.is_some() {
+        if self.settings.range.is_some() {
             return Ok(0);
         }
-        let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
-        if old || self.read_from_end {
+        let old = self.settings.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
+        if old || self.settings.read_from_end {
             let bytes = candidate.content.bytes()?;
             candidate.content.last_line_start(bytes)
         } else {
@@ -415,9 +416,9 @@ impl FileSource {
             self.read_from_now_on(new, cx);
             return true;
         };
-        self.walk_requested = true;
+        self.walks.request();
         // The next walk searches again for files that were renamed.
-        self.searched = false;
+        self.walks.search_again();
         self.retention.restore_again();
         let records = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
         let saved: HashMap<u64, Vec<u8>> =

@@ -123,7 +123,7 @@ impl FileSource {
         if rustix::fs::stat(path).ok().map(|stat| Inode::of(&stat)) != Some(inode) {
             return None;
         }
-        let (file, stat) = open_regular(path, &self.symlinks).ok()??;
+        let (file, stat) = open_regular(path, &self.settings.symlinks).ok()??;
         (Inode::of(&stat) == inode).then(|| Content::new(file).ok()).flatten()
     }
 }

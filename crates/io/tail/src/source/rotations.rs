@@ -109,16 +109,16 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> Vec<UnknownFile> {
         let unlisted = std::mem::take(&mut self.rotations.unlisted);
-        if self.range.is_some() {
+        if self.settings.range.is_some() {
             return Vec::new();
         }
-        let folders = if self.searched { unlisted } else { self.folders_beside(found) };
+        let folders = if self.walks.is_searched() { unlisted } else { self.folders_beside(found) };
         let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
         let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(appeared).collect();
         let beside = paths.into_iter().filter(|path| !found.contains(path));
         let named = |path: PathBuf| Some((self.name_of(&path)?, path));
         let paths: Vec<(PathBuf, PathBuf)> = beside.filter_map(named).collect();
-        if !self.searched {
+        if !self.walks.is_searched() {
             self.note_baselines(&paths);
         }
         let mut candidates = Vec::new();
@@ -149,7 +149,7 @@ impl FileSource {
     }
 
     pub(super) fn is_included(&self, path: &Path) -> bool {
-        is_included(path, &self.patterns, &self.exclude)
+        is_included(path, &self.settings.include, &self.settings.exclude)
     }
 
     /// Records the rotated files that exist when their names are first seen.
@@ -189,7 +189,7 @@ impl FileSource {
 
     /// Whether a file is newer than everything accounted for under its name.
     pub(super) fn is_young(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
-        modified_ns(stat) > self.since(name) && !self.exclude.matches(path)
+        modified_ns(stat) > self.since(name) && !self.settings.exclude.matches(path)
     }
 
     /// Defers candidates beyond the limit per name to the next walk.

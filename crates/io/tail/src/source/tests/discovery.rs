@@ -422,8 +422,8 @@ fn a_new_file_is_read_without_a_walk() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
     fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
-    fixture.source.walk_pause = Duration::from_hours(1);
-    let walked = fixture.source.walked;
+    fixture.source.walks.set_pause(Duration::from_hours(1));
+    let walked = fixture.source.walks.last();
     fixture.append("b.log", "2\n");
     assert_eq!(fixture.read_texts(), ["2"]);
     fixture.append("draft", "3\n");
@@ -439,7 +439,7 @@ fn a_new_file_is_read_without_a_walk() {
     assert_eq!(statuses(&fixture), 1, "the renamed file");
     fs::remove_file(fixture.path("b.log")).unwrap();
     fixture.batches();
-    assert_eq!((statuses(&fixture), fixture.source.walked), (2, walked));
+    assert_eq!((statuses(&fixture), fixture.source.walks.last()), (2, walked));
 }
 
 #[test]
@@ -449,7 +449,7 @@ fn the_first_walk_does_not_delay_the_next() {
         fs::write(fixture.path(&format!("{number}.log")), "").unwrap();
     }
     fixture.poll();
-    assert_eq!(fixture.source.walk_pause, super::super::WALK_PAUSE);
+    assert_eq!(fixture.source.walks.pause(), super::super::WALK_PAUSE);
 }
 
 /// At a start the folder is empty, as its file system is not mounted yet.

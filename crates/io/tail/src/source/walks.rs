@@ -1,0 +1,87 @@
+//! When the source walks its folders, and what is known from the walks so far.
+
+use super::{UNWATCHED_WALK_INTERVAL, WALK_INTERVAL, WALK_PAUSE};
+use std::time::Duration;
+
+/// The schedule of directory walks.
+pub(super) struct Walks {
+    /// When the last walk began, in engine time.
+    last: Option<Duration>,
+    is_requested: bool,
+    /// Shortest time until the next walk, depending on the cost of the last one.
+    pause: Duration,
+    /// Whether inotify reports changes in every folder.
+    is_watched: bool,
+    /// Whether files renamed or compressed while the agent was down have been searched for.
+    is_searched: bool,
+}
+
+impl Walks {
+    /// Creates the schedule; a walk is due.
+    pub(super) fn new() -> Walks {
+        Walks {
+            last: None,
+            is_requested: true,
+            pause: WALK_PAUSE,
+            is_watched: false,
+            is_searched: false,
+        }
+    }
+
+    /// Whether a walk is due.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        let Some(last) = self.last else { return true };
+        let is_complete = self.is_watched && self.is_searched;
+        let interval = if is_complete { WALK_INTERVAL } else { UNWATCHED_WALK_INTERVAL };
+        now.saturating_sub(last) >= if self.is_requested { self.pause } else { interval }
+    }
+
+    /// Makes a walk due after the pause.
+    pub(super) fn request(&mut self) {
+        self.is_requested = true;
+    }
+
+    /// Records that a walk begins; returns whether it is the first.
+    pub(super) fn begin(&mut self, now: Duration) -> bool {
+        self.last.replace(now).is_none()
+    }
+
+    /// Sets the shortest time until the next walk.
+    pub(super) fn set_pause(&mut self, pause: Duration) {
+        self.pause = pause.max(WALK_PAUSE);
+    }
+
+    /// Records whether every folder is watched now, and was before. A second walk finds names that
+    /// appeared before the watch was added.
+    pub(super) fn set_watched(&mut self, is_watched: bool, was_watched: bool) {
+        self.is_watched = is_watched;
+        self.is_requested = is_watched && !was_watched;
+    }
+
+    /// Whether files renamed or compressed while the agent was down have been searched for.
+    pub(super) fn is_searched(&self) -> bool {
+        self.is_searched
+    }
+
+    /// Records that they have been searched for.
+    pub(super) fn note_searched(&mut self) {
+        self.is_searched = true;
+    }
+
+    /// Makes the next walk search for them again.
+    pub(super) fn search_again(&mut self) {
+        self.is_searched = false;
+    }
+
+    /// Returns when the last walk began.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> Option<Duration> {
+        self.last
+    }
+
+    /// Returns the shortest time until the next walk.
+    #[cfg(test)]
+    pub(super) fn pause(&self) -> Duration {
+        self.pause
+    }
+}
