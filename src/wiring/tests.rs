@@ -228,7 +228,7 @@ fn time_formats_lookups_inputs_and_types_are_reported_together() {
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     for part in [
         "source type \"tail\"",
-        "`%Q` is no piece",
+        "`%Q` is not a time specifier",
         "`nope` does not exist",
         "cannot open /no/such.csv",
     ] {
