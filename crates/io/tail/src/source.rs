@@ -4,70 +4,48 @@ mod changed_names;
 mod copy_detection;
 mod decompression;
 mod discovery;
+mod files;
 mod identity;
 mod open_files;
+mod orphans;
 mod queue;
 mod retention;
 mod rotations;
+mod schedule;
 mod set_sinks;
 mod walks;
 
 use crate::copy_detection::Candidate;
-use crate::identity::Inode;
 use crate::open::open_max;
 use crate::records::{Records, forget, load_records};
 use crate::settings::TailSettings;
-use crate::stability::Stability;
 use crate::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::watch::Watch;
-use changed_names::ChangedNames;
-use copy_detection::{Orphan, skip_missing};
-use decompression::Decompression;
+use copy_detection::skip_missing;
+use files::Files;
 use millstream_model::{
     Ack, BuildError, Choice, Cursor, Leftover, Now, OriginRecord, OriginStore, Polled, Reread,
     SinkSet, Source, SourceCx, SourceOpen,
 };
 use open_files::OpenLimit;
-use queue::{ReadQueue, Share};
+use orphans::Orphans;
+use queue::Share;
 use retention::Retention;
 use rotations::Rotations;
 use rustix::fs::fstat;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use schedule::{Schedule, TICK, UNWATCHED_POLL};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use walks::Walks;
 
-/// Poll interval of growing files. Ten polls per second keep the delay low; one wakeup per write
-/// would cost more.
-const TICK: Duration = Duration::from_millis(100);
-
 /// Shortest pause of the source. Files that become due within it are polled together.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// Longest pause of the source, and so the longest delay of a write to a quiet file.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
-
-/// Maximum number of polls per tick. With more growing files the tick is longer, so that 10,000
-/// slowly growing files cost no more than 1,000.
-const POLLS_PER_TICK: u32 = 1000;
-
-/// A file that has not grown for this long is quiet and left to inotify.
-const QUIET_AFTER: Duration = Duration::from_secs(5);
-
-/// The same while many files are polled: adding an inotify watch costs less than many polls.
-const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
-
-/// Number of polled files above which [`QUIET_AFTER_CROWDED`] applies.
-const CROWD: u32 = 250;
-
-/// Poll interval of a quiet file that inotify cannot watch.
-const UNWATCHED_POLL: Duration = Duration::from_secs(1);
-
-/// Poll interval of any quiet file, as inotify events can be lost.
-const QUIET_POLL: Duration = Duration::from_secs(30);
 
 /// Interval of directory walks without an inotify event.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
@@ -77,9 +55,6 @@ const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long to wait for the copy of a truncated file to appear: it may be compressed first.
-const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
 /// A last line without a line end counts as complete once its file has no path and has not grown
 /// for this long.
@@ -99,26 +74,6 @@ const EMPTY_READS_MAX: usize = 64;
 /// The reason reported for a pattern without a match.
 const MISSING: &str = "no file matches";
 
-/// Work queues of the source.
-#[derive(Default)]
-struct Work {
-    due: ReadQueue,
-    /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
-    /// the file's `next`.
-    polls: BinaryHeap<Reverse<(Duration, u64)>>,
-    /// Number of files that are polled because inotify does not watch them.
-    active: u32,
-    /// Truncated files that may still have data in flight.
-    closing: Vec<u64>,
-    /// Truncated files whose copy may still appear.
-    orphans: Vec<Orphan>,
-    /// Sizes of compressed files that may still be incomplete.
-    stability: Stability,
-    decompression: Decompression,
-    /// Files whose heads have grown and must be saved before their data is sent.
-    grown_heads: Vec<u64>,
-}
-
 /// A source of lines from files.
 pub struct FileSource {
     settings: TailSettings,
@@ -126,17 +81,17 @@ pub struct FileSource {
     open: SourceOpen,
     first_start: bool,
     watch: Watch,
-    /// Work queues.
-    work: Work,
-    tails: BTreeMap<u64, Tail>,
-    by_inode: HashMap<Inode, u64>,
+    files: Files,
+    schedule: Schedule,
+    orphans: Orphans,
+    /// Files whose heads have grown and must be saved before their data is sent.
+    grown_heads: Vec<u64>,
     /// Files from before the restart that are not found yet, and closed files that may reappear
     /// under another name.
     records: Records,
     rotations: Rotations,
     unreadable: BTreeMap<PathBuf, String>,
     walks: Walks,
-    changed_names: ChangedNames,
     open_limit: OpenLimit,
     ends_noted: Duration,
     /// Undelivered files that were rotated away.
@@ -160,12 +115,12 @@ impl FileSource {
             open,
             first_start: !ran_before,
             watch: Watch::new(),
-            work: Work::default(),
-            tails: BTreeMap::new(),
-            by_inode: HashMap::new(),
+            files: Files::default(),
+            schedule: Schedule::default(),
+            orphans: Orphans::default(),
+            grown_heads: Vec::new(),
             unreadable: BTreeMap::new(),
             walks: Walks::new(),
-            changed_names: ChangedNames::default(),
             open_limit: OpenLimit::new(
                 settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             ),
@@ -186,10 +141,10 @@ impl Source for FileSource {
         self.take_rereads(now);
         if self.walks.is_due(now) {
             self.walk(cx);
-        } else if self.are_changes_due(now) {
+        } else if self.walks.is_check_due(now, !self.rotations.is_complete()) {
             self.check_changed_names(cx);
         }
-        self.queue_due(now);
+        self.schedule.queue_due(&mut self.files, now);
         let (fill, blocked) = self.fill(cx);
         if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
             self.note_ends(now);
@@ -201,9 +156,9 @@ impl Source for FileSource {
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
             _ if blocked => Polled::Backpressure,
-            _ if !self.work.due.is_empty() => Polled::Wait(Duration::ZERO),
+            _ if self.schedule.has_due() => Polled::Wait(Duration::ZERO),
             _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
-            _ => Polled::Wait(self.pause(now)),
+            _ => Polled::Wait(self.schedule.pause(now)),
         }
     }
 
@@ -227,24 +182,25 @@ impl FileSource {
         if events.folders || events.overflow {
             self.walks.request();
         }
-        self.changed_names.check_requested |= events.names;
+        if events.names {
+            self.walks.request_check();
+        }
         if events.overflow {
             self.walks.search_again();
-            self.tails.values_mut().for_each(|tail| schedule(&mut self.work.polls, tail, now));
+            self.files.iter_mut().for_each(|tail| self.schedule.poll_at(tail, now));
         }
         for id in events.written {
-            if let Some(tail) = self.tails.get_mut(&id) {
-                self.work.active += u32::from(tail.unwatch());
-                schedule(&mut self.work.polls, tail, now);
+            if let Some(tail) = self.files.get_mut(id) {
+                self.schedule.note_write(tail, now);
             }
         }
     }
 
     fn take_rereads(&mut self, now: Duration) {
         for again in self.open.ledger.take_rereads() {
-            if let Some(tail) = self.tails.get_mut(&again.origin) {
+            if let Some(tail) = self.files.get_mut(again.origin) {
                 tail.reread(&again);
-                schedule(&mut self.work.polls, tail, now);
+                self.schedule.poll_at(tail, now);
             } else {
                 self.drop_reread(&again, now);
             }
@@ -264,33 +220,13 @@ impl FileSource {
         self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
-    /// Queues every file that is due.
-    fn queue_due(&mut self, now: Duration) {
-        while let Some(Reverse((next, id))) =
-            self.work.polls.peek().copied().filter(|poll| poll.0.0 <= now)
-        {
-            self.work.polls.pop();
-            if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next() == next)
-                && tail.enqueue()
-            {
-                self.work.due.push_back(id, share(tail));
-            }
-        }
-    }
-
-    /// Returns the time until the next poll of a file, within the limits for checking inotify.
-    fn pause(&self, now: Duration) -> Duration {
-        let next = self.work.polls.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
-        next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
-    }
-
     /// Whether the source ends once it has read all files.
     pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
         cx.until_eof || self.settings.range.is_some()
     }
 
     fn is_ended(&self) -> bool {
-        self.work.due.is_empty() && self.tails.values().all(Tail::is_read)
+        !self.schedule.has_due() && self.files.iter().all(Tail::is_read)
     }
 }
 
@@ -301,15 +237,15 @@ impl FileSource {
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
-        while let Some(id) = self.work.due.pop_front() {
+        while let Some(id) = self.schedule.pop() {
             if !self.may_read(id, cx) {
                 continue;
             }
             let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
-            let Some(tail) = self.tails.get_mut(&id) else { continue };
+            let Some(tail) = self.files.get_mut(id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
             if fill.as_ref().is_some_and(|fill| !fill.accepts(&choice.cursor, alone)) {
-                self.work.due.push_front(id, share(tail));
+                self.schedule.push_front(id, Share::of(tail));
                 break;
             }
             if fill.is_none() {
@@ -344,7 +280,7 @@ impl FileSource {
     ) -> (Option<Fill>, bool) {
         let waits = !blocked.is_empty();
         for id in blocked.into_iter().rev() {
-            self.work.due.push_front(id, self.share(id));
+            self.schedule.push_front(id, self.files.share(id));
         }
         let Some(mut fill) = fill else { return (None, waits) };
         self.buffers = fill.take_buffers();
@@ -358,8 +294,8 @@ impl FileSource {
     /// Saves grown heads; returns whether that succeeded. If only a shorter head were saved, other
     /// content could be mistaken for this file after a crash and sent under the same ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
-        let grown = std::mem::take(&mut self.work.grown_heads);
-        let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor().to_bytes()));
+        let grown = std::mem::take(&mut self.grown_heads);
+        let described = |id: &u64| Some((*id, self.files.get(*id)?.descriptor().to_bytes()));
         let heads: Vec<(u64, Vec<u8>)> = grown.iter().filter_map(described).collect();
         let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
         if let Err(error) = &kept {
@@ -368,7 +304,7 @@ impl FileSource {
                 "source {}: cannot save the heads of files: {error}; trying again",
                 cx.info.id
             );
-            grown.iter().for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
+            grown.iter().for_each(|id| _ = self.files.get_mut(*id).map(Tail::forget_head));
         }
         kept.is_ok()
     }
@@ -379,23 +315,22 @@ impl FileSource {
         if !self.unpark(id, &[], cx) {
             return false;
         }
-        if self.tails.get(&id).is_some_and(Tail::is_compressed)
-            && !self.work.decompression.admit(id)
+        if self.files.get(id).is_some_and(Tail::is_compressed) && !self.schedule.may_decompress(id)
         {
             return false;
         }
-        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor().copy_of.is_some());
+        let is_copy = self.files.get(id).is_some_and(|tail| tail.descriptor().copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
-        if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
+        if let Some(tail) = self.files.get_mut(id).filter(|_| !ready) {
             tail.skip_poll();
-            schedule(&mut self.work.polls, tail, cx.now.since_start + TICK);
+            self.schedule.poll_at(tail, cx.now.since_start + TICK);
         }
         ready
     }
 
     /// Picks a cursor of the file. `None` if the file is blocked, or was read to its end.
     fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
-        let tail = self.tails.get_mut(&id)?;
+        let tail = self.files.get_mut(id)?;
         let choice = tail.choose(cx.ready, cx.blocked);
         if choice.is_none() && !tail.is_read() {
             blocked.push(id);
@@ -415,15 +350,15 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> bool {
         let (now, position) = (cx.now.since_start, cursor.position);
-        let Some(tail) = self.tails.get_mut(&id) else { return false };
+        let Some(tail) = self.files.get_mut(id) else { return false };
         let head = tail.cursors().head();
         if head > position {
-            tail.note_growth(now, quiet_after(self.work.active));
-            self.work.grown_heads.extend(describe(tail, &*self.open.store));
+            self.schedule.note_growth(tail, now);
+            self.grown_heads.extend(describe(tail, &*self.open.store));
         }
         match read {
             Ok(Read::Full) => {
-                self.work.due.push_front(id, share(tail));
+                self.schedule.push_front(id, Share::of(tail));
                 return true;
             }
             Ok(Read::More) => {}
@@ -437,31 +372,30 @@ impl FileSource {
                 tail.log_error(cx);
                 tail.save_compressed_state(&*self.open.store);
                 tail.reached(head);
-                let pause = recheck(tail, &mut self.watch, &mut self.work.active, now);
-                schedule(&mut self.work.polls, tail, now + pause);
+                self.schedule.poll_for_more(tail, &mut self.watch, now);
             }
             Err(error) => {
                 tail.reached(position);
-                schedule(&mut self.work.polls, tail, now + UNWATCHED_POLL);
+                self.schedule.poll_at(tail, now + UNWATCHED_POLL);
                 cx.counters.error("read");
                 let name = tail.name();
                 log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
             }
         }
-        self.work.due.push_back(id, self.share(id));
+        self.schedule.push_back(id, self.files.share(id));
         false
     }
 
     /// Takes a file off the queue once all cursors have read it to its end. Closes it if it has no
     /// path and does not grow any more.
     fn reached_end(&mut self, id: u64, cx: &SourceCx<'_>) {
-        self.finish_decompressing(id);
-        let Some(tail) = self.tails.get_mut(&id) else { return };
+        self.schedule.finish_decompressing(id, &self.files);
+        let Some(tail) = self.files.get_mut(id) else { return };
         tail.dequeue();
         if !is_silent(tail, cx.now.since_start, GONE_SILENCE) {
             return;
         }
-        let (deleted, inode) = (tail.is_deleted(), tail.inode());
+        let deleted = tail.is_deleted();
         // A crash before the commit would revert the checkpoint, so the file must stay readable
         // until then.
         if deleted && !self.is_committed(id) {
@@ -469,52 +403,32 @@ impl FileSource {
         }
         let closed = if deleted { cx.ledger.close(id) } else { cx.ledger.retire(id) };
         if let Some(mut tail) = closed.then(|| self.remove(id)).flatten() {
-            self.by_inode.remove(&inode);
             self.retention.release(&mut tail);
             self.record_closed(tail, deleted);
         }
     }
 
-    /// Lets the next file decompress.
-    fn finish_decompressing(&mut self, id: u64) {
-        if let Some(next) = self.work.decompression.finish(id) {
-            self.work.due.push_back(next, self.share(next));
-        }
-    }
-
-    /// Returns the queue class of a file.
-    fn share(&self, id: u64) -> Share {
-        self.tails.get(&id).map_or(Share::Rotated, share)
-    }
-
     fn remove(&mut self, id: u64) -> Option<Tail> {
-        self.finish_decompressing(id);
-        self.work.decompression.remove(id);
-        let tail = self.tails.remove(&id)?;
+        self.schedule.finish_decompressing(id, &self.files);
+        let tail = self.files.remove(id)?;
+        self.schedule.remove(&tail);
         self.records.generations.release(tail.descriptor());
-        self.work.active -= u32::from(!tail.is_watched());
         Some(tail)
     }
 
     /// Records a file that could not be adopted. The next walk finds it with its id and
     /// checkpoints.
     fn put_back(&mut self, tail: Tail) {
-        let (cursors, head) = (tail.cursors().list(), tail.cursors().head());
-        let position = |index| {
-            cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position)
-        };
-        let sinks = self.open.sinks.iter();
-        let checkpoints = sinks.map(|(index, sink)| (sink.clone(), position(*index))).collect();
+        let checkpoints = tail.checkpoints(&self.open.sinks);
         let record = OriginRecord { id: tail.id(), descriptor: Vec::new(), checkpoints };
         self.records.insert(record, tail.into_descriptor());
     }
 
     /// Handles a truncated file. Its content is a new file with a new id; reading of the old
-    /// content
-    /// continues in its copy, if there is one.
+    /// content continues in its copy, if there is one.
     fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
         let copy = self.find_copy(id);
-        let Some(old) = self.tails.get_mut(&id) else { return false };
+        let Some(old) = self.files.get_mut(id) else { return false };
         log::info!(
             "source {}: {} was truncated; reading it from its beginning",
             cx.info.id,
@@ -538,9 +452,9 @@ impl FileSource {
                     "source {}: cannot read a truncated file: {error}; trying again",
                     cx.info.id
                 );
-                if let Some(old) = self.tails.get_mut(&id) {
+                if let Some(old) = self.files.get_mut(id) {
                     old.skip_poll();
-                    schedule(&mut self.work.polls, old, cx.now.since_start + UNWATCHED_POLL);
+                    self.schedule.poll_at(old, cx.now.since_start + UNWATCHED_POLL);
                 }
             }
         }
@@ -567,8 +481,7 @@ impl FileSource {
 }
 
 /// Updates the file's descriptor after a read; returns the file's id if the descriptor must be
-/// saved
-/// before the data is sent.
+/// saved before the data is sent.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
     let (id, marked) = (tail.id(), tail.update_fingerprint());
     if !tail.descriptor().head.is_full() && tail.update_head() {
@@ -581,44 +494,11 @@ fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
     None
 }
 
-/// Returns the time without growth after which a file is quiet, given the number of polled files.
-fn quiet_after(active: u32) -> Duration {
-    if active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER }
-}
-
-fn share(tail: &Tail) -> Share {
-    if tail.is_rotated() { Share::Rotated } else { Share::Live }
-}
-
-/// Schedules the next poll of the file.
-fn schedule(polls: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
-    tail.set_next(next);
-    polls.push(Reverse((next, tail.id())));
-}
-
 /// Returns the time since the last write to the file.
 fn age(tail: &Tail, now: Now) -> Duration {
     let stat = tail.open_content().map(|content| fstat(content.file()));
     let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
     Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
-}
-
-/// Returns the time until the next poll of a file that was read to its end; adds an inotify watch
-/// if the file is quiet.
-fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
-    if tail.gone_since().is_some() {
-        return UNWATCHED_POLL;
-    }
-    if !tail.is_quiet(now) || tail.is_open() {
-        return TICK * (1 + *active / POLLS_PER_TICK);
-    }
-    if tail.is_watched() {
-        return QUIET_POLL;
-    }
-    let is_watched = tail.watch(watch);
-    *active -= u32::from(is_watched);
-    // One more poll finds data written just before the watch was added.
-    if is_watched { TICK } else { UNWATCHED_POLL }
 }
 
 /// Whether the file has no path and has not grown for `silence`.
@@ -631,8 +511,8 @@ impl FileSource {
     /// Updates the lag of files that are not read to their end.
     fn note_ends(&mut self, now: Duration) {
         self.ends_noted = now;
-        self.work.closing.retain(|id| !self.open.ledger.close(*id));
-        for tail in self.tails.values_mut() {
+        self.orphans.close_settled(&self.open.ledger);
+        for tail in self.files.iter_mut() {
             let content =
                 tail.open_content().filter(|content| tail.is_queued() && !content.is_compressed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {

@@ -368,8 +368,7 @@ impl Tail {
     }
 
     /// Adds the fingerprint at the end of a compressed file, if the last read was too short for
-    /// one.
-    /// Decompresses the file again.
+    /// one. Decompresses the file again.
     pub fn fingerprint_end(&mut self, end: u64) {
         let content = self
             .content
@@ -451,8 +450,7 @@ impl Tail {
     }
 
     /// Saves the state of a compressed file that was read to its end, so that the next start does
-    /// not
-    /// decompress it again. Frees the decompressor.
+    /// not decompress it again. Frees the decompressor.
     pub fn save_compressed_state(&mut self, store: &dyn OriginStore) {
         let Some(content) = self.content.as_mut().filter(|content| content.is_compressed()) else {
             return;

@@ -5,12 +5,13 @@
 //! read. If the original is truncated or deleted before all of it was read, reading continues in
 //! the copy under the same id.
 
+use super::FileSource;
+use super::orphans::Orphan;
 use super::rotations::UnknownFile;
-use super::{FileSource, ORPHAN_TIME, schedule};
 use crate::content::Content;
-use crate::copy_detection::{Candidate, Originals, holds_read_part, may_be_rotation};
+use crate::copy_detection::{Candidate, Originals, may_be_rotation};
 use crate::folder_inodes::FolderInodes;
-use crate::identity::{Descriptor, Fingerprint, Fingerprints, Inode};
+use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::open::open_regular;
 use crate::records::FileRecord;
 use crate::tail::Tail;
@@ -18,40 +19,6 @@ use millstream_model::{Cursor, OriginRecord, OriginStore, Remainder, SourceCx};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// A file that was truncated before a copy of it was found.
-pub(super) struct Orphan {
-    since: Duration,
-    record: OriginRecord,
-    descriptor: Descriptor,
-    fingerprints: Fingerprints,
-    name: String,
-    /// Bytes that some sink has not read, as far as the file's length was known.
-    unread: u64,
-}
-
-impl Orphan {
-    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
-    /// before the truncation.
-    fn continues_in(&self, copy: &mut Candidate) -> bool {
-        let path = &self.descriptor.path;
-        may_be_rotation(path, Path::new(path), &copy.path)
-            && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
-    }
-
-    /// Returns the record with which reading continues in the copy.
-    fn into_known(mut self, copy: &mut Candidate) -> FileRecord {
-        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
-            log::warn!("cannot read the copy {}: {error}", copy.path.display());
-        }
-        // The store has no checkpoints of the file until one advances. Until then a restart
-        // continues at `start`.
-        let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
-        self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
-        (self.record, self.descriptor)
-    }
-}
 
 impl FileSource {
     /// Adopts files with an unknown inode; detects which are copies.
@@ -64,7 +31,7 @@ impl FileSource {
     ) {
         let mut originals = Originals::default();
         if !unknown.is_empty() {
-            self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
+            self.files.iter().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
         }
         let folder_inodes = FolderInodes::default();
         for UnknownFile { path, inode, name } in unknown {
@@ -73,10 +40,10 @@ impl FileSource {
             let Some(candidate) = candidate else { continue };
             if self.handle_truncations(&candidate, &originals, cx) {
                 originals = Originals::default();
-                self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
+                self.files.iter().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
             }
             // A truncated file continues in this copy.
-            if self.by_inode.contains_key(&inode) {
+            if self.files.id_of(inode).is_some() {
                 continue;
             }
             match self.adopt_one(candidate, name, &folder_inodes, &originals, new, cx) {
@@ -91,8 +58,7 @@ impl FileSource {
     }
 
     /// Adopts one of them. A rotated file that matches no pattern, a generation of `name`, is
-    /// adopted
-    /// only if it has unread data.
+    /// adopted only if it has unread data.
     fn adopt_one(
         &mut self,
         mut candidate: Candidate,
@@ -105,7 +71,7 @@ impl FileSource {
         if name.is_some() && self.match_settled(&mut candidate, folder_inodes) {
             return Ok(None);
         }
-        if self.is_in_flight(&mut candidate) {
+        if self.orphans.is_in_flight(&mut candidate) {
             self.walks.request();
             return Ok(None);
         }
@@ -132,20 +98,12 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> bool {
         let mut is_truncated = |id: &u64| {
-            self.tails.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
+            self.files.get_mut(*id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
         };
         let truncated: Vec<u64> =
             originals.of(candidate).into_iter().filter(|id| is_truncated(id)).collect();
         truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
         !truncated.is_empty()
-    }
-
-    /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
-    /// in it once nothing is in flight.
-    fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
-        let mut closing =
-            self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
-        closing.any(|orphan| orphan.continues_in(candidate))
     }
 
     /// Removes and returns the record of a vanished file that continues in the candidate. A closed
@@ -166,11 +124,8 @@ impl FileSource {
                 Some(descriptor.fingerprint).filter(|fingerprint| fingerprint.end > 0),
             ),
         };
-        if let Some(index) =
-            self.work.orphans.iter().position(|orphan| orphan.continues_in(candidate))
-        {
-            let orphan = self.work.orphans.swap_remove(index);
-            log_continuation(&orphan.name, candidate, cx);
+        if let Some(orphan) = self.orphans.take(candidate) {
+            log_continuation(orphan.name(), candidate, cx);
             return Some(orphan.into_known(candidate));
         }
         // Of several records that match, the one with the most hashed bytes is the best evidence.
@@ -214,7 +169,7 @@ impl FileSource {
             tail.set_copy_of(Some(of));
             // A truncation of the original is then noticed even before its first read.
             let known =
-                self.tails.get_mut(&of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
+                self.files.get_mut(of).or_else(|| new.iter_mut().find(|tail| tail.id() == of));
             known.into_iter().for_each(|original| original.note_copied(start));
             return Ok(tail);
         }
@@ -244,7 +199,8 @@ impl FileSource {
         if is_copy && !is_compressed && is_short {
             // Two short generations may have the same content. If this one is a copy, its original
             // is about to be truncated.
-            if !self.work.stability.observe(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
+            if !self.rotations.is_complete_file(Inode::of(&candidate.stat), &candidate.stat, cx.now)
+            {
                 self.rotations.wait_for(candidate.path);
                 return Ok(None);
             }
@@ -273,10 +229,10 @@ impl FileSource {
         is_original: impl Fn(&Tail) -> bool,
     ) -> Option<u64> {
         let id = originals.of(candidate).into_iter().find(|id| {
-            let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.id() == *id));
+            let known = self.files.get(*id).or_else(|| new.iter().find(|tail| tail.id() == *id));
             let closed = known.filter(|tail| tail.open_content().is_none());
             let reopened = closed.and_then(|tail| self.open_inode(tail.path(), tail.inode()));
-            let known = self.tails.get_mut(id);
+            let known = self.files.get_mut(*id);
             let known = known.or_else(|| new.iter_mut().find(|tail| tail.id() == *id));
             known.is_some_and(|original| {
                 is_original(original)
@@ -285,10 +241,10 @@ impl FileSource {
             })
         })?;
         let original =
-            self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.id() == id));
+            self.files.get_mut(id).or_else(|| new.iter_mut().find(|tail| tail.id() == id));
         // With a head of the original, its truncation is noticed even if nothing of it was read.
         if original.is_some_and(Tail::update_head) {
-            self.work.grown_heads.push(id);
+            self.grown_heads.push(id);
         }
         Some(id)
     }
@@ -297,12 +253,10 @@ impl FileSource {
     pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_fingerprint();
-        self.by_inode.remove(&old.inode());
-        self.work.closing.push(id);
+        self.orphans.close(id);
         // A saved record could match the new file after a restart, as they share the inode.
         self.forget(id, cx);
-        let orphan = self.to_orphan(old, cx);
-        self.work.orphans.push(orphan);
+        self.orphans.push(Orphan::new(old, &self.open.sinks, cx.now.since_start));
         if self.is_finite(cx) {
             self.expire_orphans(cx);
         }
@@ -312,43 +266,24 @@ impl FileSource {
     /// recognized and its lines are not read as new.
     pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
         old.update_fingerprint();
-        let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
-        self.work.orphans.push(orphan);
+        let orphan = Orphan::new(old, &self.open.sinks, cx.now.since_start);
+        self.orphans.push(orphan.without_loss());
     }
 
-    fn to_orphan(&self, mut old: Tail, cx: &SourceCx<'_>) -> Orphan {
-        let position = |sink: usize| {
-            let of_sink = |cursor: &&Cursor| cursor.sinks.contains(sink) && cursor.until.is_none();
-            old.cursors()
-                .list()
-                .iter()
-                .find(of_sink)
-                .map_or(old.cursors().head(), |cursor| cursor.position)
-        };
-        let checkpoints: Vec<(String, u64)> =
-            self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
-        let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
-        let unread = old.known_size() - least;
-        let record = OriginRecord { id: old.id(), descriptor: Vec::new(), checkpoints };
-        let (since, name, fingerprints) =
-            (cx.now.since_start, old.name().to_owned(), old.take_fingerprints());
-        let descriptor = old.into_descriptor();
-        Orphan { since, record, descriptor, fingerprints, name, unread }
-    }
-
-    /// Removes records of files truncated so long ago that no copy will appear; counts their unread
-    /// data as lost.
+    /// Counts the unread data of files as lost that were truncated so long ago that no copy will
+    /// appear.
     pub(super) fn expire_orphans(&mut self, cx: &SourceCx<'_>) {
-        let (now, finite) = (cx.now.since_start, self.is_finite(cx));
-        let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
-        let late: Vec<Orphan> = self.work.orphans.extract_if(.., late).collect();
-        late.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
+        let late = match self.is_finite(cx) {
+            true => self.orphans.take_all(),
+            false => self.orphans.take_late(cx.now.since_start),
+        };
+        late.iter().for_each(|orphan| self.count_truncated(orphan.name(), orphan.unread()));
     }
 
     /// Counts the unread data of truncated files without a copy, at a stop.
     pub(super) fn count_orphans(&mut self) {
-        let orphans = std::mem::take(&mut self.work.orphans);
-        orphans.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
+        let orphans = self.orphans.take_all();
+        orphans.iter().for_each(|orphan| self.count_truncated(orphan.name(), orphan.unread()));
     }
 
     /// Counts the unread data of files truncated after the last poll, at a stop.
@@ -358,7 +293,7 @@ impl FileSource {
             self.retention.note_rewritten(id);
             if self.find_copy(id).is_none() {
                 let name =
-                    self.tails.get(&id).map(|tail| tail.name().to_owned()).unwrap_or_default();
+                    self.files.get(id).map(|tail| tail.name().to_owned()).unwrap_or_default();
                 self.count_truncated(&name, bytes);
                 lost.add_file(bytes, 1);
             }
@@ -371,7 +306,7 @@ impl FileSource {
     fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
         let ledger = &self.open.ledger;
         let truncated =
-            self.tails.values_mut().filter(|tail| tail.gone_since().is_none()).filter_map(|tail| {
+            self.files.iter_mut().filter(|tail| tail.gone_since().is_none()).filter_map(|tail| {
                 let owed = ledger.owed(tail.id())?;
                 let bytes = tail.known_size().saturating_sub(owed.settled);
                 (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.id(), bytes))
@@ -397,35 +332,35 @@ impl FileSource {
     /// and its id if it is open.
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
         let copy = self
-            .tails
-            .values()
+            .files
+            .iter()
             .find(|tail| tail.descriptor().copy_of == Some(id) && tail.open_content().is_some());
         if let Some((known, path, content)) = copy.and_then(|tail| {
             Some((tail.id(), tail.path().to_path_buf(), tail.open_content()?.duplicate()))
         }) && let Ok(mut candidate) = Candidate::of(path, content)
             && self
-                .tails
-                .get(&id)
+                .files
+                .get(id)
                 .is_some_and(|tail| tail.is_unread() || tail.holds_read_part(&mut candidate))
         {
             return Some((candidate, Some(known)));
         }
-        let tail = self.tails.get(&id)?;
+        let tail = self.files.get(id)?;
         let names = std::fs::read_dir(tail.path().parent()?).ok()?;
         // Plain names sort first: a compressed copy may be incomplete.
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| may_be_rotation(tail.name(), tail.path(), path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
             let Some(mut candidate) = self.candidate(&path) else { continue };
-            let known = self.by_inode.get(&Inode::of(&candidate.stat)).copied();
+            let known = self.files.id_of(Inode::of(&candidate.stat));
             let is_free = known.is_none_or(|known| {
                 known != id
                     && self
-                        .tails
-                        .get(&known)
+                        .files
+                        .get(known)
                         .is_some_and(|tail| tail.descriptor().copy_of == Some(id))
             });
-            if is_free && self.tails.get(&id)?.holds_read_part(&mut candidate) {
+            if is_free && self.files.get(id)?.holds_read_part(&mut candidate) {
                 return Some((candidate, known));
             }
         }
@@ -447,28 +382,26 @@ impl FileSource {
     ) {
         if let Some(known) = known {
             self.remove(known);
-            self.work.closing.push(known);
+            self.orphans.close(known);
             self.forget(known, cx);
         }
         let inode = Inode::of(&copy.stat);
-        let Some(tail) = self.tails.get_mut(&id) else { return };
+        let Some(tail) = self.files.get_mut(id) else { return };
         log::info!(
             "source {}: reading of {} continues in its copy {}",
             cx.info.id,
             tail.name(),
             copy.path.display()
         );
-        self.by_inode.remove(&tail.inode());
-        self.work.active += u32::from(tail.unwatch());
-        tail.continue_in(copy.content, inode, copy.path);
+        self.schedule.unwatch(tail);
+        let Some(tail) = self.files.continue_in(id, copy.content, inode, copy.path) else { return };
         self.open_limit.note_opened(1);
         // The next walk detects whether a pattern matches the copy.
         tail.mark_present();
         tail.dequeue();
         tail.update_fingerprint();
         self.open.store.note(id, tail.descriptor().to_bytes());
-        schedule(&mut self.work.polls, tail, cx.now.since_start);
-        self.by_inode.insert(inode, id);
+        self.schedule.poll_at(tail, cx.now.since_start);
         self.walks.request();
     }
 
@@ -476,8 +409,8 @@ impl FileSource {
     /// read now. If the original was truncated, that must be handled first.
     pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some((of, head)) = self
-            .tails
-            .get(&id)
+            .files
+            .get(id)
             .and_then(|tail| Some((tail.descriptor().copy_of?, tail.cursors().head())))
         else {
             return Ok(true);
@@ -485,17 +418,16 @@ impl FileSource {
         // The original may be closed because of the limit.
         self.unpark(of, &[id], cx);
         let original = self
-            .tails
-            .get_mut(&of)
+            .files
+            .get_mut(of)
             .and_then(|tail| Some((tail.check_same().ok()?, tail.open_content()?.duplicate())));
-        let Some(tail) = self.tails.get_mut(&id) else { return Ok(true) };
+        let Some(tail) = self.files.get_mut(id) else { return Ok(true) };
         let bytes = tail.content()?.bytes()?;
         match original {
             Some((false, _)) => {
-                self.tails
-                    .get_mut(&of)
-                    .into_iter()
-                    .for_each(|tail| schedule(&mut self.work.polls, tail, cx.now.since_start));
+                if let Some(original) = self.files.get_mut(of) {
+                    self.schedule.poll_at(original, cx.now.since_start);
+                }
                 return Ok(false);
             }
             Some((true, mut original)) if bytes > head => {

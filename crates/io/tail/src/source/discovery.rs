@@ -2,7 +2,8 @@
 
 use super::identity::Identity;
 use super::rotations::{UnknownFile, rotated_names};
-use super::{FileSource, MISSING, QUIET_AFTER, WALK_PAUSE, age, share};
+use super::schedule::QUIET_AFTER;
+use super::{FileSource, MISSING, WALK_PAUSE, age};
 use crate::content::{Content, modified_ns};
 use crate::copy_detection::Candidate;
 use crate::discover::walk;
@@ -47,7 +48,7 @@ impl FileSource {
         appeared.append(&mut self.rotations.take_incomplete());
         self.adopt_files(&found.files, appeared, None, &mut unreadable, cx);
         self.records.generations.sweep();
-        self.changed_names.check_requested = false;
+        self.walks.begin_check();
         if self.walks.is_searched() && !was_searched {
             self.log_found(found.files.len(), cx);
         }
@@ -95,7 +96,7 @@ impl FileSource {
         }
         // A renamed file may be deleted before the next poll.
         self.pin_moved(cx);
-        self.work.stability.sweep();
+        self.rotations.sweep();
     }
 
     /// Identifies the files at these paths.
@@ -135,8 +136,8 @@ impl FileSource {
 
     /// Records since when files that the walk did not find have no path.
     fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
-        for (id, tail) in &mut self.tails {
-            match seen.contains(id) {
+        for tail in self.files.iter_mut() {
+            match seen.contains(&tail.id()) {
                 true => tail.mark_present(),
                 false => tail.mark_gone(now),
             }
@@ -196,10 +197,9 @@ impl FileSource {
             let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
             let is_empty = inodes.is_empty();
             // The record of a file that exists but cannot be opened now is kept, unless another
-            // file
-            // has reused the inode.
+            // file has reused the inode.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode().number));
-            self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
+            self.files.inodes().for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
             for (record, descriptor) in self.records.values() {
                 let is_rotated =
@@ -229,7 +229,7 @@ impl FileSource {
         let stat = rustix::fs::lstat(path).ok()?;
         let inode = Inode::of(&stat);
         let may_be = |(_, descriptor): &FileRecord| !descriptor.is_unchanged(&stat);
-        let is_read = self.by_inode.contains_key(&inode) || identified.contains(&inode);
+        let is_read = self.files.id_of(inode).is_some() || identified.contains(&inode);
         if is_read || !self.records.of_inode(inode.number).any(may_be) {
             return None;
         }
@@ -267,16 +267,16 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> io::Result<Identity> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
-        if let Some(id) = self.by_inode.get(&inode) {
+        if let Some(id) = self.files.id_of(inode) {
             // Of several names the first is used while it leads to the file.
             let still =
                 |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
             if let Some(tail) =
-                self.tails.get_mut(id).filter(|tail| tail.path() != path && !still(tail.path()))
+                self.files.get_mut(id).filter(|tail| tail.path() != path && !still(tail.path()))
             {
                 tail.set_path(path);
             }
-            return Ok(Identity::Open(*id));
+            return Ok(Identity::Open(id));
         }
         if identified.contains(&inode) {
             return Ok(Identity::Skipped);
@@ -296,7 +296,10 @@ impl FileSource {
         }
         // A compressed file may still be empty.
         let compressed = content.is_compressed() || stat.st_size == 0 && is_compressed_name(path);
-        if compressed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
+        if compressed
+            && !self.is_finite(cx)
+            && !self.rotations.is_complete_file(inode, &stat, cx.now)
+        {
             return Ok(Identity::Incomplete);
         }
         Ok(Identity::Unknown(inode))
@@ -454,13 +457,11 @@ impl FileSource {
                 .iter()
                 .flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(tail.origin(), checkpoints.collect::<Vec<_>>());
-            tail.start(cx.now.since_start, QUIET_AFTER.saturating_sub(age(&tail, cx.now)));
-            self.work.due.push_back(tail.id(), share(&tail));
-            self.work.active += 1;
-            self.by_inode.insert(tail.inode(), tail.id());
+            let quiet_after = QUIET_AFTER.saturating_sub(age(&tail, cx.now));
+            self.schedule.add(&mut tail, cx.now.since_start, quiet_after);
             self.open_limit.note_opened(usize::from(tail.open_content().is_some()));
             self.records.generations.open(tail.descriptor());
-            self.tails.insert(tail.id(), tail);
+            self.files.insert(tail);
         }
     }
 

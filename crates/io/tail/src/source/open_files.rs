@@ -1,6 +1,7 @@
 //! The limit of open files: closes idle files, and reopens them to be read.
 
-use super::{FileSource, UNWATCHED_POLL, schedule};
+use super::FileSource;
+use super::schedule::UNWATCHED_POLL;
 use crate::content::Content;
 use crate::identity::Inode;
 use crate::open::open_regular;
@@ -62,7 +63,7 @@ impl FileSource {
             return;
         }
         let is_open = |tail: &&mut Tail| tail.open_content().is_some();
-        let open = self.tails.values_mut().filter(is_open).count();
+        let open = self.files.iter_mut().filter(is_open).count();
         let count = self.open_limit.recount(open, more);
         if count == 0 {
             return;
@@ -70,7 +71,7 @@ impl FileSource {
         let may_close =
             |tail: &&mut Tail| tail.gone_since().is_none() && !keep.contains(&tail.id());
         let mut closable: Vec<&mut Tail> =
-            self.tails.values_mut().filter(is_open).filter(may_close).collect();
+            self.files.iter_mut().filter(is_open).filter(may_close).collect();
         closable
             .sort_by_key(|tail| (tail.is_queued(), tail.grown(), tail.descriptor().modified_ns));
         let count = closable.len().min(count + self.open_limit.max / PARK_SHARE);
@@ -81,7 +82,7 @@ impl FileSource {
     /// Reopens a file that was closed because of the limit; returns whether it can be read. Files
     /// in `beside` stay open.
     pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
-        let Some(tail) = self.tails.get(&id).filter(|tail| tail.open_content().is_none()) else {
+        let Some(tail) = self.files.get(id).filter(|tail| tail.open_content().is_none()) else {
             return true;
         };
         let (path, inode) = (tail.path().to_path_buf(), tail.inode());
@@ -93,7 +94,7 @@ impl FileSource {
             let names = std::fs::read_dir(path.parent()?).ok()?;
             names.flatten().find_map(|entry| self.open_inode(&entry.path(), inode))
         });
-        let Some(tail) = self.tails.get_mut(&id) else { return false };
+        let Some(tail) = self.files.get_mut(id) else { return false };
         match found {
             Some(mut content) => {
                 // An unchanged compressed file is not decompressed again.
@@ -108,7 +109,7 @@ impl FileSource {
             // The file exists, but cannot be opened now.
             None if rustix::fs::stat(&path).is_ok_and(|stat| Inode::of(&stat) == inode) => {
                 tail.skip_poll();
-                schedule(&mut self.work.polls, tail, cx.now.since_start + UNWATCHED_POLL);
+                self.schedule.poll_at(tail, cx.now.since_start + UNWATCHED_POLL);
                 cx.counters.error("read");
                 false
             }

@@ -3,6 +3,7 @@
 //! A busy writer with a slow sink leaves dozens of unread rotated files. If each had a turn, the
 //! other files would wait for all of them.
 
+use crate::tail::Tail;
 use std::collections::VecDeque;
 
 /// Queue of files to read.
@@ -21,6 +22,13 @@ pub(super) enum Share {
     Live,
     /// A rotated file: shares one turn with all others.
     Rotated,
+}
+
+impl Share {
+    /// Returns the class of a file.
+    pub(super) fn of(tail: &Tail) -> Share {
+        if tail.is_rotated() { Share::Rotated } else { Share::Live }
+    }
 }
 
 impl ReadQueue {

@@ -176,7 +176,7 @@ impl FileSource {
     pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
-        for tail in self.tails.values_mut().filter(has_moved) {
+        for tail in self.files.iter_mut().filter(has_moved) {
             tail.clear_moved();
             if cx.ledger.owed(tail.id()).is_some_and(|owed| is_late(tail, &owed, cx)) {
                 self.retention.pin(tail, &cx.info.id);
@@ -188,8 +188,7 @@ impl FileSource {
     /// Links undelivered rotated files, and releases settled ones.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
         let mut settled = Vec::new();
-        for tail in
-            self.tails.values_mut().filter(|tail| tail.held().is_some() || tail.is_rotated())
+        for tail in self.files.iter_mut().filter(|tail| tail.held().is_some() || tail.is_rotated())
         {
             let Some(owed) = cx.ledger.owed(tail.id()) else { continue };
             self.retention.check(tail);
@@ -206,7 +205,7 @@ impl FileSource {
             // A link that is the only name stays until the file is closed.
             if !owed.moved
                 && self.open.store.is_committed(id)
-                && let Some(tail) = self.tails.get_mut(&id).filter(|tail| !tail.is_deleted())
+                && let Some(tail) = self.files.get_mut(id).filter(|tail| !tail.is_deleted())
             {
                 self.retention.release(tail);
             }
@@ -221,7 +220,7 @@ impl FileSource {
     /// Drops deleted files, oldest deletion first, until the others are within the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<(Duration, u64, u64)> =
-            self.tails.values().filter_map(deleted).collect();
+            self.files.iter().filter_map(deleted).collect();
         deleted.sort_unstable();
         let mut held = Held {
             files: deleted.len() as u64,
@@ -269,7 +268,6 @@ impl FileSource {
     /// Drops a file; counts and logs its unread data.
     pub(super) fn give_up(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
         let Some(mut tail) = self.remove(id) else { return };
-        self.by_inode.remove(&tail.inode());
         let from = tail.cursors().list().iter().map(|cursor| cursor.position).min();
         let lost = rest_of(&tail, from.unwrap_or(0));
         self.count_lost(&tail, lost, reason);
@@ -284,7 +282,7 @@ impl FileSource {
             );
         }
         self.retention.release(&mut tail);
-        self.work.closing.push(id);
+        self.orphans.close(id);
         self.forget(id, cx);
         self.remember_given_up(tail, cx);
     }
@@ -325,7 +323,7 @@ impl FileSource {
             Vec::new()
         });
         for file in
-            files.into_iter().filter(|file| !self.tails.contains_key(&file.id)).collect::<Vec<_>>()
+            files.into_iter().filter(|file| self.files.get(file.id).is_none()).collect::<Vec<_>>()
         {
             match self.adopt_held(&file, &mut identified.new, cx) {
                 Ok(Some(tail)) => self.add_held(tail, identified),
@@ -365,7 +363,7 @@ impl FileSource {
         let opened = self.retention.folder.open(file)?;
         let stat = fstat(&opened)?;
         let inode = Inode::of(&stat);
-        if self.by_inode.contains_key(&inode) {
+        if self.files.id_of(inode).is_some() {
             return Ok(None);
         }
         // The file still has another path.
@@ -435,25 +433,25 @@ impl FileSource {
     /// Links or copies undelivered deleted files that only their descriptors hold. Newest first, so
     /// that the oldest are lost if disk space or time runs out.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
-        for tail in self.tails.values_mut() {
+        for tail in self.files.iter_mut() {
             self.retention.check(tail);
             if !is_reachable(tail) && !tail.check_same().unwrap_or(true) {
                 self.retention.rewritten.insert(tail.id());
             }
         }
         let mut owed: Vec<(Duration, u64)> = Vec::new();
-        for tail in self.tails.values().filter(|tail| tail.held().is_none()) {
+        for tail in self.files.iter().filter(|tail| tail.held().is_none()) {
             let settled = self.owed_at_stop(tail);
             if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
                 owed.push((tail.gone_since().unwrap_or_default(), tail.id()));
             }
         }
         owed.sort_unstable();
-        let held = self.tails.values().filter(|tail| tail.held().is_some()).filter_map(deleted);
+        let held = self.files.iter().filter(|tail| tail.held().is_some()).filter_map(deleted);
         let mut space =
             self.retention.bytes_max.saturating_sub(held.map(|(_, _, bytes)| bytes).sum());
         for (_, id) in owed.into_iter().rev() {
-            let Some(tail) = self.tails.get_mut(&id) else { continue };
+            let Some(tail) = self.files.get_mut(id) else { continue };
             self.retention.pin(tail, &self.open.info.id);
             if tail.held().is_none() && self.retention.copy_at_stop {
                 let is_rewritten = self.retention.rewritten.contains(&id);
@@ -477,7 +475,7 @@ impl FileSource {
         let mut left = Leftover::default();
         let mut settled = Vec::new();
         left.lost += self.count_unseen_truncations();
-        for tail in self.tails.values() {
+        for tail in self.files.iter() {
             let Some(owed) = self.owed_at_stop(tail) else { continue };
             let bytes = unsettled(tail, &owed);
             if bytes == 0 {
@@ -497,7 +495,7 @@ impl FileSource {
         left.lost += self.lost_in_flight();
         for id in settled {
             if self.is_committed(id)
-                && let Some(tail) = self.tails.get_mut(&id)
+                && let Some(tail) = self.files.get_mut(id)
             {
                 self.retention.release(tail);
             }

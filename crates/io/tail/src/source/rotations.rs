@@ -1,6 +1,5 @@
 //! Rotated files that match no pattern: generations that were created and then renamed or
-//! compressed
-//! between two polls.
+//! compressed between two polls.
 //!
 //! Names select candidates; content decides. At a start, and after inotify events were lost, all
 //! rotation names of included files in their folders are candidates; otherwise those that inotify
@@ -17,8 +16,9 @@ use crate::folder_inodes::FolderInodes;
 use crate::identity::{Descriptor, Inode};
 use crate::records::{FileRecord, Records, forget};
 use crate::rotation_names::{is_compressed_name, originals_of};
+use crate::stability::Stability;
 use crate::tail::Tail;
-use millstream_model::{OriginRecord, SourceCx};
+use millstream_model::{Now, OriginRecord, SourceCx};
 use rustix::fs::Stat;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,8 @@ pub(super) struct Rotations {
     baselines: HashMap<PathBuf, i64>,
     /// Files without unread data, by size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
+    /// Sizes of compressed files that may still be incomplete.
+    stability: Stability,
     /// Files to check again: incomplete compressed files, and candidates beyond the limit.
     incomplete: BTreeSet<PathBuf>,
     /// Folders watched since the last walk. They must be listed, as inotify reports no earlier
@@ -77,6 +79,16 @@ impl Rotations {
     /// Whether no file is incomplete.
     pub fn is_complete(&self) -> bool {
         self.incomplete.is_empty()
+    }
+
+    /// Whether a file is complete, judged by a stable size or an old modification time.
+    pub fn is_complete_file(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
+        self.stability.observe(inode, stat, now)
+    }
+
+    /// Forgets the sizes of files that were not checked since the last call.
+    pub fn sweep(&mut self) {
+        self.stability.sweep();
     }
 
     /// Makes the next walk check a file again.
@@ -183,7 +195,7 @@ impl FileSource {
         }
         let is_missing = |(_, descriptor): &FileRecord| !descriptor.closed;
         self.is_young(path, name, stat)
-            || !self.work.orphans.is_empty()
+            || !self.orphans.is_empty()
             || self.records.related(path).any(is_missing)
     }
 
@@ -201,7 +213,9 @@ impl FileSource {
             *count > CANDIDATES_MAX
         });
         let rest: Vec<PathBuf> = rest.map(|(_, _, _, path)| path).collect();
-        self.changed_names.check_requested |= !rest.is_empty();
+        if !rest.is_empty() {
+            self.walks.request_check();
+        }
         self.rotations.incomplete.extend(rest);
     }
 
@@ -321,7 +335,7 @@ impl FileSource {
 
     /// Updates the latest modification time of the files being read.
     pub(super) fn note_newest(&mut self) {
-        let newest = self.tails.values().map(|tail| tail.descriptor().modified_ns).max();
+        let newest = self.files.iter().map(|tail| tail.descriptor().modified_ns).max();
         self.rotations.newest_ns = newest.unwrap_or(0).max(self.rotations.newest_ns).max(1);
         self.rotations.baselines.clear();
     }

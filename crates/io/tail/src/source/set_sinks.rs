@@ -1,6 +1,6 @@
 //! Changes of a source's sinks at a reload.
 
-use super::{FileSource, schedule};
+use super::FileSource;
 use millstream_model::{OriginRecord, SinkSet};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl FileSource {
             Default::default()
         });
         let records: HashMap<u64, OriginRecord> = records.into_iter().map(|r| (r.id, r)).collect();
-        for tail in self.tails.values_mut() {
+        for tail in self.files.iter_mut() {
             let (id, start) = (tail.id(), tail.descriptor().start);
             let checkpoints = records.get(&id).map_or(&[][..], |record| &record.checkpoints);
             let checkpoint =
@@ -32,7 +32,7 @@ impl FileSource {
             let come: Vec<(usize, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
             tail.set_sinks(kept, come);
-            schedule(&mut self.work.polls, tail, Duration::ZERO);
+            self.schedule.poll_at(tail, Duration::ZERO);
         }
         self.open.sinks = sinks.to_vec();
     }

@@ -1,9 +1,10 @@
-//! When the source walks its folders, and what is known from the walks so far.
+//! When the source walks its folders or checks names that changed, and what is known from that so
+//! far.
 
 use super::{UNWATCHED_WALK_INTERVAL, WALK_INTERVAL, WALK_PAUSE};
 use std::time::Duration;
 
-/// The schedule of directory walks.
+/// The schedule of directory walks, and of checks of changed names.
 pub(super) struct Walks {
     /// When the last walk began, in engine time.
     last: Option<Duration>,
@@ -14,6 +15,12 @@ pub(super) struct Walks {
     is_watched: bool,
     /// Whether files renamed or compressed while the agent was down have been searched for.
     is_searched: bool,
+    /// Whether names have changed since the last check.
+    is_check_requested: bool,
+    /// When the last check began, in engine time.
+    checked: Option<Duration>,
+    /// Shortest time until the next check, depending on the cost of the last one.
+    check_pause: Duration,
 }
 
 impl Walks {
@@ -25,6 +32,9 @@ impl Walks {
             pause: WALK_PAUSE,
             is_watched: false,
             is_searched: false,
+            is_check_requested: false,
+            checked: None,
+            check_pause: Duration::ZERO,
         }
     }
 
@@ -71,6 +81,29 @@ impl Walks {
     /// Makes the next walk search for them again.
     pub(super) fn search_again(&mut self) {
         self.is_searched = false;
+    }
+
+    /// Makes a check of changed names due after the pause.
+    pub(super) fn request_check(&mut self) {
+        self.is_check_requested = true;
+    }
+
+    /// Whether a check of changed names is due. If `has_incomplete`, some files are checked again
+    /// every second.
+    pub(super) fn is_check_due(&self, now: Duration, has_incomplete: bool) -> bool {
+        let since = self.checked.map_or(Duration::MAX, |checked| now.saturating_sub(checked));
+        let is_waiting = has_incomplete && since >= UNWATCHED_WALK_INTERVAL;
+        (self.is_check_requested || is_waiting) && since >= self.check_pause
+    }
+
+    /// Records that a check or a walk takes all changed names.
+    pub(super) fn begin_check(&mut self) {
+        self.is_check_requested = false;
+    }
+
+    /// Records when a check began, and sets the shortest time until the next one.
+    pub(super) fn end_check(&mut self, began: Duration, pause: Duration) {
+        (self.checked, self.check_pause) = (Some(began), pause);
     }
 
     /// Returns when the last walk began.

@@ -28,8 +28,7 @@ impl Tail {
         } else {
             self.lines(request, fill, newlines);
             // A short read is enough to stop here; only `finish` needs an empty read as proof of
-            // the
-            // end.
+            // the end.
             Ok(if n < requested && !request.finish { Read::End } else { Read::More })
         };
         if fill.used < begin + n {

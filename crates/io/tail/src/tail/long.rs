@@ -22,8 +22,7 @@ impl Tail {
     }
 
     /// Handles a line without a line end in `n` bytes: emits a piece of it, or starts the search
-    /// for
-    /// its end.
+    /// for its end.
     pub(super) fn start_long(
         &mut self,
         request: Request<'_>,
@@ -45,8 +44,7 @@ impl Tail {
     }
 
     /// Copies the text of the first `bytes` of `n` at the cursor into the block, without splitting
-    /// a
-    /// character. Returns the number of bytes in the file and in the block.
+    /// a character. Returns the number of bytes in the file and in the block.
     fn piece(
         &mut self,
         request: Request<'_>,

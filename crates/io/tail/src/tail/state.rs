@@ -5,7 +5,7 @@ use crate::content::Content;
 use crate::held::HeldFile;
 use crate::identity::{Descriptor, Inode};
 use crate::watch::Watch;
-use millstream_model::{Choice, Cursors, Origin, Reread, SinkSet};
+use millstream_model::{Choice, Cursor, Cursors, Origin, Reread, SinkSet};
 use rustix::fs::Stat;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +67,6 @@ impl Tail {
     pub fn resume_in_copy(&mut self, stat: &Stat) {
         self.descriptor.inode = stat.st_ino;
         self.descriptor.compressed = None;
-        self.descriptor.in_copy |= self.frozen;
         self.inode = Inode::of(stat);
         self.frozen = true;
     }
@@ -132,6 +131,16 @@ impl Tail {
     /// Returns the cursors.
     pub fn cursors(&self) -> &Cursors {
         &self.cursors
+    }
+
+    /// Returns the position of each sink, as it would be saved: re-reads are not considered.
+    pub fn checkpoints(&self, sinks: &[(usize, String)]) -> Vec<(String, u64)> {
+        let position = |sink| {
+            let is_of = |cursor: &&Cursor| cursor.until.is_none() && cursor.sinks.contains(sink);
+            let cursor = self.cursors.list().iter().find(is_of);
+            cursor.map_or(self.cursors.head(), |cursor| cursor.position)
+        };
+        sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect()
     }
 
     /// Picks the cursor to read at; `None` if all sinks are blocked, or have read to the end.

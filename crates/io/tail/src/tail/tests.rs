@@ -58,8 +58,7 @@ fn empty_lines_fill_batches_up_to_their_limit() {
 }
 
 /// Lines longer than a block, with each `on_long_line` and with limits below and above a block, in
-/// a
-/// file that grows in pieces. The other lines are complete.
+/// a file that grows in pieces. The other lines are complete.
 #[test]
 fn lines_longer_than_a_block_are_handled_as_configured() {
     let long: String = (0..90_000).map(|n| format!("é{n:06}")).collect();

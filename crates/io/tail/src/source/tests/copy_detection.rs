@@ -1,6 +1,7 @@
 //! Files with the content of other files: copies by copytruncate, compressed rotations.
 
 use super::*;
+use crate::tail::Tail;
 use flate2::write::GzEncoder;
 
 /// Returns lines numbered from `from` up to, but not including, `to`.
@@ -359,7 +360,7 @@ fn an_unread_file_that_was_truncated_is_read_from_its_copy() {
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     fixture.append("a.log", numbered(200, 210));
     fixture.rig.ready = ready;
-    fixture.rig.advance(super::super::QUIET_POLL);
+    fixture.rig.advance(super::super::schedule::QUIET_POLL);
     let mut seen = numbers(&settle(&mut fixture));
     seen.sort_unstable();
     assert_eq!(seen, (0..210).collect::<Vec<_>>());
@@ -438,7 +439,7 @@ fn a_copy_that_ends_within_a_line_is_not_read_again() {
         File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
         fixture.append("a.log", numbered(lines, lines + 3));
         assert_eq!(numbers(&settle(&mut fixture)), (lines..lines + 3).collect::<Vec<_>>());
-        fixture.rig.advance(super::super::ORPHAN_TIME);
+        fixture.rig.advance(super::super::orphans::ORPHAN_TIME);
         assert_eq!((settle(&mut fixture), fixture.rig.ledger.progress(0).lag), (vec![], 0));
         assert_eq!(fixture.dropped("truncated_unread"), 0);
         fixture.restart(true);
@@ -446,21 +447,49 @@ fn a_copy_that_ends_within_a_line_is_not_read_again() {
     }
 }
 
-/// A copy is seen, and the original is truncated, before the data in them is read.
+/// A copy is seen, and the original is truncated, before the data in them is read. The original may
+/// be closed because of the limit of open files.
 #[test]
 fn data_of_an_unread_file_is_read_from_a_copy_seen_before_the_truncation() {
+    read_from_copy_seen_before_truncation(false);
+    read_from_copy_seen_before_truncation(true);
+}
+
+fn read_from_copy_seen_before_truncation(is_parked: bool) {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", "");
     assert_eq!(fixture.read(), []);
     fixture.poll();
     fixture.append("a.log", numbered(0, 3));
     fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    if is_parked {
+        fixture.source.files.iter_mut().for_each(Tail::park);
+    }
     fixture.poll();
-    assert_eq!(fixture.source.tails.len(), 2, "the copy is seen");
+    assert_eq!(fixture.source.files.iter().count(), 2, "the copy is seen");
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     assert_eq!(numbers(&settle(&mut fixture)), [0, 1, 2]);
     fixture.append("a.log", numbered(3, 6));
     assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
+}
+
+/// The copy of a truncated file appears late, and the agent is killed before anything of it is
+/// delivered.
+#[test]
+fn a_late_copy_continues_at_the_checkpoints_after_a_crash() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 300));
+    assert_eq!(numbers(&settle(&mut fixture)).len(), 300);
+    fixture.rig.commit();
+    fixture.append("a.log", numbered(300, 600));
+    let content = fs::read(fixture.path("a.log")).unwrap();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    assert_eq!(settle(&mut fixture), []);
+    fixture.rig.ready = Default::default();
+    fs::write(fixture.path("a.log.1"), content).unwrap();
+    (0..5).for_each(|_| assert_eq!(fixture.read(), []));
+    fixture.restart(false);
+    assert_eq!(numbers(&settle(&mut fixture)), (300..600).collect::<Vec<_>>());
 }
 
 /// After a restart, a compressed file that was read to its end is recognized by size and

@@ -31,8 +31,7 @@ fn read_from_end_applies_only_at_the_very_first_start() {
 }
 
 /// With `ignore_older`, at the very first start an older file is read from its end, a newer one
-/// from
-/// its beginning. Later the age of a file does not matter.
+/// from its beginning. Later the age of a file does not matter.
 #[test]
 fn ignore_older_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
@@ -210,7 +209,7 @@ fn data_truncated_before_it_was_read_is_counted() {
     assert_eq!(fixture.read_texts(), ["1"]);
     let ready = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
-    fixture.rig.advance(super::super::QUIET_POLL);
+    fixture.rig.advance(super::super::schedule::QUIET_POLL);
     assert!(fixture.batches().is_empty());
     fixture.rig.advance(super::super::END_INTERVAL);
     assert!(fixture.batches().is_empty());
@@ -232,7 +231,7 @@ fn data_truncated_just_before_a_stop_is_counted() {
     assert_eq!(fixture.read_texts(), ["1"]);
     let ready = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
-    fixture.rig.advance(super::super::QUIET_POLL);
+    fixture.rig.advance(super::super::schedule::QUIET_POLL);
     assert!(fixture.batches().is_empty());
     fixture.rig.advance(super::super::END_INTERVAL);
     assert!(fixture.batches().is_empty());
@@ -277,7 +276,7 @@ fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     fixture.rig.commit();
     fixture.rig.advance(super::super::GONE_SILENCE);
     fixture.batches();
-    assert_eq!((fixture.rig.store.ids(), fixture.source.tails.len()), (vec![], 0));
+    assert_eq!((fixture.rig.store.ids(), fixture.source.files.iter().count()), (vec![], 0));
 }
 
 /// A file with the inode number of a known file but other content is a new file.
@@ -315,7 +314,7 @@ fn a_quiet_file_is_polled_rarely() {
     deliver(&fixture.next().0);
     let rarely = |fixture: &Fixture| {
         let soon = fixture.rig.now.since_start + STEP * 10;
-        fixture.source.tails.values().all(|tail| tail.is_watched() && tail.next() > soon)
+        fixture.source.files.iter().all(|tail| tail.is_watched() && tail.next() > soon)
     };
     assert!(!rarely(&fixture));
     for _ in 0..30 {
@@ -359,8 +358,7 @@ fn raise_open_files(least: u64) {
 }
 
 /// A short head is durable before its data is sent, so that after a crash new content of the file
-/// is
-/// not sent with the ids of delivered lines.
+/// is not sent with the ids of delivered lines.
 #[test]
 fn new_content_after_a_crash_gets_new_ids_without_a_commit() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -434,7 +432,7 @@ fn a_new_file_is_read_without_a_walk() {
     fixture.append("a.log", "4\n");
     assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["late".into(), "4".into()].into());
     let statuses = |fixture: &Fixture| {
-        fixture.source.tails.values().filter(|tail| tail.gone_since().is_some()).count()
+        fixture.source.files.iter().filter(|tail| tail.gone_since().is_some()).count()
     };
     assert_eq!(statuses(&fixture), 1, "the renamed file");
     fs::remove_file(fixture.path("b.log")).unwrap();

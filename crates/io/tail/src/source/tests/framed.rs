@@ -58,8 +58,7 @@ fn the_last_event_of_a_file_is_never_lost() {
 }
 
 /// Files in GBK and UTF-16: texts are UTF-8, offsets count bytes of the file, and reading resumes
-/// at
-/// the right byte.
+/// at the right byte.
 #[test]
 fn offsets_of_encoded_files_count_raw_bytes() {
     let gbk = |text: &str| match text {

@@ -141,7 +141,7 @@ fn open(options: &Value, rig: &SourceRig) -> FileSource {
 /// Makes the source end at the end of its files, as `--until-eof` does.
 pub fn end(fixture: &mut Fixture) {
     fixture.rig.until_eof = true;
-    fixture.rig.advance(super::QUIET_POLL);
+    fixture.rig.advance(super::schedule::QUIET_POLL);
 }
 
 /// Delivers a batch to all its sinks.

@@ -1,6 +1,7 @@
 //! The limit of open files, symlinks, patterns without a match, and time ranges.
 
 use super::*;
+use crate::tail::Tail;
 use std::collections::BTreeSet;
 
 fn sorted(mut texts: Vec<String>) -> Vec<String> {
@@ -18,8 +19,7 @@ fn more_files_than_the_open_limit_are_read_in_turn() {
             fixture.append(&format!("{n}.log"), format!("{round} {n}\n"));
         }
         assert_eq!(sorted(fixture.read_texts()), expected(round));
-        let open =
-            fixture.source.tails.values().filter(|tail| tail.open_content().is_some()).count();
+        let open = fixture.source.files.iter().filter(|tail| tail.open_content().is_some()).count();
         assert!(open <= 4, "{open} files are open");
         if round == 1 {
             (0..40).for_each(|n| fixture.rename(&format!("{n}.log"), &format!("{n}.log.1")));
@@ -28,7 +28,7 @@ fn more_files_than_the_open_limit_are_read_in_turn() {
         if round == 2 {
             fixture.restart(true);
         }
-        fixture.rig.advance(super::super::QUIET_POLL);
+        fixture.rig.advance(super::super::schedule::QUIET_POLL);
     }
 }
 
@@ -43,9 +43,22 @@ fn a_closed_file_is_distinguished_from_its_replacement() {
     fixture.rename("a.log", "a.log.1");
     fixture.append("a.log.1", "a 2\n");
     fixture.append("a.log", "other\n");
-    fixture.rig.advance(super::super::QUIET_POLL);
+    fixture.rig.advance(super::super::schedule::QUIET_POLL);
     let texts: BTreeSet<String> = fixture.read_texts().into_iter().collect();
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
+}
+
+/// A file that is closed because of the limit while some of it is unread may be rewritten meanwhile.
+#[test]
+fn a_reopened_file_is_checked_before_it_is_read_on() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let texts = |what: &str| (0..400_000).map(|n| format!("{what} {n}")).collect::<Vec<_>>();
+    fixture.append("a.log", texts("old").join("\n") + "\n");
+    let (batch, _) = fixture.next();
+    deliver(&batch);
+    fixture.source.files.iter_mut().for_each(Tail::park);
+    fs::write(fixture.path("a.log"), texts("new").join("\n") + "\n").unwrap();
+    assert!(fixture.read_texts() == texts("new"), "the new content is read from its beginning");
 }
 
 /// Only events in the time range are emitted, with the lines without a time that follow them.
@@ -90,11 +103,11 @@ fn a_pattern_without_a_match_is_reported() {
 fn the_open_file_count_is_recomputed_only_at_the_limit() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);
     let open = |fixture: &Fixture| {
-        fixture.source.tails.values().filter(|tail| tail.open_content().is_some()).count()
+        fixture.source.files.iter().filter(|tail| tail.open_content().is_some()).count()
     };
     for round in 0..3 {
         (0..200).for_each(|n| drop(fixture.append(&format!("{n}.log"), format!("{round}\n"))));
-        fixture.rig.advance(super::super::QUIET_POLL);
+        fixture.rig.advance(super::super::schedule::QUIET_POLL);
         for _ in 0..10 {
             drop(fixture.poll());
             let open = open(&fixture);

@@ -275,17 +275,35 @@ fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
     let is_closed = |fixture: &Fixture| {
         fixture
             .source
-            .tails
-            .values()
+            .files
+            .iter()
             .any(|tail| tail.held().is_some() && tail.open_content().is_none())
     };
     assert!(is_closed(&fixture));
     fs::remove_file(fixture.path("a.log.1")).unwrap();
     fixture.rig.ready = fixture.rig.all();
     let mut texts = texts(&fixture.read());
-    fixture.rig.advance(super::super::QUIET_POLL);
+    fixture.rig.advance(super::super::schedule::QUIET_POLL);
     texts.extend(fixture.read_texts());
     texts.sort();
     assert_eq!(texts, ["a", "b.log", "c.log", "d.log"]);
+    assert_eq!(fixture.dropped("closed_unread"), 0);
+}
+
+/// A file that only its descriptor holds could not be reopened.
+#[test]
+fn a_deleted_file_without_a_link_stays_open_at_the_limit() {
+    let (mut fixture, _other) = blocked(json!({ "open_files_max": 1 }), false);
+    fixture.append("a.log", "a\n");
+    pass(&mut fixture);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    for name in ["b.log", "c.log"] {
+        fixture.append(name, format!("{name}\n"));
+        pass(&mut fixture);
+    }
+    let mut texts = texts(&free(&mut fixture));
+    texts.sort();
+    assert_eq!(texts, ["a", "b.log", "c.log"]);
     assert_eq!(fixture.dropped("closed_unread"), 0);
 }

@@ -17,8 +17,7 @@ fn begun(first: &str) -> Fixture {
 }
 
 /// Shifts the compressed generations of a log, and compresses the log with its modification time,
-/// as
-/// gzip does.
+/// as gzip does.
 fn rotate(fixture: &Fixture, name: &str) {
     let generation = |number: usize| fixture.path(&format!("{name}.{number}.gz"));
     let oldest = (1..).find(|number| !generation(*number).exists()).unwrap();

@@ -135,7 +135,7 @@ impl World {
     fn observe(&mut self) {
         let files = self.disk.contents();
         let open =
-            |inode: &u64| self.fixture.source.by_inode.keys().any(|known| known.number == *inode);
+            |inode: &u64| self.fixture.source.files.inodes().any(|known| known.number == *inode);
         for (inode, before) in &self.files {
             let named = files.get(inode).is_some_and(|content| content.named);
             if before.named && !named {
@@ -207,8 +207,8 @@ impl World {
             return Ok(());
         }
         self.fixture.rig.commit();
-        let tails = &self.fixture.source.tails;
-        self.oracle.commit(|file_id| tails.contains_key(&file_id));
+        let files = &self.fixture.source.files;
+        self.oracle.commit(|file_id| files.get(file_id).is_some());
         Ok(())
     }
 

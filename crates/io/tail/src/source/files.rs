@@ -1,0 +1,80 @@
+//! The files that a source reads, by id and by inode.
+
+use super::queue::Share;
+use crate::content::Content;
+use crate::identity::Inode;
+use crate::tail::Tail;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// The files being read. Each has its own inode.
+#[derive(Default)]
+pub(super) struct Files {
+    tails: BTreeMap<u64, Tail>,
+    by_inode: HashMap<Inode, u64>,
+}
+
+impl Files {
+    /// Returns a file.
+    pub(super) fn get(&self, id: u64) -> Option<&Tail> {
+        self.tails.get(&id)
+    }
+
+    /// Returns a file.
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Tail> {
+        self.tails.get_mut(&id)
+    }
+
+    /// Returns all files, ordered by id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Tail> {
+        self.tails.values()
+    }
+
+    /// Returns all files, ordered by id.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Tail> {
+        self.tails.values_mut()
+    }
+
+    /// Returns the id of the file with this inode.
+    pub(super) fn id_of(&self, inode: Inode) -> Option<u64> {
+        self.by_inode.get(&inode).copied()
+    }
+
+    /// Returns the inodes of all files, in any order.
+    pub(super) fn inodes(&self) -> impl Iterator<Item = Inode> {
+        self.by_inode.keys().copied()
+    }
+
+    /// Returns the queue class of a file.
+    pub(super) fn share(&self, id: u64) -> Share {
+        self.get(id).map_or(Share::Rotated, Share::of)
+    }
+
+    /// Adds a file.
+    pub(super) fn insert(&mut self, tail: Tail) {
+        self.by_inode.insert(tail.inode(), tail.id());
+        self.tails.insert(tail.id(), tail);
+    }
+
+    /// Removes and returns a file.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Tail> {
+        let tail = self.tails.remove(&id)?;
+        self.by_inode.remove(&tail.inode());
+        Some(tail)
+    }
+
+    /// Continues a file in its copy, which has another inode. Returns the file.
+    pub(super) fn continue_in(
+        &mut self,
+        id: u64,
+        copy: Content,
+        inode: Inode,
+        path: PathBuf,
+    ) -> Option<&mut Tail> {
+        let tail = self.tails.get_mut(&id)?;
+        self.by_inode.remove(&tail.inode());
+        self.by_inode.insert(inode, id);
+        tail.continue_in(copy, inode, path);
+        Some(tail)
+    }
+}

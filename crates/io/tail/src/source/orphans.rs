@@ -1,0 +1,130 @@
+//! Truncated files whose copy may still appear, and files whose data is still in flight.
+
+use crate::copy_detection::{Candidate, holds_read_part, may_be_rotation};
+use crate::identity::{Descriptor, Fingerprints};
+use crate::records::FileRecord;
+use crate::tail::Tail;
+use millstream_model::{Ledger, OriginRecord};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long to wait for the copy of a truncated file to appear: it may be compressed first.
+pub(super) const ORPHAN_TIME: Duration = Duration::from_secs(60);
+
+/// A file that was truncated before a copy of it was found.
+pub(super) struct Orphan {
+    /// When it was truncated, in engine time.
+    since: Duration,
+    record: OriginRecord,
+    descriptor: Descriptor,
+    fingerprints: Fingerprints,
+    name: String,
+    unread: u64,
+}
+
+impl Orphan {
+    /// Creates the orphan of a file that was truncated at `now`. `sinks` are those of its source.
+    pub(super) fn new(mut old: Tail, sinks: &[(usize, String)], now: Duration) -> Orphan {
+        let checkpoints = old.checkpoints(sinks);
+        let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
+        Orphan {
+            since: now,
+            record: OriginRecord { id: old.id(), descriptor: Vec::new(), checkpoints },
+            unread: old.known_size() - least,
+            name: old.name().to_owned(),
+            fingerprints: old.take_fingerprints(),
+            descriptor: old.into_descriptor(),
+        }
+    }
+
+    /// Returns the same orphan, whose unread data does not count as lost.
+    pub(super) fn without_loss(self) -> Orphan {
+        Orphan { unread: 0, ..self }
+    }
+
+    /// Returns the first path of the file.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the number of bytes that some sink has not read, as far as the file's length was
+    /// known.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
+    /// before the truncation.
+    fn continues_in(&self, copy: &mut Candidate) -> bool {
+        let path = &self.descriptor.path;
+        may_be_rotation(path, Path::new(path), &copy.path)
+            && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
+    }
+
+    /// Returns the record with which reading continues in the copy.
+    pub(super) fn into_known(mut self, copy: &mut Candidate) -> FileRecord {
+        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
+            log::warn!("cannot read the copy {}: {error}", copy.path.display());
+        }
+        // The store has no checkpoints of the file until one advances. Until then a restart
+        // continues at `start`.
+        let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
+        self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
+        (self.record, self.descriptor)
+    }
+}
+
+/// Files that are read no longer and not forgotten yet.
+#[derive(Default)]
+pub(super) struct Orphans {
+    orphans: Vec<Orphan>,
+    /// Files that the ledger still tracks, as data of them may be in flight.
+    closing: Vec<u64>,
+}
+
+impl Orphans {
+    /// Whether no copy is awaited.
+    pub(super) fn is_empty(&self) -> bool {
+        self.orphans.is_empty()
+    }
+
+    /// Adds a file whose copy may appear.
+    pub(super) fn push(&mut self, orphan: Orphan) {
+        self.orphans.push(orphan);
+    }
+
+    /// Closes a file in the ledger once none of its data is in flight.
+    pub(super) fn close(&mut self, id: u64) {
+        self.closing.push(id);
+    }
+
+    /// Closes the files without data in flight.
+    pub(super) fn close_settled(&mut self, ledger: &Ledger) {
+        self.closing.retain(|id| !ledger.close(*id));
+    }
+
+    /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
+    /// in it once nothing is in flight.
+    pub(super) fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
+        let mut closing =
+            self.orphans.iter().filter(|orphan| self.closing.contains(&orphan.record.id));
+        closing.any(|orphan| orphan.continues_in(candidate))
+    }
+
+    /// Removes and returns the file that continues in the candidate.
+    pub(super) fn take(&mut self, candidate: &mut Candidate) -> Option<Orphan> {
+        let index = self.orphans.iter().position(|orphan| orphan.continues_in(candidate))?;
+        Some(self.orphans.swap_remove(index))
+    }
+
+    /// Removes and returns the files truncated so long ago that no copy will appear.
+    pub(super) fn take_late(&mut self, now: Duration) -> Vec<Orphan> {
+        let is_late = |orphan: &mut Orphan| now.saturating_sub(orphan.since) >= ORPHAN_TIME;
+        self.orphans.extract_if(.., is_late).collect()
+    }
+
+    /// Removes and returns all files whose copy may appear.
+    pub(super) fn take_all(&mut self) -> Vec<Orphan> {
+        std::mem::take(&mut self.orphans)
+    }
+}

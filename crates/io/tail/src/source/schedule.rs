@@ -1,0 +1,165 @@
+//! When the files of a source are polled, and which are due to be read.
+
+use super::decompression::Decompression;
+use super::files::Files;
+use super::queue::{ReadQueue, Share};
+use super::{PAUSE_MAX, PAUSE_MIN};
+use crate::tail::Tail;
+use crate::watch::Watch;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// Poll interval of growing files. Ten polls per second keep the delay low; one wakeup per write
+/// would cost more.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// Maximum number of polls per tick. With more growing files the tick is longer, so that 10,000
+/// slowly growing files cost no more than 1,000.
+const POLLS_PER_TICK: u32 = 1000;
+
+/// A file that has not grown for this long is quiet and left to inotify.
+pub(super) const QUIET_AFTER: Duration = Duration::from_secs(5);
+
+/// The same while many files are polled: adding an inotify watch costs less than many polls.
+const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
+
+/// Number of polled files above which [`QUIET_AFTER_CROWDED`] applies.
+const CROWD: u32 = 250;
+
+/// Poll interval of a quiet file that inotify cannot watch.
+pub(super) const UNWATCHED_POLL: Duration = Duration::from_secs(1);
+
+/// Poll interval of any quiet file, as inotify events can be lost.
+pub(super) const QUIET_POLL: Duration = Duration::from_secs(30);
+
+/// The times of polls, and the queue of files to read.
+#[derive(Default)]
+pub(super) struct Schedule {
+    due: ReadQueue,
+    /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
+    /// the file's `next`.
+    polls: BinaryHeap<Reverse<(Duration, u64)>>,
+    /// Number of files that are polled because inotify does not watch them.
+    active: u32,
+    decompression: Decompression,
+}
+
+// Polls.
+impl Schedule {
+    /// Adds a file, which is due at once. `quiet_after` is the time without growth after which it
+    /// is quiet.
+    pub(super) fn add(&mut self, tail: &mut Tail, now: Duration, quiet_after: Duration) {
+        tail.start(now, quiet_after);
+        self.due.push_back(tail.id(), Share::of(tail));
+        self.active += 1;
+    }
+
+    /// Removes a file that is read no longer. Entries that are left of it are skipped.
+    pub(super) fn remove(&mut self, tail: &Tail) {
+        self.active -= u32::from(!tail.is_watched());
+        self.decompression.remove(tail.id());
+    }
+
+    /// Sets the next poll of a file.
+    pub(super) fn poll_at(&mut self, tail: &mut Tail, next: Duration) {
+        tail.set_next(next);
+        self.polls.push(Reverse((next, tail.id())));
+    }
+
+    /// Polls a file for which inotify reported a write.
+    pub(super) fn note_write(&mut self, tail: &mut Tail, now: Duration) {
+        self.unwatch(tail);
+        self.poll_at(tail, now);
+    }
+
+    /// Polls a file from now on instead of waiting for inotify.
+    pub(super) fn unwatch(&mut self, tail: &mut Tail) {
+        self.active += u32::from(tail.unwatch());
+    }
+
+    /// Records that a read found new data.
+    pub(super) fn note_growth(&self, tail: &mut Tail, now: Duration) {
+        let is_crowded = self.active > CROWD;
+        tail.note_growth(now, if is_crowded { QUIET_AFTER_CROWDED } else { QUIET_AFTER });
+    }
+
+    /// Sets the next poll of a file that was read to its end; adds an inotify watch if the file is
+    /// quiet.
+    pub(super) fn poll_for_more(&mut self, tail: &mut Tail, watch: &mut Watch, now: Duration) {
+        let pause = self.pause_after(tail, watch, now);
+        self.poll_at(tail, now + pause);
+    }
+
+    fn pause_after(&mut self, tail: &mut Tail, watch: &mut Watch, now: Duration) -> Duration {
+        if tail.gone_since().is_some() {
+            return UNWATCHED_POLL;
+        }
+        if !tail.is_quiet(now) || tail.is_open() {
+            return TICK * (1 + self.active / POLLS_PER_TICK);
+        }
+        if tail.is_watched() {
+            return QUIET_POLL;
+        }
+        let is_watched = tail.watch(watch);
+        self.active -= u32::from(is_watched);
+        // One more poll finds data written just before the watch was added.
+        if is_watched { TICK } else { UNWATCHED_POLL }
+    }
+
+    /// Returns the time until the next poll of a file, within the limits for checking inotify.
+    pub(super) fn pause(&self, now: Duration) -> Duration {
+        let next = self.polls.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
+        next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+}
+
+// The queue of files to read.
+impl Schedule {
+    /// Queues every file whose poll is due.
+    pub(super) fn queue_due(&mut self, files: &mut Files, now: Duration) {
+        while let Some(Reverse((next, id))) =
+            self.polls.peek().copied().filter(|poll| poll.0.0 <= now)
+        {
+            self.polls.pop();
+            if let Some(tail) = files.get_mut(id).filter(|tail| tail.next() == next)
+                && tail.enqueue()
+            {
+                self.due.push_back(id, Share::of(tail));
+            }
+        }
+    }
+
+    /// Whether any file is due.
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Takes the next file to read off the queue.
+    pub(super) fn pop(&mut self) -> Option<u64> {
+        self.due.pop_front()
+    }
+
+    /// Whether a compressed file may be read now: one is decompressed at a time. If another one is,
+    /// the file is queued after it.
+    pub(super) fn may_decompress(&mut self, id: u64) -> bool {
+        self.decompression.admit(id)
+    }
+
+    /// Queues the next compressed file if this one was read to its end.
+    pub(super) fn finish_decompressing(&mut self, id: u64, files: &Files) {
+        if let Some(next) = self.decompression.finish(id) {
+            self.due.push_back(next, files.share(next));
+        }
+    }
+
+    /// Queues a file as the last.
+    pub(super) fn push_back(&mut self, id: u64, share: Share) {
+        self.due.push_back(id, share);
+    }
+
+    /// Queues a file as the next.
+    pub(super) fn push_front(&mut self, id: u64, share: Share) {
+        self.due.push_front(id, share);
+    }
+}
