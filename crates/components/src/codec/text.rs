@@ -1,5 +1,4 @@
-//! The `text` codec: each line as it was read, followed by `
-//! `.
+//! The `text` codec: each line as it was read, followed by `\n`.
 //!
 //! Adjacent lines of a block are emitted as one slice of it, without a copy. They are copied if
 //! that would produce many small slices or pin a mostly empty block.

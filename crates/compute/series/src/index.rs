@@ -15,8 +15,7 @@ const BUCKET_NUMBERS: usize = 8;
 /// A hash table from hashes to numbers below [`NONE`].
 ///
 /// A look-up mostly reads a single cache line, which can be prefetched; tables with separate
-/// control
-/// bytes read two. It compares all hashes of a bucket at once, as branches on each would be
+/// control bytes read two. It compares all hashes of a bucket at once, as branches on each would be
 /// mispredicted.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
@@ -46,8 +45,7 @@ pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE;
 
 impl Index {
     /// Finds a number with this hash for which `is_it` is true. Only the upper and lower bits of
-    /// the
-    /// hash are compared.
+    /// the hash are compared.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts.get(part_of(hash))?.find(hash as u32, is_it)

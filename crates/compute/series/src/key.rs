@@ -36,8 +36,7 @@ const CACHE_LINE_BYTES: usize = 64;
 
 /// Kind, name and tags in one run of bytes: a header of fixed size with the length of the name, the
 /// name, and the tags as text, in the syntax of their style and in the order of arrival. Keys of
-/// one
-/// series may differ in that text, but not in its canonical form.
+/// one series may differ in that text, but not in its canonical form.
 ///
 /// Tags are split at end bytes and keys at split bytes, so they contain none. Two different sets of
 /// tags therefore never have the same text: `a=bc` is not `ab=c`.

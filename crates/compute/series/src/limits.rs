@@ -9,8 +9,7 @@ pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 pub const EXACT_VALUES_MAX: usize = 64;
 
 /// Maximum number of pages of a sketch: one per power of two with values, with 64 counts of 8
-/// bytes.
-/// They cover 38 decimal orders of magnitude in at most 66 KiB.
+/// bytes. They cover 38 decimal orders of magnitude in at most 66 KiB.
 pub const PAGES_MAX: usize = 128;
 
 /// Maximum number of timed values in one reading, to bound its output.

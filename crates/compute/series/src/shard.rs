@@ -94,10 +94,9 @@ impl KeyWork for AddAll<'_, '_, '_> {
 /// Accumulates the points of one receiver. Used by one thread, without locks.
 ///
 /// Name and tags are looked up by their bytes as they arrived. Only unknown ones are checked,
-/// sorted
-/// and looked up again in canonical form, which finds a known series or creates a new one. A series
-/// keeps its name and tags as they arrived first; if that is not the canonical form, `sorted`
-/// indexes it by the hash of that form, too.
+/// sorted and looked up again in canonical form, which finds a known series or creates a new one. A
+/// series keeps its name and tags as they arrived first; if that is not the canonical form,
+/// `sorted` indexes it by the hash of that form, too.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,
@@ -121,8 +120,7 @@ pub struct Shard {
 
 impl Shard {
     /// Creates an empty shard. All shards of a store have the same `style` and `seed`; the seed
-    /// must
-    /// be secret.
+    /// must be secret.
     pub fn new(style: TagStyle, limits: &Limits, seed: u64) -> Shard {
         let mut limits = limits.clone();
         limits.name_bytes = limits.name_bytes.min(TEXT_BYTES_MAX);
@@ -169,9 +167,8 @@ impl Shard {
     /// Adds points in order, like [`Shard::add`] for each.
     ///
     /// A table of many series is in no cache, and the look-up of a point takes four dependent
-    /// memory
-    /// accesses. A group of points therefore goes through each step together: the accesses of one
-    /// step are independent, so that the processor overlaps them.
+    /// memory accesses. A group of points therefore goes through each step together: the accesses
+    /// of one step are independent, so that the processor overlaps them.
     pub fn add_all(&mut self, points: &[Point<'_>]) {
         with_keys(AddAll { shard: self, points });
     }
@@ -391,8 +388,7 @@ impl Shard {
 }
 
 /// Returns the value of the most common type of point: a valid number without a timestamp, not for
-/// a
-/// set.
+/// a set.
 #[inline(always)]
 fn plain_value(point: &Point<'_>) -> Option<f64> {
     match point.values {

@@ -3,9 +3,8 @@
 //! The buckets are those of HdrHistogram (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>)
 //! over the bits of a float, with each power of two in 64 equal parts. Masson, Rim and Lee describe
 //! them as the linear mapping of their DDSketch (VLDB 2019, <https://arxiv.org/abs/1908.10693>).
-//! The
-//! middle of a bucket differs from its values by at most 1/128. The bucket is in the upper bits of
-//! the float, so that finding it takes no logarithm.
+//! The middle of a bucket differs from its values by at most 1/128. The bucket is in the upper bits
+//! of the float, so that finding it takes no logarithm.
 
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 

@@ -176,8 +176,7 @@ impl Store {
     }
 
     /// Merges a generation of a shard in one step, see [`Store::begin_merge`]; returns it empty,
-    /// for
-    /// a later swap.
+    /// for a later swap.
     ///
     /// # Panics
     /// As [`Store::begin_merge`].

@@ -139,8 +139,7 @@ impl Summaries {
         [Statistic::Max, Statistic::Avg, Statistic::Count];
 
     /// Selects the percentiles of timers and histograms of the metric server: parts from 0 to 1
-    /// with
-    /// at most [`PART_DIGITS_MAX`] decimals.
+    /// with at most [`PART_DIGITS_MAX`] decimals.
     pub fn of_pairs(parts: &[f64]) -> Summaries {
         let Summaries { timer, histogram, .. } = Summaries::default();
         let of = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);

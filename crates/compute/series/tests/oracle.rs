@@ -1,6 +1,5 @@
 //! The store compared with a simple exact model: several shards, late merges, periods and
-//! evictions,
-//! in steps of any size; and with receivers on threads.
+//! evictions, in steps of any size; and with receivers on threads.
 
 use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress,

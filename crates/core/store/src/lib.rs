@@ -1,7 +1,6 @@
 //! The checkpoint store: what the agent knows over a restart.
 //!
-//! A separate crate because it cuts a dependency: the embedded database stays behind its
-//! interface.
+//! A separate crate because it cuts a dependency: the embedded database stays behind its interface.
 //!
 //! It is an embedded database, `checkpoints.redb`, with four tables. All values are followed by the
 //! XXH3 hash of key and value (8 bytes, little endian): the database does not verify what it reads,

@@ -54,8 +54,7 @@ pub fn read(proc: &Path, per_cpu: bool, last: &mut LastTimes, out: &mut Readings
     }
 }
 
-/// Reads the times and the number of the CPUs. Returns whether there were lines and all were
-/// valid.
+/// Reads the times and the number of the CPUs. Returns whether there were lines and all were valid.
 fn cpus(text: &str, per_cpu: bool, last: &mut LastTimes, out: &mut Readings) -> bool {
     let before = out.numbers.len();
     let mut count = 0u32;

@@ -1,8 +1,7 @@
 //! Servers for tests and benchmarks: Kafka, Prometheus and Toxiproxy as separate processes, HTTP
 //! and framed TCP servers in the test process, and their certificates.
 //!
-//! A separate crate because it cuts a dependency: only tests that start a server build its
-//! clients.
+//! A separate crate because it cuts a dependency: only tests that start a server build its clients.
 
 #![forbid(unsafe_code)]
 

@@ -38,8 +38,8 @@ fn a_full_block_is_not_copied() {
     assert_eq!(encode(&batch), (text[100..].to_vec(), text.len() - 100));
 }
 
-/// A few lines of a large block, and lines that do not end in `
-/// `, are copied, so that the block can be freed.
+/// A few lines of a large block, and lines that do not end in `\n`, are copied, so that the block can
+/// be freed.
 #[test]
 fn few_lines_and_other_line_ends_are_copied() {
     let mut batch = of(&format!("{}\n", "x".repeat(99)).repeat(2000).into_bytes());

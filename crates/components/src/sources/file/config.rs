@@ -76,16 +76,14 @@ pub struct FileConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
     /// Whether to keep a hard link to such a file in `data_dir`, so that its data survives
-    /// deletion,
-    /// a stop and a crash.
+    /// deletion, a stop and a crash.
     pub link: bool,
     /// Whether a stop copies the unsettled rest of a deleted file without such a link to
     /// `data_dir`.
     pub copy_at_stop: bool,
     /// Maximum disk space of deleted files. Beyond it the files deleted first are dropped, and
-    /// their
-    /// undelivered data is counted. By default the smaller of 1 GiB and 5 % of the file system of
-    /// `data_dir`.
+    /// their undelivered data is counted. By default the smaller of 1 GiB and 5 % of the file
+    /// system of `data_dir`.
     pub max: Option<Size>,
 }
 

@@ -43,8 +43,7 @@ impl HostMetrics {
     }
 
     /// Counts errors and logs new ones. A statistic that the kernel does not provide is counted
-    /// only
-    /// once.
+    /// only once.
     fn report(&mut self, errors: Vec<Fault>, cx: &SourceCx<'_>) {
         let mut logged = 0;
         for error in &errors {

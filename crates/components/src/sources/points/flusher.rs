@@ -102,8 +102,7 @@ pub struct Flusher {
 
 impl Flusher {
     /// Creates a source that flushes the receivers in periods of `length`, a whole number of
-    /// seconds.
-    /// Distributions are emitted as `summaries`, or whole without them.
+    /// seconds. Distributions are emitted as `summaries`, or whole without them.
     pub fn new(
         id: String,
         receiving: Receiving,

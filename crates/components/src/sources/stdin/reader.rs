@@ -29,8 +29,7 @@ pub struct Reader {
 
 impl Reader {
     /// Returns the reader of the process, which calls `wake` when data arrives. The first call
-    /// starts
-    /// the thread.
+    /// starts the thread.
     pub fn take(wake: &Wake) -> io::Result<Reader> {
         if let Some(reader) = WAITING.lock().take() {
             *reader.wake.lock() = wake.clone();

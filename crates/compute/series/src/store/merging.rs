@@ -114,8 +114,7 @@ impl Merging {
 
 impl Link {
     /// Counts a generation without points; returns whether to report the series as idle. A series
-    /// is
-    /// reported repeatedly, as the shard may not have evicted it.
+    /// is reported repeatedly, as the shard may not have evicted it.
     fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
