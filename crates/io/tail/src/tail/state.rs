@@ -166,7 +166,6 @@ impl Tail {
     /// Reads an abandoned range again.
     pub fn reread(&mut self, again: &Reread) {
         self.cursors.reread(again);
-        self.end = None;
     }
 
     /// Moves the cursor at `index` to `end`.

@@ -492,6 +492,42 @@ fn a_late_copy_continues_at_the_checkpoints_after_a_crash() {
     assert_eq!(numbers(&settle(&mut fixture)), (300..600).collect::<Vec<_>>());
 }
 
+/// The copy of a truncated file appears while data of the file is in flight.
+#[test]
+fn a_late_copy_continues_once_nothing_is_in_flight() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 300));
+    let (batch, _permit) = fixture.next();
+    fixture.append("a.log", numbered(300, 600));
+    fs::copy(fixture.path("a.log"), fixture.dir.path().join("saved")).unwrap();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    assert_eq!(fixture.read(), []);
+    fixture.rename("saved", "a.log.1");
+    assert_eq!(fixture.read(), [], "data is in flight");
+    deliver(&batch);
+    assert_eq!(numbers(&settle(&mut fixture)), (300..600).collect::<Vec<_>>());
+    fixture.restart(true);
+    assert_eq!(fixture.read(), []);
+}
+
+/// A file whose first lines are those of another one, shorter than a head, is not its copy.
+#[test]
+fn a_short_beginning_does_not_prove_a_continuation() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 2));
+    assert_eq!(numbers(&settle(&mut fixture)), [0, 1]);
+    fs::create_dir(fixture.path("away")).unwrap();
+    fixture.rename("a.log", "away/a.log");
+    for _ in 0..3 {
+        fixture.rig.commit();
+        fixture.rig.advance(super::super::GONE_SILENCE);
+        assert_eq!(fixture.read(), []);
+    }
+    assert_eq!(fixture.source.files.iter().count(), 0, "the file is closed");
+    fixture.append("a.log.1", numbered(0, 3));
+    assert_eq!(numbers(&settle(&mut fixture)), [0, 1, 2]);
+}
+
 /// After a restart, a compressed file that was read to its end is recognized by size and
 /// modification time.
 #[test]
