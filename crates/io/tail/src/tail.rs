@@ -331,6 +331,12 @@ impl Tail {
         self.content()?.at_end(offset)
     }
 
+    /// Whether the data up to `offset` is complete: no more is expected, and no compressed data
+    /// after it is truncated or corrupt, which only reading to the end shows.
+    fn ends_at(&mut self, offset: u64, request: Request<'_>) -> io::Result<bool> {
+        Ok(request.finish && self.at_end(offset)? && !self.is_incomplete())
+    }
+
     /// Checks whether the file is shorter than what was read of it. Reads the last known byte
     /// instead of asking for the file size, which is stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {

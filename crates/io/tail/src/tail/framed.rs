@@ -91,8 +91,8 @@ impl Tail {
             &mut fill.block.memory()[begin..begin + requested]
         };
         let bytes = self.content()?.read_at(into, request.position())?;
-        let is_all = bytes == request.left()
-            || request.finish && self.at_end(request.position() + bytes as u64)?;
+        let is_all =
+            bytes == request.left() || self.ends_at(request.position() + bytes as u64, request)?;
         Ok(Portion { position: request.position(), bytes, wanted: requested, is_all })
     }
 

@@ -118,7 +118,7 @@ impl Tail {
         if n == 0 {
             return Ok(Read::Nothing);
         }
-        if n == request.left() || request.finish && self.at_end(request.position() + n as u64)? {
+        if n == request.left() || self.ends_at(request.position() + n as u64, request)? {
             self.last_line(request, fill, n);
             return Ok(Read::More);
         }

@@ -93,7 +93,7 @@ impl Tail {
         };
         let end = match line_end {
             Some(bytes) => scanned + bytes as u64,
-            None if n == 0 && request.finish => scanned,
+            None if self.ends_at(scanned + n as u64, request)? => scanned + n as u64,
             None => {
                 self.long[index].scanned += self.whole_units(n) as u64;
                 return Ok(if n == 0 { Read::Nothing } else { Read::More });
