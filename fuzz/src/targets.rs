@@ -5,6 +5,7 @@ mod delimited;
 mod detect;
 mod encodings;
 mod expressions;
+mod files;
 mod framing;
 mod json;
 mod metrics;
@@ -34,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "dogstatsd", run: points::dogstatsd, words: points::LINE_WORDS },
     Target { name: "encodings", run: encodings::encodings, words: encodings::WORDS },
     Target { name: "expressions", run: expressions::expressions, words: expressions::WORDS },
+    Target { name: "files", run: files::files, words: files::WORDS },
     Target { name: "framing", run: framing::framing, words: framing::WORDS },
     Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
