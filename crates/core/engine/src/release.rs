@@ -1,21 +1,22 @@
 //! Restores the order of a source's finished tickets.
 
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, TicketNumber};
 use std::collections::BTreeMap;
 
 /// The tickets of one source that are running or wait for an earlier one.
 #[derive(Default)]
 pub(crate) struct Release {
-    issued: u64,
-    released: u64,
-    waiting: BTreeMap<u64, Ticket>,
+    /// Number of the next ticket.
+    issued: TicketNumber,
+    /// Number of the ticket that is due next.
+    released: TicketNumber,
+    waiting: BTreeMap<TicketNumber, Ticket>,
 }
 
 impl Release {
-    /// Number of the next ticket.
-    pub fn issue(&mut self) -> u64 {
-        self.issued += 1;
-        self.issued - 1
+    /// Returns the number of the next ticket.
+    pub fn issue(&mut self) -> TicketNumber {
+        self.issued.advance()
     }
 
     /// Takes a finished ticket; returns the tickets that are due now, in order.
@@ -23,7 +24,7 @@ impl Release {
         self.waiting.insert(ticket.number, ticket);
         let mut due = Vec::new();
         while let Some(ticket) = self.waiting.remove(&self.released) {
-            self.released += 1;
+            self.released.advance();
             due.push(ticket);
         }
         due
@@ -32,7 +33,7 @@ impl Release {
     /// Returns the number of tickets issued so far.
     #[cfg(test)]
     pub fn issued(&self) -> u64 {
-        self.issued
+        self.issued.get()
     }
 
     /// Whether every ticket issued so far has been released.

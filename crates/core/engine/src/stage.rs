@@ -1,7 +1,7 @@
 //! Cuts in a chain: transforms with a single instance, or with their own threads.
 
 use crate::scheduler::Scheduler;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, TicketNumber};
 use millstream_model::Serial;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -17,7 +17,7 @@ pub(crate) struct SerialStage {
 struct Inbox {
     busy: bool,
     /// By source: the number of the next ticket, and the tickets that wait.
-    sources: HashMap<usize, (u64, BTreeMap<u64, Box<Ticket>>)>,
+    sources: HashMap<usize, (TicketNumber, BTreeMap<TicketNumber, Box<Ticket>>)>,
 }
 
 impl SerialStage {
@@ -54,7 +54,7 @@ impl Inbox {
     fn next(&mut self) -> Option<Box<Ticket>> {
         self.sources.values_mut().find_map(|(turn, waiting)| {
             let ticket = waiting.remove(turn)?;
-            *turn += 1;
+            turn.advance();
             Some(ticket)
         })
     }

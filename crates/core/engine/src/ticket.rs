@@ -2,12 +2,31 @@
 
 use millstream_model::{Ack, Batch, Payload, Permit};
 
+/// Position of a ticket in its source's order, counted from zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TicketNumber(u64);
+
+impl TicketNumber {
+    /// Returns this number and moves on to the next one.
+    pub fn advance(&mut self) -> TicketNumber {
+        let number = *self;
+        self.0 += 1;
+        number
+    }
+
+    /// Returns how many tickets come before this one.
+    #[cfg(test)]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
 /// A batch on its way through the chain.
 pub(crate) struct Ticket {
     /// Index of the source.
     pub source: usize,
     /// Position in the source's order.
-    pub number: u64,
+    pub number: TicketNumber,
     /// Acknowledgements of the batch, finished when the ticket is released.
     pub acks: Vec<Ack>,
     /// Memory for the output of the chain.
