@@ -214,8 +214,11 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();
     for component in &config.components {
-        add(&mut blueprint, config, component)
-            .map_err(|error| BuildError(format!("{} {}: {error}", component.kind, component.id)))?;
+        add(&mut blueprint, config, component).map_err(|error| BuildError::Component {
+            kind: component.kind,
+            id: component.id.clone(),
+            error: Box::new(error),
+        })?;
     }
     Ok(blueprint)
 }

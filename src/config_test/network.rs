@@ -76,9 +76,7 @@ impl Op {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),
-            Transform::Merge(_) => {
-                Err(BuildError(format!("{}: aggregates cannot be tested", component.id)))
-            }
+            Transform::Merge(_) => Err(BuildError::UntestableTransform(component.id.clone())),
         }
     }
 

@@ -114,3 +114,11 @@ impl Deref for AnyComponent {
 pub fn tcp_claim(address: SocketAddr) -> Option<String> {
     (address.port() != 0).then(|| format!("the TCP address {address}"))
 }
+
+/// Returns a random number for an id or a seed.
+///
+/// # Errors
+/// The system has no random numbers.
+pub(crate) fn random_u64() -> Result<u64, BuildError> {
+    getrandom::u64().map_err(|error| BuildError::Random(std::io::Error::other(error)))
+}

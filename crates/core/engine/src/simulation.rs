@@ -284,7 +284,7 @@ impl Life<'_> {
         let mut blueprint = self.world.blueprint(shape);
         let fails = self.random.u64(..8) == 0 && shape.source != self.shape.source;
         if fails {
-            blueprint.sources[0].open = Box::new(|_| Err(BuildError("planted".into())));
+            blueprint.sources[0].open = Box::new(|_| Err(BuildError::Listen("planted".into())));
         }
         let kept = |_: Kind, id: &str| shape.keeps(self.shape, id);
         settle(&self.core, &blueprint, &kept).await;

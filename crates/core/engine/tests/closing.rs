@@ -186,7 +186,7 @@ async fn a_source_continues_after_a_rejected_reload() {
     let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
     let was_reopened = Arc::default();
     let mut running = start(folder.path(), &endpoint, &was_reopened);
-    let open = Box::new(|_: SourceOpen| Err(BuildError("the port is taken".into())));
+    let open = Box::new(|_: SourceOpen| Err(BuildError::Listen("the port is taken".into())));
     let info = SourceInfo { id: "refused".to_owned(), ..SourceInfo::default() };
     let refused = SourcePart { info, type_name: "refused", pace: Pace::default(), open };
     let next = blueprint(vec![plain(), refused], &endpoint);

@@ -1,12 +1,49 @@
 //! Errors, typed by how the caller must react.
 
+use crate::kind::Kind;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 /// A component cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BuildError(pub String);
+pub enum BuildError {
+    /// An option is wrong.
+    #[error("{0}")]
+    Option(OptionError),
+    /// The options are wrong: what is wrong with them, and what to write instead.
+    #[error("{0}")]
+    Options(String),
+    /// A socket cannot be opened at an address.
+    #[error("{0}")]
+    Listen(String),
+    /// The Kafka client rejects its settings.
+    #[error("{0}")]
+    Producer(String),
+    /// The system has no random numbers for ids.
+    #[error("{0}")]
+    Random(#[source] io::Error),
+    /// A thread of the component cannot be started.
+    #[error("{0}")]
+    Thread(#[source] io::Error),
+    /// The checkpoint store cannot be read.
+    #[error("cannot read the checkpoint store: {0}")]
+    Store(#[source] io::Error),
+    /// A unit test runs through a transform that aggregates; holds its id.
+    #[error("{0}: aggregates cannot be tested")]
+    UntestableTransform(String),
+    /// A component of a configuration cannot be built.
+    #[error("{kind} {id}: {error}")]
+    Component {
+        /// Kind of the component.
+        kind: Kind,
+        /// Id of the component.
+        id: String,
+        /// Why it cannot be built.
+        #[source]
+        error: Box<BuildError>,
+    },
+}
 
 /// An error in an option of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +87,7 @@ impl fmt::Display for OptionError {
 
 impl From<OptionError> for BuildError {
     fn from(error: OptionError) -> BuildError {
-        BuildError(error.to_string())
+        BuildError::Option(error)
     }
 }
 

@@ -104,8 +104,7 @@ impl FileSource {
     /// # Errors
     /// The checkpoint store cannot be read.
     pub fn open(settings: TailSettings, open: SourceOpen) -> Result<FileSource, BuildError> {
-        let unreadable = |error| BuildError(format!("cannot read the checkpoint store: {error}"));
-        let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
+        let (kept, ran_before) = open.store.origins().map_err(BuildError::Store)?;
         let records = load_records(kept, &open);
         Ok(FileSource {
             buffers: Buffers::default(),

@@ -155,7 +155,7 @@ impl SinkComponent for HttpConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let settings = Arc::new(self.settings());
         if settings.targets.is_empty() {
-            return Err(BuildError(
+            return Err(BuildError::Options(
                 "`uri` is missing; write for example http://host:8080/path".to_owned(),
             ));
         }

@@ -79,7 +79,7 @@ impl SinkComponent for KafkaConfig {
         // files need to exist only when it does.
         let mut settings = settings::of(self, &Batching::default());
         settings.retain(|(key, _)| key != "bootstrap.servers" && !key.ends_with(".location"));
-        Producer::open(&settings, |_| {}).map_err(|error| BuildError(error.0))?;
+        Producer::open(&settings, |_| {}).map_err(|error| BuildError::Producer(error.0))?;
         Ok(Arc::new(KafkaSink { config: Arc::new(self.clone()) }))
     }
 }

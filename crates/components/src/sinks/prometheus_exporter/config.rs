@@ -102,7 +102,7 @@ impl SinkComponent for PrometheusExporterConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         let (options, encoding) =
             (self.series().build(), Encoding::new(self.series().distributions(), None));
-        let listen = self.address().map_err(BuildError)?;
+        let listen = self.address().map_err(BuildError::Options)?;
         let auth = self.auth.clone().map(|auth| Arc::new(auth.build()));
         Ok(Arc::new(PrometheusExporter::new(listen, auth, encoding, options)))
     }

@@ -12,7 +12,7 @@ use millstream_tail::FileSource;
 
 impl SourceComponent for FileConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let settings = self.settings().map_err(BuildError)?;
+        let settings = self.settings().map_err(BuildError::Options)?;
         Ok(Box::new(FileSource::open(settings, open)?))
     }
 }

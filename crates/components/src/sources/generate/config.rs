@@ -43,6 +43,6 @@ impl Component for GenerateConfig {
 
 impl SourceComponent for GenerateConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        Ok(Box::new(Generate::new(self, &open).map_err(BuildError)?))
+        Ok(Box::new(Generate::new(self, &open)?))
     }
 }

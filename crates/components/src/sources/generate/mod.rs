@@ -8,8 +8,9 @@ mod weblog;
 pub use config::GenerateConfig;
 pub use weblog::WebLog;
 
+use crate::component::random_u64;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
-use millstream_model::{BatchBuilder, Origin, Polled, Source, SourceCx, SourceOpen};
+use millstream_model::{BatchBuilder, BuildError, Origin, Polled, Source, SourceCx, SourceOpen};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +33,8 @@ struct Generate {
 }
 
 impl Generate {
-    fn new(config: &GenerateConfig, open: &SourceOpen) -> Result<Generate, String> {
-        let id = getrandom::u64().map_err(|error| error.to_string())?;
+    fn new(config: &GenerateConfig, open: &SourceOpen) -> Result<Generate, BuildError> {
+        let id = random_u64()?;
         let origin = Arc::new(Origin::new(id, ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Generate {

@@ -293,7 +293,7 @@ impl Component for HostMetricsConfig {
 impl SourceComponent for HostMetricsConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let options = self.options()?;
-        let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
+        let metric_emitter = MetricEmitter::new(&open)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
         Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, metric_emitter))))
     }

@@ -35,7 +35,7 @@ impl Component for InternalMetricsConfig {
 
 impl SourceComponent for InternalMetricsConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
+        let metric_emitter = MetricEmitter::new(&open)?;
         Ok(Box::new(InternalMetricsSource::new(
             open.internal_metrics,
             self.period.0,

@@ -5,7 +5,7 @@ use super::metric_emitter::MetricEmitter;
 use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
 use super::swap_slot::SwapSlot;
-use crate::component::tcp_claim;
+use crate::component::{random_u64, tcp_claim};
 use millstream_model::{BuildError, Interval, OptionError, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
@@ -253,9 +253,9 @@ impl PointOptions {
     }
 
     fn receiver(&self, kind: &Kind) -> Result<Receiver, BuildError> {
-        let mode = Some(self.mode().map_err(BuildError)?);
+        let mode = Some(self.mode().map_err(BuildError::Options)?);
         let listen = |text: &String| -> Result<Listen, BuildError> {
-            let address: Address = text.parse().map_err(BuildError)?;
+            let address: Address = text.parse().map_err(BuildError::Listen)?;
             let framing =
                 if matches!(address, Address::Tcp(_)) { kind.tcp } else { Framing::Length };
             Ok(Listen { address, mode, framing })
@@ -269,7 +269,7 @@ impl PointOptions {
             credentials: !self.origin_tags.is_empty(),
             merge: self.merge,
         };
-        Receiver::open(&listen, &options).map_err(|error| BuildError(error.to_string()))
+        Receiver::open(&listen, &options).map_err(|error| BuildError::Listen(error.to_string()))
     }
 
     /// Whether distributions are emitted as sketches, so that options for aggregates have no
@@ -292,7 +292,7 @@ impl PointOptions {
     ) -> Result<Box<dyn Source>, BuildError> {
         let receiver = self.receiver(kind)?;
         let (limits, style) = (self.limits(), protocol.tag_style());
-        let seed = getrandom::u64().map_err(|error| BuildError(error.to_string()))?;
+        let seed = random_u64()?;
         let swap_slot = |_| Arc::new(SwapSlot::new(open.wake.clone()));
         let swap_slots: Vec<Arc<SwapSlot>> = (0..self.receivers).map(swap_slot).collect();
         let point_handler = |swap_slot: &Arc<SwapSlot>| {
@@ -307,12 +307,10 @@ impl PointOptions {
         let period = self.period(kind);
         let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
         let store = Store::new(self.receivers, idle_max as u32, seed);
-        let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
+        let metric_emitter = MetricEmitter::new(&open)?;
         open.counters.register_drop_reasons(&["kernel", "truncated"]);
         open.counters.set_series(0);
-        let receiving = receiver
-            .start(&open.info.id, handlers)
-            .map_err(|error| BuildError(error.to_string()))?;
+        let receiving = receiver.start(&open.info.id, handlers).map_err(BuildError::Thread)?;
         let output = (period, (!self.has_sketches()).then_some(summaries));
         Ok(Box::new(Flusher::new(
             open.info.id.clone(),

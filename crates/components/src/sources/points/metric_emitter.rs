@@ -1,7 +1,8 @@
 //! Emits batches of a source that cannot read its data again.
 
+use crate::component::random_u64;
 use bytes::Bytes;
-use millstream_model::{Batch, BatchBuilder, Origin, SinkSet, SourceCx, SourceOpen};
+use millstream_model::{Batch, BatchBuilder, BuildError, Origin, SinkSet, SourceCx, SourceOpen};
 use std::sync::Arc;
 
 /// Assigns batches consecutive offsets in the single origin of the source.
@@ -16,8 +17,8 @@ impl MetricEmitter {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn new(open: &SourceOpen) -> Result<MetricEmitter, String> {
-        let id = getrandom::u64().map_err(|error| error.to_string())?;
+    pub fn new(open: &SourceOpen) -> Result<MetricEmitter, BuildError> {
+        let id = random_u64()?;
         let origin = Arc::new(Origin::new(id, ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(MetricEmitter { origin, offset: 0 })

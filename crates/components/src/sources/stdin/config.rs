@@ -37,7 +37,6 @@ impl Component for StdinConfig {
 
 impl SourceComponent for StdinConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let stdin = Stdin::start(self, open).map_err(|error| BuildError(error.to_string()))?;
-        Ok(Box::new(stdin))
+        Ok(Box::new(Stdin::start(self, open)?))
     }
 }

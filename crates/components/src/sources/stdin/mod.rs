@@ -9,10 +9,10 @@ mod stream;
 
 pub use config::StdinConfig;
 
+use crate::component::random_u64;
 use crate::sources::stdin::stream::StreamLines;
-use millstream_model::{Ledger, Origin, Polled, Source, SourceCx, SourceOpen, Wake};
+use millstream_model::{BuildError, Ledger, Origin, Polled, Source, SourceCx, SourceOpen, Wake};
 use reader::Reader;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
@@ -31,8 +31,8 @@ struct Stdin {
 }
 
 impl Stdin {
-    fn start(config: &StdinConfig, open: SourceOpen) -> io::Result<Stdin> {
-        let origin = Arc::new(Origin::new(getrandom::u64().map_err(io::Error::other)?, ""));
+    fn start(config: &StdinConfig, open: SourceOpen) -> Result<Stdin, BuildError> {
+        let origin = Arc::new(Origin::new(random_u64()?, ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let line_max = config.max_line.0 as usize;
         let lines = StreamLines::new(origin, line_max, config.on_long_line);
