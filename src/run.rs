@@ -107,6 +107,7 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     Settings {
         threads: config.globals.limits.threads.min(available),
+        offload_threads: 2 * available,
         memory_bytes: config.globals.limits.memory.0,
         cpu: config.globals.limits.cpu,
         sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
@@ -147,11 +148,13 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
         .transpose()
         .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))?;
     let mut reloader = Reloader::new(config, files, hangup, settings, console.config.clone());
-    work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
+    let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;
+    // Components that had all the time there is get no more.
+    let left = if late.is_empty() { timeout.0 } else { GIVEN_UP_TIME.min(timeout.0) };
     let stopped = tokio::select! {
-        stopped = running.stop(timeout.0) => stopped,
+        stopped = running.stop(left) => stopped,
         name = signals.second() => {
             log::error!("second signal ({name}): exiting immediately; undelivered events are not acknowledged");
             log::logger().flush();
@@ -193,16 +196,22 @@ fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     unowned
 }
 
-/// Waits for a signal to stop, or the end of all sources.
+/// How long a stop takes, at most, after `--until-eof` has given up on a component: what is left
+/// for the others is to close their files.
+const GIVEN_UP_TIME: Duration = Duration::from_secs(2);
+
+/// Waits for a signal to stop, or the end of all sources. Returns the components that `--until-eof`
+/// gives up on: they have made no progress for `shutdown_timeout`.
 async fn work(
     running: &mut Running,
     reloader: &mut Reloader,
     signals: &mut Signals,
     until_eof: bool,
-) {
+) -> Vec<String> {
     let name = loop {
+        let patience = reloader.config.globals.shutdown_timeout.0;
         let why = tokio::select! {
-            () = running.finished(), if until_eof => return,
+            late = running.finished(patience), if until_eof => return late,
             name = signals.stop() => break name,
             why = reloader.wanted() => why,
         };
@@ -212,6 +221,7 @@ async fn work(
         }
     };
     log::info!("{name}: draining events in flight");
+    Vec::new()
 }
 
 /// Logs how the run ended; returns the exit status.
@@ -239,8 +249,11 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     }
     if !stopped.drained {
         let sinks = stopped.snapshot.undelivered_list();
-        let sinks = if sinks.is_empty() { String::new() } else { format!(" (sink {sinks})") };
-        return Some(format!("not everything in flight was delivered within {timeout}{sinks}"));
+        let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));
+        let holders = stopped.holders.iter().map(|holder| format!("events wait at {holder}"));
+        let late: Vec<String> = holders.chain(sinks).collect();
+        let late = if late.is_empty() { String::new() } else { format!(" ({})", late.join("; ")) };
+        return Some(format!("not everything in flight was delivered within {timeout}{late}"));
     }
     if stopped.left.lost.bytes > 0 || stopped.unsettled > 0 {
         return Some("some data could not be saved for the next start".to_owned());

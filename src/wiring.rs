@@ -24,6 +24,10 @@ impl Catalog for Registry {
         names
     }
 
+    fn find(&self, kind: Kind, name: &str) -> Option<&'static str> {
+        find(kind, name).map(|row| row.name)
+    }
+
     fn schema(&self, kind: Kind, type_name: &str) -> Option<schemars::Schema> {
         find(kind, type_name).map(|row| (row.schema)())
     }

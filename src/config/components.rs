@@ -103,7 +103,7 @@ fn type_name(
         faults.extend(not_a_name(node, &types));
         return None;
     };
-    let known = types.iter().find(|name| **name == text).copied();
+    let known = catalog.find(kind, text);
     let schema = known.and_then(|name| Some((name, catalog.schema(kind, name)?)));
     if schema.is_none() {
         faults.push(unknown_type(kind, node, &types, catalog));

@@ -51,6 +51,11 @@ pub trait Catalog {
     /// Returns the type names of a kind, sorted.
     fn types(&self, kind: Kind) -> Vec<&'static str>;
 
+    /// Returns the name of a type if it exists. Tests know types that are not listed.
+    fn find(&self, kind: Kind, name: &str) -> Option<&'static str> {
+        self.types(kind).into_iter().find(|known| *known == name)
+    }
+
     /// Returns the JSON Schema of the component's own options, without the common keys.
     fn schema(&self, kind: Kind, type_name: &str) -> Option<schemars::Schema>;
 

@@ -88,7 +88,7 @@ impl Op {
             }
             Op::Map(map) => map.apply(batch, out),
             Op::Serial(serial) => serial.apply(now, batch, out),
-            Op::Offload(offload) => offload.apply(batch, out),
+            Op::Offload(offload) => offload.apply(now, vec![batch], std::slice::from_mut(out)),
         }
     }
 }

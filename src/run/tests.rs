@@ -42,6 +42,7 @@ async fn internal_metrics_have_all_components_from_the_start() {
 
 fn stopped() -> Stopped {
     Stopped {
+        holders: Vec::new(),
         drained: true,
         uncommitted: None,
         left: millstream_model::Leftover::default(),

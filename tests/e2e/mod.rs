@@ -18,6 +18,7 @@ mod promises;
 mod reload;
 mod rotation;
 mod stall;
+mod stuck;
 mod tcp;
 mod unit_tests;
 mod verify;

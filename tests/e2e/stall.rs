@@ -69,6 +69,7 @@ fn start(
 ) -> Running {
     let settings = Settings {
         threads: 2,
+        offload_threads: 2,
         memory_bytes: 64 << 20,
         cpu: None,
         // Four megabytes fill a dead sink's queue within a second or two.
@@ -93,7 +94,7 @@ fn only_the_line_that_panics_a_delivery_is_rejected() {
     std::fs::write(dir.path().join("in.log"), (0..5000).map(line).collect::<String>()).unwrap();
     let runtime = runtime();
     let running = start(dir.path(), &endpoints, true, &runtime);
-    runtime.block_on(running.finished());
+    runtime.block_on(running.finished(Duration::from_secs(60)));
     let snapshot = running.snapshot();
     runtime.block_on(running.stop(Duration::from_secs(20)));
     // One line, rejected for each of two sinks.

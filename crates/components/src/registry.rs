@@ -84,9 +84,26 @@ pub static ROWS: &[Row] = &[
     row!(Sink, sinks::tcp::TcpConfig, "tcp", "sinks/tcp"),
 ];
 
+/// Component types for tests of the engine; users neither see nor get them.
+#[cfg(feature = "test-components")]
+static TEST_ROWS: &[Row] = &[Row {
+    kind: Kind::Transform,
+    name: "test_offload",
+    decode: |options| {
+        let config: transforms::test_offload::TestOffloadConfig = serde_json::from_value(options)?;
+        Ok(AnyComponent::Transform(Arc::new(config)))
+    },
+    schema: || schemars::schema_for!(transforms::test_offload::TestOffloadConfig),
+    sample: "",
+    readme: "",
+}];
+
+#[cfg(not(feature = "test-components"))]
+static TEST_ROWS: &[Row] = &[];
+
 /// Looks up the row of a component type.
 pub fn find(kind: Kind, name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.kind == kind && row.name == name)
+    ROWS.iter().chain(TEST_ROWS).find(|row| row.kind == kind && row.name == name)
 }
 
 /// Checks a text; the error says what to write instead.

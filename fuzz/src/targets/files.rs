@@ -8,7 +8,7 @@ use millstream_model::{Batch, LongLine, Polled};
 use millstream_tail::discover::{Exclude, Pattern};
 use millstream_tail::{FileSource, HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
 use millstream_testkit::{SourceRig, assert_valid, split_lines};
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;

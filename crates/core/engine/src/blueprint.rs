@@ -4,11 +4,13 @@ mod graph;
 mod kept;
 mod memory;
 
-use crate::buffer::{Buffer, check_buffers};
+use crate::buffer::{Buffer, WhenFull, check_buffers};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
+use crate::cut::{Cut, CutSet};
 use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
+use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
 use crate::running::Running;
@@ -16,7 +18,8 @@ use crate::scheduler::Scheduler;
 use crate::stage::SerialStage;
 use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
-use memory::{chain_expansion, check_states, grant_bytes, spare_state_bytes};
+pub(crate) use memory::chain_expansion;
+use memory::{check_states, cut_share, grant_bytes, spare_state_bytes};
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
     BlockPool, BuildError, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkSet, Source,
@@ -55,6 +58,8 @@ impl Clock {
 pub struct Settings {
     /// Worker threads.
     pub threads: usize,
+    /// Most threads of the pool for offload transforms, which start when there is work.
+    pub offload_threads: usize,
     /// `limits.memory` in bytes; data in flight gets a part of it.
     pub memory_bytes: u64,
     /// Most cores that the process uses, more than zero; unlimited if `None`.
@@ -159,6 +164,7 @@ impl Blueprint {
             pool: BlockPool::new(),
             store,
             scheduler,
+            offload: OffloadPool::new(settings.offload_threads),
             cpu: None,
             ceiling: None,
             sources: Vec::new(),
@@ -186,6 +192,7 @@ impl Blueprint {
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
         let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
+        let cut_share = cut_share(old.grant.bytes_max(), self.sources.len(), &self.transforms);
         let internal_metrics = &settings.internal_metrics;
         let state_bytes = spare_state_bytes(&self.sinks, settings);
         let shared = Shared {
@@ -193,6 +200,7 @@ impl Blueprint {
             old,
             internal_metrics,
             share,
+            cut_share,
             share_max: settings.sink_bytes_max,
             places,
             kept,
@@ -208,6 +216,7 @@ impl Blueprint {
             pool: old.pool.clone(),
             store: old.store.clone(),
             scheduler: old.scheduler.clone(),
+            offload: old.offload.clone(),
             cpu: settings.cpu,
             ceiling: if settings.cpu == old.cpu {
                 old.ceiling.clone()
@@ -239,6 +248,8 @@ struct Shared<'a> {
     state_bytes: u64,
     /// Bytes available for the queue of one sink.
     share: u64,
+    /// Bytes that the batches of one source may keep at one cut.
+    cut_share: u64,
     /// Most of them that a sink gets unless its buffer asks for more.
     share_max: u64,
     places: &'a SinkPlaces,
@@ -283,7 +294,7 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
     let op = match part.transform {
         Transform::Map(make) => Op::Map(make),
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
-        Transform::Offload(offload) => Op::Offload(offload, Arc::default()),
+        Transform::Offload(transform) => Op::Offload(Arc::new(OffloadQueue { transform })),
         Transform::Merge(_) => return Err(EngineError::UnsupportedTransform(part.id)),
     };
     Ok(Node {
@@ -358,7 +369,10 @@ fn source_slot(
 ) -> Result<SourceSlot, EngineError> {
     let roots = graph.of(&part.info.id, 0);
     let downstream = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].downstream);
-    let (cuts, expansion) = (cuts(&roots, nodes), chain_expansion(downstream, nodes));
+    let (cuts, expansion) = (cuts(&roots, nodes, shared), chain_expansion(downstream, nodes));
+    if cuts.len() > CutSet::CUTS_MAX {
+        return Err(EngineError::TooManyCuts { source_id: part.info.id, cuts: cuts.len() });
+    }
     if let Some(kept) = shared.kept_source(&part.info.id) {
         return Ok(kept.rewired(part.pace, roots, cuts, downstream, expansion));
     }
@@ -384,7 +398,8 @@ fn source_slot(
         ledger: open.ledger,
         counters: open.counters,
         unreadable: open.unreadable,
-        release: Mutex::new(Release::default()),
+        release: Mutex::new(Release::new(downstream)),
+        open_tickets: Arc::default(),
     })
 }
 
@@ -439,7 +454,27 @@ fn waker(scheduler: &Arc<Scheduler>, place: Arc<AtomicUsize>) -> millstream_mode
 }
 
 /// Returns the serial and offload nodes reachable from `roots`, in data-flow order.
-fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
+fn cuts(roots: &[usize], nodes: &[Node], shared: &Shared<'_>) -> Vec<Cut> {
+    let reached = reachable(roots, nodes);
+    let is_cut = |index: &usize| matches!(nodes[*index].op, Op::Serial(_) | Op::Offload(_));
+    let mut cuts: Vec<Cut> = Vec::new();
+    // Bits beyond the limit are refused by the caller.
+    for node in (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut) {
+        let mut upstream = CutSet::default();
+        let before = cuts.iter().take(CutSet::CUTS_MAX).enumerate();
+        before
+            .filter(|(_, cut)| reachable(&[cut.node], nodes)[node])
+            .for_each(|(index, _)| upstream.add(index));
+        let downstream = nodes[node].downstream;
+        let mut cut = Cut::new(node, downstream, upstream, shared.cut_share);
+        cut.sheds = sheds(downstream, nodes);
+        cuts.push(cut);
+    }
+    cuts
+}
+
+/// Returns which nodes are reachable from `roots`, themselves included.
+fn reachable(roots: &[usize], nodes: &[Node]) -> Vec<bool> {
     let mut reached = vec![false; nodes.len()];
     roots.iter().for_each(|node| reached[*node] = true);
     for index in 0..nodes.len() {
@@ -447,6 +482,15 @@ fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
             nodes[index].outputs.iter().flatten().for_each(|reader| reached[*reader] = true);
         }
     }
-    let is_cut = |index: &usize| matches!(nodes[*index].op, Op::Serial(_) | Op::Offload(..));
-    (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut).collect()
+    reached
+}
+
+/// Whether every sink in `downstream` drops events when it is full.
+fn sheds(downstream: SinkSet, nodes: &[Node]) -> bool {
+    let sinks = nodes.iter().filter_map(|node| match &node.op {
+        Op::Sink(slot) if downstream.contains(slot.index) => Some(slot.buffer.when_full),
+        _ => None,
+    });
+    let mut policies = sinks.peekable();
+    policies.peek().is_some() && policies.all(|policy| policy != WhenFull::Block)
 }

@@ -1,7 +1,8 @@
 //! A worker: runs the whole chain on a ticket's batch while it is in cache.
 
 use crate::core::{Core, Node, Op, SinkSlot, fan_out};
-use crate::ticket::{Bound, Ticket};
+use crate::offload::OffloadQueue;
+use crate::ticket::{Arrival, Bound, ChainOutput, Step};
 use millstream_model::{
     Batch, ComponentError, EncodeCx, Encoder, Map, Outputs, Payload, Permit, Segment,
 };
@@ -22,46 +23,22 @@ enum Instance {
     Encoder(Box<dyn Encoder>),
 }
 
-/// Output of the chain; discarded as a whole if the chain panics.
-#[derive(Default)]
-struct ChainOutput {
-    payloads: Vec<Bound>,
-    at_cuts: Vec<(usize, Batch)>,
-}
-
 impl Worker {
     /// Creates a worker for `core`, without instances.
     pub fn new(core: &Core) -> Worker {
         Worker { instances: core.nodes.iter().map(|_| Instance::None).collect(), at: 0 }
     }
 
-    /// Runs a ticket up to its next cut or its end.
-    pub fn run(&mut self, core: &Core, mut ticket: Box<Ticket>) {
-        loop {
-            let mut made = ChainOutput::default();
-            for (node, batch) in std::mem::take(&mut ticket.inputs) {
-                self.guarded(core, node, batch, &mut ticket.permit, &mut made);
-            }
-            ticket.payloads.append(&mut made.payloads);
-            ticket.at_cuts.append(&mut made.at_cuts);
-            let Some(&cut) = core.sources[ticket.source].cuts.get(ticket.cuts_passed) else {
-                return core.complete(*ticket);
-            };
-            ticket.cuts_passed += 1;
-            match &core.nodes[cut].op {
-                Op::Serial(stage) => {
-                    return stage.enter(ticket, |serial, ticket| {
-                        let now = core.now();
-                        core.scheduler.resume(at_cut(core, cut, ticket, |batch, out| {
-                            serial.apply(now, batch, out)
-                        }));
-                    });
-                }
-                Op::Offload(_, queue) if ticket.at_cuts.iter().any(|(node, _)| *node == cut) => {
-                    return queue.push(ticket);
-                }
-                _ => {}
-            }
+    /// Runs a step up to the next cuts, and enters these.
+    pub fn run(&mut self, core: &Core, step: Step) {
+        let mut made = ChainOutput::default();
+        let mut permit = step.ticket.permit.lock();
+        for (node, batch) in step.inputs {
+            self.guarded(core, node, batch, &mut permit, &mut made);
+        }
+        drop(permit);
+        for arrival in core.advance(&step.ticket, step.cut, made) {
+            enter(core, arrival);
         }
     }
 
@@ -107,7 +84,7 @@ impl Worker {
             return;
         }
         match &node.op {
-            Op::Serial(_) | Op::Offload(..) => made.at_cuts.push((index, batch)),
+            Op::Serial(_) | Op::Offload(_) => made.at_cuts.push((index, batch)),
             Op::Sink(slot) => self.encode(core, index, slot, batch, permit, made),
             Op::Map(make) => {
                 if matches!(self.instances[index], Instance::None) {
@@ -166,7 +143,7 @@ impl Worker {
             Ok(()) if payload.is_empty() => {}
             Ok(()) => {
                 let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
-                made.payloads.push(Bound { node: index, lane, payload, acks });
+                made.payloads.push(Bound { node: index, sink: slot.index, lane, payload, acks });
             }
             Err(error) => refused(node, events, &error),
         }
@@ -180,12 +157,24 @@ fn applied(
     apply: impl FnOnce(Batch, &mut Outputs) -> Result<(), ComponentError>,
 ) -> Vec<(usize, Batch)> {
     let begun = Instant::now();
+    let mut out = outputs_for(node, &batch);
     let events = batch.events() as u64;
-    node.counters.received(events, batch.text_bytes());
-    let mut out = Outputs { counters: node.counters.clone(), ..Outputs::default() };
     if let Err(error) = apply(batch, &mut out) {
         refused(node, events, &error);
     }
+    let next = sent(node, out);
+    node.counters.busy(begun.elapsed());
+    next
+}
+
+/// Counts a batch that a transform receives, and returns where its output goes.
+fn outputs_for(node: &Node, batch: &Batch) -> Outputs {
+    node.counters.received(batch.events() as u64, batch.text_bytes());
+    Outputs { counters: node.counters.clone(), ..Outputs::default() }
+}
+
+/// Counts what a transform sends, and finds its readers.
+fn sent(node: &Node, mut out: Outputs) -> Vec<(usize, Batch)> {
     if let Some(warning) = out.warning.take() {
         log::warn!("{} {}: {warning}", node.kind, node.id);
     }
@@ -201,33 +190,125 @@ fn applied(
             }
         }
     }
-    node.counters.busy(begun.elapsed());
     next
 }
 
-/// Runs the batches that wait at the cut `index`; their output becomes the ticket's next input.
-pub(crate) fn at_cut(
+/// Passes batches to the cut that they have reached.
+fn enter(core: &Core, mut arrival: Arrival) {
+    let cut = &core.sources[arrival.ticket.source].cuts[arrival.cut];
+    let node = &core.nodes[cut.node];
+    if cut.sheds && cut.is_full() && !arrival.batches.is_empty() {
+        let events = arrival.batches.drain(..).map(|batch| batch.events() as u64).sum();
+        node.counters.dropped("buffer_full", events);
+        let step =
+            Step { ticket: arrival.ticket.clone(), cut: Some(arrival.cut), inputs: Vec::new() };
+        core.scheduler.resume(step);
+    }
+    let is_waiting = !arrival.batches.is_empty();
+    if is_waiting {
+        cut.enter(&arrival);
+    }
+    match &node.op {
+        Op::Serial(stage) => stage.enter(arrival, |serial, arrival| {
+            let now = core.now();
+            core.scheduler
+                .resume(at_cut(core, arrival, |batch, out| serial.apply(now, batch, out)));
+        }),
+        Op::Offload(queue) if is_waiting => {
+            core.offload.push(queue, arrival, core.now().since_start);
+        }
+        _ => {}
+    }
+}
+
+/// Runs batches at their cut; returns the step behind it.
+fn at_cut(
     core: &Core,
-    index: usize,
-    mut ticket: Box<Ticket>,
+    mut arrival: Arrival,
     mut apply: impl FnMut(Batch, &mut Outputs) -> Result<(), ComponentError>,
-) -> Box<Ticket> {
-    let node = &core.nodes[index];
-    let source = &core.sources[ticket.source];
+) -> Step {
+    let source = &core.sources[arrival.ticket.source];
+    let node = &core.nodes[source.cuts[arrival.cut].node];
     let mut apply = |batch, out: &mut Outputs| {
         let applied = apply(batch, out);
         out.pause.iter().for_each(|pause| source.pause(core.now().since_start, *pause));
         applied
     };
-    for batch in ticket.take_cut(index) {
+    let mut inputs = Vec::new();
+    for batch in std::mem::take(&mut arrival.batches) {
         let run = || applied(node, batch.clone(), &mut apply);
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(next) => ticket.inputs.extend(next),
+            Ok(next) => inputs.extend(next),
             // Half of the batch may have changed the state: halving it would count twice.
             Err(_) => poisoned(node, &batch),
         }
     }
-    ticket
+    core.leave_cut(&arrival);
+    Step { ticket: arrival.ticket, cut: Some(arrival.cut), inputs }
+}
+
+impl Core {
+    /// Calls an offload transform; returns the output for each batch.
+    pub fn call(&self, queue: &Arc<OffloadQueue>, batches: Vec<Batch>) -> Vec<Outputs> {
+        // A transform with tickets is in the topology.
+        let Some(node) = self.offload_node(queue) else { return Vec::new() };
+        let begun = Instant::now();
+        let mut outputs: Vec<Outputs> = batches.iter().map(|b| outputs_for(node, b)).collect();
+        let copies = batches.clone();
+        let apply = || queue.transform.apply(self.now(), copies, &mut outputs);
+        match catch_unwind(AssertUnwindSafe(apply)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let events = batches.iter().map(|batch| batch.events() as u64).sum();
+                refused(node, events, &error);
+            }
+            Err(_) => {
+                batches.iter().for_each(|batch| poisoned(node, batch));
+                outputs.iter_mut().for_each(|out| out.batches.clear());
+            }
+        }
+        node.counters.busy(begun.elapsed());
+        outputs
+    }
+
+    /// Continues with the tickets that a call was made for. `outputs` has one item per batch.
+    pub fn resume_all(
+        &self,
+        queue: &Arc<OffloadQueue>,
+        arrivals: Vec<Arrival>,
+        outputs: Vec<Outputs>,
+    ) {
+        let Some(node) = self.offload_node(queue) else { return };
+        let mut outputs = outputs.into_iter();
+        for arrival in arrivals {
+            let of_ticket = outputs.by_ref().take(arrival.batches.len());
+            let inputs = of_ticket.flat_map(|out| sent(node, out)).collect();
+            self.leave_cut(&arrival);
+            let (ticket, cut) = (arrival.ticket, Some(arrival.cut));
+            self.scheduler.resume(Step { ticket, cut, inputs });
+        }
+    }
+
+    /// Hands back the batches of calls that have exceeded their deadline.
+    pub fn expire_calls(&self) {
+        for (queue, arrival) in self.offload.expire(self.now().since_start) {
+            let Some(node) = self.offload_node(&queue) else { continue };
+            node.counters.error("deadline");
+            let counters = node.counters.clone();
+            let expire = |batch: &Batch| {
+                let mut out = Outputs { counters: counters.clone(), ..Outputs::default() };
+                queue.transform.expired(batch.clone(), &mut out);
+                out
+            };
+            let outputs = arrival.batches.iter().map(expire).collect();
+            self.resume_all(&queue, vec![arrival], outputs);
+        }
+    }
+
+    fn offload_node(&self, queue: &Arc<OffloadQueue>) -> Option<&Node> {
+        let is_it = |node: &&Node| matches!(&node.op, Op::Offload(of) if Arc::ptr_eq(of, queue));
+        self.nodes.iter().find(is_it)
+    }
 }
 
 fn refused(node: &Node, events: u64, error: &ComponentError) {

@@ -1,22 +1,25 @@
 //! The built topology, and what its threads share.
 
 use crate::backlog::Backlog;
-use crate::blueprint::Clock;
+use crate::blueprint::{Clock, chain_expansion};
 use crate::buffer::{Buffer, WhenFull};
+use crate::cut::Cut;
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER};
+use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
 use crate::scheduler::{Again, Job, Scheduler};
-use crate::stage::{OffloadQueue, SerialStage};
-use crate::ticket::Ticket;
+use crate::since::Since;
+use crate::stage::SerialStage;
+use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
 use millstream_model::{
-    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source,
-    SourceCx, SourceInfo, Unreadable,
+    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkSet, Source, SourceCx,
+    SourceInfo, Unreadable,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,12 +36,14 @@ pub(crate) struct SourceSlot {
     /// Nodes that read from it.
     pub roots: Vec<usize>,
     /// Serial and offload nodes that its batches pass, in data-flow order.
-    pub cuts: Vec<usize>,
+    pub cuts: Vec<Cut>,
     pub downstream: SinkSet,
     pub ledger: Arc<Ledger>,
     pub counters: Arc<Counters>,
     pub unreadable: Arc<Unreadable>,
     pub release: Mutex<Release>,
+    /// Tickets on their way.
+    pub open_tickets: Arc<AtomicU64>,
     /// Most bytes that its chain makes of one block.
     pub expansion: u64,
     pub pace: Pace,
@@ -74,6 +79,11 @@ impl SourceSlot {
         let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
         // A pause within another adds no wait.
         self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
+    }
+
+    /// Whether all its tickets are released.
+    pub fn is_drained(&self) -> bool {
+        self.open_tickets.load(Ordering::Acquire) == 0 && self.release.lock().open().is_empty()
     }
 
     /// Records what a poll read, given what had been read before.
@@ -114,7 +124,7 @@ pub(crate) struct Node {
 pub(crate) enum Op {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
     Serial(Arc<SerialStage>),
-    Offload(Arc<dyn Offload>, Arc<OffloadQueue>),
+    Offload(Arc<OffloadQueue>),
     Sink(SinkSlot),
 }
 
@@ -198,26 +208,6 @@ impl SinkSlot {
     }
 }
 
-/// Since when a condition holds: engine time in ms, plus one; 0 while it does not.
-#[derive(Default)]
-struct Since(AtomicU64);
-
-impl Since {
-    /// Returns how long it has held; `None` if it does not.
-    fn update(&self, holds: bool, now: Duration) -> Option<Duration> {
-        if !holds {
-            self.0.store(0, Ordering::Relaxed);
-            return None;
-        }
-        let ms = now.as_millis() as u64 + 1;
-        let since = match self.0.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => ms,
-            Err(since) => since,
-        };
-        Some(Duration::from_millis(ms.saturating_sub(since)))
-    }
-}
-
 /// Everything that the threads of an engine share. A reload replaces it.
 pub(crate) struct Core {
     /// Its generation, counted from zero.
@@ -229,6 +219,8 @@ pub(crate) struct Core {
     pub pool: Arc<BlockPool>,
     pub store: Arc<Store>,
     pub scheduler: Arc<Scheduler>,
+    /// The threads of offload transforms.
+    pub offload: Arc<OffloadPool>,
     /// Most cores that the process uses, if limited.
     pub cpu: Option<f64>,
     /// The CPU limiter, if there is one.
@@ -253,7 +245,7 @@ impl Core {
     }
 
     /// Polls a source; a batch becomes a ticket that is ready to run.
-    pub fn poll(&self, source: usize) -> Option<Box<Ticket>> {
+    pub fn poll(&self, source: usize) -> Option<Step> {
         let slot = &self.sources[source];
         let now = self.now();
         let begun = std::time::Instant::now();
@@ -267,14 +259,14 @@ impl Core {
             Err(pause) => Polled::Wait(pause),
         };
         slot.counters.busy(begun.elapsed());
-        let (again, ticket) = match polled {
+        let (again, step) = match polled {
             Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
             Polled::Wait(pause) => (Again::At(now.since_start + pause), None),
             Polled::Backpressure => (Again::Room, None),
             Polled::Ended => (Again::Ended, None),
         };
         self.scheduler.polled(source, again, now.since_start);
-        ticket
+        step
     }
 
     /// A panic in a source pauses it; the data it was about to issue is read again.
@@ -305,19 +297,21 @@ impl Core {
 
     /// Returns the sinks of a source that are ready, and those that are blocked.
     fn capacity(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
-        let (mut ready, mut blocked) = (SinkSet::EMPTY, SinkSet::EMPTY);
+        let (mut ready, mut blocked) = (source.downstream, SinkSet::EMPTY);
+        let mut lacks_capacity = |sinks: SinkSet, full: Option<Duration>| match full {
+            None => {}
+            // A sink without progress must not keep a source from ending for the others.
+            Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {}
+            Some(full) => {
+                ready = ready - sinks;
+                blocked = if full >= DETACH_AFTER { blocked | sinks } else { blocked };
+            }
+        };
         for (_, slot) in self.sinks().filter(|(_, slot)| source.downstream.contains(slot.index)) {
             let full = if source.can_wait { slot.behind_for(now) } else { slot.full_for(now) };
-            match full {
-                None => ready = ready | SinkSet::one(slot.index),
-                // A sink without progress must not keep a source from ending for the others.
-                Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {
-                    ready = ready | SinkSet::one(slot.index);
-                }
-                Some(full) if full >= DETACH_AFTER => blocked = blocked | SinkSet::one(slot.index),
-                Some(_) => {}
-            }
+            lacks_capacity(SinkSet::one(slot.index), full);
         }
+        source.cuts.iter().for_each(|cut| lacks_capacity(cut.downstream, cut.full_for(now)));
         (ready, blocked)
     }
 
@@ -326,61 +320,149 @@ impl Core {
         source: usize,
         batch: millstream_model::Batch,
         permit: millstream_model::Permit,
-    ) -> Box<Ticket> {
+    ) -> Step {
         let slot = &self.sources[source];
         let number = slot.release.lock().issue();
         let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
-        let mut ticket = Ticket {
-            source,
-            number,
-            acks,
-            permit,
-            inputs: Vec::new(),
-            cuts_passed: 0,
-            at_cuts: Vec::new(),
-            payloads: Vec::new(),
-        };
-        fan_out(&slot.roots, batch, &mut ticket.inputs);
-        Box::new(ticket)
+        let open = slot.open_tickets.clone();
+        let ticket = Ticket::new((source, number), acks, permit, slot.downstream, open);
+        let mut inputs = Vec::new();
+        fan_out(&slot.roots, batch, &mut inputs);
+        Step { ticket: Arc::new(ticket), cut: None, inputs }
     }
 
-    /// Takes a ticket whose chain has run, and releases every ticket that is due.
-    pub fn complete(&self, ticket: Ticket) {
+    /// Takes the output of a step: releases the payloads of the sinks that are done, and returns
+    /// the cuts that the ticket has reached.
+    pub fn advance(
+        &self,
+        ticket: &Arc<Ticket>,
+        passed: Option<usize>,
+        mut made: ChainOutput,
+    ) -> Vec<Arrival> {
         let slot = &self.sources[ticket.source];
-        for (sink, bytes) in self.payloads_of(&ticket) {
-            sink.unreleased.fetch_add(bytes, Ordering::Relaxed);
+        for bound in &mut made.payloads {
+            let acks = std::mem::take(&mut bound.acks);
+            bound.payload.owe(acks.iter().filter_map(|ack| ack.hold(bound.sink)));
         }
-        // The lock is held while payloads are queued, so that lanes keep ticket order.
-        let mut release = slot.release.lock();
-        for ticket in release.finish(ticket) {
-            self.release(ticket);
+        let next = ticket.advance(&slot.cuts, passed, made);
+        if !next.pending.is_empty() {
+            self.return_surplus(ticket, next.pending);
+        }
+        ticket.acks.iter().for_each(|ack| ack.finish_for(next.done));
+        self.release(slot, ticket.number, next.done, next.payloads);
+        let arrive = |(cut, batches)| Arrival::new(ticket.clone(), cut, batches);
+        next.reached.into_iter().map(arrive).collect()
+    }
+
+    /// Returns the memory that a waiting ticket does not need for the sinks that are not done.
+    fn return_surplus(&self, ticket: &Ticket, pending: SinkSet) {
+        let need = chain_expansion(pending, &self.nodes);
+        let mut permit = ticket.permit.lock();
+        if permit.bytes() > need {
+            permit.resize(need);
         }
     }
 
-    /// Returns the sinks of a ticket's payloads, with the bytes for each.
-    fn payloads_of(&self, ticket: &Ticket) -> impl Iterator<Item = (&SinkSlot, u64)> {
-        ticket.payloads.iter().filter_map(|bound| match &self.nodes[bound.node].op {
-            Op::Sink(slot) => Some((slot, bound.payload.bytes)),
-            _ => None,
-        })
-    }
-
-    fn release(&self, mut ticket: Ticket) {
-        for mut bound in ticket.payloads.drain(..) {
+    fn release(
+        &self,
+        source: &SourceSlot,
+        number: TicketNumber,
+        done: SinkSet,
+        payloads: Vec<Bound>,
+    ) {
+        for bound in &payloads {
+            let Op::Sink(slot) = &self.nodes[bound.node].op else { continue };
+            slot.unreleased.fetch_add(bound.payload.bytes, Ordering::Relaxed);
+        }
+        let put = |bound: Bound| {
             let node = &self.nodes[bound.node];
-            let Op::Sink(slot) = &node.op else { continue };
-            bound.payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
+            let Op::Sink(slot) = &node.op else { return };
             let bytes = bound.payload.bytes;
             slot.put(node, bound.lane, bound.payload, self.started.elapsed());
             slot.unreleased.fetch_sub(bytes, Ordering::Relaxed);
+        };
+        // The lock is held while payloads are queued, so that lanes keep ticket order.
+        source.release.lock().finish(number, done, payloads, put);
+    }
+
+    /// Takes batches that continue behind their cut. Sources that waited for capacity there are
+    /// polled.
+    pub fn leave_cut(&self, arrival: &Arrival) {
+        if self.sources[arrival.ticket.source].cuts[arrival.cut].leave(arrival) {
+            self.scheduler.wake_for_room();
         }
-        ticket.acks.iter().for_each(millstream_model::Ack::finish);
     }
 
     /// Whether every ticket of every source is released.
     pub fn is_drained(&self) -> bool {
-        let idle = |slot: &SourceSlot| slot.release.lock().is_idle();
-        !self.scheduler.is_polling() && self.sources.iter().all(idle)
+        !self.scheduler.is_polling() && self.sources.iter().all(SourceSlot::is_drained)
+    }
+
+    /// Returns the components that keep tickets from being released: transforms where tickets
+    /// wait, else sources that are being polled, else sources with tickets on their way.
+    pub fn holders(&self) -> Vec<String> {
+        let cuts = self.sources.iter().flat_map(|slot| &slot.cuts).filter(|cut| cut.tickets() > 0);
+        let nodes: BTreeSet<usize> = cuts.map(|cut| cut.node).collect();
+        // What waits at a serial transform may wait for a ticket that is stuck before it.
+        let is_offload = |node: &&usize| matches!(self.nodes[**node].op, Op::Offload(_));
+        let stuck: Vec<usize> = match nodes.iter().any(|node| is_offload(&node)) {
+            true => nodes.iter().filter(is_offload).copied().collect(),
+            false => nodes.into_iter().collect(),
+        };
+        if !stuck.is_empty() {
+            return stuck
+                .iter()
+                .map(|node| format!("transform {}", self.nodes[*node].id))
+                .collect();
+        }
+        let busy = self.sources.iter().filter(|slot| !slot.is_drained() || slot.source.is_locked());
+        busy.map(|slot| format!("source {}", slot.id)).collect()
+    }
+
+    /// Returns the indices of all sinks.
+    pub fn all_sinks(&self) -> SinkSet {
+        self.sinks().map(|(_, slot)| slot.index).collect()
+    }
+
+    /// Returns the sinks that may get more payloads while no poll begins.
+    pub fn expected_sinks(&self) -> SinkSet {
+        if self.scheduler.is_polling() {
+            return self.all_sinks();
+        }
+        let open = self.sources.iter().map(|slot| slot.release.lock().open());
+        open.fold(SinkSet::EMPTY, |all, one| all | one)
+    }
+
+    /// Returns a number that changes whenever something is read or settled.
+    pub fn progress(&self) -> u64 {
+        let of_source = |slot: &SourceSlot| {
+            let settled = |(_, sink): (&Node, &SinkSlot)| {
+                let progress = slot.ledger.progress(sink.index);
+                // What is settled moves the checkpoint, and so shortens the lag.
+                progress.lag.wrapping_mul(3).wrapping_add(progress.unsettled)
+            };
+            let sinks = self.sinks().map(settled).fold(0, u64::wrapping_add);
+            sinks.wrapping_mul(31).wrapping_add(slot.release.lock().issued())
+        };
+        self.sources
+            .iter()
+            .fold(0, |all: u64, slot| all.wrapping_mul(31).wrapping_add(of_source(slot)))
+    }
+
+    /// Whether events that were read are not settled.
+    pub fn owes(&self) -> bool {
+        !self.sources.iter().all(|slot| slot.ledger.is_idle() && slot.is_drained())
+    }
+
+    /// Returns the components that keep events from being settled: transforms where tickets wait,
+    /// and sinks that have not delivered what they got.
+    pub fn late(&self) -> Vec<String> {
+        let holders = if self.is_drained() { Vec::new() } else { self.holders() };
+        let expected = self.expected_sinks();
+        let is_late =
+            |(_, slot): &(&Node, &SinkSlot)| slot.queued() > 0 && !expected.contains(slot.index);
+        let sinks = self.sinks().filter(is_late).map(|(node, _)| format!("sink {}", node.id));
+        holders.into_iter().chain(sinks).collect()
     }
 
     /// Whether everything read is settled and nothing more will come.
@@ -470,12 +552,12 @@ impl Core {
 
     /// Runs a job on a worker.
     pub fn work(&self, worker: &mut crate::chain::Worker, job: Job) {
-        let ticket = match job {
+        let step = match job {
             Job::Poll(source) => self.poll(source),
-            Job::Resume(ticket) => Some(ticket),
+            Job::Resume(step) => Some(step),
         };
-        if let Some(ticket) = ticket {
-            worker.run(self, ticket);
+        if let Some(step) = step {
+            worker.run(self, step);
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Why the engine refuses a topology.
 
+use crate::cut::CutSet;
 use millstream_model::BuildError;
 use millstream_model::limits::SINKS_MAX;
+use std::time::Duration;
+
+const CUTS_MAX: usize = CutSet::CUTS_MAX;
 
 /// A topology that cannot be built, or cannot replace the running one.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,24 @@ pub enum EngineError {
         /// Why it cannot be opened.
         #[source]
         error: BuildError,
+    },
+    /// The chain of a source has more cuts than an engine can follow.
+    #[error(
+        "source {source_id}: {cuts} transforms in its chain work in order or on threads of their own; at most {CUTS_MAX} can"
+    )]
+    TooManyCuts {
+        /// Id of the source.
+        source_id: String,
+        /// Number of serial and offload transforms.
+        cuts: usize,
+    },
+    /// Tickets on their way do not end, so the running topology cannot be replaced.
+    #[error("events have been waiting for more than {timeout:?} at {}", .holders.join(", "))]
+    Barrier {
+        /// The components where they wait.
+        holders: Vec<String>,
+        /// How long the engine has waited for them.
+        timeout: Duration,
     },
     /// The checkpoints of the running topology cannot be written, so nothing can replace it.
     #[error("checkpoints cannot be written: {0}")]

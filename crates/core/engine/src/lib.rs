@@ -19,6 +19,7 @@ mod chain;
 mod committer;
 mod core;
 mod current;
+mod cut;
 mod error;
 mod lane;
 pub mod limits;
@@ -28,9 +29,11 @@ mod release;
 mod reload;
 mod running;
 mod scheduler;
+mod since;
 mod snapshot;
 mod stage;
 mod ticket;
+mod turns;
 
 #[cfg(test)]
 mod simulation;

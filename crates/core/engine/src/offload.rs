@@ -1,59 +1,296 @@
-//! The threads of offload transforms.
+//! The pool of threads for offload transforms.
+//!
+//! All offload transforms share one pool. Each has a queue, and the queues take turns. A call that
+//! exceeds the deadline of its transform is *abandoned*: its batches are handed back, whatever it
+//! returns later is ignored, and another thread takes its place in the pool. Abandoned calls count
+//! against the concurrency of their transform, so that a transform that hangs keeps a bounded number
+//! of threads; once it has no call left, the batches in its queue are handed back at the deadline,
+//! too.
 
-use crate::chain::at_cut;
-use crate::core::{Core, Node, Op};
 use crate::current::Current;
-use crate::running::{Running, spawn};
-use crate::stage::OffloadQueue;
-use millstream_model::Offload;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use crate::running::spawn;
+use crate::ticket::Arrival;
+use millstream_model::{Batch, Offload};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-/// The queue and the thread function of every offload node.
-pub(crate) fn offloads(core: &Core) -> Vec<(usize, Arc<dyn Offload>, Arc<OffloadQueue>)> {
-    let offload = |(index, node): (usize, &Node)| match &node.op {
-        Op::Offload(offload, queue) => Some((index, offload.clone(), queue.clone())),
-        _ => None,
-    };
-    core.nodes.iter().enumerate().filter_map(offload).collect()
+/// An offload transform in the pool. Its address identifies it.
+pub(crate) struct OffloadQueue {
+    /// The transform.
+    pub transform: Arc<dyn Offload>,
 }
 
-/// The threads of one offload transform, wherever it is in the topology.
-pub(crate) fn start_offload(
-    current: &Arc<Current>,
-    offload: &Arc<dyn Offload>,
-    queue: &Arc<OffloadQueue>,
-) -> Vec<JoinHandle<()>> {
-    let start = |number| {
-        let (current, offload, queue) = (current.clone(), offload.clone(), queue.clone());
-        let scheduler = current.core().scheduler.clone();
-        spawn(&format!("offload-{number}"), move || {
-            queue.serve(&scheduler, |ticket| {
-                let core = current.core();
-                let node =
-                    offloads(&core).into_iter().find(|(_, _, other)| Arc::ptr_eq(other, &queue));
-                // A node with tickets is in the topology.
-                let Some((node, ..)) = node else { return ticket };
-                at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
-            });
+/// The pool.
+pub(crate) struct OffloadPool {
+    threads_max: usize,
+    state: Mutex<Pool>,
+    changed: Condvar,
+    /// Starts a thread.
+    start: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct Pool {
+    members: Vec<Member>,
+    /// The member whose turn is next.
+    turn: usize,
+    calls: HashMap<CallId, Call>,
+    calls_begun: u64,
+    /// Threads, without those of abandoned calls.
+    threads: usize,
+    idle: usize,
+    stopped: bool,
+}
+
+/// A transform with what waits for it.
+struct Member {
+    queue: Arc<OffloadQueue>,
+    /// Batches with the time they arrived.
+    waiting: VecDeque<(Duration, Arrival)>,
+    /// Calls in progress, abandoned ones included.
+    running: usize,
+    abandoned: usize,
+    /// When the last of its calls was abandoned.
+    abandoned_at: Duration,
+}
+
+/// A call in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CallId(u64);
+
+struct Call {
+    queue: Arc<OffloadQueue>,
+    /// `None` once abandoned.
+    arrivals: Option<Vec<Arrival>>,
+    deadline: Option<Duration>,
+}
+
+/// A call to make.
+pub(crate) struct Due {
+    /// Its id, for [`OffloadPool::finish`].
+    pub id: CallId,
+    /// Its transform.
+    pub queue: Arc<OffloadQueue>,
+    /// Its batches.
+    pub batches: Vec<Batch>,
+}
+
+impl OffloadPool {
+    /// Creates a pool of up to `threads_max` threads, which start when there is work.
+    pub fn new(threads_max: usize) -> Arc<OffloadPool> {
+        Arc::new(OffloadPool {
+            threads_max: threads_max.max(1),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            start: OnceLock::new(),
         })
-    };
-    (0..offload.threads().max(1)).map(start).collect()
+    }
+
+    /// Queues batches for a transform.
+    pub fn push(&self, queue: &Arc<OffloadQueue>, arrival: Arrival, now: Duration) {
+        let mut state = self.state.lock();
+        state.member(queue).waiting.push_back((now, arrival));
+        self.employ(&mut state);
+    }
+
+    /// Wakes or starts a thread if there is a call to make.
+    fn employ(&self, state: &mut Pool) {
+        if !state.members.iter().any(Member::may_run) {
+            return;
+        }
+        let Some(start) = self.start.get() else { return };
+        if state.idle == 0 && state.threads < self.threads_max {
+            state.threads += 1;
+            start();
+        }
+        self.changed.notify_one();
+    }
+
+    /// Starts threads from now on, when there is work.
+    pub fn run_on_threads(self: &Arc<Self>, current: &Arc<Current>) {
+        let (pool, current) = (Arc::downgrade(self), Arc::downgrade(current));
+        let numbers = AtomicU64::new(0);
+        let start = move || {
+            let (Some(pool), Some(current)) = (pool.upgrade(), current.upgrade()) else { return };
+            let thread = PoolThread { current, pool, started: Vec::new() };
+            let number = numbers.fetch_add(1, Ordering::Relaxed);
+            spawn(&format!("offload-{number}"), move || thread.run());
+        };
+        _ = self.start.set(Box::new(start));
+    }
+
+    /// Takes the next call.
+    #[cfg(test)]
+    pub fn take(&self, now: Duration) -> Option<Due> {
+        self.state.lock().take(now)
+    }
+
+    /// Ends a call; returns what it was made for. `None` if it was abandoned: its output is
+    /// obsolete.
+    pub fn finish(&self, id: CallId) -> Option<Vec<Arrival>> {
+        let mut state = self.state.lock();
+        let call = state.calls.remove(&id)?;
+        let member = state.member(&call.queue);
+        member.running -= 1;
+        if call.arrivals.is_none() {
+            member.abandoned -= 1;
+            state.threads += 1;
+        }
+        state.forget_idle_members();
+        self.employ(&mut state);
+        call.arrivals
+    }
+
+    /// Abandons the calls that have exceeded their deadline, and returns the batches to hand back.
+    pub fn expire(&self, now: Duration) -> Vec<(Arc<OffloadQueue>, Arrival)> {
+        let mut state = self.state.lock();
+        let back = state.expire(now);
+        self.employ(&mut state);
+        back
+    }
+
+    /// Returns the number of calls of a transform that were abandoned and have not returned.
+    pub fn abandoned(&self, queue: &Arc<OffloadQueue>) -> usize {
+        let state = self.state.lock();
+        let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue));
+        member.map_or(0, |member| member.abandoned)
+    }
+
+    /// Ends all threads that are not in a call, and the others after it.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether its threads have ended, those of abandoned calls excepted.
+    pub fn has_ended(&self) -> bool {
+        self.state.lock().threads == 0
+    }
 }
 
-impl Running {
-    /// Starts threads for offload transforms that are new in `next`, and ends those only in `old`.
-    pub(crate) fn change_offloads(&mut self, old: &Core, next: &Core) {
-        let (before, now) = (offloads(old), offloads(next));
-        let has = |list: &[(usize, _, Arc<OffloadQueue>)], queue: &Arc<OffloadQueue>| {
-            list.iter().any(|(_, _, other)| Arc::ptr_eq(other, queue))
-        };
-        before
-            .iter()
-            .filter(|(_, _, queue)| !has(&now, queue))
-            .for_each(|(_, _, queue)| queue.stop());
-        for (_, offload, queue) in now.iter().filter(|(_, _, queue)| !has(&before, queue)) {
-            self.threads.extend(start_offload(&self.current, offload, queue));
+impl Pool {
+    fn member(&mut self, queue: &Arc<OffloadQueue>) -> &mut Member {
+        let known = self.members.iter().position(|member| Arc::ptr_eq(&member.queue, queue));
+        let at = known.unwrap_or_else(|| {
+            self.members.push(Member {
+                queue: queue.clone(),
+                waiting: VecDeque::new(),
+                running: 0,
+                abandoned: 0,
+                abandoned_at: Duration::ZERO,
+            });
+            self.members.len() - 1
+        });
+        &mut self.members[at]
+    }
+
+    /// Drops transforms that a reload has removed.
+    fn forget_idle_members(&mut self) {
+        self.members.retain(|m| m.running > 0 || Arc::strong_count(&m.queue) > 1);
+    }
+
+    fn take(&mut self, now: Duration) -> Option<Due> {
+        let count = self.members.len();
+        let at =
+            (0..count).map(|i| (self.turn + i) % count).find(|at| self.members[*at].may_run())?;
+        self.turn = (at + 1) % count;
+        let member = &mut self.members[at];
+        member.running += 1;
+        let transform = &member.queue.transform;
+        let take = transform.tickets_max().clamp(1, member.waiting.len());
+        let arrivals: Vec<Arrival> = member.waiting.drain(..take).map(|(_, a)| a).collect();
+        let batches = arrivals.iter().flat_map(|a| a.batches.iter().cloned()).collect();
+        let (queue, deadline) = (member.queue.clone(), transform.deadline().map(|d| now + d));
+        let id = CallId(self.calls_begun);
+        self.calls_begun += 1;
+        let call = Call { queue: queue.clone(), arrivals: Some(arrivals), deadline };
+        self.calls.insert(id, call);
+        Some(Due { id, queue, batches })
+    }
+
+    fn expire(&mut self, now: Duration) -> Vec<(Arc<OffloadQueue>, Arrival)> {
+        let mut back = Vec::new();
+        let is_late = |call: &&mut Call| call.deadline.is_some_and(|deadline| deadline <= now);
+        for call in self.calls.values_mut().filter(is_late) {
+            let Some(arrivals) = call.arrivals.take() else { continue };
+            back.extend(arrivals.into_iter().map(|arrival| (call.queue.clone(), arrival)));
+            self.threads = self.threads.saturating_sub(1);
+            let of_call = |member: &&mut Member| Arc::ptr_eq(&member.queue, &call.queue);
+            for member in self.members.iter_mut().filter(of_call) {
+                member.abandoned += 1;
+                member.abandoned_at = now;
+            }
         }
+        for member in &mut self.members {
+            let late = member.take_late(now);
+            back.extend(late.into_iter().map(|arrival| (member.queue.clone(), arrival)));
+        }
+        back
+    }
+}
+
+impl Member {
+    fn may_run(&self) -> bool {
+        !self.waiting.is_empty() && self.running < self.queue.transform.concurrency().max(1)
+    }
+
+    /// Takes the batches that have waited for longer than the deadline while every call hangs.
+    fn take_late(&mut self, now: Duration) -> Vec<Arrival> {
+        let Some(deadline) = self.queue.transform.deadline() else { return Vec::new() };
+        if self.abandoned < self.queue.transform.concurrency().max(1) {
+            return Vec::new();
+        }
+        let is_late = |since: &Duration| (*since).max(self.abandoned_at) + deadline <= now;
+        let late = self.waiting.iter().take_while(|(since, _)| is_late(since)).count();
+        self.waiting.drain(..late).map(|(_, arrival)| arrival).collect()
+    }
+}
+
+/// A thread of the pool, with the transforms that know it.
+struct PoolThread {
+    current: Arc<Current>,
+    pool: Arc<OffloadPool>,
+    started: Vec<Arc<OffloadQueue>>,
+}
+
+impl PoolThread {
+    /// Makes calls until the pool stops or has more threads than it needs.
+    fn run(mut self) {
+        while let Some(due) = self.next() {
+            self.call(due);
+        }
+        self.started.iter().for_each(|queue| queue.transform.thread_ends());
+    }
+
+    fn next(&mut self) -> Option<Due> {
+        let pool = self.pool.clone();
+        let mut state = pool.state.lock();
+        loop {
+            if state.stopped || state.threads > pool.threads_max {
+                state.threads -= 1;
+                return None;
+            }
+            if let Some(due) = state.take(self.current.core().now().since_start) {
+                pool.employ(&mut state);
+                return Some(due);
+            }
+            state.idle += 1;
+            pool.changed.wait(&mut state);
+            state.idle -= 1;
+        }
+    }
+
+    fn call(&mut self, due: Due) {
+        if !self.started.iter().any(|queue| Arc::ptr_eq(queue, &due.queue)) {
+            due.queue.transform.thread_starts();
+            self.started.push(due.queue.clone());
+        }
+        let core = self.current.core();
+        let outputs = core.call(&due.queue, due.batches);
+        let Some(arrivals) = self.pool.finish(due.id) else { return };
+        core.resume_all(&due.queue, arrivals, outputs);
     }
 }

@@ -1,43 +1,63 @@
-//! Restores the order of a source's finished tickets.
+//! Restores the order of a source's payloads, for each sink by itself.
 
-use crate::ticket::{Ticket, TicketNumber};
-use std::collections::BTreeMap;
+use crate::ticket::{Bound, TicketNumber};
+use crate::turns::Turns;
+use millstream_model::SinkSet;
 
-/// The tickets of one source that are running or wait for an earlier one.
-#[derive(Default)]
+/// The order of one source's tickets at each of its sinks.
+///
+/// A sink gets the payloads of a ticket once it has those of all earlier tickets; what other sinks
+/// have makes no difference. So a ticket that is stuck on the way to one sink delays no other.
 pub(crate) struct Release {
     /// Number of the next ticket.
     issued: TicketNumber,
-    /// Number of the ticket that is due next.
-    released: TicketNumber,
-    waiting: BTreeMap<TicketNumber, Ticket>,
+    sinks: Vec<(usize, Turns<Vec<Bound>>)>,
 }
 
 impl Release {
-    /// Returns the number of the next ticket.
-    pub fn issue(&mut self) -> TicketNumber {
-        self.issued.advance()
+    /// Creates the order for `sinks`, from ticket 0 on.
+    pub fn new(sinks: SinkSet) -> Release {
+        let turns = sinks.iter().map(|sink| (sink, Turns::default()));
+        Release { issued: TicketNumber::default(), sinks: turns.collect() }
     }
 
-    /// Takes a finished ticket; returns the tickets that are due now, in order.
-    pub fn finish(&mut self, ticket: Ticket) -> Vec<Ticket> {
-        self.waiting.insert(ticket.number, ticket);
-        let mut due = Vec::new();
-        while let Some(ticket) = self.waiting.remove(&self.released) {
-            self.released.advance();
-            due.push(ticket);
+    /// Returns the number of the next ticket.
+    pub fn issue(&mut self) -> TicketNumber {
+        let number = self.issued;
+        self.issued = number.next();
+        number
+    }
+
+    /// Records that `payloads` are all that a ticket has for the sinks in `done`, and passes the
+    /// payloads that are due to `put`, in order.
+    pub fn finish(
+        &mut self,
+        number: TicketNumber,
+        done: SinkSet,
+        mut payloads: Vec<Bound>,
+        mut put: impl FnMut(Bound),
+    ) {
+        for (sink, turns) in self.sinks.iter_mut().filter(|(sink, _)| done.contains(*sink)) {
+            let of_sink: Vec<Bound> =
+                payloads.extract_if(.., |bound| bound.sink == *sink).collect();
+            match of_sink.is_empty() {
+                true => turns.skip(number),
+                false => turns.insert(number, of_sink),
+            }
+            while let Some(due) = turns.pop() {
+                due.into_iter().for_each(&mut put);
+            }
         }
-        due
     }
 
     /// Returns the number of tickets issued so far.
-    #[cfg(test)]
     pub fn issued(&self) -> u64 {
         self.issued.get()
     }
 
-    /// Whether every ticket issued so far has been released.
-    pub fn is_idle(&self) -> bool {
-        self.issued == self.released
+    /// Returns the sinks that have not got everything from the tickets issued so far.
+    pub fn open(&self) -> SinkSet {
+        let open = self.sinks.iter().filter(|(_, turns)| turns.next() < self.issued);
+        open.map(|(sink, _)| *sink).collect()
     }
 }

@@ -8,6 +8,7 @@
 use crate::blueprint::{Blueprint, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
+use crate::cut::Cut;
 use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::pace::Pace;
@@ -25,6 +26,10 @@ use tokio::time::Instant;
 /// How long payloads of removed components may take to be settled while nothing is read: what is
 /// settled is not read again. Several syncs of a healthy disk.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
+
+/// How long a reload waits for tickets on their way; reading stands still meanwhile. Longer than a
+/// batch takes in any transform that works.
+const BARRIER_TIME: Duration = Duration::from_secs(5);
 
 /// Interval of checks whether they are settled.
 const SETTLE_POLL: Duration = Duration::from_millis(2);
@@ -108,14 +113,17 @@ impl Running {
         let core = self.current.core();
         let closed = self.close_sources(false, |slot| !kept(Kind::Source, &slot.id));
         let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
-        self.barrier().await;
+        if let Err(error) = self.barrier(BARRIER_TIME).await {
+            core.reopen_sources();
+            return Err(error);
+        }
         settle(&core, &blueprint, kept).await;
         let goes = |slot: &SourceSlot| !kept(Kind::Source, &slot.id);
         let _ = self.hold_sources(std::time::Instant::now() + drain, goes).await;
         self.retired.retain(|retired| !retired.has_ended());
         self.lanes.retain(|lane| !lane.is_finished());
         let replaced = replace_core(&self.current, &self.retired, blueprint, settings, kept);
-        let taken = replaced.map(|replaced| self.take(replaced, &core, drain));
+        let taken = replaced.map(|replaced| self.take(replaced, drain));
         if taken.is_err() {
             core.reopen_sources();
         }
@@ -123,8 +131,8 @@ impl Running {
         taken
     }
 
-    fn take(&mut self, replaced: Turned, old: &Core, drain: Duration) {
-        self.change_offloads(old, &replaced.core);
+    fn take(&mut self, replaced: Turned, drain: Duration) {
+        self.watch_calls(&replaced.core);
         let drivers = replaced.drivers.into_iter().map(|driver| self.runtime.spawn(driver.run()));
         self.lanes.extend(drivers);
         for retired in replaced.retired {
@@ -220,7 +228,7 @@ impl SourceSlot {
         &self,
         pace: Pace,
         roots: Vec<usize>,
-        cuts: Vec<usize>,
+        cuts: Vec<Cut>,
         downstream: SinkSet,
         expansion: u64,
     ) -> SourceSlot {
@@ -234,7 +242,8 @@ impl SourceSlot {
             ledger: self.ledger.clone(),
             counters: self.counters.clone(),
             unreadable: self.unreadable.clone(),
-            release: Mutex::new(Release::default()),
+            release: Mutex::new(Release::new(downstream)),
+            open_tickets: self.open_tickets.clone(),
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
             pace,

@@ -3,13 +3,13 @@
 use crate::blueprint::Built;
 use crate::chain::Worker;
 use crate::committer::Committer;
-use crate::core::{Core, SourceSlot};
+use crate::core::{Core, Op, SourceSlot};
 use crate::current::Current;
-use crate::offload::{offloads, start_offload};
+use crate::error::EngineError;
 use crate::reload::Retired;
 use crate::snapshot;
-use millstream_model::Leftover;
 use millstream_model::snapshot::Snapshot;
+use millstream_model::{Leftover, SinkSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,6 +17,12 @@ use tokio::runtime::Handle;
 
 /// Interval of checks whether a barrier is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
+
+/// How often the progress of a run that ends by itself is checked.
+const PROGRESS_LOOK: Duration = Duration::from_millis(100);
+
+/// How often the deadlines of offload calls are checked.
+const CALL_LOOK: Duration = Duration::from_millis(50);
 
 /// How far a source may exceed the deadline to finish a copy: it checks the time once per megabyte,
 /// then syncs.
@@ -31,6 +37,8 @@ pub struct Running {
     /// Removed sinks whose lanes have not ended.
     pub(crate) retired: Vec<Arc<Retired>>,
     committer: Arc<Committer>,
+    /// Checks the deadlines of offload calls.
+    call_watch: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// The result of a stop.
@@ -38,6 +46,8 @@ pub struct Running {
 pub struct Stopped {
     /// Whether everything in flight was delivered in time. The next start reads the rest again.
     pub drained: bool,
+    /// Components that kept events from being delivered in time.
+    pub holders: Vec<String>,
     /// Why the last checkpoints could not be committed. What was delivered since the previous
     /// commit is repeated after the next start.
     pub uncommitted: Option<String>,
@@ -55,22 +65,38 @@ impl Running {
         let mut threads: Vec<_> =
             (0..built.threads).map(|number| start_worker(number, &current)).collect();
         let core = current.core();
-        offloads(&core).iter().for_each(|(_, offload, queue)| {
-            threads.extend(start_offload(&current, offload, queue));
-        });
+        core.offload.run_on_threads(&current);
         let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
         let after_sync = committer.clone();
         core.store.on_sync(move || after_sync.commit_soon());
         let (of_thread, thread_committer) = (current.clone(), committer.clone());
         threads.push(spawn("checkpoint", move || thread_committer.run(&of_thread)));
-        Running {
+        let mut running = Running {
             current,
             runtime: runtime.clone(),
             threads,
             lanes,
             retired: Vec::new(),
             committer,
+            call_watch: None,
+        };
+        running.watch_calls(&core);
+        running
+    }
+
+    /// Checks the deadlines of offload calls from now on, if the topology has such transforms.
+    pub(crate) fn watch_calls(&mut self, core: &Core) {
+        let has_offload = core.nodes.iter().any(|node| matches!(node.op, Op::Offload(_)));
+        if !has_offload || self.call_watch.is_some() {
+            return;
         }
+        let current = self.current.clone();
+        self.call_watch = Some(self.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(CALL_LOOK).await;
+                current.core().expire_calls();
+            }
+        }));
     }
 
     /// Returns a snapshot of the engine.
@@ -85,24 +111,41 @@ impl Running {
     }
 
     /// Waits until every source of the current topology has ended and all its events are settled.
-    pub async fn finished(&self) {
+    /// Returns the components that keep events if nothing more is settled for `patience`; none if
+    /// all is settled.
+    pub async fn finished(&self, patience: Duration) -> Vec<String> {
         let core = self.current.core();
-        while !core.is_finished() {
-            if core.scheduler.all_ended() {
-                core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+        let (mut progress, mut since) = (core.progress(), Instant::now());
+        while !finishes_within(&core, PROGRESS_LOOK).await {
+            let now = core.progress();
+            if now != progress || !core.owes() {
+                (progress, since) = (now, Instant::now());
+            } else if since.elapsed() >= patience {
+                return core.late();
             }
-            tokio::time::sleep(BARRIER_POLL).await;
         }
+        Vec::new()
     }
 
     /// Reaches the barrier: stops polling and waits until every ticket issued so far is done and
     /// released. Nothing is polled until [`Running::resume`].
-    pub async fn barrier(&self) {
+    ///
+    /// # Errors The barrier is not reached in `timeout`. The error names the components where
+    /// tickets wait; polling continues.
+    pub async fn barrier(&self, timeout: Duration) -> Result<(), EngineError> {
         let core = self.current.core();
         core.scheduler.pause(true);
-        while !core.is_drained() {
-            tokio::time::sleep(BARRIER_POLL).await;
+        let drained = async {
+            while !core.is_drained() {
+                tokio::time::sleep(BARRIER_POLL).await;
+            }
+        };
+        if tokio::time::timeout(timeout, drained).await.is_ok() {
+            return Ok(());
         }
+        let holders = core.holders();
+        self.resume();
+        Err(EngineError::Barrier { holders, timeout })
     }
 
     /// Lets the sources selected by `goes` emit what they hold back while no other is polled, until
@@ -123,11 +166,19 @@ impl Running {
         }
     }
 
-    /// Lets the lanes deliver what they hold, and end.
+    /// Lets the lanes deliver what they hold, and end: those of each sink once no ticket is on its
+    /// way there.
     async fn end_lanes(&self) {
-        self.barrier().await;
         let core = self.current.core();
-        core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+        core.scheduler.pause(true);
+        let mut closed = SinkSet::EMPTY;
+        while !core.is_drained() || closed != core.all_sinks() {
+            let due = core.all_sinks() - core.expected_sinks() - closed;
+            let slots = core.sinks().filter(|(_, slot)| due.contains(slot.index));
+            slots.flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+            closed = closed | due;
+            tokio::time::sleep(BARRIER_POLL).await;
+        }
         for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
             lane.ended().await;
         }
@@ -151,6 +202,7 @@ impl Running {
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
+        let holders = if drained { Vec::new() } else { core.holders() };
         // Removed sinks may use the rest of the time; their payloads block nothing.
         let left = async {
             for lane in lanes {
@@ -162,7 +214,11 @@ impl Running {
         core.sinks().for_each(|(_, slot)| slot.sink.close());
         core.sources.iter().for_each(|source| source.ledger.stop());
         core.scheduler.stop();
-        offloads(&core).iter().for_each(|(_, _, queue)| queue.stop());
+        core.offload.stop();
+        self.call_watch.iter().for_each(tokio::task::JoinHandle::abort);
+        while drained && !core.offload.has_ended() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(BARRIER_POLL).await;
+        }
         self.committer.stop();
         // A worker that is stuck in a component must not block the exit; it is left behind.
         for thread in self.threads.drain(..).filter(|_| drained) {
@@ -176,7 +232,7 @@ impl Running {
         let (left, unsettled) = leave(&core);
         core.store.finish();
         let drained = drained && held;
-        Stopped { drained, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
+        Stopped { drained, holders, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
     }
 
     /// Starts making durable what the sources selected by `goes` owe and could not read again. They
@@ -195,6 +251,19 @@ impl Running {
             }
         })
     }
+}
+
+/// Waits until everything is settled; returns whether it was within `time`.
+async fn finishes_within(core: &Core, time: Duration) -> bool {
+    let finished = async {
+        while !core.is_finished() {
+            if core.scheduler.all_ended() {
+                core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+            }
+            tokio::time::sleep(BARRIER_POLL).await;
+        }
+    };
+    tokio::time::timeout(time, finished).await.is_ok()
 }
 
 /// Returns what the sources leave unsettled, and what of it is lost.

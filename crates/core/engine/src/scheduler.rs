@@ -2,7 +2,7 @@
 
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::pace::{Priority, pick};
-use crate::ticket::Ticket;
+use crate::ticket::Step;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use std::time::Duration;
 pub(crate) enum Job {
     /// Poll a source.
     Poll(usize),
-    /// Continue with a ticket behind a serial or offload transform.
-    Resume(Box<Ticket>),
+    /// Run the step of a ticket behind a serial or offload transform.
+    Resume(Step),
 }
 
 /// The result of asking for a job.
@@ -142,9 +142,9 @@ impl Scheduler {
         }
     }
 
-    /// Puts a ticket back into the run queue, ahead of new polls.
-    pub fn resume(&self, ticket: Box<Ticket>) {
-        self.lock().ready.push_front(Job::Resume(ticket));
+    /// Puts the next step of a ticket into the run queue, ahead of new polls.
+    pub fn resume(&self, step: Step) {
+        self.lock().ready.push_front(Job::Resume(step));
         self.changed.notify_one();
     }
 

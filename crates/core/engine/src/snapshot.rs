@@ -1,13 +1,15 @@
 //! Takes snapshots of the engine.
 
-use crate::core::{Core, SinkSlot};
+use crate::core::{Core, Node, Op, SinkSlot};
 use crate::limits::FULL_AFTER;
+use crate::offload::OffloadQueue;
 use millstream_model::Now;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
     log_delay_seconds,
 };
 use millstream_store::StoreHealth;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Takes a snapshot.
@@ -57,6 +59,32 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     }
 }
 
+/// Returns why a transform or sink makes no progress.
+fn error_of(core: &Core, node: &Node, now: Duration) -> Option<String> {
+    match &node.op {
+        Op::Sink(slot) => error(core, slot, now),
+        Op::Offload(queue) => hanging(core, queue).or_else(|| waiting(core, node, now)),
+        Op::Serial(_) => waiting(core, node, now),
+        Op::Map(_) => None,
+    }
+}
+
+/// Returns how many calls of an offload transform hang, if any.
+fn hanging(core: &Core, queue: &Arc<OffloadQueue>) -> Option<String> {
+    let calls = core.offload.abandoned(queue);
+    let all = queue.transform.concurrency();
+    (calls > 0).then(|| format!("{calls} of {all} calls exceeded their deadline and hang"))
+}
+
+/// Returns how long events have waited at a transform, if that is long.
+fn waiting(core: &Core, node: &Node, now: Duration) -> Option<String> {
+    let cuts = core.sources.iter().flat_map(|slot| &slot.cuts);
+    let here = cuts.filter(|cut| core.nodes[cut.node].id == node.id);
+    let longest = here.filter_map(|cut| cut.full_for(now)).max();
+    let longest = longest.filter(|full| *full >= FULL_AFTER)?;
+    Some(format!("events have waited at it for {} s", longest.as_secs()))
+}
+
 /// Returns why a sink makes no progress: its last failure, or that it is too slow.
 fn error(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
     let failed = slot.lanes.iter().find_map(|lane| lane.error());
@@ -73,7 +101,7 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         kind: node.kind.name(),
         counters: node.counters.snapshot(),
         buffer_bytes: slot.map(|slot| slot.queued()),
-        error: slot.and_then(|slot| error(core, slot, now.since_start)),
+        error: error_of(core, node, now.since_start),
         ..ComponentSnapshot::default()
     }
 }

@@ -1,13 +1,13 @@
-//! Cuts in a chain: transforms with a single instance, or with their own threads.
+//! Serial transforms: a single instance, fed in ticket order.
 
-use crate::scheduler::Scheduler;
-use crate::ticket::{Ticket, TicketNumber};
+use crate::ticket::Arrival;
+use crate::turns::Turns;
 use millstream_model::Serial;
-use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A serial transform with its inbox, where tickets wait for their predecessors.
+/// A serial transform with its inbox, where batches wait for their predecessors.
 pub(crate) struct SerialStage {
     transform: Mutex<Box<dyn Serial>>,
     inbox: Mutex<Inbox>,
@@ -16,8 +16,8 @@ pub(crate) struct SerialStage {
 #[derive(Default)]
 struct Inbox {
     busy: bool,
-    /// By source: the number of the next ticket, and the tickets that wait.
-    sources: HashMap<usize, (TicketNumber, BTreeMap<TicketNumber, Box<Ticket>>)>,
+    /// The order of each source's tickets.
+    sources: HashMap<usize, Turns<Arrival>>,
 }
 
 impl SerialStage {
@@ -31,19 +31,23 @@ impl SerialStage {
         self.inbox.lock().sources.clear();
     }
 
-    /// Adds a ticket. Unless another worker already does so, applies `work` to all tickets that are
-    /// due, one at a time.
-    pub fn enter(&self, ticket: Box<Ticket>, mut work: impl FnMut(&mut dyn Serial, Box<Ticket>)) {
-        let source = ticket.source;
+    /// Adds the batches of a ticket; every ticket of a source comes once, with or without batches.
+    /// Unless another worker already does so, applies `work` to all batches that are due, one
+    /// ticket at a time.
+    pub fn enter(&self, arrival: Arrival, mut work: impl FnMut(&mut dyn Serial, Arrival)) {
         let mut inbox = self.inbox.lock();
-        inbox.sources.entry(source).or_default().1.insert(ticket.number, ticket);
+        let turns = inbox.sources.entry(arrival.ticket.source).or_default();
+        match arrival.batches.is_empty() {
+            true => turns.skip(arrival.ticket.number),
+            false => turns.insert(arrival.ticket.number, arrival),
+        }
         if inbox.busy {
             return;
         }
         inbox.busy = true;
-        while let Some(ticket) = inbox.next() {
+        while let Some(arrival) = inbox.next() {
             drop(inbox);
-            work(&mut **self.transform.lock(), ticket);
+            work(&mut **self.transform.lock(), arrival);
             inbox = self.inbox.lock();
         }
         inbox.busy = false;
@@ -51,59 +55,7 @@ impl SerialStage {
 }
 
 impl Inbox {
-    fn next(&mut self) -> Option<Box<Ticket>> {
-        self.sources.values_mut().find_map(|(turn, waiting)| {
-            let ticket = waiting.remove(turn)?;
-            turn.advance();
-            Some(ticket)
-        })
-    }
-}
-
-/// Tickets queued for the threads of an offload transform.
-#[derive(Default)]
-pub(crate) struct OffloadQueue {
-    state: Mutex<(VecDeque<Box<Ticket>>, bool)>,
-    changed: Condvar,
-}
-
-impl OffloadQueue {
-    /// Queues a ticket.
-    pub fn push(&self, ticket: Box<Ticket>) {
-        self.state.lock().0.push_back(ticket);
-        self.changed.notify_one();
-    }
-
-    /// Waits for the next ticket, oldest first; `None` when stopped.
-    fn pop(&self) -> Option<Box<Ticket>> {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(ticket) = state.0.pop_front() {
-                return Some(ticket);
-            }
-            if state.1 {
-                return None;
-            }
-            self.changed.wait(&mut state);
-        }
-    }
-
-    /// Takes the next ticket without waiting.
-    #[cfg(test)]
-    pub fn try_pop(&self) -> Option<Box<Ticket>> {
-        self.state.lock().0.pop_front()
-    }
-
-    /// Ends the threads.
-    pub fn stop(&self) {
-        self.state.lock().1 = true;
-        self.changed.notify_all();
-    }
-
-    /// Runs the loop of one thread: `work` on a ticket, then back to the run queue.
-    pub fn serve(&self, scheduler: &Arc<Scheduler>, work: impl Fn(Box<Ticket>) -> Box<Ticket>) {
-        while let Some(ticket) = self.pop() {
-            scheduler.resume(work(ticket));
-        }
+    fn next(&mut self) -> Option<Arrival> {
+        self.sources.values_mut().find_map(Turns::pop)
     }
 }

@@ -1,21 +1,26 @@
 //! A ticket: a batch's place in its source's order, and everything the chain made of it.
+//!
+//! A chain is cut at serial and offload transforms. A ticket runs in *steps*, from the source or a
+//! cut to the next cuts and sinks; steps behind different cuts may run at once. A sink is done when
+//! no cut that the ticket has not passed leads to it.
 
-use millstream_model::{Ack, Batch, Payload, Permit};
+use crate::cut::{Cut, CutSet};
+use millstream_model::{Ack, Batch, Payload, Permit, SinkSet};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Position of a ticket in its source's order, counted from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TicketNumber(u64);
 
 impl TicketNumber {
-    /// Returns this number and moves on to the next one.
-    pub fn advance(&mut self) -> TicketNumber {
-        let number = *self;
-        self.0 += 1;
-        number
+    /// Returns the number after this one.
+    pub fn next(self) -> TicketNumber {
+        TicketNumber(self.0 + 1)
     }
 
     /// Returns how many tickets come before this one.
-    #[cfg(test)]
     pub fn get(self) -> u64 {
         self.0
     }
@@ -27,24 +32,35 @@ pub(crate) struct Ticket {
     pub source: usize,
     /// Position in the source's order.
     pub number: TicketNumber,
-    /// Acknowledgements of the batch, finished when the ticket is released.
+    /// Acknowledgements of the batch, finished for each sink once the sink is done.
     pub acks: Vec<Ack>,
     /// Memory for the output of the chain.
-    pub permit: Permit,
-    /// Batches to run next, by node.
-    pub inputs: Vec<(usize, Batch)>,
-    /// Number of cuts (serial and offload transforms) already passed.
-    pub cuts_passed: usize,
-    /// Batches that wait at a cut, by node.
-    pub at_cuts: Vec<(usize, Batch)>,
-    /// Payloads of all sinks, in the order they were encoded.
-    pub payloads: Vec<Bound>,
+    pub permit: Mutex<Permit>,
+    progress: Mutex<Progress>,
+    /// The source's number of tickets on their way.
+    open: Arc<AtomicU64>,
+}
+
+/// How far a ticket is.
+struct Progress {
+    /// Sinks that are not done.
+    pending: SinkSet,
+    /// Cuts that it has reached.
+    entered: CutSet,
+    /// Cuts that it has passed.
+    passed: CutSet,
+    /// Batches for cuts that it has not reached, by node.
+    at_cuts: Vec<(usize, Batch)>,
+    /// Payloads for sinks that are not done, in the order they were encoded.
+    payloads: Vec<Bound>,
 }
 
 /// A payload with its destination.
 pub(crate) struct Bound {
     /// Node of the sink.
     pub node: usize,
+    /// Index of the sink in sink sets.
+    pub sink: usize,
     /// Lane of the sink.
     pub lane: usize,
     /// The payload.
@@ -53,13 +69,122 @@ pub(crate) struct Bound {
     pub acks: Vec<Ack>,
 }
 
+/// A part of the chain to run.
+pub(crate) struct Step {
+    /// Its ticket.
+    pub ticket: Arc<Ticket>,
+    /// The cut before it; `None` at the source.
+    pub cut: Option<usize>,
+    /// Batches to run, by node.
+    pub inputs: Vec<(usize, Batch)>,
+}
+
+/// Batches of a ticket that have reached a cut; there may be none.
+pub(crate) struct Arrival {
+    /// Their ticket.
+    pub ticket: Arc<Ticket>,
+    /// The cut.
+    pub cut: usize,
+    /// The batches.
+    pub batches: Vec<Batch>,
+    /// Bytes that they keep from other data while they wait.
+    pub bytes: u64,
+}
+
+/// Output of a step; discarded as a whole if the chain panics.
+#[derive(Default)]
+pub(crate) struct ChainOutput {
+    /// Payloads.
+    pub payloads: Vec<Bound>,
+    /// Batches that have reached a cut, by node.
+    pub at_cuts: Vec<(usize, Batch)>,
+}
+
+/// What follows from a step.
+pub(crate) struct Advance {
+    /// Sinks that are done now.
+    pub done: SinkSet,
+    /// Their payloads.
+    pub payloads: Vec<Bound>,
+    /// Sinks that are not done.
+    pub pending: SinkSet,
+    /// Cuts that are reached now, with their batches.
+    pub reached: Vec<(usize, Vec<Batch>)>,
+}
+
+impl Arrival {
+    /// Creates an arrival. Its batches keep their block, and the memory for what the chain makes of
+    /// them.
+    pub fn new(ticket: Arc<Ticket>, cut: usize, batches: Vec<Batch>) -> Arrival {
+        let block = batches.iter().map(|batch| batch.block.len() as u64).max().unwrap_or(0);
+        let bytes = block + ticket.permit.lock().bytes();
+        Arrival { ticket, cut, batches, bytes }
+    }
+}
+
 impl Ticket {
-    /// Takes the batches that wait at the cut `node`.
-    pub fn take_cut(&mut self, node: usize) -> Vec<Batch> {
-        let (here, rest) =
-            std::mem::take(&mut self.at_cuts).into_iter().partition(|(at, _)| *at == node);
-        self.at_cuts = rest;
-        let here: Vec<(usize, Batch)> = here;
-        here.into_iter().map(|(_, batch)| batch).collect()
+    /// Creates a ticket for `sinks`. It counts in `open` until it drops.
+    pub fn new(
+        (source, number): (usize, TicketNumber),
+        acks: Vec<Ack>,
+        permit: Permit,
+        sinks: SinkSet,
+        open: Arc<AtomicU64>,
+    ) -> Ticket {
+        open.fetch_add(1, Ordering::Relaxed);
+        let progress = Progress {
+            pending: sinks,
+            entered: CutSet::default(),
+            passed: CutSet::default(),
+            at_cuts: Vec::new(),
+            payloads: Vec::new(),
+        };
+        let (permit, progress) = (Mutex::new(permit), Mutex::new(progress));
+        Ticket { source, number, acks, permit, progress, open }
+    }
+
+    /// Records the output of the step behind the cut `passed`. `cuts` are those of the source, in data-flow
+    /// order.
+    pub fn advance(&self, cuts: &[Cut], passed: Option<usize>, mut made: ChainOutput) -> Advance {
+        let mut progress = self.progress.lock();
+        progress.payloads.append(&mut made.payloads);
+        progress.at_cuts.append(&mut made.at_cuts);
+        passed.iter().for_each(|cut| progress.passed.add(*cut));
+        let reached = progress.reach(cuts);
+        let is_waiting = |(index, _): &(usize, &Cut)| !progress.passed.contains(*index);
+        let waiting = cuts.iter().enumerate().filter(is_waiting);
+        let waiting = waiting.fold(SinkSet::EMPTY, |all, (_, cut)| all | cut.downstream);
+        let done = progress.pending - waiting;
+        progress.pending = progress.pending & waiting;
+        let payloads =
+            progress.payloads.extract_if(.., |bound| done.contains(bound.sink)).collect();
+        Advance { done, payloads, pending: progress.pending, reached }
+    }
+}
+
+impl Progress {
+    /// Finds the cuts that all batches for them have reached. Those without a batch are passed; as cuts
+    /// come in data-flow order, those behind them are found in the same pass.
+    fn reach(&mut self, cuts: &[Cut]) -> Vec<(usize, Vec<Batch>)> {
+        let mut reached = Vec::new();
+        for (index, cut) in cuts.iter().enumerate() {
+            if self.entered.contains(index) || !cut.upstream.is_subset(self.passed) {
+                continue;
+            }
+            self.entered.add(index);
+            let here = self.at_cuts.extract_if(.., |(node, _)| *node == cut.node);
+            let batches: Vec<Batch> = here.map(|(_, batch)| batch).collect();
+            if batches.is_empty() {
+                self.passed.add(index);
+            }
+            reached.push((index, batches));
+        }
+        reached
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Release);
     }
 }

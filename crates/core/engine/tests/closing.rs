@@ -205,7 +205,7 @@ async fn a_source_continues_after_a_rejected_reload() {
 async fn a_stop_during_a_barrier_delivers_data_that_a_source_buffers() {
     let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
     let running = start(folder.path(), &endpoint, &Arc::default());
-    running.barrier().await;
+    running.barrier(Duration::from_secs(30)).await.unwrap();
     assert!(running.stop(Duration::from_secs(10)).await.drained);
     assert_eq!(held(&endpoint), HELD);
 }

@@ -41,7 +41,7 @@ async fn a_snapshot_reports_the_position_of_each_origin() {
     });
     let source = SourcePart { info, type_name: "memory", pace: Pace::default(), open };
     let (running, _) = start(vec![source], None, true, folder.path());
-    running.finished().await;
+    running.finished(Duration::from_secs(60)).await;
     let source = running.snapshot().components.remove(0);
     let mut files = source.files;
     files.sort_by(|one, other| one.name.cmp(&other.name));

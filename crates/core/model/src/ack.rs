@@ -86,7 +86,14 @@ impl Ack {
 
     /// Closes the ticket's own hold of every sink, after the chain has run.
     pub fn finish(&self) {
-        self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
+        self.finish_for(self.0.sinks);
+    }
+
+    /// Closes the ticket's own hold of the sinks in `done`, after the chain to them has run. Each
+    /// sink is finished once.
+    pub fn finish_for(&self, done: SinkSet) {
+        let sinks = self.0.sinks & done;
+        sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
     }
 
     /// Returns the range undelivered: the source reads it again.

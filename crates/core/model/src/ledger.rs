@@ -4,6 +4,7 @@
 //! the *checkpoint*: the offset before which everything is settled. A checkpoint never moves past a
 //! gap.
 
+mod revoke;
 mod sinks;
 
 use crate::ack::{Ack, Outcome};

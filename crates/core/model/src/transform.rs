@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::error::ComponentError;
 use crate::time::Now;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A transform, as the registry builds it.
 pub enum Transform {
@@ -17,7 +18,7 @@ pub enum Transform {
     Serial(Box<dyn Serial>),
     /// A shard per worker, merged on flush.
     Merge(Box<dyn Merge>),
-    /// Runs on its own threads, out of order.
+    /// Runs on a pool of threads, out of order.
     Offload(Arc<dyn Offload>),
 }
 
@@ -33,7 +34,7 @@ pub struct Outputs {
     /// The output for rejected events.
     pub rejected: Option<usize>,
     /// How long to pause the source, if it exceeds its rate.
-    pub pause: Option<std::time::Duration>,
+    pub pause: Option<Duration>,
 }
 
 impl Outputs {
@@ -76,11 +77,39 @@ pub trait Shard: Send + std::any::Any {
     fn fold(&mut self, batch: &Batch) -> Result<(), ComponentError>;
 }
 
-/// Transforms batches on its own threads: calls that are long or may block.
+/// Transforms batches on the engine's pool of threads: calls that are long or may block.
 pub trait Offload: Send + Sync {
-    /// Returns how many threads may run [`Offload::apply`] at once.
-    fn threads(&self) -> usize;
+    /// Returns how many calls may run at once, abandoned ones included.
+    fn concurrency(&self) -> usize;
 
-    /// Transforms `batch`; called from those threads.
-    fn apply(&self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
+    /// Returns how long a call may take. After that it is abandoned: [`Offload::expired`] decides
+    /// about its batches, and what it returns is ignored. `None` for any time.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns the most tickets whose batches one call gets.
+    fn tickets_max(&self) -> usize {
+        1
+    }
+
+    /// Called once on each thread of the pool, before its first call.
+    fn thread_starts(&self) {}
+
+    /// Called on each thread that was started, before it ends.
+    fn thread_ends(&self) {}
+
+    /// Transforms batches. `outputs` has one item per batch; `now` is when the call begins.
+    fn apply(
+        &self,
+        now: Now,
+        batches: Vec<Batch>,
+        outputs: &mut [Outputs],
+    ) -> Result<(), ComponentError>;
+
+    /// Decides about a batch whose call has exceeded its deadline: by default the batch is dropped
+    /// and counted. Returns at once.
+    fn expired(&self, batch: Batch, out: &mut Outputs) {
+        out.counters.dropped("deadline", batch.events() as u64);
+    }
 }

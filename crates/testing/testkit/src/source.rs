@@ -8,11 +8,17 @@ use millstream_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Most revocations in the life of a source, so that it ends behind a slow sink.
+pub const REVOKES_MAX: u64 = 20;
+
 /// Lines of some origins; the text of line `n` of origin `o` is `o:n`.
 #[derive(Clone, Debug)]
 pub struct MemoryLog {
     /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
+    /// At one poll in this many an origin is revoked and assigned again, up to [`REVOKES_MAX`] times;
+    /// 0 for never.
+    pub revokes_one_in: u64,
 }
 
 impl MemoryLog {
@@ -24,7 +30,7 @@ impl MemoryLog {
             };
             (0..lines).map(line).collect::<String>().into_bytes()
         };
-        MemoryLog { origins: (0..origins).map(text).collect() }
+        MemoryLog { origins: (0..origins).map(text).collect(), revokes_one_in: 0 }
     }
 
     /// Returns the lines of an origin without line ends.
@@ -34,57 +40,78 @@ impl MemoryLog {
 
     /// Opens a source that resumes from the checkpoints in the store.
     pub fn open(&self, open: &SourceOpen, seed: u64) -> Box<dyn Source> {
-        let (records, _) = open.store.origins().expect("the store can be read");
-        let mut tails = Vec::new();
-        for index in 0..self.origins.len() {
-            let id = index as u64 + 1;
-            let record = records.iter().find(|record| record.id == id);
-            let checkpoint = |sink: &str| {
-                let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
-                found.map_or(0, |(_, offset)| *offset)
-            };
-            let checkpoints: Vec<(usize, u64)> =
-                open.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
-            let origin = Arc::new(Origin::new(id, index.to_string()));
-            open.ledger.open(&origin, checkpoints.iter().copied());
-            tails.push((origin, Cursors::resume(checkpoints)));
-        }
-        let ids: Vec<(u64, Vec<u8>)> =
-            tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
-        open.store.keep(&ids).expect("the store accepts the origins");
         let (log, random, sinks) = (self.clone(), Rng::with_seed(seed), open.sinks.clone());
         let (store, ledger) = (open.store.clone(), open.ledger.clone());
-        Box::new(MemorySource { log, tails, random, turn: 0, sinks, store, ledger })
+        let mut source = MemorySource {
+            log,
+            tails: Vec::new(),
+            random,
+            turn: 0,
+            sinks,
+            store,
+            ledger,
+            revokes: 0,
+        };
+        let tails = (0..self.origins.len()).map(|index| source.tail(index)).collect();
+        source.tails = tails;
+        let ids: Vec<(u64, Vec<u8>)> =
+            source.tails.iter().map(|tail| (tail.origin.id, Vec::new())).collect();
+        open.store.keep(&ids).expect("the store accepts the origins");
+        Box::new(source)
     }
+}
+
+/// An origin that is read.
+struct MemoryTail {
+    origin: Arc<Origin>,
+    cursors: Cursors,
+    assignment: Assignment,
+}
+
+/// Whether an origin is this source's to read, as in a consumer group.
+#[derive(Clone, Copy, PartialEq)]
+enum Assignment {
+    Assigned,
+    /// Not read any more; revoked when everything is settled, or at this time.
+    Draining(Duration),
+    /// Assigned again at this time.
+    Revoked(Duration),
 }
 
 struct MemorySource {
     log: MemoryLog,
-    tails: Vec<(Arc<Origin>, Cursors)>,
+    tails: Vec<MemoryTail>,
     random: Rng,
     turn: usize,
     sinks: Vec<(usize, String)>,
     store: Arc<dyn OriginStore>,
     ledger: Arc<Ledger>,
+    /// How often an origin was revoked.
+    revokes: u64,
 }
 
 impl Source for MemorySource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         for reread in cx.ledger.take_rereads() {
-            self.tails[reread.origin as usize - 1].1.reread(&reread);
+            self.tails[reread.origin as usize - 1].cursors.reread(&reread);
         }
+        self.reassign(cx.now.since_start);
         let count = self.tails.len();
         let (mut blocked, mut behind) = (false, false);
         for i in 0..count {
             let index = (self.turn + i) % count;
             let end = self.log.origins[index].len() as u64;
-            match self.tails[index].1.choose(cx.ready, cx.blocked, Some(end)) {
+            if self.tails[index].assignment != Assignment::Assigned {
+                blocked = true;
+                continue;
+            }
+            match self.tails[index].cursors.choose(cx.ready, cx.blocked, Some(end)) {
                 Some(choice) => {
                     self.turn = (index + 1) % count;
                     return self.read(index, choice, cx);
                 }
                 None => {
-                    behind |= self.tails[index].1.is_behind(end);
+                    behind |= self.tails[index].cursors.is_behind(end);
                     blocked |= behind;
                 }
             }
@@ -100,7 +127,11 @@ impl Source for MemorySource {
         let (records, _) = self.store.origins().expect("the store can be read");
         let (kept_sinks, new_sinks): (Vec<_>, Vec<_>) =
             sinks.iter().partition(|sink| self.sinks.contains(sink));
-        for (origin, cursors) in &mut self.tails {
+        for MemoryTail { origin, cursors, assignment } in &mut self.tails {
+            if matches!(assignment, Assignment::Revoked(_)) {
+                continue;
+            }
+
             let record = records.iter().find(|record| record.id == origin.id);
             let checkpoint =
                 |id: &str| record?.checkpoints.iter().find(|(of, _)| of == id).map(|(_, at)| *at);
@@ -114,6 +145,49 @@ impl Source for MemorySource {
 }
 
 impl MemorySource {
+    /// Opens an origin at its checkpoints in the store.
+    fn tail(&self, index: usize) -> MemoryTail {
+        let id = index as u64 + 1;
+        let (records, _) = self.store.origins().expect("the store can be read");
+        let record = records.iter().find(|record| record.id == id);
+        let checkpoint = |sink: &str| {
+            let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
+            found.map_or(0, |(_, offset)| *offset)
+        };
+        let checkpoints: Vec<(usize, u64)> =
+            self.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
+        let origin = Arc::new(Origin::new(id, index.to_string()));
+        self.ledger.open(&origin, checkpoints.iter().copied());
+        let cursors = Cursors::resume(checkpoints);
+        MemoryTail { origin, cursors, assignment: Assignment::Assigned }
+    }
+
+    /// Revokes and assigns origins at random.
+    fn reassign(&mut self, now: Duration) {
+        let one_in = self.log.revokes_one_in;
+        for index in 0..if one_in > 0 { self.tails.len() } else { 0 } {
+            let id = self.tails[index].origin.id;
+            let later = now + Duration::from_millis(self.random.u64(..200));
+            let is_settled = || self.ledger.owed(id).is_some_and(|owed| owed.in_flight == 0);
+            match self.tails[index].assignment {
+                Assignment::Assigned
+                    if self.revokes < REVOKES_MAX && self.random.u64(..one_in) == 0 =>
+                {
+                    self.revokes += 1;
+                    self.tails[index].assignment = Assignment::Draining(later);
+                }
+                Assignment::Draining(until) if now >= until || is_settled() => {
+                    self.ledger.revoke(id);
+                    self.tails[index].assignment = Assignment::Revoked(later);
+                }
+                Assignment::Revoked(until) if now >= until => {
+                    self.tails[index] = self.tail(index);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Reads a random number of lines from the cursor.
     fn read(&mut self, index: usize, choice: Choice, cx: &SourceCx<'_>) -> Polled {
         let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
@@ -134,7 +208,7 @@ impl MemorySource {
         block.memory()[..bytes].copy_from_slice(&text[begin..begin + bytes]);
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(bytes), 0, &newlines, 1000, LongLine::Truncate);
-        let (origin, cursors) = &mut self.tails[index];
+        let MemoryTail { origin, cursors, .. } = &mut self.tails[index];
         let range = (begin as u64, (begin + bytes) as u64);
         let ack = cx.ledger.issue(
             origin.id,

@@ -1,11 +1,11 @@
 //! How `limits.memory` is divided, and configurations that need more.
 
-use super::{Blueprint, Settings, SinkPart};
+use super::{Blueprint, Settings, SinkPart, TransformPart};
 use crate::core::{Node, Op};
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
-use millstream_model::SinkSet;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
+use millstream_model::{SinkSet, Transform};
 
 /// Returns the bytes for data in flight.
 pub fn grant_bytes(settings: &Settings) -> u64 {
@@ -61,7 +61,7 @@ pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
             slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows)
         }
         // The output of a transform takes about as much memory as its input.
-        Op::Map(_) | Op::Serial(_) | Op::Offload(..)
+        Op::Map(_) | Op::Serial(_) | Op::Offload(_)
             if !(downstream & node.downstream).is_empty() =>
         {
             BLOCK_BYTES as u64
@@ -69,6 +69,14 @@ pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
         _ => 0,
     };
     nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
+}
+
+/// Returns the bytes that the batches of one source may keep from other data while they wait at
+/// one cut, so that all cuts together have a quarter of the grant.
+pub fn cut_share(grant_bytes: u64, sources: usize, transforms: &[TransformPart]) -> u64 {
+    let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
+    let cuts = transforms.iter().filter(is_cut).count();
+    grant_bytes / 4 / (sources * cuts).max(1) as u64
 }
 
 impl Blueprint {

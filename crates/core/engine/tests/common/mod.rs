@@ -87,6 +87,7 @@ pub fn blueprint(sources: Vec<SourcePart>, endpoint: &MemoryEndpoint) -> Bluepri
 pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
     Settings {
         threads: 2,
+        offload_threads: 2,
         memory_bytes: 64 << 20,
         cpu,
         sink_bytes_max: 4 << 20,

@@ -1,0 +1,89 @@
+//! Transform `test_offload`, for tests of the engine with the real program: an offload transform
+//! that can be slow, hang and panic. Only builds with the feature `test-components` have it.
+
+use crate::component::{Component, TransformComponent};
+use millstream_model::{
+    Batch, BuildError, ComponentError, Interval, Now, Offload, Outputs, Transform,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Options of transform `test_offload`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestOffloadConfig {
+    /// Duration of each call.
+    pub delay: Option<Interval>,
+    /// Calls hang while this file exists.
+    pub hang_while: Option<PathBuf>,
+    /// Calls with an event that contains this text panic.
+    pub panic_on: Option<String>,
+    /// How long a call may take.
+    pub deadline: Option<Interval>,
+    /// Calls that may run at once.
+    #[serde(default = "one")]
+    pub concurrency: usize,
+    /// Whether events whose call exceeded its deadline continue; else they are dropped.
+    #[serde(default)]
+    pub pass_expired: bool,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// How often a call that hangs checks whether it still should.
+const HANG_LOOK: Duration = Duration::from_millis(10);
+
+impl Component for TestOffloadConfig {}
+
+impl TransformComponent for TestOffloadConfig {
+    fn build(&self) -> Result<Transform, BuildError> {
+        Ok(Transform::Offload(Arc::new(TestOffload(self.clone()))))
+    }
+}
+
+struct TestOffload(TestOffloadConfig);
+
+impl TestOffload {
+    fn panics_on(&self, batch: &Batch) -> bool {
+        let Some(text) = &self.0.panic_on else { return false };
+        let has_text = |row| memchr::memmem::find(batch.text(row), text.as_bytes()).is_some();
+        (0..batch.rows()).any(|row| batch.is_selected(row) && has_text(row))
+    }
+}
+
+impl Offload for TestOffload {
+    fn concurrency(&self) -> usize {
+        self.0.concurrency
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.0.deadline.map(|deadline| deadline.0)
+    }
+
+    fn apply(
+        &self,
+        _: Now,
+        batches: Vec<Batch>,
+        outputs: &mut [Outputs],
+    ) -> Result<(), ComponentError> {
+        self.0.delay.iter().for_each(|delay| std::thread::sleep(delay.0));
+        while self.0.hang_while.as_ref().is_some_and(|path| path.exists()) {
+            std::thread::sleep(HANG_LOOK);
+        }
+        assert!(!batches.iter().any(|batch| self.panics_on(batch)), "asked for by panic_on");
+        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        Ok(())
+    }
+
+    fn expired(&self, batch: Batch, out: &mut Outputs) {
+        match self.0.pass_expired {
+            true => out.send(0, batch),
+            false => out.counters.dropped("deadline", batch.events() as u64),
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! What happens in a run of the simulation: the topology, its faults and its reloads.
+
+use crate::blueprint::{Blueprint, SinkPart, SourcePart, TransformPart};
+use crate::buffer::Buffer;
+use crate::pace::Pace;
+use fastrand::Rng;
+use millstream_model::{
+    Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
+};
+use millstream_testkit::{FakeSink, MemoryEndpoint, MemoryLog, SinkBehavior};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What happens in one run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub origins: usize,
+    pub lines: usize,
+    pub poison: Vec<(usize, usize)>,
+    pub behaviors: [SinkBehavior; 4],
+    /// The operator on a branch with a sink of its own, if there is one.
+    pub operator: Option<Operator>,
+    /// See [`MemoryLog::revokes_one_in`].
+    pub revokes_one_in: u64,
+    pub transforms: Vec<&'static str>,
+    pub kills: u64,
+    pub stall: bool,
+    pub rate_limit: Option<u64>,
+    /// One step in this many is a reload; 0 for none.
+    pub reload_one_in: u64,
+}
+
+impl Scenario {
+    /// Draws a scenario.
+    pub fn draw(seed: u64) -> Scenario {
+        let mut random = Rng::with_seed(seed);
+        let (origins, lines) = (1 + random.u64(..4) as usize, 20 + random.u64(..200) as usize);
+        let poison = (0..random.u64(..3))
+            .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
+        let poison = poison.collect();
+        let behavior = |random: &mut Rng| SinkBehavior {
+            lanes: 1 + random.u64(..3) as usize,
+            fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
+            panics_one_in: if random.u64(..4) == 0 { 20 } else { 0 },
+            syncs: random.u64(..2) == 0,
+            sends: random.u64(..3) == 0,
+            delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
+            sync_delay: Duration::ZERO,
+        };
+        let behaviors = std::array::from_fn(|_| behavior(&mut random));
+        let pool = ["panicky", "watch", "offload", "watch"];
+        let transforms = pool.into_iter().filter(|_| random.u64(..2) == 0).collect();
+        Scenario {
+            seed,
+            origins,
+            lines,
+            poison,
+            behaviors,
+            transforms,
+            kills: random.u64(..4),
+            stall: random.u64(..3) == 0,
+            rate_limit: (random.u64(..8) == 0).then(|| 1000 + random.u64(..4000)),
+            reload_one_in: if random.u64(..3) == 0 { 20 + random.u64(..100) } else { 0 },
+            operator: (random.u64(..2) == 0).then(|| Operator::draw(&mut random)),
+            revokes_one_in: if random.u64(..4) == 0 { 10 + random.u64(..100) } else { 0 },
+        }
+    }
+
+    pub fn is_ordered(&self, sink: usize) -> bool {
+        // What a panic in a delivery abandons arrives again later, and so does what a changed sink
+        // returns. What an operator gave up may pass when it is read again.
+        let is_changed = self.reload_one_in > 0 && !matches!(sink, 0 | 3);
+        let is_reread = self.kills > 0 || self.revokes_one_in > 0 || self.reload_one_in > 0;
+        let may_pass = sink == 3 && is_reread && self.operator.is_some_and(|o| o.gives_up());
+        self.behaviors[sink].panics_one_in == 0 && !is_changed && !may_pass
+    }
+
+    pub fn rejects_poison(&self) -> bool {
+        self.transforms.contains(&"panicky")
+    }
+}
+
+/// A map that panics on a line that ends in `!`.
+struct Panicky;
+
+impl Map for Panicky {
+    fn apply(&mut self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let poison = |row: usize| batch.is_selected(row) && batch.text(row).ends_with(b"!");
+        assert!(!(0..batch.rows()).any(poison), "planted in a transform");
+        out.send(0, batch);
+        Ok(())
+    }
+}
+
+/// A serial transform that checks that batches arrive in read order.
+struct Watch {
+    last: i64,
+}
+
+impl Serial for Watch {
+    fn apply(&mut self, _: Now, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        OUT_OF_ORDER.with(|flag| *flag.borrow_mut() |= batch.read_ns < self.last);
+        self.last = batch.read_ns;
+        out.send(0, batch);
+        Ok(())
+    }
+}
+
+thread_local! {
+    pub static OUT_OF_ORDER: std::cell::RefCell<bool> = const { std::cell::RefCell::new(false) };
+}
+
+struct PassOn;
+
+impl Offload for PassOn {
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    fn apply(
+        &self,
+        _: Now,
+        batches: Vec<Batch>,
+        outputs: &mut [Outputs],
+    ) -> Result<(), ComponentError> {
+        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        Ok(())
+    }
+}
+
+/// The faults of an offload transform on a branch of the chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Operator {
+    pub concurrency: usize,
+    pub tickets_max: usize,
+    pub deadline: Option<Duration>,
+    pub passes_expired: bool,
+    pub panics_one_in: u64,
+    /// One call in this many hangs until the first sink has everything; 0 for none.
+    pub hangs_one_in: u64,
+    /// Longest time that another call takes, in milliseconds.
+    pub delay_ms_max: u64,
+}
+
+impl Operator {
+    fn draw(random: &mut Rng) -> Operator {
+        let deadline = 20 + random.u64(..200);
+        Operator {
+            concurrency: 1 + random.u64(..3) as usize,
+            tickets_max: 1 + random.u64(..3) as usize,
+            deadline: (random.u64(..2) == 0).then(|| Duration::from_millis(deadline)),
+            passes_expired: random.u64(..2) == 0,
+            panics_one_in: if random.u64(..4) == 0 { 10 } else { 0 },
+            hangs_one_in: [0, 0, 1, 5, 20][random.u64(..5) as usize],
+            delay_ms_max: 1 + random.u64(..2) * random.u64(..100),
+        }
+    }
+}
+
+impl Operator {
+    fn gives_up(&self) -> bool {
+        self.panics_one_in > 0 || self.deadline.is_some() && !self.passes_expired
+    }
+}
+
+/// Lines that an operator gave up on purpose, over all lives.
+pub type GivenUp = Arc<Mutex<HashSet<String>>>;
+
+/// An operator; the simulation makes its calls take time and hang.
+struct Faulty {
+    operator: Operator,
+    given_up: GivenUp,
+    random: Mutex<Rng>,
+}
+
+impl Faulty {
+    fn give_up(&self, batch: &Batch) {
+        let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row));
+        let text = |row| String::from_utf8_lossy(batch.text(row)).into_owned();
+        self.given_up.lock().extend(rows.map(text));
+    }
+}
+
+impl Offload for Faulty {
+    fn concurrency(&self) -> usize {
+        self.operator.concurrency
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.operator.deadline
+    }
+
+    fn tickets_max(&self) -> usize {
+        self.operator.tickets_max
+    }
+
+    fn apply(
+        &self,
+        _: Now,
+        batches: Vec<Batch>,
+        outputs: &mut [Outputs],
+    ) -> Result<(), ComponentError> {
+        let one_in = self.operator.panics_one_in;
+        if one_in > 0 && self.random.lock().u64(..one_in) == 0 {
+            batches.iter().for_each(|batch| self.give_up(batch));
+            panic!("planted in an operator");
+        }
+        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        Ok(())
+    }
+
+    fn expired(&self, batch: Batch, out: &mut Outputs) {
+        if self.operator.passes_expired {
+            return out.send(0, batch);
+        }
+        self.give_up(&batch);
+        out.counters.dropped("deadline", batch.events() as u64);
+    }
+}
+
+fn transform(name: &str) -> Transform {
+    match name {
+        "panicky" => Transform::Map(Arc::new(|| Box::new(Panicky))),
+        "offload" => Transform::Offload(Arc::new(PassOn)),
+        _ => Transform::Serial(Box::new(Watch { last: i64::MIN })),
+    }
+}
+
+/// What a reload changes. A different number means different options.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    pub source: u64,
+    pub second_sink: u64,
+    pub transforms: u64,
+    /// The number of a third sink, if there is one.
+    pub third_sink: Option<u64>,
+    /// One more transform.
+    pub watched: bool,
+}
+
+impl Shape {
+    pub fn draw(self, random: &mut Rng) -> Shape {
+        let mut bump = |number: u64, one_in| number + u64::from(random.u64(..one_in) == 0);
+        let (source, second_sink) = (bump(self.source, 4), bump(self.second_sink, 3));
+        let (transforms, third) = (bump(self.transforms, 3), bump(self.third_sink.unwrap_or(0), 3));
+        let third_sink = (random.u64(..2) == 0).then_some(third);
+        Shape { source, second_sink, transforms, third_sink, watched: random.u64(..2) == 0 }
+    }
+
+    /// Whether a component is unchanged.
+    pub fn keeps(self, before: Shape, id: &str) -> bool {
+        match id {
+            "log" => self.source == before.source,
+            "s0" | "s3" => true,
+            "s1" => self.second_sink == before.second_sink,
+            "s2" => self.third_sink == before.third_sink,
+            "watched" => before.watched,
+            _ => self.transforms == before.transforms,
+        }
+    }
+}
+
+/// Id of the operator on a branch.
+pub const OPERATOR: &str = "operator";
+
+/// The environment of a life.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    pub scenario: &'a Scenario,
+    pub log: &'a MemoryLog,
+    pub endpoints: &'a [MemoryEndpoint; 4],
+    pub given_up: &'a GivenUp,
+    pub folder: &'a Path,
+    pub life: u64,
+}
+
+/// A log through a chain of transforms to two or three sinks, and to one more behind an operator.
+pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
+    let World { scenario, log, endpoints, life, .. } = world;
+    let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
+    let pace = Pace { rate_limit: scenario.rate_limit, ..Pace::default() };
+    let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
+    let source = SourcePart {
+        info,
+        type_name: "memory",
+        pace,
+        open: Box::new(move |open| Ok(log.open(&open, seed))),
+    };
+    let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };
+    let mut last = "log".to_owned();
+    let names =
+        scenario.transforms.iter().enumerate().map(|(index, name)| (format!("t{index}"), *name));
+    let watched = shape.watched.then(|| ("watched".to_owned(), "watch"));
+    for (id, name) in watched.into_iter().chain(names) {
+        let inputs = vec![(std::mem::replace(&mut last, id.clone()), 0)];
+        blueprint.transforms.push(TransformPart {
+            id,
+            type_name: "fake",
+            inputs,
+            transform: transform(name),
+        });
+    }
+    let mut sinks = vec![(0, last.clone()), (1, last.clone())];
+    sinks.extend(shape.third_sink.map(|_| (2, last.clone())));
+    if let Some(operator) = scenario.operator {
+        let (given_up, random) = (world.given_up.clone(), Mutex::new(Rng::with_seed(seed)));
+        blueprint.transforms.push(TransformPart {
+            id: OPERATOR.into(),
+            type_name: "fake",
+            inputs: vec![(last, 0)],
+            transform: Transform::Offload(Arc::new(Faulty { operator, given_up, random })),
+        });
+        sinks.push((3, OPERATOR.to_owned()));
+    }
+    blueprint.sinks.extend(sinks.into_iter().map(|(index, input)| SinkPart {
+        id: format!("s{index}"),
+        type_name: "fake",
+        inputs: vec![(input, 0)],
+        buffer: Buffer::default(),
+        sink: Arc::new(FakeSink {
+            endpoint: endpoints[index].clone(),
+            behavior: scenario.behaviors[index],
+            seed: seed ^ index as u64,
+        }),
+    }));
+    blueprint
+}

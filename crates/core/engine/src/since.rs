@@ -1,0 +1,24 @@
+//! How long a condition has held.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Since when a condition holds: engine time in ms, plus one; 0 while it does not.
+#[derive(Default)]
+pub(crate) struct Since(AtomicU64);
+
+impl Since {
+    /// Returns how long it has held; `None` if it does not.
+    pub fn update(&self, holds: bool, now: Duration) -> Option<Duration> {
+        if !holds {
+            self.0.store(0, Ordering::Relaxed);
+            return None;
+        }
+        let ms = now.as_millis() as u64 + 1;
+        let since = match self.0.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => ms,
+            Err(since) => since,
+        };
+        Some(Duration::from_millis(ms.saturating_sub(since)))
+    }
+}

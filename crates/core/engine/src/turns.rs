@@ -1,0 +1,101 @@
+//! Admits items in the order of their ticket numbers, however they arrive.
+
+use crate::ticket::TicketNumber;
+use std::collections::BTreeMap;
+
+/// Items that wait for those before them. Every number is inserted or skipped once.
+pub(crate) struct Turns<T> {
+    next: TicketNumber,
+    waiting: BTreeMap<TicketNumber, T>,
+    /// Skipped numbers after `next`, as ranges: first number and end. While one ticket is stuck,
+    /// any number of later ones may have nothing to insert.
+    skipped: BTreeMap<TicketNumber, TicketNumber>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Turns<T> {
+        let (next, waiting, skipped) = Default::default();
+        Turns { next, waiting, skipped }
+    }
+}
+
+impl<T> Turns<T> {
+    /// Inserts the item of a number.
+    pub fn insert(&mut self, number: TicketNumber, item: T) {
+        self.waiting.insert(number, item);
+    }
+
+    /// Notes that a number has no item.
+    pub fn skip(&mut self, number: TicketNumber) {
+        if number == self.next {
+            self.next = number.next();
+            return;
+        }
+        let end = self.skipped.remove(&number.next()).unwrap_or(number.next());
+        match self.skipped.range_mut(..number).next_back() {
+            Some((_, before)) if *before == number => *before = end,
+            _ => _ = self.skipped.insert(number, end),
+        }
+    }
+
+    /// Takes the next item if it has arrived.
+    pub fn pop(&mut self) -> Option<T> {
+        while let Some(end) = self.skipped.remove(&self.next) {
+            self.next = end;
+        }
+        let item = self.waiting.remove(&self.next)?;
+        self.next = self.next.next();
+        Some(item)
+    }
+
+    /// Returns the first number that was neither taken nor skipped.
+    pub fn next(&self) -> TicketNumber {
+        self.skipped.get(&self.next).copied().unwrap_or(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pop_all(turns: &mut Turns<u64>) -> Vec<u64> {
+        std::iter::from_fn(|| turns.pop()).collect()
+    }
+
+    fn numbers(count: usize) -> Vec<TicketNumber> {
+        std::iter::successors(Some(TicketNumber::default()), |n| Some(n.next()))
+            .take(count)
+            .collect()
+    }
+
+    #[test]
+    fn items_leave_in_order_whatever_order_they_arrive_in() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..200 {
+            let mut numbers = numbers(50);
+            random.shuffle(&mut numbers);
+            let skipped: Vec<TicketNumber> =
+                numbers.iter().copied().filter(|_| random.bool()).collect();
+            let (mut turns, mut left) = (Turns::default(), Vec::new());
+            for number in numbers {
+                match skipped.contains(&number) {
+                    true => turns.skip(number),
+                    false => turns.insert(number, number.get()),
+                }
+                left.extend(pop_all(&mut turns));
+            }
+            let mut expected: Vec<u64> = (0..50).collect();
+            expected.retain(|number| !skipped.iter().any(|skipped| skipped.get() == *number));
+            assert_eq!((left, turns.next().get()), (expected, 50));
+        }
+    }
+
+    #[test]
+    fn skipped_numbers_behind_a_missing_one_take_no_memory_each() {
+        let (mut turns, numbers) = (Turns::default(), numbers(10_000));
+        numbers[1..].iter().for_each(|number| turns.skip(*number));
+        assert_eq!((turns.skipped.len(), turns.next()), (1, numbers[0]));
+        turns.insert(numbers[0], 0);
+        assert_eq!((pop_all(&mut turns), turns.next().get()), (vec![0], 10_000));
+    }
+}

@@ -1,0 +1,63 @@
+//! Origins that another agent takes over, such as a partition of a consumer group.
+
+use super::{Accounts, Entry, Ledger, RangeState};
+
+impl Ledger {
+    /// Closes an origin whatever is in flight, and returns how much that is: the largest number of
+    /// bytes or records that a sink has not settled. A moved checkpoint is still committed.
+    ///
+    /// Outcomes that come later settle nothing, not even in an origin that is opened under the same
+    /// id. To lose no time of the next owner, a source stops reading the origin, waits until
+    /// [`Ledger::owed`] reports nothing in flight or its deadline has passed, and revokes it.
+    pub fn revoke(&self, origin: u64) -> u64 {
+        let mut state = self.lock();
+        // Acknowledgements of earlier epochs are ignored by accounts of this one.
+        state.epoch += 1;
+        state.rereads.retain(|again| again.origin != origin);
+        let Some(accounts) = state.origins.get(&origin) else { return 0 };
+        let (in_flight, checkpoints) = (accounts.in_flight(), accounts.checkpoints());
+        if state.moved.remove(&origin) {
+            state.retired.push((origin, checkpoints));
+        }
+        state.remove(origin);
+        in_flight
+    }
+}
+
+impl Accounts {
+    fn in_flight(&self) -> u64 {
+        let is_open = |entry: &&Entry| entry.state != RangeState::Settled;
+        let bytes = |entry: &Entry| entry.end - entry.begin;
+        self.sinks.iter().map(|a| a.out.iter().filter(is_open).map(bytes).sum()).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Ledger, Origin, Outcome, SinkSet};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const ORIGIN: u64 = 7;
+
+    #[test]
+    fn late_outcomes_of_a_revoked_origin_settle_nothing() {
+        let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "")));
+        ledger.open(&origin, [(0, 0)]);
+        let issue = |range| ledger.issue(ORIGIN, range, SinkSet::one(0), 0, Duration::ZERO);
+        issue((0, 40)).finish();
+        let late = [issue((40, 100)), issue((100, 130))];
+        assert_eq!(ledger.revoke(ORIGIN), 90);
+        assert_eq!(ledger.take_moved(), [(ORIGIN, vec![(0, 40)])]);
+        assert!(ledger.is_idle() && ledger.owed(ORIGIN).is_none());
+        ledger.open(&origin, [(0, 40)]);
+        let again = issue((40, 200));
+        let [delivered, abandoned] = late;
+        delivered.finish();
+        drop(abandoned);
+        assert_eq!((ledger.checkpoint(ORIGIN, 0), ledger.take_rereads()), (Some(40), Vec::new()));
+        again.hold(0).unwrap().settle(Outcome::Delivered);
+        again.finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(200));
+    }
+}

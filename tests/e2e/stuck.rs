@@ -1,0 +1,136 @@
+//! A transform that hangs delays only the sinks behind it, and every end of a run is bounded.
+
+use crate::support::{Agent, folder, lines, wait_until};
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Timeout for events that should happen soon, generous for a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One sink beside a transform and one behind it.
+const BRANCHES: &str = "
+shutdown_timeout: 2s
+limits: { memory: 64MiB }
+sources:
+  app: { type: file, include: ['DIR/in/*.log'] }
+transforms:
+  slow: { type: test_offload, inputs: [app], hang_while: DIR/hang }
+sinks:
+  free: { type: file, inputs: [app], path: DIR/free.out, sync: 100ms, encoding: { codec: text } }
+  late: { type: file, inputs: [slow], path: DIR/late.out, sync: 100ms, encoding: { codec: text } }
+";
+
+/// Many times what may wait at the transform.
+const LINES: usize = 400_000;
+
+/// Writes the input, and the file that makes the transform hang.
+fn prepare(folder: &Path) -> Vec<String> {
+    fs::create_dir_all(folder.join("in")).unwrap();
+    fs::write(folder.join("hang"), "").unwrap();
+    let written: Vec<String> =
+        (0..LINES).map(|n| format!("line {n:07} {}", "x".repeat(100))).collect();
+    fs::write(folder.join("in/app.log"), written.join("\n") + "\n").unwrap();
+    written
+}
+
+fn has_all(path: &Path) -> bool {
+    let bytes = fs::read(path).unwrap_or_default();
+    bytes.iter().filter(|byte| **byte == b'\n').count() >= LINES
+}
+
+#[test]
+fn a_hung_transform_delays_only_the_sinks_behind_it() {
+    let folder = folder();
+    let written = prepare(folder.path());
+    let mut agent = Agent::start(folder.path(), BRANCHES, &[]);
+    let (free, late) = (folder.path().join("free.out"), folder.path().join("late.out"));
+    wait_until("the free sink has everything", PATIENCE, || has_all(&free));
+    assert_eq!(lines(&late), Vec::<String>::new());
+    fs::remove_file(folder.path().join("hang")).unwrap();
+    wait_until("the late sink has everything", PATIENCE, || has_all(&late));
+    assert!(agent.stop().success());
+    assert!(lines(&free) == written, "the free sink has every line once, in order");
+    assert!(lines(&late) == written, "so has the late sink");
+}
+
+#[test]
+fn a_stop_ends_in_time_and_names_a_hung_transform() {
+    let folder = folder();
+    let written = prepare(folder.path());
+    let mut agent = Agent::start(folder.path(), BRANCHES, &[]);
+    let (free, late) = (folder.path().join("free.out"), folder.path().join("late.out"));
+    wait_until("the free sink has everything", PATIENCE, || has_all(&free));
+    let begun = Instant::now();
+    agent.terminate();
+    let status = agent.wait(PATIENCE);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it waits for events in flight");
+    assert_eq!(status.code(), Some(1), "{}", agent.log());
+    let log = agent.log();
+    assert!(log.contains("within 2s (events wait at transform slow"), "{log}");
+    fs::remove_file(folder.path().join("hang")).unwrap();
+    let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    assert!(lines(&late) == written, "the next start delivers the rest");
+    assert!(lines(&free) == written, "and repeats nothing");
+}
+
+#[test]
+fn a_reload_that_a_hung_transform_prevents_changes_nothing() {
+    let folder = folder();
+    let written = prepare(folder.path());
+    let mut agent = Agent::start(folder.path(), BRANCHES, &[]);
+    let (free, late) = (folder.path().join("free.out"), folder.path().join("late.out"));
+    wait_until("the free sink has everything", PATIENCE, || has_all(&free));
+    agent.reload(&BRANCHES.replace("shutdown_timeout: 2s", "shutdown_timeout: 20s"));
+    let changed = BRANCHES.replace("sync: 100ms", "sync: 200ms");
+    agent.reload(&changed);
+    let is_rejected = |agent: &Agent| agent.log().contains("the previous one stays in use");
+    wait_until("the reload is rejected", PATIENCE, || is_rejected(&agent));
+    assert!(agent.log().contains("5s at transform slow"), "{}", agent.log());
+    fs::write(folder.path().join("in/more.log"), "one more\n").unwrap();
+    wait_until("the free sink goes on", PATIENCE, || lines(&free).contains(&"one more".to_owned()));
+    fs::remove_file(folder.path().join("hang")).unwrap();
+    wait_until("the late sink has everything", PATIENCE, || has_all(&late));
+    agent.send(Signal::HUP);
+    wait_until("the reload passes", PATIENCE, || agent.log().contains("changed: "));
+    assert!(agent.stop().success());
+    let rest: Vec<String> = lines(&late).into_iter().filter(|line| line != "one more").collect();
+    assert!(rest == written, "the late sink has every line once");
+}
+
+#[test]
+fn a_run_until_the_end_gives_up_a_hung_transform_and_names_it() {
+    let folder = folder();
+    let written = prepare(folder.path());
+    let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
+    assert_eq!(agent.wait(PATIENCE).code(), Some(1), "{}", agent.log());
+    assert!(agent.log().contains("events wait at transform slow"), "{}", agent.log());
+    assert!(lines(&folder.path().join("free.out")) == written);
+    fs::remove_file(folder.path().join("hang")).unwrap();
+    let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    assert!(lines(&folder.path().join("late.out")) == written);
+}
+
+/// Every call hangs; after the deadline its events continue, and the others follow.
+#[test]
+fn events_are_handed_back_at_the_deadline() {
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("in")).unwrap();
+    fs::write(folder.path().join("hang"), "").unwrap();
+    fs::write(folder.path().join("in/app.log"), "one\ntwo\n").unwrap();
+    let config = BRANCHES
+        .replace("DIR/hang }", "DIR/hang, deadline: 300ms, concurrency: 2, pass_expired: true }");
+    let mut agent = Agent::start(folder.path(), &config, &[]);
+    let late = folder.path().join("late.out");
+    wait_until("the events continue", PATIENCE, || lines(&late).len() == 2);
+    for number in 0..4 {
+        fs::write(folder.path().join(format!("in/{number}.log")), format!("{number}\n")).unwrap();
+        wait_until("and so do later ones", PATIENCE, || lines(&late).len() == 3 + number);
+    }
+    let errors = agent.metric("millstream_component_errors_total{component_id=\"slow\"");
+    assert!(errors.is_some_and(|errors| errors >= 5.0), "{errors:?}");
+    assert!(agent.stop().success(), "{}", agent.log());
+}
