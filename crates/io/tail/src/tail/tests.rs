@@ -1,11 +1,15 @@
 //! Lines of files, compared with splitting the whole content at once.
 
+use crate::identity::HEAD_BYTES_MAX;
 use crate::source::tests::{Fixture, Line, deliver, end, lines, texts};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Batch, LongLine, Polled};
 use millstream_testkit::split_lines;
 use proptest::prelude::*;
 use serde_json::json;
+use std::io::Write;
 
 fn rows(lines: &[Line]) -> Vec<(u64, Vec<u8>)> {
     lines.iter().map(|line| (line.offset, line.text.clone())).collect()
@@ -129,6 +133,39 @@ fn an_incomplete_line_waits_for_its_end() {
     assert_eq!(texts(&got), ["ab", "c", ""]);
 }
 
+/// A carriage return is part of a line end only before a newline.
+#[test]
+fn a_carriage_return_at_the_end_of_a_file_is_text() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\r\n2\r");
+    assert_eq!(rows(&read_to_end(&mut fixture)), [(0, b"1".to_vec()), (3, b"2\r".to_vec())]);
+}
+
+/// A line that damaged compressed data cuts off, beyond the head of the file, is not delivered,
+/// whether lines are read as they are, are decoded, or exceed a block.
+#[test]
+fn a_line_cut_off_by_damaged_data_is_not_delivered() {
+    let (short, long) = ("x".repeat(HEAD_BYTES_MAX as usize * 2), "x".repeat(BLOCK_BYTES * 2));
+    let cases = [
+        (json!({}), &short),
+        (json!({ "encoding": "gbk" }), &short),
+        (json!({ "max_line": "100B" }), &long),
+    ];
+    for (options, text) in cases {
+        let what = options.to_string();
+        let mut compressed = GzEncoder::new(Vec::new(), Compression::none());
+        compressed.write_all(text.as_bytes()).unwrap();
+        let mut compressed = compressed.finish().unwrap();
+        compressed.truncate(compressed.len() - 20);
+        let mut fixture = Fixture::new(options, &["out"]);
+        fixture.append("a.log", compressed);
+        end(&mut fixture);
+        assert_eq!(fixture.read(), [], "{what}");
+        assert!(matches!(fixture.poll(), Polled::Ended), "{what}");
+        assert_eq!(fixture.rig.counters.snapshot().errors.get("damaged"), Some(&1), "{what}");
+    }
+}
+
 /// Line lengths: mostly short, some near every limit.
 fn line_length() -> impl Strategy<Value = usize> {
     let near = |n: usize| (n - 3)..(n + 3);
@@ -149,7 +186,7 @@ fn line_end() -> impl Strategy<Value = &'static [u8]> {
 /// File content: ASCII, multi-byte characters, and invalid UTF-8.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line = (line_length(), line_end(), any::<u8>());
-    (prop::collection::vec(line, 0..60), 0..5usize).prop_map(|(lines, rest)| {
+    (prop::collection::vec(line, 0..60), 0..=5usize).prop_map(|(lines, rest)| {
         let mut content = Vec::new();
         for (length, end, salt) in lines {
             let pattern =
