@@ -3,6 +3,7 @@
 use super::*;
 use crate::tail::Tail;
 use flate2::write::GzEncoder;
+use millstream_model::OriginStatus;
 
 /// Returns lines numbered from `from` up to, but not including, `to`.
 fn numbered(from: usize, to: usize) -> String {
@@ -229,6 +230,23 @@ fn abandoned_data_is_read_again_from_the_copy() {
     assert_eq!(seen, (0..110).collect::<Vec<_>>());
 }
 
+/// Data that was abandoned twice is sent in its own batch. What the copy lacks of it is counted as
+/// lost and settled, so that checkpoints advance.
+#[test]
+fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    drop(fixture.next());
+    let (in_flight, _) = fixture.next();
+    fixture.append("a.log.1", numbered(0, 95));
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    drop(in_flight);
+    assert_eq!(numbers(&settle(&mut fixture)), (0..95).collect::<Vec<_>>());
+    assert_eq!(fixture.dropped("truncated_unread"), 1);
+    assert!(fixture.rig.ledger.is_idle());
+    assert_eq!(fixture.rig.ledger.progress(0).lag, 0);
+}
+
 /// The agent stops right after it first read the file; the copy and the truncation happen before
 /// the next start.
 #[test]
@@ -239,6 +257,19 @@ fn a_file_read_only_once_continues_in_its_copy() {
     fixture.restart(true);
     copy_truncate(&fixture, "a.log", "a.log.1");
     assert_eq!(settle(&mut fixture), []);
+}
+
+/// A file that continues in its copy after a restart is finished, as no writer appends to a copy.
+#[test]
+fn a_file_that_continues_in_its_copy_after_a_restart_is_finished() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    let id = fixture.read()[0].file_id;
+    fixture.restart(true);
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    assert_eq!(settle(&mut fixture), []);
+    let tail = fixture.source.files.get(id).expect("it continues in the copy");
+    assert_eq!(tail.origin().state.status(), OriginStatus::Finished);
 }
 
 /// A new file that begins with everything that was read of another file, under a rotation name.

@@ -1,10 +1,11 @@
 //! Cursors: sinks with their own checkpoints, blocked sinks, abandoned ranges.
 
 use super::*;
-use millstream_model::SinkSet;
+use millstream_model::{SinkSet, Source};
 
 const A: usize = 0;
 const B: usize = 1;
+const C: usize = 2;
 
 fn sinks(list: &[usize]) -> SinkSet {
     list.iter().copied().collect()
@@ -77,6 +78,38 @@ fn a_new_sink_reads_from_the_beginning() {
     assert_eq!(
         fixture.batches().iter().map(seen).collect::<Vec<_>>(),
         [(sinks(&[B]), vec![row(0, "1")])]
+    );
+}
+
+/// Replaces the sinks, as a reload does.
+fn reload(fixture: &mut Fixture, ids: &[&str]) {
+    let now: Vec<(usize, String)> =
+        ids.iter().enumerate().map(|(index, id)| (index, (*id).to_owned())).collect();
+    let stay = now.iter().filter(|sink| fixture.rig.sinks.contains(sink)).map(|(index, _)| *index);
+    fixture.rig.ledger.keep_sinks(stay.collect());
+    fixture.source.set_sinks(&now);
+    fixture.rig.sinks = now;
+    fixture.rig.ready = fixture.rig.all();
+}
+
+/// A sink that reloads remove and add again continues at its checkpoint; one without a checkpoint
+/// starts where reading of the file began; the sink that stays repeats nothing.
+#[test]
+fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
+    let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["a", "b"]);
+    fixture.append("f.log", "old\n");
+    assert!(fixture.batches().is_empty());
+    fixture.append("f.log", "1\n");
+    assert_eq!(next(&mut fixture), (sinks(&[A, B]), vec![row(4, "1")]));
+    fixture.rig.commit();
+    reload(&mut fixture, &["a"]);
+    fixture.append("f.log", "2\n");
+    assert_eq!(next(&mut fixture), (sinks(&[A]), vec![row(6, "2")]));
+    fixture.rig.commit();
+    reload(&mut fixture, &["a", "b", "c"]);
+    assert_eq!(
+        fixture.batches().iter().map(seen).collect::<Vec<_>>(),
+        [(sinks(&[C]), vec![row(4, "1")]), (sinks(&[B, C]), vec![row(6, "2")])]
     );
 }
 

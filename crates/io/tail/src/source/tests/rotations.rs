@@ -83,6 +83,24 @@ fn generations_rotated_while_the_agent_was_down_are_read_in_order() {
     assert!(kept.len() <= GENERATIONS_MAX + 1, "{kept:#?}");
 }
 
+/// More generations than a walk handles were rotated while the agent was down. The live file is
+/// read in between.
+#[test]
+fn generations_deferred_to_the_next_walk_are_the_newest() {
+    const LAST: u64 = 100;
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    let begin = SystemTime::now();
+    for number in 1..=LAST {
+        fixture.rename("a.log", &format!("a.log.{}", LAST + 1 - number));
+        let file = fixture.append("a.log", format!("{number}\n"));
+        file.set_modified(begin + Duration::from_secs(number)).unwrap();
+    }
+    let mut texts = settle(&mut fixture);
+    texts.retain(|text| *text != LAST.to_string());
+    assert_eq!(texts, (1..LAST).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_file_created_and_rotated_while_the_agent_was_down_is_read() {
     let mut fixture = begun("0\n");
@@ -171,6 +189,21 @@ fn a_generation_that_exists_twice_is_read_once() {
         fixture.restart(true);
         assert_eq!(settle(&mut fixture), Vec::<String>::new());
     }
+}
+
+/// The same if the compressed form is so old that it counts as complete at once.
+#[test]
+fn a_generation_next_to_its_old_compressed_form_is_read_once() {
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    rotate(&fixture, "a.log");
+    write(&fixture, "a.log", "1\n");
+    fixture.rename("a.log", "a.log.1");
+    pack(&fixture, "a.log.1", "a.log.1.gz");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    fixture.rig.now.unix_ns = fixture.rig.now.unix_ns.max(now.as_nanos() as i64);
+    fixture.rig.advance(Duration::from_secs(60));
+    assert_eq!(settle(&mut fixture), ["1"]);
 }
 
 /// The agent is killed while a generation is being compressed; the next start finds and reads it.
