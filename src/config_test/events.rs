@@ -7,7 +7,7 @@ use millstream_components::util::formats::parse_rfc3339;
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
     Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx, Grant,
-    Ledger, Origin, Payload, Selection, SinkSet, TIME_UNKNOWN,
+    Ledger, Origin, OriginId, Payload, Selection, SinkIndex, SinkSet, TIME_UNKNOWN,
 };
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ impl Maker {
 
     /// Returns the batches of input `index` of a test, which is a separate origin.
     pub fn batches(&self, index: usize, step: &Step<'_>) -> Vec<Batch> {
-        let origin = Arc::new(Origin::new(index as u64 + 1, &*step.input.file));
-        self.ledger.open(&origin, [(0, 0)]);
+        let origin = Arc::new(Origin::new(OriginId(index as u64 + 1), &*step.input.file));
+        self.ledger.open(&origin, [(SinkIndex::new(0), 0)]);
         let (mut offset, mut batches) = (0, Vec::new());
         for lines in step.input.lines.as_deref().unwrap_or_default().chunks(BATCH_ROWS_MAX) {
             let texts: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -61,9 +61,9 @@ impl Maker {
             block.extend_from_slice(text.as_bytes());
             block.push(b'\n');
         }
-        let (begin, sinks) = (*offset, SinkSet::one(0));
+        let (begin, sinks) = (*offset, SinkSet::one(SinkIndex::new(0)));
         *offset += block.len() as u64;
-        let ack = self.ledger.issue(origin.id, (begin, *offset), sinks, 0, Duration::ZERO);
+        let ack = self.ledger.issue(origin.id, begin..*offset, sinks, 0, Duration::ZERO);
         builder.segment(origin.clone(), begin, ack);
         let permit = self.grant.try_take(block.capacity() as u64)?;
         let block = self.pool.freeze(block, permit);

@@ -7,8 +7,8 @@ use millstream_components::component::AnyComponent;
 use millstream_components::registry::{ROWS, Row};
 use millstream_model::{
     Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalMetric,
-    InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, Outcome, Outputs, Payload, Polled, Selection,
-    Settled, Sink, SinkSet, Source, TIME_UNKNOWN, Transform,
+    InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, OriginId, Outcome, Outputs, Payload, Polled,
+    Selection, Settled, Sink, SinkIndex, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
 use millstream_testkit::{Rows, SourceRig, assert_valid, batch, yaml};
 use millstream_testkit_servers::http::{HttpServer, Reply};
@@ -520,7 +520,7 @@ fn check_payload(codec: Option<&str>, batch: &Batch, payload: &Payload, what: &s
 
 /// Delivers a payload as the engine does, and settles it once it is durable.
 async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
-    payload.owe(batch.segments.iter().filter_map(|segment| segment.ack.hold(0)));
+    payload.owe(batch.segments.iter().filter_map(|segment| segment.ack.hold(SinkIndex::new(0))));
     batch.segments.iter().for_each(|segment| segment.ack.finish());
     drop(batch);
     if !payload.is_empty() {
@@ -549,7 +549,7 @@ async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
 // Transforms.
 
 /// The events of some batches: text and time by output, origin and offset.
-type Events = BTreeMap<(usize, u64, u64), (Vec<u8>, i64)>;
+type Events = BTreeMap<(usize, OriginId, u64), (Vec<u8>, i64)>;
 
 /// For any batch, a map returns complete batches with the same acknowledgements, and transforms a
 /// row the same way whatever rows accompany it, in any order.

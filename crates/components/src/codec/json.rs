@@ -273,7 +273,7 @@ impl Tail {
             Metadata::Host => self.string(&batch.source.host),
             Metadata::Source => self.string(&batch.source.id),
             Metadata::File => self.string(&segment.origin.name),
-            Metadata::FileId => self.string(&format!("{:016x}", segment.origin.id)),
+            Metadata::FileId => self.string(&segment.origin.id.to_string()),
             Metadata::Collected => {
                 let mut time = Vec::new();
                 push_rfc3339(&mut time, batch.read_ns);
@@ -283,7 +283,7 @@ impl Tail {
             Metadata::PreviousOffset => self.pieces.push(Piece::PreviousOffset),
             Metadata::Truncated => self.pieces.push(Piece::Truncated),
             Metadata::Id => {
-                self.text(format!("\"{:016x}-", segment.origin.id).as_bytes());
+                self.text(format!("\"{}-", segment.origin.id).as_bytes());
                 self.pieces.push(Piece::Offset);
                 self.text(b"\"");
             }

@@ -22,8 +22,8 @@ pub(crate) use memory::chain_expansion;
 use memory::{check_states, cut_share, grant_bytes, spare_state_bytes};
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
-    BlockPool, BuildError, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkSet, Source,
-    SourceInfo, SourceOpen, Transform,
+    BlockPool, BuildError, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkIndex, SinkSet,
+    Source, SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
@@ -409,7 +409,7 @@ pub(crate) fn rate(pace: Pace) -> Option<Arc<Mutex<Rate>>> {
 }
 
 /// Returns the sinks in `downstream` with their ids.
-pub(crate) fn sinks_of(downstream: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
+pub(crate) fn sinks_of(downstream: SinkSet, nodes: &[Node]) -> Vec<(SinkIndex, String)> {
     let sink = |node: &Node| match &node.op {
         Op::Sink(slot) if downstream.contains(slot.index) => {
             Some((slot.index, node.id.to_string()))

@@ -343,7 +343,7 @@ fn halve(batch: &Batch) -> (Batch, Batch) {
 
 /// Splits a batch by lane: an origin always uses the same lane.
 fn by_lane(batch: Batch, lanes: usize) -> Vec<(usize, Batch)> {
-    let lane_of = |segment: &Segment| (segment.origin.id % lanes as u64) as usize;
+    let lane_of = |segment: &Segment| (segment.origin.id.0 % lanes as u64) as usize;
     let of_lane = |lane: usize| -> Option<(usize, Batch)> {
         let segments: Arc<[Segment]> =
             batch.segments.iter().filter(|s| lane_of(s) == lane).cloned().collect();

@@ -14,8 +14,8 @@ use crate::since::Since;
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
 use millstream_model::{
-    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkSet, Source, SourceCx,
-    SourceInfo, Unreadable,
+    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkIndex, SinkSet, Source,
+    SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
@@ -132,7 +132,7 @@ pub(crate) enum Op {
 #[derive(Clone)]
 pub(crate) struct SinkSlot {
     /// Index in sink sets.
-    pub index: usize,
+    pub index: SinkIndex,
     pub sink: Arc<dyn Sink>,
     pub lanes: Vec<Arc<LaneQueue>>,
     /// Most bytes that may queue in its lanes.
@@ -153,7 +153,7 @@ pub(crate) struct SinkSlot {
 impl SinkSlot {
     /// Creates a slot with an empty queue of up to `share` bytes.
     pub fn new(
-        index: usize,
+        index: SinkIndex,
         sink: Arc<dyn Sink>,
         lanes: Vec<Arc<LaneQueue>>,
         (share, buffer): (u64, Buffer),
@@ -512,7 +512,7 @@ impl Core {
 
     /// Commits the checkpoints that moved.
     pub fn commit(&self) -> std::io::Result<()> {
-        let sink_ids: HashMap<usize, &Arc<str>> =
+        let sink_ids: HashMap<SinkIndex, &Arc<str>> =
             self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
         self.store.commit(|note| {
             for source in &self.sources {

@@ -2,7 +2,7 @@
 
 use crate::ticket::{Bound, TicketNumber};
 use crate::turns::Turns;
-use millstream_model::SinkSet;
+use millstream_model::{SinkIndex, SinkSet};
 
 /// The order of one source's tickets at each of its sinks.
 ///
@@ -11,7 +11,7 @@ use millstream_model::SinkSet;
 pub(crate) struct Release {
     /// Number of the next ticket.
     issued: TicketNumber,
-    sinks: Vec<(usize, Turns<Vec<Bound>>)>,
+    sinks: Vec<(SinkIndex, Turns<Vec<Bound>>)>,
 }
 
 impl Release {

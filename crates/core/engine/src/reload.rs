@@ -14,8 +14,7 @@ use crate::lane::{LaneDriver, LaneQueue};
 use crate::pace::Pace;
 use crate::release::Release;
 use crate::running::Running;
-use millstream_model::limits::SINKS_MAX;
-use millstream_model::{Kind, Polled, Sink, SinkSet, Source, SourceCx};
+use millstream_model::{Kind, Polled, Sink, SinkIndex, SinkSet, Source, SourceCx};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -256,7 +255,7 @@ impl SourceSlot {
         }
     }
 
-    fn reach_from(&self, before: &[(usize, String)], now: &[(usize, String)]) {
+    fn reach_from(&self, before: &[(SinkIndex, String)], now: &[(SinkIndex, String)]) {
         if before == now {
             return;
         }
@@ -282,7 +281,7 @@ impl SinkPlaces {
             sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
         let mut places = SinkPlaces { indices: Vec::new(), after: Vec::new() };
         for part in sinks {
-            let free = || (0..SINKS_MAX).find(|index| !taken.contains(*index));
+            let free = || SinkIndex::all().find(|index| !taken.contains(*index));
             let index = before(part).map(|(_, slot)| slot.index).or_else(free);
             let index = index.ok_or(EngineError::NoFreeSinkIndex)?;
             taken = taken | SinkSet::one(index);

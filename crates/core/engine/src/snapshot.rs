@@ -3,11 +3,11 @@
 use crate::core::{Core, Node, Op, SinkSlot};
 use crate::limits::FULL_AFTER;
 use crate::offload::OffloadQueue;
-use millstream_model::Now;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
     log_delay_seconds,
 };
+use millstream_model::{Now, SinkIndex};
 use millstream_store::StoreHealth;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,8 @@ pub(crate) fn take(core: &Core) -> Snapshot {
 fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let source = &core.sources[index];
     let reached = core.sinks().filter(|(_, slot)| source.downstream.contains(slot.index));
-    let reached: Vec<(usize, &str)> = reached.map(|(node, slot)| (slot.index, &*node.id)).collect();
+    let reached: Vec<(SinkIndex, &str)> =
+        reached.map(|(node, slot)| (slot.index, &*node.id)).collect();
     let origins = source.ledger.origins();
     let sinks = reached.iter().map(|&(index, id)| {
         let progress = source.ledger.progress(index);

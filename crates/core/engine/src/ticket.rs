@@ -5,7 +5,7 @@
 //! no cut that the ticket has not passed leads to it.
 
 use crate::cut::{Cut, CutSet};
-use millstream_model::{Ack, Batch, Payload, Permit, SinkSet};
+use millstream_model::{Ack, Batch, Payload, Permit, SinkIndex, SinkSet};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +60,7 @@ pub(crate) struct Bound {
     /// Node of the sink.
     pub node: usize,
     /// Index of the sink in sink sets.
-    pub sink: usize,
+    pub sink: SinkIndex,
     /// Lane of the sink.
     pub lane: usize,
     /// The payload.

@@ -5,7 +5,7 @@ mod common;
 use common::{blueprint, settings};
 use millstream_engine::{Blueprint, Buffer, Pace, Running, SourcePart, Store, WhenFull};
 use millstream_model::{
-    BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen,
+    BatchBuilder, LongLine, Origin, OriginId, Polled, Source, SourceCx, SourceInfo, SourceOpen,
 };
 use millstream_testkit::MemoryEndpoint;
 use std::path::Path;
@@ -41,9 +41,9 @@ impl Source for Numbered {
         block.memory()[..LINE_BYTES].copy_from_slice(format!("{number:09}\n").as_bytes());
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(LINE_BYTES), 0, &[LINE_BYTES as u32 - 1], 100, LongLine::Split);
-        let range = (number * LINE_BYTES as u64, (number + 1) * LINE_BYTES as u64);
-        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
-        builder.segment(self.origin.clone(), range.0, ack);
+        let (begin, end) = (number * LINE_BYTES as u64, (number + 1) * LINE_BYTES as u64);
+        let ack = cx.ledger.issue(self.origin.id, begin..end, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), begin, ack);
         self.given.fetch_add(1, Ordering::Relaxed);
         let batch =
             builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
@@ -55,7 +55,7 @@ fn numbered(given: &Arc<AtomicU64>) -> SourcePart {
     let given = given.clone();
     let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
-        let origin = Arc::new(Origin::new(3, ""));
+        let origin = Arc::new(Origin::new(OriginId(3), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Box::new(Numbered { origin, given }) as Box<dyn Source>)
     };

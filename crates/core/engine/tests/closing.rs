@@ -6,7 +6,7 @@ use common::{blueprint, busy, settings};
 use millstream_engine::{Blueprint, Buffer, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{
     BatchBuilder, BoxFuture, BuildError, DeliverError, Delivery, Encoder, Kind, Lane, LaneCx,
-    LongLine, Origin, Payload, Polled, Sink, Source, SourceCx, SourceInfo, SourceOpen,
+    LongLine, Origin, OriginId, Payload, Polled, Sink, Source, SourceCx, SourceInfo, SourceOpen,
 };
 use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use std::path::Path;
@@ -39,9 +39,10 @@ impl Source for Holder {
         block.memory()[..5].copy_from_slice(b"held\n");
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(5), 0, &[4], 100, LongLine::Split);
-        let range = (self.given * 5, self.given * 5 + 5);
-        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
-        builder.segment(self.origin.clone(), range.0, ack);
+        let begin = self.given * 5;
+        let ack =
+            cx.ledger.issue(self.origin.id, begin..begin + 5, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), begin, ack);
         self.given += 1;
         let batch = builder.finish(block.freeze(5), cx.info.clone(), cx.sinks, cx.now.unix_ns);
         Polled::Batch(Box::new(batch), permit)
@@ -62,7 +63,7 @@ fn holder(was_reopened: &Arc<AtomicBool>) -> SourcePart {
     let was_reopened = was_reopened.clone();
     let info = SourceInfo { id: "holder".to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
-        let origin = Arc::new(Origin::new(9, ""));
+        let origin = Arc::new(Origin::new(OriginId(9), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Box::new(Holder { origin, given: 0, is_closed: false, was_reopened }) as Box<dyn Source>)
     };

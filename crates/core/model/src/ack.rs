@@ -1,7 +1,8 @@
 //! Acknowledgements: what a segment owes to its source, settled sink by sink.
 
-use crate::ledger::Ledger;
-use crate::sinkset::SinkSet;
+use crate::ledger::{Issued, Ledger};
+use crate::sinkset::{SinkIndex, SinkSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -32,11 +33,7 @@ pub struct Ack(Arc<Debt>);
 
 struct Debt {
     ledger: Arc<Ledger>,
-    /// The origin, and the ledger epoch in which the range was issued.
-    origin: (u64, u32),
-    begin: u64,
-    end: u64,
-    attempt: u8,
+    issued: Issued,
     sinks: SinkSet,
     states: Box<[State]>,
 }
@@ -48,16 +45,10 @@ struct State {
 
 impl Ack {
     /// Creates the acknowledgement of a range that [`Ledger::issue`] has recorded as open.
-    pub(crate) fn new(
-        ledger: Arc<Ledger>,
-        origin: (u64, u32),
-        range: (u64, u64),
-        attempt: u8,
-        sinks: SinkSet,
-    ) -> Ack {
+    pub(crate) fn new(ledger: Arc<Ledger>, issued: Issued, sinks: SinkSet) -> Ack {
         let state = |_| State { open: AtomicU32::new(1), worst: AtomicU8::new(0) };
         let states = sinks.iter().map(state).collect();
-        Ack(Arc::new(Debt { ledger, origin, begin: range.0, end: range.1, attempt, sinks, states }))
+        Ack(Arc::new(Debt { ledger, issued, sinks, states }))
     }
 
     /// Returns the sinks this segment is owed to.
@@ -65,18 +56,18 @@ impl Ack {
         self.0.sinks
     }
 
-    /// Returns the range in the origin, end exclusive.
-    pub fn range(&self) -> (u64, u64) {
-        (self.0.begin, self.0.end)
+    /// Returns the range in the origin.
+    pub fn range(&self) -> Range<u64> {
+        self.0.issued.range.clone()
     }
 
     /// Returns how often this range was abandoned before.
     pub fn attempt(&self) -> u8 {
-        self.0.attempt
+        self.0.issued.attempt
     }
 
     /// Opens another hold for `sink`; `None` if the segment is not owed to it.
-    pub fn hold(&self, sink: usize) -> Option<Hold> {
+    pub fn hold(&self, sink: SinkIndex) -> Option<Hold> {
         if !self.0.sinks.contains(sink) {
             return None;
         }
@@ -103,11 +94,11 @@ impl Ack {
 }
 
 impl Debt {
-    fn state(&self, sink: usize) -> &State {
+    fn state(&self, sink: SinkIndex) -> &State {
         &self.states[self.sinks.rank(sink)]
     }
 
-    fn close(&self, sink: usize, outcome: Outcome) {
+    fn close(&self, sink: SinkIndex, outcome: Outcome) {
         let state = self.state(sink);
         state.worst.fetch_max(outcome as u8, Ordering::Relaxed);
         if state.open.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -117,7 +108,7 @@ impl Debt {
                 2 => Outcome::Returned,
                 _ => Outcome::Abandoned,
             };
-            self.ledger.settle(self.origin, sink, (self.begin, self.end), self.attempt, worst);
+            self.ledger.settle(&self.issued, sink, worst);
         }
     }
 }
@@ -137,7 +128,7 @@ impl Drop for Debt {
 /// range.
 pub struct Hold {
     ack: Ack,
-    sink: usize,
+    sink: SinkIndex,
     settled: bool,
 }
 

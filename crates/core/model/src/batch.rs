@@ -419,8 +419,12 @@ pub fn char_boundary(line: &[u8], max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ledger;
+    use crate::{Ledger, OriginId, SinkIndex};
     use std::time::Duration;
+
+    fn sink() -> SinkSet {
+        SinkSet::one(SinkIndex::new(0))
+    }
 
     fn batch(block: &'static [u8], line_max: usize) -> Batch {
         batch_with(block, line_max, LongLine::Truncate)
@@ -433,9 +437,9 @@ mod tests {
         builder.lines(block, 0, &newlines, line_max, long);
         let ledger = Ledger::new();
         let ack =
-            ledger.issue(1, (100, 100 + block.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
-        builder.segment(Arc::new(Origin::new(1, "f")), 100, ack);
-        builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0)
+            ledger.issue(OriginId(1), 100..100 + block.len() as u64, sink(), 0, Duration::ZERO);
+        builder.segment(Arc::new(Origin::new(OriginId(1), "f")), 100, ack);
+        builder.finish(Bytes::from_static(block), Arc::default(), sink(), 0)
     }
 
     fn texts(batch: &Batch) -> Vec<&[u8]> {
@@ -494,16 +498,16 @@ mod tests {
     fn rows_of_decoded_text_keep_their_own_offsets_and_the_others_follow_from_their_start() {
         let block = b"plain\ndecoded too long\nlast";
         let (ledger, mut builder) = (Ledger::new(), BatchBuilder::default());
-        let ack = || ledger.issue(1, (0, 1), SinkSet::one(0), 0, Duration::ZERO);
+        let ack = || ledger.issue(OriginId(1), 0..1, sink(), 0, Duration::ZERO);
         builder.row(&block[..5], 0);
-        builder.segment(Arc::new(Origin::new(1, "a")), 40, ack());
+        builder.segment(Arc::new(Origin::new(OriginId(1), "a")), 40, ack());
         builder.row_at(&block[6..13], 6, 500);
         let twice = |at: usize| 500 + 2 * (at as u64 - 6);
         assert_eq!(builder.long_row_at(&block[14..22], 14, 4, LongLine::Split, twice), 1);
         builder.time(77);
         builder.row(&block[23..], 23);
-        builder.segment(Arc::new(Origin::new(2, "b")), 1000, ack());
-        let batch = builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0);
+        builder.segment(Arc::new(Origin::new(OriginId(2), "b")), 1000, ack());
+        let batch = builder.finish(Bytes::from_static(block), Arc::default(), sink(), 0);
         let offset = |row| batch.offset(&batch.segments[usize::from(row > 0)], row);
         assert_eq!([0, 1, 2, 3, 4].map(offset), [40, 500, 516, 524, 1023]);
         assert_eq!(texts(&batch), [&b"plain"[..], b"decoded", b"too ", b"long", b"last"]);

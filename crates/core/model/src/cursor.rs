@@ -5,7 +5,7 @@
 //! three are cursors over the same origin, and cursors that meet merge.
 
 use crate::ledger::Reread;
-use crate::sinkset::SinkSet;
+use crate::sinkset::{SinkIndex, SinkSet};
 
 /// A read position for some sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Cursors {
 
 impl Cursors {
     /// Creates one cursor per distinct checkpoint.
-    pub fn resume(checkpoints: impl IntoIterator<Item = (usize, u64)>) -> Cursors {
+    pub fn resume(checkpoints: impl IntoIterator<Item = (SinkIndex, u64)>) -> Cursors {
         let mut cursors = Cursors::default();
         for (sink, position) in checkpoints {
             let sinks = SinkSet::one(sink);
@@ -54,7 +54,7 @@ impl Cursors {
     }
 
     /// Keeps only the sinks in `kept`, and adds those in `come`, each at its position.
-    pub fn set_sinks(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (usize, u64)>) {
+    pub fn set_sinks(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (SinkIndex, u64)>) {
         self.list.iter_mut().for_each(|cursor| cursor.sinks = cursor.sinks & kept);
         self.list.retain(|cursor| !cursor.sinks.is_empty());
         self.list.extend(Cursors::resume(come).list);
@@ -73,7 +73,7 @@ impl Cursors {
 
     /// Adds a cursor over an abandoned range.
     pub fn reread(&mut self, again: &Reread) {
-        let (begin, until) = (again.begin, Some(again.end));
+        let (begin, until) = (again.range.start, Some(again.range.end));
         let sinks = SinkSet::one(again.sink);
         self.list.push(Cursor { position: begin, begin, until, sinks, attempt: again.attempt });
         self.join();
@@ -152,14 +152,19 @@ impl Cursors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::origin::OriginId;
+
+    fn sink(index: usize) -> SinkIndex {
+        SinkIndex::new(index)
+    }
 
     fn set(sinks: &[usize]) -> SinkSet {
-        sinks.iter().copied().collect()
+        sinks.iter().copied().map(sink).collect()
     }
 
     #[test]
     fn sinks_with_one_checkpoint_share_a_cursor() {
-        let cursors = Cursors::resume([(0, 10), (1, 50), (2, 10)]);
+        let cursors = Cursors::resume([(sink(0), 10), (sink(1), 50), (sink(2), 10)]);
         let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
         assert_eq!(seen, [(10, set(&[0, 2])), (50, set(&[1]))]);
         assert_eq!(cursors.head(), 50);
@@ -167,8 +172,8 @@ mod tests {
 
     #[test]
     fn adding_and_removing_sinks_does_not_move_the_others() {
-        let mut cursors = Cursors::resume([(0, 10), (1, 50), (2, 10)]);
-        cursors.set_sinks(set(&[0, 2]), [(1, 10), (3, 0)]);
+        let mut cursors = Cursors::resume([(sink(0), 10), (sink(1), 50), (sink(2), 10)]);
+        cursors.set_sinks(set(&[0, 2]), [(sink(1), 10), (sink(3), 0)]);
         let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
         assert_eq!(seen, [(0, set(&[3])), (10, set(&[0, 1, 2]))]);
         cursors.set_sinks(SinkSet::EMPTY, []);
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_lagging_cursor_reads_up_to_the_next_one_and_merges_with_it() {
-        let mut cursors = Cursors::resume([(0, 10), (1, 50)]);
+        let mut cursors = Cursors::resume([(sink(0), 10), (sink(1), 50)]);
         let choice = cursors.choose(set(&[0, 1]), SinkSet::EMPTY, None).unwrap();
         assert_eq!((choice.cursor.position, choice.limit), (10, Some(50)));
         cursors.advance(choice.index, 50);
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_full_sink_delays_the_others_until_it_is_blocked() {
-        let mut cursors = Cursors::resume([(0, 0), (1, 0)]);
+        let mut cursors = Cursors::resume([(sink(0), 0), (sink(1), 0)]);
         assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY, None), None);
         let choice = cursors.choose(set(&[0]), set(&[1]), None).unwrap();
         assert_eq!(choice.cursor.sinks, set(&[0]));
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_ready_cursor_is_read() {
-        let mut cursors = Cursors::resume([(0, 0), (1, 500)]);
+        let mut cursors = Cursors::resume([(sink(0), 0), (sink(1), 500)]);
         let all = set(&[0, 1]);
         let first = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
         let second = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
@@ -211,8 +216,8 @@ mod tests {
 
     #[test]
     fn an_abandoned_range_is_reread_once() {
-        let mut cursors = Cursors::resume([(0, 100)]);
-        cursors.reread(&Reread { origin: 1, begin: 20, end: 40, sink: 0, attempt: 1 });
+        let mut cursors = Cursors::resume([(sink(0), 100)]);
+        cursors.reread(&Reread { origin: OriginId(1), range: 20..40, sink: sink(0), attempt: 1 });
         let choice = cursors.choose(set(&[0]), SinkSet::EMPTY, None).unwrap();
         assert_eq!(
             (choice.cursor.position, choice.limit, choice.cursor.attempt),

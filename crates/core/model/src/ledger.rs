@@ -8,10 +8,11 @@ mod revoke;
 mod sinks;
 
 use crate::ack::{Ack, Outcome};
-use crate::origin::{Origin, OriginTotals};
-use crate::sinkset::SinkSet;
+use crate::origin::{Origin, OriginId, OriginTotals};
+use crate::sinkset::{SinkIndex, SinkSet};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,11 +24,11 @@ pub struct Ledger {
 
 #[derive(Default)]
 struct State {
-    origins: HashMap<u64, Accounts>,
+    origins: HashMap<OriginId, Accounts>,
     rereads: Vec<Reread>,
-    moved: HashSet<u64>,
+    moved: HashSet<OriginId>,
     /// Moved checkpoints of origins that are closed.
-    retired: Vec<(u64, Vec<(usize, u64)>)>,
+    retired: Vec<(OriginId, Vec<(SinkIndex, u64)>)>,
     stopped: bool,
     /// Incremented whenever the sinks change.
     epoch: u32,
@@ -36,7 +37,7 @@ struct State {
 }
 
 impl State {
-    fn remove(&mut self, origin: u64) {
+    fn remove(&mut self, origin: OriginId) {
         if let Some(accounts) = self.origins.remove(&origin) {
             self.closed += accounts.origin.state.take_totals();
         }
@@ -52,11 +53,11 @@ struct Accounts {
 }
 
 impl Accounts {
-    fn of(&self, sink: usize) -> Option<&Account> {
+    fn of(&self, sink: SinkIndex) -> Option<&Account> {
         self.sinks.iter().find(|a| a.sink == sink)
     }
 
-    fn checkpoints(&self) -> Vec<(usize, u64)> {
+    fn checkpoints(&self) -> Vec<(SinkIndex, u64)> {
         self.sinks.iter().map(|a| (a.sink, a.checkpoint)).collect()
     }
 
@@ -67,7 +68,7 @@ impl Accounts {
 
 /// What one sink owes of one origin.
 struct Account {
-    sink: usize,
+    sink: SinkIndex,
     checkpoint: u64,
     /// Ranges issued in an earlier epoch belonged to another sink.
     epoch: u32,
@@ -75,10 +76,15 @@ struct Account {
 }
 
 struct Entry {
-    begin: u64,
-    end: u64,
+    range: Range<u64>,
     state: RangeState,
     issued: Duration,
+}
+
+impl Entry {
+    fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -88,17 +94,26 @@ enum RangeState {
     Abandoned,
 }
 
+/// A range that was sent to sinks.
+pub(crate) struct Issued {
+    origin: OriginId,
+    /// The ledger's epoch at that time.
+    epoch: u32,
+    /// The range.
+    pub range: Range<u64>,
+    /// See [`Reread::attempt`].
+    pub attempt: u8,
+}
+
 /// An abandoned range to read again for one sink, under the same ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reread {
-    /// The origin's id.
-    pub origin: u64,
-    /// First byte of the range.
-    pub begin: u64,
-    /// End of the range, exclusive.
-    pub end: u64,
+    /// The origin.
+    pub origin: OriginId,
+    /// The range.
+    pub range: Range<u64>,
     /// The sink that is missing the range.
-    pub sink: usize,
+    pub sink: SinkIndex,
     /// How often the range was abandoned. From 2 on it travels alone, so that no other range shares
     /// its fate; abandoned again, it is halved until the one line is found.
     pub attempt: u8,
@@ -112,7 +127,7 @@ pub struct OriginProgress {
     /// Furthest offset known to exist.
     pub end: u64,
     /// Checkpoint of each sink.
-    pub checkpoints: Vec<(usize, u64)>,
+    pub checkpoints: Vec<(SinkIndex, u64)>,
 }
 
 /// What the sinks of an origin have not settled yet.
@@ -155,7 +170,11 @@ impl Ledger {
     }
 
     /// Opens an origin with the checkpoints it resumes from.
-    pub fn open(&self, origin: &Arc<Origin>, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
+    pub fn open(
+        &self,
+        origin: &Arc<Origin>,
+        checkpoints: impl IntoIterator<Item = (SinkIndex, u64)>,
+    ) {
         let mut state = self.lock();
         let epoch = state.epoch;
         let account =
@@ -191,7 +210,7 @@ impl Ledger {
     }
 
     /// Notes that the origin extends to `end`, so that unread data counts as lag.
-    pub fn note_end(&self, origin: u64, end: u64) {
+    pub fn note_end(&self, origin: OriginId, end: u64) {
         if let Some(accounts) = self.lock().origins.get_mut(&origin) {
             accounts.end = accounts.end.max(end);
         }
@@ -199,7 +218,7 @@ impl Ledger {
 
     /// Closes an origin if nothing of it is in flight; returns whether it did. Its totals move to
     /// the source's, and the origin counts from zero again.
-    pub fn close(&self, origin: u64) -> bool {
+    pub fn close(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
         if idle {
@@ -209,7 +228,7 @@ impl Ledger {
     }
 
     /// Closes an origin that may be reopened: a moved checkpoint is still committed.
-    pub fn retire(&self, origin: u64) -> bool {
+    pub fn retire(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
         let checkpoints = moved.filter(|accounts| accounts.is_idle()).map(Accounts::checkpoints);
@@ -224,31 +243,26 @@ impl Ledger {
     /// range. The origin must be open.
     pub fn issue(
         self: &Arc<Self>,
-        origin: u64,
-        range: (u64, u64),
+        origin: OriginId,
+        range: Range<u64>,
         sinks: SinkSet,
         attempt: u8,
         now: Duration,
     ) -> Ack {
         let mut state = self.lock();
         if let Some(accounts) = state.origins.get_mut(&origin) {
-            accounts.end = accounts.end.max(range.1);
+            accounts.end = accounts.end.max(range.end);
             for account in accounts.sinks.iter_mut().filter(|a| sinks.contains(a.sink)) {
-                account.issue(range, now);
+                account.issue(range.clone(), now);
             }
         }
-        Ack::new(self.clone(), (origin, state.epoch), range, attempt, sinks)
+        let issued = Issued { origin, epoch: state.epoch, range, attempt };
+        Ack::new(self.clone(), issued, sinks)
     }
 
-    /// Settles a range that was issued in `epoch`.
-    pub(crate) fn settle(
-        &self,
-        (origin, epoch): (u64, u32),
-        sink: usize,
-        range: (u64, u64),
-        attempt: u8,
-        outcome: Outcome,
-    ) {
+    /// Settles a range for a sink.
+    pub(crate) fn settle(&self, issued: &Issued, sink: SinkIndex, outcome: Outcome) {
+        let Issued { origin, epoch, ref range, attempt } = *issued;
         let mut state = self.lock();
         let state = &mut *state;
         let Some(accounts) = state.origins.get_mut(&origin) else { return };
@@ -264,7 +278,7 @@ impl Ledger {
         } else if !state.stopped {
             account.mark(range, RangeState::Abandoned);
             let attempt = attempt.saturating_add(u8::from(outcome == Outcome::Abandoned));
-            state.rereads.push(Reread { origin, begin: range.0, end: range.1, sink, attempt });
+            state.rereads.push(Reread { origin, range: range.clone(), sink, attempt });
             if let Some(on_reread) = self.on_reread.get() {
                 on_reread();
             }
@@ -282,7 +296,7 @@ impl Ledger {
     }
 
     /// Takes the checkpoints that moved since the last call, as (origin, [(sink, checkpoint)]).
-    pub fn take_moved(&self) -> Vec<(u64, Vec<(usize, u64)>)> {
+    pub fn take_moved(&self) -> Vec<(OriginId, Vec<(SinkIndex, u64)>)> {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
         let of = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
@@ -292,19 +306,19 @@ impl Ledger {
     }
 
     /// Returns the offset before which `sink` has settled everything of `origin`.
-    pub fn checkpoint(&self, origin: u64, sink: usize) -> Option<u64> {
+    pub fn checkpoint(&self, origin: OriginId, sink: SinkIndex) -> Option<u64> {
         self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
     }
 
     /// Returns what the sinks of an open origin have not settled; `None` if the origin is not open.
-    pub fn owed(&self, origin: u64) -> Option<Owed> {
+    pub fn owed(&self, origin: OriginId) -> Option<Owed> {
         let state = self.lock();
         let accounts = state.origins.get(&origin)?;
         let unsettled = |account: &Account| {
             let open = account.out.iter().filter(|entry| entry.state != RangeState::Settled);
             open.fold((0, None), |(bytes, oldest): (u64, Option<Duration>), entry| {
                 let issued = oldest.map_or(entry.issued, |oldest| oldest.min(entry.issued));
-                (bytes + entry.end - entry.begin, Some(issued))
+                (bytes + entry.bytes(), Some(issued))
             })
         };
         let sinks: Vec<(u64, Option<Duration>)> = accounts.sinks.iter().map(unsettled).collect();
@@ -322,13 +336,13 @@ impl Ledger {
     }
 
     /// Returns the progress of `sink`.
-    pub fn progress(&self, sink: usize) -> Progress {
+    pub fn progress(&self, sink: SinkIndex) -> Progress {
         let state = self.lock();
         let mut progress = Progress::default();
         for (end, account) in state.origins.values().filter_map(|a| Some((a.end, a.of(sink)?))) {
             progress.lag += end.saturating_sub(account.checkpoint);
             for entry in account.out.iter().filter(|e| e.state != RangeState::Settled) {
-                progress.unsettled += entry.end - entry.begin;
+                progress.unsettled += entry.bytes();
                 progress.oldest =
                     Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
             }
@@ -344,22 +358,22 @@ impl Ledger {
 }
 
 impl Account {
-    fn issue(&mut self, (begin, end): (u64, u64), issued: Duration) {
+    fn issue(&mut self, range: Range<u64>, issued: Duration) {
         let covered =
-            |e: &Entry| e.state == RangeState::Abandoned && e.begin <= begin && begin < e.end;
+            |e: &Entry| e.state == RangeState::Abandoned && e.range.contains(&range.start);
         if let Some(index) = self.out.iter().position(covered) {
-            self.out[index].begin = end;
-            if self.out[index].begin >= self.out[index].end {
+            self.out[index].range.start = range.end;
+            if self.out[index].range.is_empty() {
                 self.out.remove(index);
             }
         }
-        let at = self.out.partition_point(|e| e.begin < begin);
-        self.out.insert(at, Entry { begin, end, state: RangeState::Open, issued });
+        let at = self.out.partition_point(|e| e.range.start < range.start);
+        self.out.insert(at, Entry { range, state: RangeState::Open, issued });
     }
 
-    fn mark(&mut self, (begin, _): (u64, u64), state: RangeState) {
-        let first = self.out.partition_point(|e| e.begin < begin);
-        let open = |e: &&mut Entry| e.begin == begin && e.state == RangeState::Open;
+    fn mark(&mut self, range: &Range<u64>, state: RangeState) {
+        let first = self.out.partition_point(|e| e.range.start < range.start);
+        let open = |e: &&mut Entry| e.range.start == range.start && e.state == RangeState::Open;
         if let Some(entry) = self.out.iter_mut().skip(first).find(open) {
             entry.state = state;
         }
@@ -369,7 +383,7 @@ impl Account {
     fn advance(&mut self) -> bool {
         let before = self.checkpoint;
         while self.out.front().is_some_and(|e| e.state == RangeState::Settled) {
-            let end = self.out.pop_front().map_or(0, |e| e.end);
+            let end = self.out.pop_front().map_or(0, |e| e.range.end);
             self.checkpoint = self.checkpoint.max(end);
         }
         self.checkpoint != before
@@ -380,87 +394,91 @@ impl Account {
 mod tests {
     use super::*;
 
-    const ORIGIN: u64 = 7;
+    const ORIGIN: OriginId = OriginId(7);
+
+    fn sink(index: usize) -> SinkIndex {
+        SinkIndex::new(index)
+    }
     const T: Duration = Duration::ZERO;
 
     fn ledger() -> Arc<Ledger> {
         let ledger = Ledger::new();
-        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(0, 0), (1, 0)]);
+        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(sink(0), 0), (sink(1), 0)]);
         ledger
     }
 
     fn both() -> SinkSet {
-        [0, 1].into_iter().collect()
+        [0, 1].map(sink).into_iter().collect()
     }
 
     #[test]
     fn the_checkpoint_never_passes_a_gap() {
         let ledger = ledger();
         let acks: Vec<Ack> =
-            [(0, 10), (10, 20), (20, 30)].map(|r| ledger.issue(ORIGIN, r, both(), 0, T)).into();
+            [0..10, 10..20, 20..30].map(|r| ledger.issue(ORIGIN, r, both(), 0, T)).into();
         acks[1].finish();
         acks[2].finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(0));
         acks[0].finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(30));
-        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(0, 30), (1, 30)])]);
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(30));
+        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(sink(0), 30), (sink(1), 30)])]);
         assert!(ledger.is_idle() && ledger.take_moved().is_empty());
     }
 
     #[test]
     fn sinks_settle_independently() {
         let ledger = ledger();
-        let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
-        let slow = ack.hold(1).unwrap();
+        let ack = ledger.issue(ORIGIN, 0..10, both(), 0, T);
+        let slow = ack.hold(sink(1)).unwrap();
         ack.finish();
         assert_eq!(
-            (ledger.checkpoint(ORIGIN, 0), ledger.checkpoint(ORIGIN, 1)),
+            (ledger.checkpoint(ORIGIN, sink(0)), ledger.checkpoint(ORIGIN, sink(1))),
             (Some(10), Some(0))
         );
-        assert_eq!(ledger.progress(1), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
+        assert_eq!(ledger.progress(sink(1)), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
         slow.settle(Outcome::Rejected);
-        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(10));
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(1)), Some(10));
         ledger.note_end(ORIGIN, 25);
-        assert_eq!(ledger.progress(1), Progress { lag: 15, unsettled: 0, oldest: None });
+        assert_eq!(ledger.progress(sink(1)), Progress { lag: 15, unsettled: 0, oldest: None });
     }
 
     #[test]
     fn a_hold_dropped_unsettled_is_read_again_and_blocks_the_checkpoint_until_then() {
         let ledger = ledger();
-        let first = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
-        drop(first.hold(0));
+        let first = ledger.issue(ORIGIN, 0..10, both(), 0, T);
+        drop(first.hold(sink(0)));
         first.finish();
-        ledger.issue(ORIGIN, (10, 20), both(), 0, T).finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
-        let again = Reread { origin: ORIGIN, begin: 0, end: 10, sink: 0, attempt: 1 };
+        ledger.issue(ORIGIN, 10..20, both(), 0, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(0));
+        let again = Reread { origin: ORIGIN, range: 0..10, sink: sink(0), attempt: 1 };
         assert_eq!(ledger.take_rereads(), vec![again]);
         // Reread in two halves: the checkpoint waits for both.
-        ledger.issue(ORIGIN, (0, 5), SinkSet::one(0), 1, T).finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(5));
-        ledger.issue(ORIGIN, (5, 10), SinkSet::one(0), 1, T).finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(20));
+        ledger.issue(ORIGIN, 0..5, SinkSet::one(sink(0)), 1, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(5));
+        ledger.issue(ORIGIN, 5..10, SinkSet::one(sink(0)), 1, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(20));
     }
 
     #[test]
     fn dropping_an_unfinished_acknowledgement_abandons_every_sink() {
         let ledger = ledger();
-        drop(ledger.issue(ORIGIN, (0, 10), both(), 1, T));
+        drop(ledger.issue(ORIGIN, 0..10, both(), 1, T));
         let sinks: Vec<_> = ledger.take_rereads().iter().map(|r| (r.sink, r.attempt)).collect();
-        assert_eq!(sinks, [(0, 2), (1, 2)]);
-        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(0));
+        assert_eq!(sinks, [(sink(0), 2), (sink(1), 2)]);
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(1)), Some(0));
     }
 
     #[test]
     fn counts_outlive_their_origin() {
         let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "log")));
-        ledger.open(&origin, [(0, 5), (3, 9)]);
+        ledger.open(&origin, [(sink(0), 5), (sink(3), 9)]);
         origin.state.rotations.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
         let open = ledger.origins();
         assert_eq!((open[0].origin.name.as_str(), open[0].end), ("log", 9));
-        assert_eq!((open.len(), &open[0].checkpoints), (1, &vec![(0, 5), (3, 9)]));
+        assert_eq!((open.len(), &open[0].checkpoints), (1, &vec![(sink(0), 5), (sink(3), 9)]));
         assert_eq!(ledger.totals().rotations, 2);
         assert!(ledger.close(ORIGIN) && ledger.origins().is_empty());
-        ledger.open(&origin, [(0, 5)]);
+        ledger.open(&origin, [(sink(0), 5)]);
         origin.state.rotations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(ledger.totals().rotations, 3);
     }
@@ -468,16 +486,16 @@ mod tests {
     #[test]
     fn a_retired_origin_returns_its_moved_checkpoint() {
         let ledger = ledger();
-        ledger.issue(ORIGIN, (0, 10), both(), 0, T).finish();
+        ledger.issue(ORIGIN, 0..10, both(), 0, T).finish();
         assert!(ledger.retire(ORIGIN));
-        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(0, 10), (1, 10)])]);
+        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(sink(0), 10), (sink(1), 10)])]);
         assert!(ledger.take_moved().is_empty());
     }
 
     #[test]
     fn an_origin_is_not_closed_while_ranges_are_in_flight() {
         let ledger = ledger();
-        let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        let ack = ledger.issue(ORIGIN, 0..10, both(), 0, T);
         assert!(!ledger.close(ORIGIN));
         ack.finish();
         assert!(ledger.close(ORIGIN));

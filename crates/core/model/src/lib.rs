@@ -51,11 +51,11 @@ pub use millstream_columns::{
     Cell, Column, ColumnBuilder, Columns, Kind as CellKind, MEMBERS, Number, Value,
 };
 pub use origin::{
-    HeldBy, Origin, OriginState, OriginStatus, OriginTotals, TIME_UNKNOWN, Unreadable,
+    HeldBy, Origin, OriginId, OriginState, OriginStatus, OriginTotals, TIME_UNKNOWN, Unreadable,
 };
 pub use payload::Payload;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
-pub use sinkset::SinkSet;
+pub use sinkset::{SinkIndex, SinkSet};
 pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};
 pub use store::{OriginRecord, OriginStore};
 pub use time::Now;

@@ -2,6 +2,8 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -19,11 +21,34 @@ const RANGES_MAX: usize = 64;
 /// Time constant of the read rate, in seconds.
 const RATE_SECONDS: f64 = 5.0;
 
+/// Id of an origin: random, stable across renames and restarts (`file_id` of a file).
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(transparent)]
+pub struct OriginId(pub u64);
+
+impl fmt::Display for OriginId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// Where events come from: a file, a partition, a peer.
 #[derive(Debug, Default)]
 pub struct Origin {
-    /// Random 64-bit id, stable across renames and restarts (`file_id` of a file).
-    pub id: u64,
+    /// Its id.
+    pub id: OriginId,
     /// Display name, such as the path of a file; may be empty.
     pub name: String,
     /// Constant fields of its events, in addition to those of the source.
@@ -34,7 +59,7 @@ pub struct Origin {
 
 impl Origin {
     /// Creates an origin without attributes, of which nothing has been read.
-    pub fn new(id: u64, name: impl Into<String>) -> Origin {
+    pub fn new(id: OriginId, name: impl Into<String>) -> Origin {
         Origin { id, name: name.into(), ..Origin::default() }
     }
 
@@ -210,9 +235,9 @@ impl OriginState {
     /// Records the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and
     /// in row order; [`TIME_UNKNOWN`] is skipped. Ranges may arrive in any order. For a range that
     /// arrives again, as from a second transform, the newest time counts and its disorder does not.
-    pub fn record_times(&self, range: (u64, u64), times: &[i64]) {
+    pub fn record_times(&self, range: Range<u64>, times: &[i64]) {
         let mut seen = self.times.lock();
-        let Some(mut newest) = seen.newest_before(range) else {
+        let Some(mut newest) = seen.newest_before(&range) else {
             self.newest.fetch_max(times.iter().copied().max().unwrap_or(TIME_UNKNOWN), Relaxed);
             return;
         };
@@ -303,27 +328,27 @@ impl std::ops::AddAssign for OriginTotals {
 #[derive(Debug, Default)]
 struct Times {
     /// By offset; each time covers its range and all before it.
-    ranges: Vec<((u64, u64), i64)>,
+    ranges: Vec<(Range<u64>, i64)>,
     /// Ranges before this offset are no longer distinguished.
     forgotten: u64,
 }
 
 impl Times {
     /// Returns the newest time before a range; `None` if the range was seen, or may have been.
-    fn newest_before(&self, (begin, _): (u64, u64)) -> Option<i64> {
-        let at = self.ranges.partition_point(|(range, _)| range.0 <= begin);
-        let Some(((_, end), newest)) = at.checked_sub(1).map(|at| self.ranges[at]) else {
-            return (begin >= self.forgotten).then_some(TIME_UNKNOWN);
+    fn newest_before(&self, range: &Range<u64>) -> Option<i64> {
+        let at = self.ranges.partition_point(|(other, _)| other.start <= range.start);
+        let Some((before, newest)) = at.checked_sub(1).map(|at| &self.ranges[at]) else {
+            return (range.start >= self.forgotten).then_some(TIME_UNKNOWN);
         };
-        (begin >= end).then_some(newest)
+        (range.start >= before.end).then_some(*newest)
     }
 
-    fn insert(&mut self, range: (u64, u64), newest: i64) {
-        let at = self.ranges.partition_point(|(other, _)| other.0 < range.0);
+    fn insert(&mut self, range: Range<u64>, newest: i64) {
+        let at = self.ranges.partition_point(|(other, _)| other.start < range.start);
         self.ranges.insert(at, (range, newest));
         self.ranges[at..].iter_mut().for_each(|(_, time)| *time = newest.max(*time));
         if self.ranges.len() > RANGES_MAX {
-            self.forgotten = self.ranges.remove(0).0.1;
+            self.forgotten = self.ranges.remove(0).0.end;
         }
     }
 }
@@ -363,24 +388,24 @@ mod tests {
     #[test]
     fn events_more_than_a_second_late_are_out_of_order() {
         let state = OriginState::default();
-        state.record_times((0, 10), &[10 * S, TIME_UNKNOWN, 9 * S, 9 * S - 1, 11 * S]);
+        state.record_times(0..10, &[10 * S, TIME_UNKNOWN, 9 * S, 9 * S - 1, 11 * S]);
         assert_eq!((state.newest(), state.disorder()), (11 * S, 1));
-        state.record_times((10, 20), &[9 * S, 12 * S]);
+        state.record_times(10..20, &[9 * S, 12 * S]);
         assert_eq!((state.newest(), state.disorder()), (12 * S, 2));
     }
 
     #[test]
     fn reordered_ranges_are_not_out_of_order_and_repeats_are_counted_once() {
         let state = OriginState::default();
-        state.record_times((20, 30), &[30 * S]);
-        state.record_times((0, 10), &[10 * S]);
-        state.record_times((10, 20), &[20 * S, 5 * S]);
+        state.record_times(20..30, &[30 * S]);
+        state.record_times(0..10, &[10 * S]);
+        state.record_times(10..20, &[20 * S, 5 * S]);
         assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
         // Again, in full and in part.
-        state.record_times((10, 20), &[20 * S, 5 * S]);
-        state.record_times((15, 20), &[5 * S, 31 * S]);
+        state.record_times(10..20, &[20 * S, 5 * S]);
+        state.record_times(15..20, &[5 * S, 31 * S]);
         assert_eq!((state.newest(), state.disorder()), (31 * S, 1));
-        state.record_times((30, 40), &[28 * S]);
+        state.record_times(30..40, &[28 * S]);
         assert_eq!(state.disorder(), 2);
     }
 
@@ -388,8 +413,8 @@ mod tests {
     fn a_range_older_than_the_history_is_ignored() {
         let state = OriginState::default();
         let ranges = 3 * RANGES_MAX as u64;
-        (0..ranges).for_each(|n| state.record_times((n, n + 1), &[n as i64 * S]));
-        (0..ranges).for_each(|n| state.record_times((n, n + 1), &[0]));
+        (0..ranges).for_each(|n| state.record_times(n..n + 1, &[n as i64 * S]));
+        (0..ranges).for_each(|n| state.record_times(n..n + 1, &[0]));
         assert_eq!((state.newest(), state.disorder()), ((ranges as i64 - 1) * S, 0));
         assert!(state.times.lock().ranges.len() <= RANGES_MAX);
     }

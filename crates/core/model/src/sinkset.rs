@@ -1,9 +1,37 @@
 //! A set of sinks, as one machine word.
 
+use crate::limits::SINKS_MAX;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 
-/// Sinks by their index in the topology (below [`crate::limits::SINKS_MAX`]).
+/// Index of a sink in sink sets, below [`SINKS_MAX`]. A sink keeps it over reloads.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SinkIndex(u8);
+
+const _: () = assert!(SINKS_MAX <= u64::BITS as usize);
+
+impl SinkIndex {
+    /// Creates an index.
+    ///
+    /// # Panics `index` is not below [`SINKS_MAX`].
+    pub fn new(index: usize) -> SinkIndex {
+        assert!(index < SINKS_MAX, "the index of a sink is below {SINKS_MAX}");
+        SinkIndex(index as u8)
+    }
+
+    /// Returns all indices, in order.
+    pub fn all() -> impl Iterator<Item = SinkIndex> {
+        (0..SINKS_MAX).map(SinkIndex::new)
+    }
+}
+
+impl fmt::Debug for SinkIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Sinks by their index.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SinkSet(u64);
 
@@ -12,14 +40,13 @@ impl SinkSet {
     pub const EMPTY: SinkSet = SinkSet(0);
 
     /// The set of one sink.
-    pub fn one(sink: usize) -> Self {
-        debug_assert!(sink < crate::limits::SINKS_MAX);
-        SinkSet(1 << sink)
+    pub fn one(sink: SinkIndex) -> Self {
+        SinkSet(1 << sink.0)
     }
 
     /// Whether the sink is in the set.
-    pub fn contains(self, sink: usize) -> bool {
-        self.0 & (1 << sink) != 0
+    pub fn contains(self, sink: SinkIndex) -> bool {
+        self.0 & (1 << sink.0) != 0
     }
 
     /// Whether every sink of `self` is in `other`.
@@ -38,16 +65,16 @@ impl SinkSet {
     }
 
     /// Place of `sink` among the members, counted from the lowest index.
-    pub fn rank(self, sink: usize) -> usize {
-        (self.0 & ((1u64 << sink) - 1)).count_ones() as usize
+    pub fn rank(self, sink: SinkIndex) -> usize {
+        (self.0 & ((1u64 << sink.0) - 1)).count_ones() as usize
     }
 
     /// The members, lowest index first.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
+    pub fn iter(self) -> impl Iterator<Item = SinkIndex> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             (rest != 0).then(|| {
-                let sink = rest.trailing_zeros() as usize;
+                let sink = SinkIndex(rest.trailing_zeros() as u8);
                 rest &= rest - 1;
                 sink
             })
@@ -76,8 +103,8 @@ impl Sub for SinkSet {
     }
 }
 
-impl FromIterator<usize> for SinkSet {
-    fn from_iter<T: IntoIterator<Item = usize>>(sinks: T) -> Self {
+impl FromIterator<SinkIndex> for SinkSet {
+    fn from_iter<T: IntoIterator<Item = SinkIndex>>(sinks: T) -> Self {
         sinks.into_iter().fold(SinkSet::EMPTY, |set, sink| set | SinkSet::one(sink))
     }
 }

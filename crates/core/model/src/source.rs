@@ -8,7 +8,7 @@ use crate::internal_metrics::InternalMetrics;
 use crate::ledger::Ledger;
 use crate::limits::BLOCK_BYTES;
 use crate::origin::Unreadable;
-use crate::sinkset::SinkSet;
+use crate::sinkset::{SinkIndex, SinkSet};
 use crate::store::OriginStore;
 use crate::time::Now;
 use std::ops::AddAssign;
@@ -29,7 +29,7 @@ pub trait Source: Send {
     /// their index and id; the ledger has forgotten the others. A source that can read twice gives
     /// each new sink a cursor and an account in the ledger. Other sources do nothing: a new sink
     /// gets the data read from now on.
-    fn set_sinks(&mut self, _: &[(usize, String)]) {}
+    fn set_sinks(&mut self, _: &[(SinkIndex, String)]) {}
 
     /// Stops reading: the agent stops (`for_good`), or a reload removes or replaces the source.
     /// Returns whether the source still holds data back; then it is polled until it has ended.
@@ -116,7 +116,7 @@ pub struct SourceOpen {
     /// What the events of this source share.
     pub info: Arc<SourceInfo>,
     /// Its sinks, with their ids.
-    pub sinks: Vec<(usize, String)>,
+    pub sinks: Vec<(SinkIndex, String)>,
     /// What it saved before the restart.
     pub store: Arc<dyn OriginStore>,
     /// Its own folder below `data_dir`, for data that must outlive its file; created on demand.

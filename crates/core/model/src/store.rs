@@ -1,12 +1,13 @@
 //! What a source saves across restarts.
 
+use crate::origin::OriginId;
 use std::io;
 
 /// A saved origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginRecord {
     /// The origin's id.
-    pub id: u64,
+    pub id: OriginId,
     /// What the source needs to recognize the origin, in its own format.
     pub descriptor: Vec<u8>,
     /// Checkpoint of each sink, by sink id; a sink that never settled anything has none.
@@ -20,18 +21,18 @@ pub trait OriginStore: Send + Sync {
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)>;
 
     /// Saves descriptors; durable on return. An origin's id must be saved before its first batch.
-    fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()>;
+    fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()>;
 
     /// Saves descriptors with or before the next commit of checkpoints: a descriptor noted before a
     /// range is issued is saved once that range is settled.
-    fn note(&self, origin: u64, descriptor: Vec<u8>);
+    fn note(&self, origin: OriginId, descriptor: Vec<u8>);
 
     /// Whether no checkpoint of the origin awaits a commit. Until then a crash takes the settlement
     /// back, so what the checkpoint covers must stay readable.
-    fn is_committed(&self, _origin: u64) -> bool {
+    fn is_committed(&self, _origin: OriginId) -> bool {
         true
     }
 
     /// Forgets origins and their checkpoints.
-    fn forget(&self, origins: &[u64]) -> io::Result<()>;
+    fn forget(&self, origins: &[OriginId]) -> io::Result<()>;
 }

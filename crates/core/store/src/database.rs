@@ -201,19 +201,19 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
     {
         let mut origins = transaction.open_table(ORIGINS)?;
         for ((source, origin), descriptor) in &due.origins {
-            let value = sealed(&origin_key(source, *origin), descriptor);
-            if origins.insert((&**source, *origin), &value[..])?.is_none() {
-                new.origin(source, *origin, descriptor);
+            let value = sealed(&origin_key(source, origin.0), descriptor);
+            if origins.insert((&**source, origin.0), &value[..])?.is_none() {
+                new.origin(source, origin.0, descriptor);
             }
         }
         let mut table = transaction.open_table(CHECKPOINTS)?;
         for ((source, origin, sink), offset) in &due.checkpoints {
             // Forgotten before its commit: this row would never be removed.
-            if origins.get((&**source, *origin))?.is_none() {
+            if origins.get((&**source, origin.0))?.is_none() {
                 continue;
             }
-            let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
-            table.insert((&**source, *origin, &**sink), &value[..])?;
+            let value = sealed(&checkpoint_key(source, origin.0, sink), &offset.to_le_bytes());
+            table.insert((&**source, origin.0, &**sink), &value[..])?;
         }
         let mut table = transaction.open_table(LANES)?;
         for ((sink, lane), state) in &due.lanes {

@@ -35,7 +35,7 @@ use database::{CHECKPOINTS, LANES, ORIGINS, Opened, SOURCES};
 use disk::{Disk, FORMAT_FILE, Folder};
 use health::{Operation, Watch};
 use identities::Records;
-use millstream_model::{OriginRecord, OriginStore};
+use millstream_model::{OriginId, OriginRecord, OriginStore};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use redb::{Database, ReadableDatabase};
 use std::collections::BTreeMap;
@@ -107,9 +107,9 @@ impl StoreError {
 /// Changes that wait for the next commit, by key.
 #[derive(Clone, Default)]
 struct Pending {
-    checkpoints: BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
+    checkpoints: BTreeMap<(Arc<str>, OriginId, Arc<str>), u64>,
     lanes: BTreeMap<(Arc<str>, u64), Vec<u8>>,
-    origins: BTreeMap<(Arc<str>, u64), Vec<u8>>,
+    origins: BTreeMap<(Arc<str>, OriginId), Vec<u8>>,
 }
 
 impl Pending {
@@ -271,7 +271,7 @@ impl Store {
     /// What could not be committed is kept for the next commit.
     pub fn commit(
         &self,
-        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
+        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, OriginId, &Arc<str>, u64)),
     ) -> io::Result<()> {
         // Collected and written under one lock: what was collected earlier must not be written
         // later.
@@ -302,7 +302,7 @@ impl Store {
 
     fn gather(
         &self,
-        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
+        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, OriginId, &Arc<str>, u64)),
     ) -> Pending {
         let _gate = self.gate.write();
         let mut pending = self.pending();
@@ -400,7 +400,7 @@ impl SourceStore {
             let id = key.value().1;
             let key = database::origin_key(source, id);
             let Some(descriptor) = database::opened(&key, value.value()) else { continue };
-            let mut record = OriginRecord { id, descriptor, checkpoints: Vec::new() };
+            let mut record = OriginRecord { id: OriginId(id), descriptor, checkpoints: Vec::new() };
             for row in checkpoints.range((source, id, "")..)? {
                 let (key, value) = row?;
                 let (of, origin, sink) = key.value();
@@ -416,46 +416,50 @@ impl SourceStore {
         Ok((records, known))
     }
 
-    fn write(&self, database: &Database, origins: &[(u64, Vec<u8>)]) -> Result<(), redb::Error> {
+    fn write(
+        &self,
+        database: &Database,
+        origins: &[(OriginId, Vec<u8>)],
+    ) -> Result<(), redb::Error> {
         let source = &*self.source;
         let transaction = database.begin_write()?;
         transaction.open_table(SOURCES)?.insert(source, &[][..])?;
         {
             let mut table = transaction.open_table(ORIGINS)?;
             for (id, descriptor) in origins {
-                let value = database::sealed(&database::origin_key(source, *id), descriptor);
-                table.insert((source, *id), &value[..])?;
+                let value = database::sealed(&database::origin_key(source, id.0), descriptor);
+                table.insert((source, id.0), &value[..])?;
             }
         }
         Ok(transaction.commit()?)
     }
 
-    fn remove(&self, database: &Database, origins: &[u64]) -> Result<(), redb::Error> {
+    fn remove(&self, database: &Database, origins: &[OriginId]) -> Result<(), redb::Error> {
         let source = &*self.source;
         let transaction = database.begin_write()?;
         {
             let mut table = transaction.open_table(ORIGINS)?;
             let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
             for id in origins {
-                table.remove((source, *id))?;
+                table.remove((source, id.0))?;
                 let of_origin =
-                    |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, *id);
-                checkpoints
-                    .retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| {
-                        !of_origin(k, v)
-                    })?;
+                    |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, id.0);
+                checkpoints.retain_in(
+                    (source, id.0, "")..(source, id.0.saturating_add(1), ""),
+                    |k, v| !of_origin(k, v),
+                )?;
             }
         }
         Ok(transaction.commit()?)
     }
 
     /// Returns records for the copy.
-    fn records(&self, origins: &[(u64, Vec<u8>)]) -> Records {
+    fn records(&self, origins: &[(OriginId, Vec<u8>)]) -> Records {
         let mut records = Records::default();
         if origins.is_empty() {
             records.source(&self.source);
         }
-        origins.iter().for_each(|(id, descriptor)| records.origin(&self.source, *id, descriptor));
+        origins.iter().for_each(|(id, descriptor)| records.origin(&self.source, id.0, descriptor));
         records
     }
 }
@@ -465,7 +469,7 @@ impl OriginStore for SourceStore {
         self.store.read(|database| self.read(database))
     }
 
-    fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
+    fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()> {
         self.store.with(Operation::Keep, |database, copy| {
             self.write(database, origins)?;
             copy.append(&*self.store.disk, database, &self.records(origins), true)?;
@@ -478,19 +482,19 @@ impl OriginStore for SourceStore {
         })
     }
 
-    fn note(&self, origin: u64, descriptor: Vec<u8>) {
+    fn note(&self, origin: OriginId, descriptor: Vec<u8>) {
         self.store.pending().origins.insert((self.source.clone(), origin), descriptor);
     }
 
-    fn is_committed(&self, origin: u64) -> bool {
+    fn is_committed(&self, origin: OriginId) -> bool {
         let pending = self.store.pending();
         let first = (self.source.clone(), origin, Arc::from(""));
         let mut later = pending.checkpoints.range(first..);
         !later.next().is_some_and(|((source, of, _), _)| *source == self.source && *of == origin)
     }
 
-    fn forget(&self, origins: &[u64]) -> io::Result<()> {
-        let gone = |(source, origin, _): &(Arc<str>, u64, Arc<str>)| {
+    fn forget(&self, origins: &[OriginId]) -> io::Result<()> {
+        let gone = |(source, origin, _): &(Arc<str>, OriginId, Arc<str>)| {
             **source == *self.source && origins.contains(origin)
         };
         let mut pending = self.store.pending();
@@ -500,7 +504,7 @@ impl OriginStore for SourceStore {
             .retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
         drop(pending);
         let mut records = Records::default();
-        origins.iter().for_each(|id| records.forgotten(&self.source, *id));
+        origins.iter().for_each(|id| records.forgotten(&self.source, id.0));
         self.store.with(Operation::Forget, |database, copy| {
             self.remove(database, origins)?;
             // Not synced: an identity that reappears belongs to no file, or to one of the same

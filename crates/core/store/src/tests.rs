@@ -26,7 +26,7 @@ fn number(name: &str) -> Option<u64> {
 
 fn commit(store: &Store, offset: u64) {
     let (source, sink) = (Arc::from("app"), Arc::from("out"));
-    store.commit(|note| note(&source, 7, &sink, offset)).expect("the store takes it");
+    store.commit(|note| note(&source, OriginId(7), &sink, offset)).expect("the store takes it");
 }
 
 /// What a lane recorded is durable only together with its checkpoints.
@@ -34,11 +34,11 @@ fn commit(store: &Store, offset: u64) {
 fn a_lane_state_is_committed_with_the_checkpoints() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+    store.of_source("app").keep(&[(OriginId(7), b"file".to_vec())]).unwrap();
     let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
     let weak = Arc::downgrade(&store);
     let (from, to) = (source.clone(), sink.clone());
-    store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, 7, &to, 42)));
+    store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, OriginId(7), &to, 42)));
     store.note_lane(&sink, 0, b"synced up to 42".to_vec());
     store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
     drop(store);
@@ -54,14 +54,17 @@ fn a_lane_state_is_committed_with_the_checkpoints() {
 fn committed_data_survives_a_restart() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    store.of_source("app").keep(&[(7, b"old".to_vec())]).unwrap();
-    store.of_source("app").note(7, b"new".to_vec());
+    store.of_source("app").keep(&[(OriginId(7), b"old".to_vec())]).unwrap();
+    store.of_source("app").note(OriginId(7), b"new".to_vec());
     store.note_lane(&Arc::from("out"), 0, b"state".to_vec());
     commit(&store, 42);
     drop(store);
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    let record =
-        OriginRecord { id: 7, descriptor: b"new".to_vec(), checkpoints: vec![("out".into(), 42)] };
+    let record = OriginRecord {
+        id: OriginId(7),
+        descriptor: b"new".to_vec(),
+        checkpoints: vec![("out".into(), 42)],
+    };
     assert_eq!(store.of_source("app").origins().unwrap(), (vec![record], true));
     assert_eq!(store.of_source("other").origins().unwrap(), (vec![], false));
     assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
@@ -72,12 +75,12 @@ fn forgotten_data_is_removed_with_pending_changes() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let app = store.of_source("app");
-    app.keep(&[(7, vec![]), (8, vec![])]).unwrap();
+    app.keep(&[(OriginId(7), vec![]), (OriginId(8), vec![])]).unwrap();
     commit(&store, 42);
-    app.note(7, b"again".to_vec());
-    app.forget(&[7]).unwrap();
+    app.note(OriginId(7), b"again".to_vec());
+    app.forget(&[OriginId(7)]).unwrap();
     store.commit(|_| {}).unwrap();
-    let ids: Vec<u64> = app.origins().unwrap().0.iter().map(|record| record.id).collect();
+    let ids: Vec<u64> = app.origins().unwrap().0.iter().map(|record| record.id.0).collect();
     assert_eq!(ids, [8]);
 }
 
@@ -124,7 +127,7 @@ fn an_interrupted_first_start_is_repeated() {
             }
         }
         let store = Arc::new(Store::open(folder.path()).unwrap());
-        store.of_source("app").keep(&[(7, vec![])]).unwrap();
+        store.of_source("app").keep(&[(OriginId(7), vec![])]).unwrap();
         commit(&store, 42);
         drop(store);
         let store = Arc::new(Store::open(folder.path()).unwrap());
@@ -162,12 +165,12 @@ fn checkpoint(store: &Arc<Store>) -> u64 {
 fn changes_are_written_in_the_order_of_collection() {
     let folder = memory_folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    store.of_source("app").keep(&[(7, vec![])]).unwrap();
+    store.of_source("app").keep(&[(OriginId(7), vec![])]).unwrap();
     let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
     let next = std::sync::atomic::AtomicU64::new(1);
     let commit = || {
         let number = || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        store.commit(|note| note(&source, 7, &sink, number())).unwrap();
+        store.commit(|note| note(&source, OriginId(7), &sink, number())).unwrap();
     };
     for round in 1..=200 {
         std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(commit)));
@@ -180,7 +183,7 @@ fn changes_are_written_in_the_order_of_collection() {
 fn a_panic_in_the_library_is_an_error_and_the_database_is_reopened() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    store.of_source("app").keep(&[(7, vec![])]).unwrap();
+    store.of_source("app").keep(&[(OriginId(7), vec![])]).unwrap();
     let panics = |_: &Database| -> Result<(), redb::Error> { panic!("as the library does") };
     assert!(store.with(Operation::Commit, |database, _| panics(database)).is_err());
     commit(&store, 42);
@@ -193,7 +196,7 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     for is_missing in [false, true] {
         let folder = folder();
         let store = Arc::new(Store::open(folder.path()).unwrap());
-        store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+        store.of_source("app").keep(&[(OriginId(7), b"file".to_vec())]).unwrap();
         store.of_source("idle").keep(&[]).unwrap();
         commit(&store, 42);
         store.finish();
@@ -205,7 +208,7 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
         }
         let store = Arc::new(Store::open(folder.path()).unwrap());
         let record = OriginRecord {
-            id: 7,
+            id: OriginId(7),
             descriptor: b"file".to_vec(),
             checkpoints: vec![("out".into(), 42)],
         };
@@ -238,7 +241,7 @@ fn if_everything_is_lost_every_source_counts_as_having_run() {
 fn a_missing_copy_is_written_at_startup() {
     let folder = folder();
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+    store.of_source("app").keep(&[(OriginId(7), b"file".to_vec())]).unwrap();
     drop(store);
     let path = folder.path().join(IDENTITIES);
     std::fs::remove_file(&path).unwrap();
@@ -255,10 +258,10 @@ fn the_size_of_the_copy_is_bounded() {
     let app = store.of_source("app");
     let bytes = || std::fs::metadata(folder.path().join(IDENTITIES)).unwrap().len();
     for round in 0..200u64 {
-        let kept: Vec<(u64, Vec<u8>)> =
-            (0..20).map(|id| (round * 10 + id, vec![round as u8; 300])).collect();
+        let kept: Vec<(OriginId, Vec<u8>)> =
+            (0..20).map(|id| (OriginId(round * 10 + id), vec![round as u8; 300])).collect();
         app.keep(&kept).unwrap();
-        let gone: Vec<u64> = (round * 10..round * 10 + 10).collect();
+        let gone: Vec<OriginId> = (round * 10..round * 10 + 10).map(OriginId).collect();
         app.forget(&gone).unwrap();
         assert!(bytes() < 100_000, "{} bytes in round {round}", bytes());
     }
@@ -266,6 +269,6 @@ fn the_size_of_the_copy_is_bounded() {
     std::fs::write(folder.path().join(DATABASE), "").unwrap();
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let ids: Vec<u64> =
-        store.of_source("app").origins().unwrap().0.iter().map(|record| record.id).collect();
+        store.of_source("app").origins().unwrap().0.iter().map(|record| record.id.0).collect();
     assert_eq!(ids, (2000..2010).collect::<Vec<u64>>());
 }

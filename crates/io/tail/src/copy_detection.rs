@@ -3,6 +3,7 @@
 use super::content::{Content, modified_ns};
 use super::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head};
 use super::rotation_names::{is_rotation_name, stem};
+use millstream_model::OriginId;
 use rustix::fs::{Stat, fstat};
 use std::collections::HashMap;
 use std::io;
@@ -23,11 +24,11 @@ pub struct Candidate {
 /// Index of possible originals by the stem of their names: thousands of files may share a name
 /// prefix and a head.
 #[derive(Default)]
-pub struct Originals(HashMap<String, Vec<(u64, Head)>>);
+pub struct Originals(HashMap<String, Vec<(OriginId, Head)>>);
 
 impl Originals {
     /// Adds a file that was first seen as `name` and is now at `path`.
-    pub fn add(&mut self, id: u64, (name, path): (&str, &Path), head: Head) {
+    pub fn add(&mut self, id: OriginId, (name, path): (&str, &Path), head: Head) {
         let (first, now) = (file_name(Path::new(name)), file_name(path));
         self.insert(&first, id, head);
         if now != first {
@@ -35,22 +36,22 @@ impl Originals {
         }
     }
 
-    fn insert(&mut self, name: &str, id: u64, head: Head) {
+    fn insert(&mut self, name: &str, id: OriginId, head: Head) {
         self.0.entry(stem(name).to_owned()).or_default().push((id, head));
     }
 
     /// Returns the ids of files that `candidate` may be a copy of.
-    pub fn of(&self, candidate: &Candidate) -> Vec<u64> {
+    pub fn of(&self, candidate: &Candidate) -> Vec<OriginId> {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
     /// Returns the ids of files that a rotation may have renamed to `name`, without those whose
     /// full head differs from `head`.
-    fn named(&self, name: &str, head: Head) -> Vec<u64> {
+    fn named(&self, name: &str, head: Head) -> Vec<OriginId> {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
         let differ = |other: &Head| other.is_full() && head.is_full() && other.hash != head.hash;
-        let mut ids: Vec<u64> =
+        let mut ids: Vec<OriginId> =
             named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
         // A file may be listed under two names.
         ids.sort_unstable();
@@ -152,13 +153,13 @@ mod tests {
     fn originals_are_found_by_name_among_files_with_the_same_head() {
         let mut originals = Originals::default();
         let head = Head { hash: 1, ..Head::default() };
-        (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), id, head));
-        originals.insert("app.log", 5000, head);
-        originals.insert("syslog", 6000, head);
-        assert_eq!(originals.named("app-0017.log", head), [17, 5000]);
-        assert_eq!(originals.named("app-0017.log.1.gz", head), [17, 5000]);
-        assert_eq!(originals.named("app.log-20261122", head), [5000]);
-        assert_eq!(originals.named("syslog.gz", head), [6000]);
+        (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), OriginId(id), head));
+        originals.insert("app.log", OriginId(5000), head);
+        originals.insert("syslog", OriginId(6000), head);
+        assert_eq!(originals.named("app-0017.log", head), [OriginId(17), OriginId(5000)]);
+        assert_eq!(originals.named("app-0017.log.1.gz", head), [OriginId(17), OriginId(5000)]);
+        assert_eq!(originals.named("app.log-20261122", head), [OriginId(5000)]);
+        assert_eq!(originals.named("syslog.gz", head), [OriginId(6000)]);
         assert!(originals.named("other.log", head).is_empty());
     }
 }

@@ -13,6 +13,7 @@
 
 use super::content::Content;
 use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
+use millstream_model::OriginId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, statvfs, unlinkat};
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -49,7 +50,7 @@ pub struct HeldFolder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldFile {
     /// The file's `file_id`.
-    pub id: u64,
+    pub id: OriginId,
     /// First offset in a copy; `None` for a link.
     pub copied_from: Option<u64>,
 }
@@ -57,14 +58,17 @@ pub struct HeldFile {
 impl HeldFile {
     fn name(&self) -> String {
         let id = self.id;
-        self.copied_from.map_or_else(|| format!("{id:016x}"), |from| format!("{id:016x}-{from}"))
+        self.copied_from.map_or_else(|| id.to_string(), |from| format!("{id}-{from}"))
     }
 
     fn parse(name: &str) -> Option<HeldFile> {
         let (id, from) = name.split_once('-').map_or((name, None), |(id, from)| (id, Some(from)));
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let copied_from = from.map(str::parse).transpose().ok()?;
-        Some(HeldFile { id: u64::from_str_radix(id, 16).ok().filter(|_| is_id)?, copied_from })
+        Some(HeldFile {
+            id: u64::from_str_radix(id, 16).ok().filter(|_| is_id).map(OriginId)?,
+            copied_from,
+        })
     }
 }
 
@@ -97,7 +101,7 @@ impl HeldFolder {
     ///
     /// # Errors
     /// The link cannot be created now; a later attempt may succeed.
-    pub fn link(&mut self, id: u64, file: &File) -> io::Result<bool> {
+    pub fn link(&mut self, id: OriginId, file: &File) -> io::Result<bool> {
         let stat = fstat(file)?;
         if stat.st_nlink == 0 || self.unlinkable.contains(&stat.st_dev) {
             return Ok(false);
@@ -121,7 +125,7 @@ impl HeldFolder {
         }
     }
 
-    fn try_link(&mut self, id: u64, file: &File) -> io::Result<()> {
+    fn try_link(&mut self, id: OriginId, file: &File) -> io::Result<()> {
         let name = HeldFile { id, copied_from: None }.name();
         let from = format!("/proc/self/fd/{}", file.as_raw_fd());
         let folder = self.folder()?;
@@ -148,7 +152,7 @@ impl HeldFolder {
     /// it, the copy ends with its last complete line. Returns the end offset of the copy.
     pub fn copy(
         &mut self,
-        id: u64,
+        id: OriginId,
         content: &Content,
         from: u64,
         deadline: Instant,
@@ -298,7 +302,7 @@ mod tests {
     #[test]
     fn names_round_trip_and_other_names_are_ignored() {
         for copied_from in [None, Some(0), Some(7_000_000_000)] {
-            let file = HeldFile { id: 0xab, copied_from };
+            let file = HeldFile { id: OriginId(0xab), copied_from };
             assert_eq!(HeldFile::parse(&file.name()), Some(file));
         }
         for other in
@@ -315,16 +319,16 @@ mod tests {
         fs::write(&path, "1\n").unwrap();
         let mut held = HeldFolder::new(dir.path().join("held/app"));
         let file = File::open(&path).unwrap();
-        assert!(held.link(7, &file).unwrap());
-        assert!(held.link(7, &file).unwrap(), "a second link replaces the first");
+        assert!(held.link(OriginId(7), &file).unwrap());
+        assert!(held.link(OriginId(7), &file).unwrap(), "a second link replaces the first");
         held.sync().unwrap();
         fs::remove_file(&path).unwrap();
         let files = HeldFolder::new(held.path().to_path_buf()).list().unwrap();
-        assert_eq!(files, [HeldFile { id: 7, copied_from: None }]);
+        assert_eq!(files, [HeldFile { id: OriginId(7), copied_from: None }]);
         assert_eq!(fs::read_to_string(held.path_of(&files[0])).unwrap(), "1\n");
         held.remove(&files[0]);
         assert!(held.list().unwrap().is_empty());
-        assert!(!held.link(7, &file).unwrap(), "a file without a name cannot be linked");
+        assert!(!held.link(OriginId(7), &file).unwrap(), "a file without a name cannot be linked");
     }
 
     #[test]
@@ -334,10 +338,10 @@ mod tests {
         fs::write(&path, "1\n").unwrap();
         let mut held = HeldFolder::new(dir.path().join("held/app"));
         let file = File::open(&path).unwrap();
-        assert!(held.link(7, &file).unwrap());
+        assert!(held.link(OriginId(7), &file).unwrap());
         fs::remove_dir_all(dir.path().join("held")).unwrap();
-        assert!(held.link(7, &file).unwrap());
-        assert!(held.path_of(&HeldFile { id: 7, copied_from: None }).exists());
+        assert!(held.link(OriginId(7), &file).unwrap());
+        assert!(held.path_of(&HeldFile { id: OriginId(7), copied_from: None }).exists());
     }
 
     #[test]
@@ -350,8 +354,9 @@ mod tests {
         let mut held = HeldFolder::new(dir.path().join("held/app"));
         let content = Content::new(File::open(&path).unwrap()).unwrap();
         let from = 2_000_000;
-        assert_eq!(held.copy(7, &content, from, later()).unwrap(), text.len() as u64);
-        let copy = fs::read(held.path_of(&HeldFile { id: 7, copied_from: Some(from) })).unwrap();
+        assert_eq!(held.copy(OriginId(7), &content, from, later()).unwrap(), text.len() as u64);
+        let copy =
+            fs::read(held.path_of(&HeldFile { id: OriginId(7), copied_from: Some(from) })).unwrap();
         let (head, fingerprint) =
             (HEAD_BYTES_MAX as usize, from as usize - FINGERPRINT_BYTES_MAX as usize);
         assert_eq!(copy.len(), text.len());
@@ -366,7 +371,7 @@ mod tests {
         fs::write(&path, "1\n").unwrap();
         let mut held = HeldFolder::new(dir.path().join("held/app"));
         let content = Content::new(File::open(&path).unwrap()).unwrap();
-        let error = held.copy(7, &content, 0, Instant::now()).unwrap_err();
+        let error = held.copy(OriginId(7), &content, 0, Instant::now()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(held.list().unwrap().is_empty());
     }
@@ -378,7 +383,7 @@ mod tests {
             fs::write(dir.path().join(name), "").unwrap();
         }
         let held = HeldFolder::new(dir.path().to_path_buf());
-        assert_eq!(held.list().unwrap(), [HeldFile { id: 0xab, copied_from: Some(5) }]);
+        assert_eq!(held.list().unwrap(), [HeldFile { id: OriginId(0xab), copied_from: Some(5) }]);
         assert!(
             !dir.path().join("00000000000000ab-5.tmp").exists()
                 && dir.path().join("README").exists()

@@ -5,6 +5,7 @@
 //! match the saved ones. In doubt it counts as a new file and is read from its beginning.
 
 use crate::content::{CompressedState, Content, modified_ns};
+use millstream_model::OriginId;
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -182,7 +183,7 @@ pub struct Descriptor {
     pub compressed: Option<CompressedState>,
     /// Id of the file of which this one is a copy, while only the original is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copy_of: Option<u64>,
+    pub copy_of: Option<OriginId>,
     /// Offset at which reading of the file began: the checkpoint of a sink that has none yet.
     pub start: u64,
     /// Path under which the file was first seen.

@@ -1,7 +1,7 @@
 //! Back-fill: reads only events within a time range.
 
 use millstream_framing::TimeReader;
-use millstream_model::{Batch, Selection, TIME_UNKNOWN};
+use millstream_model::{Batch, OriginId, Selection, TIME_UNKNOWN};
 use std::collections::HashMap;
 
 /// Selects events within a time range.
@@ -11,7 +11,7 @@ pub struct Range {
     reader: Option<TimeReader>,
     /// By origin, whether its last event was selected. An event without a time gets the same
     /// decision as the one before it.
-    last: HashMap<u64, bool>,
+    last: HashMap<OriginId, bool>,
 }
 
 impl Range {

@@ -8,7 +8,7 @@
 
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};
-use millstream_model::{OriginRecord, OriginStore, SourceOpen};
+use millstream_model::{OriginId, OriginRecord, OriginStore, SourceOpen};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,10 @@ pub type FileRecord = (OriginRecord, Descriptor);
 /// Records of files that are not open, by id, inode number and name.
 #[derive(Default)]
 pub struct Records {
-    known: HashMap<u64, FileRecord>,
-    by_inode: HashMap<u64, Vec<u64>>,
+    known: HashMap<OriginId, FileRecord>,
+    by_inode: HashMap<u64, Vec<OriginId>>,
     /// Ids by the stem of the file name.
-    by_stem: HashMap<String, Vec<u64>>,
+    by_stem: HashMap<String, Vec<OriginId>>,
     /// Generations by name, including those of open files.
     pub generations: Generations,
 }
@@ -33,7 +33,7 @@ pub struct Records {
 impl Records {
     /// Adds a record. If its name has too many closed generations, removes the oldest and returns
     /// its id.
-    pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<u64> {
+    pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<OriginId> {
         let id = record.id;
         let pruned = match descriptor.closed {
             true => self.generations.close(&descriptor, id),
@@ -49,7 +49,7 @@ impl Records {
     }
 
     /// Removes and returns a record.
-    pub fn remove(&mut self, id: u64) -> Option<FileRecord> {
+    pub fn remove(&mut self, id: OriginId) -> Option<FileRecord> {
         let (record, descriptor) = self.known.remove(&id)?;
         match descriptor.closed {
             true => self.generations.reopen(&descriptor, id),
@@ -61,7 +61,7 @@ impl Records {
     }
 
     /// Returns the record with this id.
-    pub fn get(&self, id: u64) -> Option<&FileRecord> {
+    pub fn get(&self, id: OriginId) -> Option<&FileRecord> {
         self.known.get(&id)
     }
 
@@ -86,7 +86,11 @@ impl Records {
     }
 }
 
-fn remove_from<K: std::hash::Hash + Eq>(ids: &mut HashMap<K, Vec<u64>>, key: &K, id: u64) {
+fn remove_from<K: std::hash::Hash + Eq>(
+    ids: &mut HashMap<K, Vec<OriginId>>,
+    key: &K,
+    id: OriginId,
+) {
     if let Some(of_key) = ids.get_mut(key) {
         of_key.retain(|other| *other != id);
         if of_key.is_empty() {
@@ -117,7 +121,7 @@ struct NameGenerations {
     /// Generations that are not closed.
     open: usize,
     /// Closed generations by modification time and id, oldest first.
-    closed: Vec<(i64, u64)>,
+    closed: Vec<(i64, OriginId)>,
 }
 
 impl Generations {
@@ -132,7 +136,7 @@ impl Generations {
     }
 
     /// Adds a closed generation; returns the oldest if there are too many.
-    fn close(&mut self, descriptor: &Descriptor, id: u64) -> Option<u64> {
+    fn close(&mut self, descriptor: &Descriptor, id: OriginId) -> Option<OriginId> {
         let closed = &mut self.name(descriptor).closed;
         let entry = (descriptor.modified_ns, id);
         closed.insert(closed.partition_point(|other| *other < entry), entry);
@@ -140,7 +144,7 @@ impl Generations {
     }
 
     /// Reverts [`Generations::close`].
-    fn reopen(&mut self, descriptor: &Descriptor, id: u64) {
+    fn reopen(&mut self, descriptor: &Descriptor, id: OriginId) {
         self.change(descriptor, |name| name.closed.retain(|(_, other)| *other != id));
     }
 
@@ -184,7 +188,7 @@ impl Generations {
 /// of the copy that was read from the original may not be settled, and is read again from there.
 pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     let (mut records, mut gone) = (Records::default(), Vec::new());
-    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
+    let ids: HashSet<OriginId> = kept.iter().map(|record| record.id).collect();
     for record in kept {
         match Descriptor::from_bytes(&record.descriptor) {
             Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => gone.push(record.id),
@@ -202,7 +206,7 @@ pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
 }
 
 /// Deletes files from the checkpoint store; logs a failure.
-pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
+pub fn forget(gone: &[OriginId], store: &dyn OriginStore, source: &str) {
     if !gone.is_empty()
         && let Err(error) = store.forget(gone)
     {
@@ -228,7 +232,7 @@ mod tests {
     }
 
     fn record(id: u64) -> OriginRecord {
-        OriginRecord { id, descriptor: Vec::new(), checkpoints: Vec::new() }
+        OriginRecord { id: OriginId(id), descriptor: Vec::new(), checkpoints: Vec::new() }
     }
 
     #[test]
@@ -250,9 +254,12 @@ mod tests {
             None,
             "an open generation removes none"
         );
-        assert_eq!(records.insert(record(open + 1), descriptor("/in/app.log", 200, true)), Some(0));
+        assert_eq!(
+            records.insert(record(open + 1), descriptor("/in/app.log", 200, true)),
+            Some(OriginId(0))
+        );
         assert_eq!((since(&records), records.values().count()), (Some(101), GENERATIONS_MAX + 1));
-        let ids: Vec<u64> = records.values().map(|(record, _)| record.id).collect();
+        let ids: Vec<OriginId> = records.values().map(|(record, _)| record.id).collect();
         ids.into_iter().for_each(|id| assert!(records.remove(id).is_some()));
         assert_eq!(since(&records), Some(5), "its files may be adopted again before the sweep");
         records.generations.sweep();
@@ -270,7 +277,7 @@ mod tests {
         for path in ["/in/app.log.1", "/in/app.log.12.gz", "/in/app-20261122.log.gz"] {
             assert_eq!(of(path), Some("/in/app.log".into()), "{path}");
             let mut related = records.related(Path::new(path));
-            assert_eq!(related.next().map(|(record, _)| record.id), Some(1), "{path}");
+            assert_eq!(related.next().map(|(record, _)| record.id), Some(OriginId(1)), "{path}");
         }
         assert_eq!(of("/in/other.log.1.gz"), Some("/in/other.log".into()));
         for path in

@@ -24,8 +24,8 @@ use crate::watch::Watch;
 use copy_detection::skip_missing;
 use files::Files;
 use millstream_model::{
-    Ack, BuildError, Choice, Cursor, Leftover, Now, OriginRecord, OriginStore, Polled, Reread,
-    SinkSet, Source, SourceCx, SourceOpen,
+    Ack, BuildError, Choice, Cursor, Leftover, Now, OriginId, OriginRecord, OriginStore, Polled,
+    Reread, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
 };
 use open_files::OpenLimit;
 use orphans::Orphans;
@@ -85,7 +85,7 @@ pub struct FileSource {
     schedule: Schedule,
     orphans: Orphans,
     /// Files whose heads have grown and must be saved before their data is sent.
-    grown_heads: Vec<u64>,
+    grown_heads: Vec<OriginId>,
     /// Files from before the restart that are not found yet, and closed files that may reappear
     /// under another name.
     records: Records,
@@ -161,7 +161,7 @@ impl Source for FileSource {
         }
     }
 
-    fn set_sinks(&mut self, sinks: &[(usize, String)]) {
+    fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
         self.change_sinks(sinks);
     }
 
@@ -208,8 +208,8 @@ impl FileSource {
 
     /// Counts and settles a range that must be read again but was truncated.
     fn drop_reread(&self, again: &Reread, now: Duration) {
-        let (range, sink) = ((again.begin, again.end), SinkSet::one(again.sink));
-        let (counters, bytes) = (&self.open.counters, range.1 - range.0);
+        let (range, sink) = (again.range.clone(), SinkSet::one(again.sink));
+        let (counters, bytes) = (&self.open.counters, range.end - range.start);
         counters.error("truncated_unread");
         counters.dropped("truncated_unread", 1);
         log::error!(
@@ -274,7 +274,7 @@ impl FileSource {
     fn after_fill(
         &mut self,
         fill: Option<Fill>,
-        blocked: Vec<u64>,
+        blocked: Vec<OriginId>,
         cx: &SourceCx<'_>,
     ) -> (Option<Fill>, bool) {
         let waits = !blocked.is_empty();
@@ -294,8 +294,8 @@ impl FileSource {
     /// content could be mistaken for this file after a crash and sent under the same ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.grown_heads);
-        let described = |id: &u64| Some((*id, self.files.get(*id)?.descriptor().to_bytes()));
-        let heads: Vec<(u64, Vec<u8>)> = grown.iter().filter_map(described).collect();
+        let described = |id: &OriginId| Some((*id, self.files.get(*id)?.descriptor().to_bytes()));
+        let heads: Vec<(OriginId, Vec<u8>)> = grown.iter().filter_map(described).collect();
         let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
         if let Err(error) = &kept {
             cx.counters.error("checkpoint");
@@ -310,7 +310,7 @@ impl FileSource {
 
     /// Whether to read the file now. Reopens a closed file, allows one decompression at a time, and
     /// skips what a copy shares with its original.
-    fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+    fn may_read(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         if !self.unpark(id, &[], cx) {
             return false;
         }
@@ -328,7 +328,12 @@ impl FileSource {
     }
 
     /// Picks a cursor of the file. `None` if the file is blocked, or was read to its end.
-    fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
+    fn choose(
+        &mut self,
+        id: OriginId,
+        cx: &SourceCx<'_>,
+        blocked: &mut Vec<OriginId>,
+    ) -> Option<Choice> {
         let tail = self.files.get_mut(id)?;
         let choice = tail.choose(cx.ready, cx.blocked);
         if choice.is_none() && !tail.is_read() {
@@ -343,7 +348,7 @@ impl FileSource {
     /// block must be sent first.
     fn after_read(
         &mut self,
-        id: u64,
+        id: OriginId,
         cursor: Cursor,
         read: io::Result<Read>,
         cx: &SourceCx<'_>,
@@ -387,7 +392,7 @@ impl FileSource {
 
     /// Takes a file off the queue once all cursors have read it to its end. Closes it if it has no
     /// path and does not grow any more.
-    fn reached_end(&mut self, id: u64, cx: &SourceCx<'_>) {
+    fn reached_end(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         self.schedule.finish_decompressing(id, &self.files);
         let Some(tail) = self.files.get_mut(id) else { return };
         tail.dequeue();
@@ -407,7 +412,7 @@ impl FileSource {
         }
     }
 
-    fn remove(&mut self, id: u64) -> Option<Tail> {
+    fn remove(&mut self, id: OriginId) -> Option<Tail> {
         self.schedule.finish_decompressing(id, &self.files);
         let tail = self.files.remove(id)?;
         self.schedule.remove(&tail);
@@ -425,7 +430,7 @@ impl FileSource {
 
     /// Handles a truncated file. Its content is a new file with a new id; reading of the old
     /// content continues in its copy, if there is one.
-    fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+    fn truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         let copy = self.find_copy(id);
         let Some(old) = self.files.get_mut(id) else { return false };
         log::info!(
@@ -460,7 +465,7 @@ impl FileSource {
         false
     }
 
-    fn forget(&self, id: u64, cx: &SourceCx<'_>) {
+    fn forget(&self, id: OriginId, cx: &SourceCx<'_>) {
         forget(&[id], &*self.open.store, &cx.info.id);
     }
 
@@ -481,7 +486,7 @@ impl FileSource {
 
 /// Updates the file's descriptor after a read; returns the file's id if the descriptor must be
 /// saved before the data is sent.
-fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
+fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<OriginId> {
     let (id, marked) = (tail.id(), tail.update_fingerprint());
     if !tail.descriptor().head.is_full() && tail.update_head() {
         return Some(id);

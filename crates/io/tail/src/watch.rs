@@ -3,6 +3,7 @@
 //! An event is only a hint which path to check. Where inotify is unavailable (no watches left, a
 //! network file system) the source scans at intervals.
 
+use millstream_model::OriginId;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -19,7 +20,7 @@ const NAMES_MAX: usize = 10_000;
 pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
-    files: HashMap<i32, u64>,
+    files: HashMap<i32, OriginId>,
     /// Cookie and path of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
     moved_from: Option<(u32, PathBuf)>,
     moved: Vec<(PathBuf, PathBuf)>,
@@ -43,7 +44,7 @@ pub struct WatchEvents {
     /// Folders appeared or vanished, so that a walk is needed.
     pub folders: bool,
     /// Files that were written to and are no longer watched.
-    pub written: Vec<u64>,
+    pub written: Vec<OriginId>,
     /// Events were lost, in the kernel or for lack of capacity: any file may have changed.
     pub overflow: bool,
 }
@@ -102,7 +103,7 @@ impl Watch {
     /// Watches a quiet file for its next write; returns whether the watch was added.
     ///
     /// The watch is on the open file instead of its path, which may name another file by now.
-    pub fn watch_file(&mut self, id: u64, file: &File) -> bool {
+    pub fn watch_file(&mut self, id: OriginId, file: &File) -> bool {
         let Some(fd) = &self.fd else { return false };
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         match inotify::add_watch(fd, path, WatchFlags::MODIFY | WatchFlags::ONESHOT) {

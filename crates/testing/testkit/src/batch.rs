@@ -1,7 +1,8 @@
 //! Builds batches from strings, and checks the invariants that all later stages rely on.
 
 use millstream_model::{
-    Batch, BatchBuilder, BlockPool, Grant, Ledger, LongLine, Origin, SinkSet, SourceInfo,
+    Batch, BatchBuilder, BlockPool, Grant, Ledger, LongLine, Origin, OriginId, SinkIndex, SinkSet,
+    SourceInfo,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub fn batch(
     let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
     let permit = grant.try_take(bytes as u64).expect("memory for a block");
     let mut block = BlockPool::new().block(bytes, permit);
+    let sink = SinkIndex::new(0);
     let (mut builder, mut used) = (BatchBuilder::default(), 0);
     for (index, part) in parts.iter().enumerate() {
         let (begin, end) = (used, used + part.text.len());
@@ -32,21 +34,21 @@ pub fn batch(
         let is_end = |at: &usize| block.filled(end)[*at] == b'\n';
         let newlines: Vec<u32> = (begin..end).filter(is_end).map(|at| at as u32).collect();
         builder.lines(block.filled(end), begin, &newlines, line_max, LongLine::Truncate);
-        let (id, offset) = (0xA000_0000_0000_0001 + index as u64, 1000 * index as u64);
+        let (id, offset) = (OriginId(0xA000_0000_0000_0001 + index as u64), 1000 * index as u64);
         let origin = Arc::new(Origin::new(id, part.name));
-        ledger.open(&origin, [(0, offset)]);
-        let ack = ledger.issue(
-            id,
-            (offset, offset + part.text.len() as u64),
-            SinkSet::one(0),
-            0,
-            Duration::ZERO,
-        );
+        ledger.open(&origin, [(sink, offset)]);
+        let range = offset..offset + part.text.len() as u64;
+        let ack = ledger.issue(id, range, SinkSet::one(sink), 0, Duration::ZERO);
         builder.segment(origin, offset.wrapping_sub(begin as u64), ack);
         used = end;
     }
     let info = SourceInfo { id: "app".into(), host: "here".into(), ..SourceInfo::default() };
-    builder.finish(block.freeze(used), Arc::new(info), SinkSet::one(0), 1_795_292_986_123_000_000)
+    builder.finish(
+        block.freeze(used),
+        Arc::new(info),
+        SinkSet::one(sink),
+        1_795_292_986_123_000_000,
+    )
 }
 
 /// Asserts the invariants of a batch that transforms and encoders rely on.

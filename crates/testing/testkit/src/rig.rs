@@ -2,8 +2,8 @@
 
 use crate::store::MemoryStore;
 use millstream_model::{
-    BlockPool, Counters, Grant, InternalMetrics, Ledger, Now, Polled, SinkSet, Source, SourceCx,
-    SourceInfo, SourceOpen, Unreadable,
+    BlockPool, Counters, Grant, InternalMetrics, Ledger, Now, Polled, SinkIndex, SinkSet, Source,
+    SourceCx, SourceInfo, SourceOpen, Unreadable,
 };
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct SourceRig {
     /// The checkpoint store, which survives restarts.
     pub store: Arc<MemoryStore>,
     /// Indexes and ids of the sinks.
-    pub sinks: Vec<(usize, String)>,
+    pub sinks: Vec<(SinkIndex, String)>,
     /// The source's ledger.
     pub ledger: Arc<Ledger>,
     /// The source's counters.
@@ -66,7 +66,7 @@ impl SourceRig {
             held_dir: folder.path().join("held/app"),
             folder,
             store,
-            sinks: sinks.iter().enumerate().map(|(index, id)| (index, (*id).to_owned())).collect(),
+            sinks: SinkIndex::all().zip(sinks.iter().map(|id| (*id).to_owned())).collect(),
             ledger: Ledger::new(),
             counters: Arc::default(),
             unreadable: Arc::default(),
@@ -77,7 +77,7 @@ impl SourceRig {
             }),
             grant: Grant::new(256 << 20),
             pool: BlockPool::new(),
-            ready: (0..sinks.len()).collect(),
+            ready: SinkIndex::all().take(sinks.len()).collect(),
             blocked: SinkSet::EMPTY,
             until_eof: false,
             now: Now { since_start: Duration::ZERO, unix_ns: BEGIN_UNIX_NS },

@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 use millstream_model::{
-    BatchBuilder, Choice, Cursors, Ledger, LongLine, Origin, OriginStore, Polled, Source, SourceCx,
-    SourceOpen,
+    BatchBuilder, Choice, Cursors, Ledger, LongLine, Origin, OriginId, OriginStore, Polled,
+    SinkIndex, Source, SourceCx, SourceOpen,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl MemoryLog {
         };
         let tails = (0..self.origins.len()).map(|index| source.tail(index)).collect();
         source.tails = tails;
-        let ids: Vec<(u64, Vec<u8>)> =
+        let ids: Vec<(OriginId, Vec<u8>)> =
             source.tails.iter().map(|tail| (tail.origin.id, Vec::new())).collect();
         open.store.keep(&ids).expect("the store accepts the origins");
         Box::new(source)
@@ -83,7 +83,7 @@ struct MemorySource {
     tails: Vec<MemoryTail>,
     random: Rng,
     turn: usize,
-    sinks: Vec<(usize, String)>,
+    sinks: Vec<(SinkIndex, String)>,
     store: Arc<dyn OriginStore>,
     ledger: Arc<Ledger>,
     /// How often an origin was revoked.
@@ -93,7 +93,7 @@ struct MemorySource {
 impl Source for MemorySource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         for reread in cx.ledger.take_rereads() {
-            self.tails[reread.origin as usize - 1].cursors.reread(&reread);
+            self.tails[reread.origin.0 as usize - 1].cursors.reread(&reread);
         }
         self.reassign(cx.now.since_start);
         let count = self.tails.len();
@@ -123,7 +123,7 @@ impl Source for MemorySource {
         }
     }
 
-    fn set_sinks(&mut self, sinks: &[(usize, String)]) {
+    fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
         let (records, _) = self.store.origins().expect("the store can be read");
         let (kept_sinks, new_sinks): (Vec<_>, Vec<_>) =
             sinks.iter().partition(|sink| self.sinks.contains(sink));
@@ -135,8 +135,8 @@ impl Source for MemorySource {
             let record = records.iter().find(|record| record.id == origin.id);
             let checkpoint =
                 |id: &str| record?.checkpoints.iter().find(|(of, _)| of == id).map(|(_, at)| *at);
-            let position = |(sink, id): &&(usize, String)| (*sink, checkpoint(id).unwrap_or(0));
-            let new_sinks: Vec<(usize, u64)> = new_sinks.iter().map(position).collect();
+            let position = |(sink, id): &&(SinkIndex, String)| (*sink, checkpoint(id).unwrap_or(0));
+            let new_sinks: Vec<(SinkIndex, u64)> = new_sinks.iter().map(position).collect();
             new_sinks.iter().for_each(|(sink, at)| self.ledger.join(origin.id, *sink, *at));
             cursors.set_sinks(kept_sinks.iter().map(|(sink, _)| *sink).collect(), new_sinks);
         }
@@ -147,14 +147,14 @@ impl Source for MemorySource {
 impl MemorySource {
     /// Opens an origin at its checkpoints in the store.
     fn tail(&self, index: usize) -> MemoryTail {
-        let id = index as u64 + 1;
+        let id = OriginId(index as u64 + 1);
         let (records, _) = self.store.origins().expect("the store can be read");
         let record = records.iter().find(|record| record.id == id);
         let checkpoint = |sink: &str| {
             let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
             found.map_or(0, |(_, offset)| *offset)
         };
-        let checkpoints: Vec<(usize, u64)> =
+        let checkpoints: Vec<(SinkIndex, u64)> =
             self.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
         let origin = Arc::new(Origin::new(id, index.to_string()));
         self.ledger.open(&origin, checkpoints.iter().copied());
@@ -209,18 +209,18 @@ impl MemorySource {
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(bytes), 0, &newlines, 1000, LongLine::Truncate);
         let MemoryTail { origin, cursors, .. } = &mut self.tails[index];
-        let range = (begin as u64, (begin + bytes) as u64);
+        let range = begin as u64..(begin + bytes) as u64;
         let ack = cx.ledger.issue(
             origin.id,
-            range,
+            range.clone(),
             choice.cursor.sinks,
             choice.cursor.attempt,
             cx.now.since_start,
         );
-        builder.segment(origin.clone(), range.0, ack);
+        builder.segment(origin.clone(), range.start, ack);
         cx.counters.received(newlines.len() as u64, bytes as u64);
-        origin.state.read(bytes as u64, range.1);
-        cursors.advance(choice.index, range.1);
+        origin.state.read(bytes as u64, range.end);
+        cursors.advance(choice.index, range.end);
         let sinks = choice.cursor.sinks;
         let batch = builder.finish(block.freeze(bytes), cx.info.clone(), sinks, cx.now.unix_ns);
         Polled::Batch(Box::new(batch), permit)

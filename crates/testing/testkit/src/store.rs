@@ -1,6 +1,6 @@
 //! An in-memory checkpoint store of one source, which survives the agent like the real one.
 
-use millstream_model::{Ledger, OriginRecord, OriginStore};
+use millstream_model::{Ledger, OriginId, OriginRecord, OriginStore, SinkIndex};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,9 +18,9 @@ struct State {
     failing: bool,
     /// Whether to reject further origins.
     full: bool,
-    stored: BTreeMap<u64, Stored>,
+    stored: BTreeMap<OriginId, Stored>,
     /// Descriptors pending for the next commit.
-    pending: BTreeMap<u64, Vec<u8>>,
+    pending: BTreeMap<OriginId, Vec<u8>>,
 }
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl MemoryStore {
 
     /// Commits the pending descriptors and the advanced checkpoints, as the engine does once a
     /// second.
-    pub fn commit(&self, ledger: &Ledger, sinks: &[(usize, String)]) {
+    pub fn commit(&self, ledger: &Ledger, sinks: &[(SinkIndex, String)]) {
         let moved = ledger.take_moved();
         let mut state = self.lock();
         for (origin, descriptor) in std::mem::take(&mut state.pending) {
@@ -74,7 +74,7 @@ impl MemoryStore {
     }
 
     /// Returns the ids of the stored origins.
-    pub fn ids(&self) -> Vec<u64> {
+    pub fn ids(&self) -> Vec<OriginId> {
         self.lock().stored.keys().copied().collect()
     }
 }
@@ -82,7 +82,7 @@ impl MemoryStore {
 impl OriginStore for MemoryStore {
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)> {
         let state = self.lock();
-        let record = |(id, stored): (&u64, &Stored)| OriginRecord {
+        let record = |(id, stored): (&OriginId, &Stored)| OriginRecord {
             id: *id,
             descriptor: stored.descriptor.clone(),
             checkpoints: stored
@@ -94,9 +94,9 @@ impl OriginStore for MemoryStore {
         Ok((state.stored.iter().map(record).collect(), state.ran_before))
     }
 
-    fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
+    fn keep(&self, origins: &[(OriginId, Vec<u8>)]) -> io::Result<()> {
         let mut state = self.lock();
-        let is_new = |(id, _): &(u64, Vec<u8>)| !state.stored.contains_key(id);
+        let is_new = |(id, _): &(OriginId, Vec<u8>)| !state.stored.contains_key(id);
         if state.failing || state.full && origins.iter().any(is_new) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -108,11 +108,11 @@ impl OriginStore for MemoryStore {
         Ok(())
     }
 
-    fn note(&self, origin: u64, descriptor: Vec<u8>) {
+    fn note(&self, origin: OriginId, descriptor: Vec<u8>) {
         self.lock().pending.insert(origin, descriptor);
     }
 
-    fn forget(&self, origins: &[u64]) -> io::Result<()> {
+    fn forget(&self, origins: &[OriginId]) -> io::Result<()> {
         origins.iter().for_each(|id| _ = self.lock().stored.remove(id));
         Ok(())
     }

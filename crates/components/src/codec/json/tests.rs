@@ -3,7 +3,8 @@
 use super::*;
 use arrow_buffer::BooleanBuffer;
 use millstream_model::{
-    BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger, Origin, SourceInfo, TIME_UNKNOWN,
+    BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger, Origin, OriginId, SourceInfo,
+    TIME_UNKNOWN,
 };
 use millstream_testkit::{Rows, batch};
 use proptest::prelude::*;
@@ -68,7 +69,7 @@ fn attributes_of_origin_and_source_are_merged() {
         Arc::new(SourceInfo { attributes: map(&[("env", "prod")]), ..(*batch.source).clone() });
     let own = map(&[("container", "web"), ("env", "test"), ("message", "no"), ("meta", "no")]);
     let mut segments = batch.segments.to_vec();
-    segments[0].origin = Arc::new(Origin::new(1, "log").with_attributes(own));
+    segments[0].origin = Arc::new(Origin::new(OriginId(1), "log").with_attributes(own));
     batch.segments = segments.into();
     let event = &parse(&encode(&batch, json!({ "metadata": ["file"] })).0)[0];
     let expected = json!({
@@ -185,7 +186,7 @@ proptest! {
                 let meta = if key.is_empty() { &event } else { &event[key] };
                 let offset = batch.offset(segment, row);
                 prop_assert_eq!(&meta["offset"], offset);
-                prop_assert_eq!(&meta["id"], &format!("{:016x}-{offset}", segment.origin.id));
+                prop_assert_eq!(&meta["id"], &format!("{}-{offset}", segment.origin.id));
                 prop_assert_eq!(meta["truncated"].as_bool(), truncated.then(|| batch.is_truncated(row)));
             }
         }
@@ -274,7 +275,7 @@ fn a_field_replaces_the_built_in_member_of_its_name() {
         batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
         let mut segments = batch.segments.to_vec();
         let attributes = [("container".to_owned(), "web".to_owned())].into();
-        segments[0].origin = Arc::new(Origin::new(1, "f").with_attributes(attributes));
+        segments[0].origin = Arc::new(Origin::new(OriginId(1), "f").with_attributes(attributes));
         batch.segments = segments.into();
         let (text, counters) = encode(&batch, json!({ "metadata": ["offset"] }));
         let events = parse(&text);

@@ -126,7 +126,7 @@ impl KafkaEncoder {
             }
             runs.push(Run {
                 topic: address.topic,
-                origin: segment.origin.id,
+                origin: segment.origin.id.0,
                 part: 0,
                 events: 1,
                 key: self.key(batch, segment, &rows[begin..end]),
@@ -186,7 +186,7 @@ impl KafkaEncoder {
                     let key = key.clone().map_or(Key::None, Key::Same);
                     runs.push(Run {
                         topic,
-                        origin: segment.origin.id,
+                        origin: segment.origin.id.0,
                         part,
                         events,
                         key,

@@ -10,7 +10,9 @@ pub use weblog::WebLog;
 
 use crate::component::random_u64;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
-use millstream_model::{BatchBuilder, BuildError, Origin, Polled, Source, SourceCx, SourceOpen};
+use millstream_model::{
+    BatchBuilder, BuildError, Origin, OriginId, Polled, Source, SourceCx, SourceOpen,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ struct Generate {
 impl Generate {
     fn new(config: &GenerateConfig, open: &SourceOpen) -> Result<Generate, BuildError> {
         let id = random_u64()?;
-        let origin = Arc::new(Origin::new(id, ""));
+        let origin = Arc::new(Origin::new(OriginId(id), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Generate {
             lines: WebLog::new(config.seed, config.size.0 as usize),
@@ -85,10 +87,11 @@ impl Generate {
             usize::MAX,
             millstream_model::LongLine::Truncate,
         );
-        let range = (self.offset, self.offset + used as u64);
-        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        let end = self.offset + used as u64;
+        let ack =
+            cx.ledger.issue(self.origin.id, self.offset..end, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), self.offset, ack);
-        self.offset = range.1;
+        self.offset = end;
         let batch = builder.finish(block.freeze(used), cx.info.clone(), cx.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, used as u64);
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
@@ -102,9 +105,7 @@ impl Source for Generate {
         // gap.
         for lost in cx.ledger.take_rereads() {
             let sink = millstream_model::SinkSet::one(lost.sink);
-            cx.ledger
-                .issue(lost.origin, (lost.begin, lost.end), sink, 0, cx.now.since_start)
-                .finish();
+            cx.ledger.issue(lost.origin, lost.range, sink, 0, cx.now.since_start).finish();
             cx.counters.dropped("abandoned", 1);
         }
         let lines = self.due(cx.now.since_start).saturating_sub(self.generated);

@@ -2,7 +2,9 @@
 
 use crate::component::random_u64;
 use bytes::Bytes;
-use millstream_model::{Batch, BatchBuilder, BuildError, Origin, SinkSet, SourceCx, SourceOpen};
+use millstream_model::{
+    Batch, BatchBuilder, BuildError, Origin, OriginId, SinkSet, SourceCx, SourceOpen,
+};
 use std::sync::Arc;
 
 /// Assigns batches consecutive offsets in the single origin of the source.
@@ -19,17 +21,18 @@ impl MetricEmitter {
     /// The system has no random numbers.
     pub fn new(open: &SourceOpen) -> Result<MetricEmitter, BuildError> {
         let id = random_u64()?;
-        let origin = Arc::new(Origin::new(id, ""));
+        let origin = Arc::new(Origin::new(OriginId(id), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(MetricEmitter { origin, offset: 0 })
     }
 
     /// Finishes a batch of these rows, whose text is `block`.
     pub fn batch(&mut self, mut rows: BatchBuilder, block: Bytes, cx: &SourceCx<'_>) -> Batch {
-        let range = (self.offset, self.offset + block.len() as u64);
-        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        let end = self.offset + block.len() as u64;
+        let ack =
+            cx.ledger.issue(self.origin.id, self.offset..end, cx.sinks, 0, cx.now.since_start);
         rows.segment(self.origin.clone(), self.offset, ack);
-        self.offset = range.1;
+        self.offset = end;
         let batch = rows.finish(block, cx.info.clone(), cx.sinks, cx.now.unix_ns);
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
         batch
@@ -38,11 +41,12 @@ impl MetricEmitter {
     /// Counts and settles ranges that a sink abandoned, as they cannot be read again.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in cx.ledger.take_rereads() {
-            let (range, sink) = ((lost.begin, lost.end), SinkSet::one(lost.sink));
-            cx.ledger.issue(lost.origin, range, sink, lost.attempt, cx.now.since_start).finish();
+            let (bytes, sink) = (lost.range.end - lost.range.start, SinkSet::one(lost.sink));
+            cx.ledger
+                .issue(lost.origin, lost.range, sink, lost.attempt, cx.now.since_start)
+                .finish();
             cx.counters.error("abandoned");
             cx.counters.dropped("abandoned", 1);
-            let bytes = lost.end - lost.begin;
             log::error!(
                 "source {}: a sink abandoned {bytes} bytes, which are lost: metrics cannot be read again",
                 cx.info.id

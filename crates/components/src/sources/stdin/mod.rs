@@ -11,7 +11,9 @@ pub use config::StdinConfig;
 
 use crate::component::random_u64;
 use crate::sources::stdin::stream::StreamLines;
-use millstream_model::{BuildError, Ledger, Origin, Polled, Source, SourceCx, SourceOpen, Wake};
+use millstream_model::{
+    BuildError, Ledger, Origin, OriginId, Polled, Source, SourceCx, SourceOpen, Wake,
+};
 use reader::Reader;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
@@ -32,7 +34,7 @@ struct Stdin {
 
 impl Stdin {
     fn start(config: &StdinConfig, open: SourceOpen) -> Result<Stdin, BuildError> {
-        let origin = Arc::new(Origin::new(random_u64()?, ""));
+        let origin = Arc::new(Origin::new(OriginId(random_u64()?), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let line_max = config.max_line.0 as usize;
         let lines = StreamLines::new(origin, line_max, config.on_long_line);
@@ -67,14 +69,14 @@ impl Stdin {
     fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in self.ledger.take_rereads() {
             cx.counters.error("abandoned");
-            let bytes = lost.end - lost.begin;
+            let bytes = lost.range.end - lost.range.start;
             log::error!(
                 "source {}: a sink abandoned {bytes} bytes, which are lost: standard input cannot be read again",
                 cx.info.id
             );
-            let gone = (lost.begin, lost.end);
             let sink = millstream_model::SinkSet::one(lost.sink);
-            self.ledger.issue(lost.origin, gone, sink, lost.attempt, cx.now.since_start).finish();
+            let now = cx.now.since_start;
+            self.ledger.issue(lost.origin, lost.range, sink, lost.attempt, now).finish();
             cx.counters.dropped("abandoned", 1);
         }
     }

@@ -177,7 +177,7 @@ impl StreamLines {
         cx: &SourceCx<'_>,
     ) -> Polled {
         self.large = false;
-        let range = (self.offset, self.offset + bytes as u64);
+        let range = self.offset..self.offset + bytes as u64;
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), self.offset, ack);
         let batch = builder.finish(block.freeze(bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);

@@ -9,7 +9,7 @@ pub use config::DedupeConfig;
 
 use crate::transforms::rows::keep_rows;
 use crate::util::template::Template;
-use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Serial};
+use millstream_model::{Batch, ComponentError, Now, OriginId, Outputs, Segment, Serial};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128;
@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The first event with a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct First {
-    origin: u64,
+    origin: OriginId,
     offset: u64,
     /// When it was seen, in engine time.
     at: Duration,

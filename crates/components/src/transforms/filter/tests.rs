@@ -3,7 +3,8 @@
 use super::*;
 use crate::component::TransformComponent;
 use millstream_model::{
-    Cell, CellKind, Column, Counters, Grant, Ledger, Origin, Selection, SourceInfo, Transform,
+    Cell, CellKind, Column, Counters, Grant, Ledger, Origin, OriginId, Selection, SourceInfo,
+    Transform,
 };
 use millstream_testkit::{Rows, batch};
 use serde_json::json;
@@ -20,7 +21,8 @@ fn of(first: &str, second: &str) -> Batch {
     batch.source =
         Arc::new(SourceInfo { attributes: map("env", "prod"), ..(*batch.source).clone() });
     let mut segments = batch.segments.to_vec();
-    segments[0].origin = Arc::new(Origin::new(1, "/a.log").with_attributes(map("pod", "web-1")));
+    segments[0].origin =
+        Arc::new(Origin::new(OriginId(1), "/a.log").with_attributes(map("pod", "web-1")));
     batch.segments = segments.into();
     batch
 }

@@ -27,7 +27,9 @@ impl Sample {
 
     fn keep(&mut self, batch: &Batch, segment: &Segment, row: usize) -> bool {
         let hash = match &self.key {
-            None => xxh3_64_with_seed(&batch.offset(segment, row).to_le_bytes(), segment.origin.id),
+            None => {
+                xxh3_64_with_seed(&batch.offset(segment, row).to_le_bytes(), segment.origin.id.0)
+            }
             Some(key) => {
                 self.text.clear();
                 key.render(batch, segment, row, &mut self.text);

@@ -98,10 +98,8 @@ impl Field {
     fn format(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Field::Id => {
-                drop(write!(out, "{:016x}-{}", segment.origin.id, batch.offset(segment, row)))
-            }
-            Field::FileId => drop(write!(out, "{:016x}", segment.origin.id)),
+            Field::Id => drop(write!(out, "{}-{}", segment.origin.id, batch.offset(segment, row))),
+            Field::FileId => drop(write!(out, "{}", segment.origin.id)),
             Field::Offset => push_decimal(&mut out, batch.offset(segment, row)),
             Field::PreviousOffset => push_decimal(&mut out, batch.offset(segment, row - 1)),
             Field::Timestamp => push_rfc3339(&mut out, batch.event_ns(row)),

@@ -3,7 +3,7 @@
 use super::{Shared, SinkPart};
 use crate::core::{Node, SourceSlot};
 use crate::lane::LaneQueue;
-use millstream_model::{Counters, Kind};
+use millstream_model::{Counters, Kind, SinkIndex};
 use std::sync::Arc;
 
 /// Whether a component is kept, by kind and id.
@@ -12,7 +12,7 @@ pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
 /// The indices of a blueprint's sinks in sink sets.
 pub(crate) struct SinkPlaces {
     /// Index of each sink, in the order of the blueprint.
-    pub indices: Vec<usize>,
+    pub indices: Vec<SinkIndex>,
     /// For each sink, the lanes that must end before its own begin.
     pub after: Vec<Vec<Arc<LaneQueue>>>,
 }
@@ -20,7 +20,10 @@ pub(crate) struct SinkPlaces {
 impl SinkPlaces {
     /// Assigns indices at the first start.
     pub fn first(sinks: &[SinkPart]) -> SinkPlaces {
-        SinkPlaces { indices: (0..sinks.len()).collect(), after: vec![Vec::new(); sinks.len()] }
+        SinkPlaces {
+            indices: SinkIndex::all().take(sinks.len()).collect(),
+            after: vec![Vec::new(); sinks.len()],
+        }
     }
 }
 

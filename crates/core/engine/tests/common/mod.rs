@@ -6,8 +6,8 @@ use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
 use millstream_model::{
-    BatchBuilder, InternalMetrics, LongLine, Origin, Polled, Source, SourceCx, SourceInfo,
-    SourceOpen,
+    BatchBuilder, InternalMetrics, LongLine, Origin, OriginId, Polled, Source, SourceCx,
+    SourceInfo, SourceOpen,
 };
 use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use std::path::Path;
@@ -42,11 +42,12 @@ impl Source for Busy {
             1 << 20,
             LongLine::Split,
         );
-        let range = (self.offset, self.offset + self.bytes as u64);
-        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
-        builder.segment(self.origin.clone(), range.0, ack);
-        self.offset = range.1;
-        self.origin.state.read(self.bytes as u64, range.1);
+        let end = self.offset + self.bytes as u64;
+        let ack =
+            cx.ledger.issue(self.origin.id, self.offset..end, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), self.offset, ack);
+        self.offset = end;
+        self.origin.state.read(self.bytes as u64, end);
         cx.counters.received(1, self.bytes as u64);
         let batch =
             builder.finish(block.freeze(self.bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
@@ -58,7 +59,7 @@ impl Source for Busy {
 pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     let info = SourceInfo { id: id.to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
-        let origin = Arc::new(Origin::new(7, open.info.id.clone()));
+        let origin = Arc::new(Origin::new(OriginId(7), open.info.id.clone()));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Box::new(Busy { origin, offset: 0, work, bytes }) as Box<dyn Source>)
     };

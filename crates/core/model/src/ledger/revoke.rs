@@ -1,6 +1,7 @@
 //! Origins that another agent takes over, such as a partition of a consumer group.
 
 use super::{Accounts, Entry, Ledger, RangeState};
+use crate::origin::OriginId;
 
 impl Ledger {
     /// Closes an origin whatever is in flight, and returns how much that is: the largest number of
@@ -9,7 +10,7 @@ impl Ledger {
     /// Outcomes that come later settle nothing, not even in an origin that is opened under the same
     /// id. To lose no time of the next owner, a source stops reading the origin, waits until
     /// [`Ledger::owed`] reports nothing in flight or its deadline has passed, and revokes it.
-    pub fn revoke(&self, origin: u64) -> u64 {
+    pub fn revoke(&self, origin: OriginId) -> u64 {
         let mut state = self.lock();
         // Acknowledgements of earlier epochs are ignored by accounts of this one.
         state.epoch += 1;
@@ -27,37 +28,44 @@ impl Ledger {
 impl Accounts {
     fn in_flight(&self) -> u64 {
         let is_open = |entry: &&Entry| entry.state != RangeState::Settled;
-        let bytes = |entry: &Entry| entry.end - entry.begin;
-        self.sinks.iter().map(|a| a.out.iter().filter(is_open).map(bytes).sum()).max().unwrap_or(0)
+        self.sinks
+            .iter()
+            .map(|a| a.out.iter().filter(is_open).map(Entry::bytes).sum())
+            .max()
+            .unwrap_or(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Ledger, Origin, Outcome, SinkSet};
+    use crate::{Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
     use std::sync::Arc;
     use std::time::Duration;
 
-    const ORIGIN: u64 = 7;
+    const ORIGIN: OriginId = OriginId(7);
 
     #[test]
     fn late_outcomes_of_a_revoked_origin_settle_nothing() {
         let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "")));
-        ledger.open(&origin, [(0, 0)]);
-        let issue = |range| ledger.issue(ORIGIN, range, SinkSet::one(0), 0, Duration::ZERO);
-        issue((0, 40)).finish();
-        let late = [issue((40, 100)), issue((100, 130))];
+        let sink = SinkIndex::new(0);
+        ledger.open(&origin, [(sink, 0)]);
+        let issue = |range| ledger.issue(ORIGIN, range, SinkSet::one(sink), 0, Duration::ZERO);
+        issue(0..40).finish();
+        let late = [issue(40..100), issue(100..130)];
         assert_eq!(ledger.revoke(ORIGIN), 90);
-        assert_eq!(ledger.take_moved(), [(ORIGIN, vec![(0, 40)])]);
+        assert_eq!(ledger.take_moved(), [(ORIGIN, vec![(sink, 40)])]);
         assert!(ledger.is_idle() && ledger.owed(ORIGIN).is_none());
-        ledger.open(&origin, [(0, 40)]);
-        let again = issue((40, 200));
+        ledger.open(&origin, [(sink, 40)]);
+        let again = issue(40..200);
         let [delivered, abandoned] = late;
         delivered.finish();
         drop(abandoned);
-        assert_eq!((ledger.checkpoint(ORIGIN, 0), ledger.take_rereads()), (Some(40), Vec::new()));
-        again.hold(0).unwrap().settle(Outcome::Delivered);
+        assert_eq!(
+            (ledger.checkpoint(ORIGIN, sink), ledger.take_rereads()),
+            (Some(40), Vec::new())
+        );
+        again.hold(sink).unwrap().settle(Outcome::Delivered);
         again.finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(200));
+        assert_eq!(ledger.checkpoint(ORIGIN, sink), Some(200));
     }
 }

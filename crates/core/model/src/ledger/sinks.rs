@@ -1,7 +1,8 @@
 //! Changes of a ledger's sinks, at a reload.
 
 use super::{Account, Ledger};
-use crate::sinkset::SinkSet;
+use crate::origin::OriginId;
+use crate::sinkset::{SinkIndex, SinkSet};
 use std::collections::VecDeque;
 
 impl Ledger {
@@ -22,7 +23,7 @@ impl Ledger {
     }
 
     /// Adds `sink` to an open origin, with everything before `checkpoint` settled.
-    pub fn join(&self, origin: u64, sink: usize, checkpoint: u64) {
+    pub fn join(&self, origin: OriginId, sink: SinkIndex, checkpoint: u64) {
         let mut state = self.lock();
         let epoch = state.epoch;
         let Some(accounts) = state.origins.get_mut(&origin) else { return };
@@ -54,57 +55,61 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    const ORIGIN: u64 = 7;
+    const ORIGIN: OriginId = OriginId(7);
+
+    fn sink(index: usize) -> SinkIndex {
+        SinkIndex::new(index)
+    }
 
     fn set(sinks: &[usize]) -> SinkSet {
-        sinks.iter().copied().collect()
+        sinks.iter().copied().map(SinkIndex::new).collect()
     }
 
     fn ledger() -> Arc<Ledger> {
         let ledger = Ledger::new();
-        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(0, 0), (1, 0)]);
+        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(sink(0), 0), (sink(1), 0)]);
         ledger
     }
 
     #[test]
     fn ranges_of_a_removed_sink_settle_nothing_of_its_successor() {
         let ledger = ledger();
-        let old = ledger.issue(ORIGIN, (0, 100), set(&[0, 1]), 0, Duration::ZERO);
-        let hold = old.hold(1).unwrap();
+        let old = ledger.issue(ORIGIN, 0..100, set(&[0, 1]), 0, Duration::ZERO);
+        let hold = old.hold(sink(1)).unwrap();
         old.finish();
         ledger.keep_sinks(set(&[0]));
-        ledger.join(ORIGIN, 1, 0);
-        let new = ledger.issue(ORIGIN, (0, 200), set(&[1]), 0, Duration::ZERO);
+        ledger.join(ORIGIN, sink(1), 0);
+        let new = ledger.issue(ORIGIN, 0..200, set(&[1]), 0, Duration::ZERO);
         hold.settle(Outcome::Delivered);
         assert_eq!(
-            ledger.checkpoint(ORIGIN, 1),
+            ledger.checkpoint(ORIGIN, sink(1)),
             Some(0),
             "the old payload ended at 100, not at 200"
         );
         new.finish();
-        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(200));
-        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(100), "a sink that stays goes on");
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(1)), Some(200));
+        assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(100), "a sink that stays goes on");
     }
 
     #[test]
     fn ranges_returned_by_a_removed_sink_are_not_reread() {
         let ledger = ledger();
-        let ack = ledger.issue(ORIGIN, (0, 100), set(&[0, 1]), 0, Duration::ZERO);
-        let holds = [ack.hold(0).unwrap(), ack.hold(1).unwrap()];
+        let ack = ledger.issue(ORIGIN, 0..100, set(&[0, 1]), 0, Duration::ZERO);
+        let holds = [ack.hold(sink(0)).unwrap(), ack.hold(sink(1)).unwrap()];
         ack.finish();
         ledger.keep_sinks(set(&[0]));
         holds.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
         let rereads = ledger.take_rereads();
-        assert_eq!(rereads.iter().map(|again| again.sink).collect::<Vec<_>>(), [0]);
+        assert_eq!(rereads.iter().map(|again| again.sink).collect::<Vec<_>>(), [sink(0)]);
     }
 
     #[test]
     fn a_new_sink_starts_at_its_checkpoint_or_the_known_end() {
         let ledger = ledger();
         ledger.note_end(ORIGIN, 500);
-        ledger.join(ORIGIN, 2, 40);
+        ledger.join(ORIGIN, sink(2), 40);
         ledger.join_at_end(set(&[0, 2, 3]));
-        let at = |sink| ledger.checkpoint(ORIGIN, sink);
+        let at = |index| ledger.checkpoint(ORIGIN, sink(index));
         assert_eq!((at(0), at(2), at(3)), (Some(0), Some(40), Some(500)));
     }
 }

@@ -1,6 +1,6 @@
 //! Files, and how far behind in time they are.
 
-use crate::{OriginProgress, OriginStatus, OriginTotals, TIME_UNKNOWN};
+use crate::{OriginProgress, OriginStatus, OriginTotals, SinkIndex, TIME_UNKNOWN};
 use millstream_timestamps::push_rfc3339;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,17 +41,21 @@ pub struct FileSnapshot {
 impl FileSnapshot {
     /// The file behind an origin. `sinks` are the indices and ids of those it reaches, `unix_ns` is
     /// the time in nanoseconds since 1970.
-    pub fn of(progress: &OriginProgress, sinks: &[(usize, &str)], unix_ns: i64) -> FileSnapshot {
+    pub fn of(
+        progress: &OriginProgress,
+        sinks: &[(SinkIndex, &str)],
+        unix_ns: i64,
+    ) -> FileSnapshot {
         let (origin, state) = (&progress.origin, &progress.origin.state);
         let size = progress.end.max(state.size.load(Relaxed));
         let lowest = progress.checkpoints.iter().map(|(_, checkpoint)| *checkpoint).min();
-        let id_of = |index: usize| {
+        let id_of = |index: SinkIndex| {
             sinks.iter().find(|(of, _)| *of == index).map(|(_, id)| (*id).to_owned())
         };
         let checkpoints = progress.checkpoints.iter();
         let path = state.path();
         FileSnapshot {
-            file_id: format!("{:016x}", origin.id),
+            file_id: origin.id.to_string(),
             name: origin.name.clone(),
             path: if path.is_empty() { origin.name.clone() } else { path },
             status: state.status().name(),
@@ -96,7 +100,7 @@ pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64
 /// oldest unsettled range. `unix_ns` is now, in nanoseconds since 1970.
 pub fn lag_seconds(
     origins: &[OriginProgress],
-    sink: usize,
+    sink: SinkIndex,
     oldest_seconds: f64,
     unix_ns: i64,
 ) -> f64 {
@@ -113,15 +117,16 @@ pub fn lag_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Origin;
+    use crate::{Origin, OriginId};
     use std::sync::Arc;
 
     const NOW_NS: i64 = 1_795_292_986_000_000_000;
 
     fn progress(id: u64, end: u64, checkpoints: &[(usize, u64)], newest: i64) -> OriginProgress {
-        let origin = Arc::new(Origin::new(id, "/var/log/a.log"));
-        origin.state.record_times((0, end), &[newest]);
-        OriginProgress { origin, end, checkpoints: checkpoints.to_vec() }
+        let origin = Arc::new(Origin::new(OriginId(id), "/var/log/a.log"));
+        origin.state.record_times(0..end, &[newest]);
+        let sink = |(index, at): &(usize, u64)| (SinkIndex::new(*index), *at);
+        OriginProgress { origin, end, checkpoints: checkpoints.iter().map(sink).collect() }
     }
 
     #[test]
@@ -131,7 +136,11 @@ mod tests {
         progress.origin.state.size.store(130, Relaxed);
         progress.origin.state.set_path("/var/log/a.log.1");
         progress.origin.state.rotations.fetch_add(1, Relaxed);
-        let file = FileSnapshot::of(&progress, &[(0, "slow"), (1, "fast")], NOW_NS);
+        let file = FileSnapshot::of(
+            &progress,
+            &[(SinkIndex::new(0), "slow"), (SinkIndex::new(1), "fast")],
+            NOW_NS,
+        );
         assert_eq!((file.file_id.as_str(), file.status), ("00000000000000ab", "active"));
         assert_eq!(
             (file.name.as_str(), file.path.as_str()),
@@ -146,7 +155,7 @@ mod tests {
     #[test]
     fn without_a_log_time_there_is_no_delay() {
         let progress = progress(1, 10, &[(0, 10)], TIME_UNKNOWN);
-        let file = FileSnapshot::of(&progress, &[(0, "out")], NOW_NS);
+        let file = FileSnapshot::of(&progress, &[(SinkIndex::new(0), "out")], NOW_NS);
         assert_eq!((file.newest_log_time, file.log_delay_seconds), (None, None));
         assert_eq!((file.path.as_str(), file.lag_bytes), ("/var/log/a.log", 0));
         assert_eq!(log_delay_seconds(&[progress], NOW_NS), None);
@@ -157,9 +166,9 @@ mod tests {
         let quiet = progress(1, 10, &[(0, 10), (1, 10)], NOW_NS - 3600 * 1_000_000_000);
         let behind = progress(2, 50, &[(0, 20), (1, 50)], NOW_NS - 5 * 1_000_000_000);
         let origins = [quiet, behind];
-        assert_eq!(lag_seconds(&origins, 0, 1.5, NOW_NS), 5.0);
-        assert_eq!(lag_seconds(&origins, 0, 7.5, NOW_NS), 7.5);
-        assert_eq!(lag_seconds(&origins, 1, 0.0, NOW_NS), 0.0);
+        assert_eq!(lag_seconds(&origins, SinkIndex::new(0), 1.5, NOW_NS), 5.0);
+        assert_eq!(lag_seconds(&origins, SinkIndex::new(0), 7.5, NOW_NS), 7.5);
+        assert_eq!(lag_seconds(&origins, SinkIndex::new(1), 0.0, NOW_NS), 0.0);
         assert_eq!(log_delay_seconds(&origins, NOW_NS), Some(3600.0));
         origins[0].origin.state.set_status(OriginStatus::Gone);
         assert_eq!(log_delay_seconds(&origins, NOW_NS), Some(5.0));

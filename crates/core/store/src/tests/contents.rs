@@ -2,6 +2,7 @@
 
 use crate::Store;
 use fastrand::Rng;
+use millstream_model::OriginId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ const LANES: u64 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     pub sources: BTreeSet<&'static str>,
-    pub origins: BTreeMap<(&'static str, u64), Vec<u8>>,
-    pub checkpoints: BTreeMap<(&'static str, u64, &'static str), u64>,
+    pub origins: BTreeMap<(&'static str, OriginId), Vec<u8>>,
+    pub checkpoints: BTreeMap<(&'static str, OriginId, &'static str), u64>,
     pub lanes: BTreeMap<(&'static str, u64), Vec<u8>>,
 }
 
@@ -46,7 +47,7 @@ impl Contents {
         contents
     }
 
-    fn forget(&mut self, source: &str, origin: u64) {
+    fn forget(&mut self, source: &str, origin: OriginId) {
         self.origins.retain(|(of, id), _| (*of, *id) != (source, origin));
         self.checkpoints.retain(|(of, id, _), _| (*of, *id) != (source, origin));
     }
@@ -55,12 +56,12 @@ impl Contents {
 /// One call of the store.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Keep(&'static str, u64, Vec<u8>),
-    Note(&'static str, u64, Vec<u8>),
+    Keep(&'static str, OriginId, Vec<u8>),
+    Note(&'static str, OriginId, Vec<u8>),
     NoteLane(&'static str, u64, Vec<u8>),
     KeepLane(&'static str, u64, Vec<u8>),
-    Commit(BTreeMap<(&'static str, u64, &'static str), u64>),
-    Forget(&'static str, u64),
+    Commit(BTreeMap<(&'static str, OriginId, &'static str), u64>),
+    Forget(&'static str, OriginId),
 }
 
 impl Call {
@@ -68,7 +69,7 @@ impl Call {
     pub fn draw(number: u64, random: &mut Rng) -> Call {
         let source = SOURCES[random.u64(..2) as usize];
         let sink = SINKS[random.u64(..2) as usize];
-        let (origin, lane) = (random.u64(..ORIGINS), random.u64(..LANES));
+        let (origin, lane) = (OriginId(random.u64(..ORIGINS)), random.u64(..LANES));
         let text = |what: &str| format!("{what} {number}").into_bytes();
         match random.u64(..12) {
             0..2 => Call::Keep(source, origin, text("kept")),
@@ -81,7 +82,7 @@ impl Call {
                 let any = |_| {
                     let (source, sink) =
                         (SOURCES[random.u64(..2) as usize], SINKS[random.u64(..2) as usize]);
-                    ((source, random.u64(..ORIGINS), sink), number)
+                    ((source, OriginId(random.u64(..ORIGINS)), sink), number)
                 };
                 Call::Commit((0..count).map(any).collect())
             }

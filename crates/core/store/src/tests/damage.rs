@@ -6,6 +6,7 @@ use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
 use super::{memory_folder, number};
 use fastrand::Rng;
+use millstream_model::OriginId;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::path::Path;
@@ -57,12 +58,12 @@ impl Undamaged {
         if damaged == Name::Identities {
             assert_eq!((&contents, disk.set_aside()), (&self.durable, 0), "the database is whole");
         }
-        let keep = Call::Keep("app", 1, b"after".to_vec());
-        let commit = Call::Commit([(("app", 1, "out"), CALLS + 1)].into());
+        let keep = Call::Keep("app", OriginId(1), b"after".to_vec());
+        let commit = Call::Commit([(("app", OriginId(1), "out"), CALLS + 1)].into());
         if keep.make(&store).and_then(|()| commit.make(&store)).is_ok() {
             drop(store);
             let store = Arc::new(disk.open(data_dir).unwrap());
-            assert_eq!(Contents::of(&store).checkpoints[&("app", 1, "out")], CALLS + 1);
+            assert_eq!(Contents::of(&store).checkpoints[&("app", OriginId(1), "out")], CALLS + 1);
         }
     }
 }

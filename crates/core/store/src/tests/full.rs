@@ -9,19 +9,19 @@ use std::os::unix::fs::MetadataExt;
 /// A store with one file and a checkpoint.
 fn used(disk: &Disk, data_dir: &Path) -> Arc<Store> {
     let store = Arc::new(disk.open(data_dir).unwrap());
-    store.of_source("app").keep(&[(3, b"file".to_vec())]).unwrap();
+    store.of_source("app").keep(&[(OriginId(3), b"file".to_vec())]).unwrap();
     commit_at(&store, 42).unwrap();
     store
 }
 
 fn commit_at(store: &Store, offset: u64) -> io::Result<()> {
-    store.commit(|note| note(&"app".into(), 3, &"out".into(), offset))
+    store.commit(|note| note(&"app".into(), OriginId(3), &"out".into(), offset))
 }
 
 /// What a start would find.
 fn checkpoint_in(files: Files) -> u64 {
     Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap())).checkpoints
-        [&("app", 3, "out")]
+        [&("app", OriginId(3), "out")]
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn an_error_clears_once_the_disk_has_space() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     disk.fill_at(0);
-    assert!(store.of_source("app").keep(&[(4, b"other".to_vec())]).is_err());
+    assert!(store.of_source("app").keep(&[(OriginId(4), b"other".to_vec())]).is_err());
     assert!(store.health().error.unwrap().starts_with("ids of new files cannot be saved"));
     assert!(
         store.commit(|_| {}).is_err(),
@@ -92,7 +92,7 @@ fn a_failed_write_of_the_copy_is_reported_and_retried() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     disk.fail_copy(true);
-    store.of_source("app").keep(&[(4, b"other".to_vec())]).unwrap();
+    store.of_source("app").keep(&[(OriginId(4), b"other".to_vec())]).unwrap();
     let health = store.health();
     assert_eq!(health.errors["copy"], 1);
     assert!(
@@ -107,7 +107,7 @@ fn a_failed_write_of_the_copy_is_reported_and_retried() {
     let mut files = disk.files();
     files.of(super::disk::Name::Database).clear();
     let found = Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap()));
-    assert!(found.origins.contains_key(&("app", 4)));
+    assert!(found.origins.contains_key(&("app", OriginId(4))));
 }
 
 #[test]
@@ -130,11 +130,12 @@ fn the_database_preallocates_its_blocks_and_keeps_them() {
         (file.blocks() * 512, file.len())
     };
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    let kept: Vec<(u64, Vec<u8>)> = (0..5000).map(|id| (id, vec![id as u8; 300])).collect();
+    let kept: Vec<(OriginId, Vec<u8>)> =
+        (0..5000).map(|id| (OriginId(id), vec![id as u8; 300])).collect();
     store.of_source("app").keep(&kept).unwrap();
     let (allocated, length) = blocks();
     assert!(length > 1 << 20 && allocated > length, "{allocated} bytes of {length} are allocated");
-    store.of_source("app").forget(&(0..5000).collect::<Vec<u64>>()).unwrap();
+    store.of_source("app").forget(&(0..5000).map(OriginId).collect::<Vec<_>>()).unwrap();
     drop(store);
     let (after, shorter) = blocks();
     assert!(shorter < length, "the library makes the file shorter");

@@ -4,7 +4,7 @@ use super::{FileSource, MISSING};
 use crate::identity::Inode;
 use crate::renames::follow_renames;
 use crate::scan_budget::ScanBudget;
-use millstream_model::SourceCx;
+use millstream_model::{OriginId, SourceCx};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl FileSource {
     pub(super) fn note_changed(
         &mut self,
         changed: &HashSet<PathBuf>,
-        seen: &HashSet<u64>,
+        seen: &HashSet<OriginId>,
         now: Duration,
     ) {
         for id in seen {

@@ -15,7 +15,7 @@ use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::open::open_regular;
 use crate::records::FileRecord;
 use crate::tail::Tail;
-use millstream_model::{Cursor, OriginRecord, OriginStore, Remainder, SourceCx};
+use millstream_model::{Cursor, OriginId, OriginRecord, OriginStore, Remainder, SourceCx};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -97,10 +97,10 @@ impl FileSource {
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        let mut is_truncated = |id: &u64| {
+        let mut is_truncated = |id: &OriginId| {
             self.files.get_mut(*id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
         };
-        let truncated: Vec<u64> =
+        let truncated: Vec<OriginId> =
             originals.of(candidate).into_iter().filter(|id| is_truncated(id)).collect();
         truncated.iter().for_each(|id| _ = self.truncated(*id, cx));
         !truncated.is_empty()
@@ -129,7 +129,7 @@ impl FileSource {
             return Some(orphan.into_known(candidate));
         }
         // Of several records that match, the one with the most hashed bytes is the best evidence.
-        let mut best: Option<(u64, u64)> = None;
+        let mut best: Option<(OriginId, u64)> = None;
         let path = candidate.path.clone();
         for (record, descriptor) in self.records.related(&path) {
             let end = descriptor.hashed_bytes();
@@ -227,7 +227,7 @@ impl FileSource {
         originals: &Originals,
         new: &mut [Tail],
         is_original: impl Fn(&Tail) -> bool,
-    ) -> Option<u64> {
+    ) -> Option<OriginId> {
         let id = originals.of(candidate).into_iter().find(|id| {
             let known = self.files.get(*id).or_else(|| new.iter().find(|tail| tail.id() == *id));
             let closed = known.filter(|tail| tail.open_content().is_none());
@@ -250,7 +250,7 @@ impl FileSource {
     }
 
     /// Keeps the record of a truncated file for a while, in case its copy appears.
-    pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
+    pub(super) fn orphan(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_fingerprint();
         self.orphans.close(id);
@@ -303,7 +303,7 @@ impl FileSource {
 
     /// Returns undelivered files that no longer contain what was read of them, with the number of
     /// undelivered bytes as far as their length was known.
-    fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
+    fn unseen_truncations(&mut self) -> Vec<(OriginId, u64)> {
         let ledger = &self.open.ledger;
         let truncated =
             self.files.iter_mut().filter(|tail| tail.gone_since().is_none()).filter_map(|tail| {
@@ -330,7 +330,7 @@ impl FileSource {
 
     /// Finds the copy of a truncated file among the open files and in its folder. Returns the copy,
     /// and its id if it is open.
-    pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
+    pub(super) fn find_copy(&mut self, id: OriginId) -> Option<(Candidate, Option<OriginId>)> {
         let copy = self
             .files
             .iter()
@@ -375,9 +375,9 @@ impl FileSource {
     /// Continues a truncated file in its copy. `known` is the id of the copy if it is open.
     pub(super) fn continue_in_copy(
         &mut self,
-        id: u64,
+        id: OriginId,
         copy: Candidate,
-        known: Option<u64>,
+        known: Option<OriginId>,
         cx: &SourceCx<'_>,
     ) {
         if let Some(known) = known {
@@ -407,7 +407,7 @@ impl FileSource {
 
     /// Skips what a growing copy still shares with its original; returns whether the copy may be
     /// read now. If the original was truncated, that must be handled first.
-    pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
+    pub(super) fn follow_copy(&mut self, id: OriginId, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some((of, head)) = self
             .files
             .get(id)
@@ -484,11 +484,12 @@ pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_
         .enumerate()
         .find(|(_, cursor)| holds_read_part(cursor))
     {
-        let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
+        let end = cursor.until.unwrap_or(end).min(end);
+        let range = cursor.position..end;
         cx.ledger
             .issue(tail.id(), range, cursor.sinks, cursor.attempt, cx.now.since_start)
             .finish();
-        tail.advance(index, range.1);
+        tail.advance(index, end);
     }
     tail.record_read(&[], end);
 }

@@ -1,17 +1,18 @@
 //! Decompresses one file at a time, which bounds the memory.
 
+use millstream_model::OriginId;
 use std::collections::VecDeque;
 
 /// The file being decompressed, and those that wait for it.
 #[derive(Default)]
 pub(super) struct Decompression {
-    current: Option<u64>,
-    waiting: VecDeque<u64>,
+    current: Option<OriginId>,
+    waiting: VecDeque<OriginId>,
 }
 
 impl Decompression {
     /// Returns whether the file may be read now; if another one is being decompressed, it waits.
-    pub(super) fn admit(&mut self, id: u64) -> bool {
+    pub(super) fn admit(&mut self, id: OriginId) -> bool {
         let is_current = *self.current.get_or_insert(id) == id;
         if !is_current {
             self.waiting.push_back(id);
@@ -20,13 +21,13 @@ impl Decompression {
     }
 
     /// Records that a file was read to its end, or closed; returns the waiting file to read next.
-    pub(super) fn finish(&mut self, id: u64) -> Option<u64> {
+    pub(super) fn finish(&mut self, id: OriginId) -> Option<OriginId> {
         self.current.take_if(|current| *current == id)?;
         self.waiting.pop_front()
     }
 
     /// Removes a closed file from those that wait.
-    pub(super) fn remove(&mut self, id: u64) {
+    pub(super) fn remove(&mut self, id: OriginId) {
         self.waiting.retain(|waiting| *waiting != id);
     }
 }
@@ -38,23 +39,23 @@ mod tests {
     #[test]
     fn one_file_is_decompressed_at_a_time() {
         let mut decompression = Decompression::default();
-        assert!(decompression.admit(1));
-        assert!(!decompression.admit(2));
-        assert!(!decompression.admit(3));
-        assert!(decompression.admit(1), "the current file is read in several polls");
-        assert_eq!(decompression.finish(2), None, "a waiting file ends no decompression");
-        assert_eq!(decompression.finish(1), Some(2));
-        assert!(decompression.admit(2));
+        assert!(decompression.admit(OriginId(1)));
+        assert!(!decompression.admit(OriginId(2)));
+        assert!(!decompression.admit(OriginId(3)));
+        assert!(decompression.admit(OriginId(1)), "the current file is read in several polls");
+        assert_eq!(decompression.finish(OriginId(2)), None, "a waiting file ends no decompression");
+        assert_eq!(decompression.finish(OriginId(1)), Some(OriginId(2)));
+        assert!(decompression.admit(OriginId(2)));
     }
 
     #[test]
     fn a_closed_file_is_not_read_next() {
         let mut decompression = Decompression::default();
         for id in [1, 2, 3] {
-            decompression.admit(id);
+            decompression.admit(OriginId(id));
         }
-        decompression.remove(2);
-        assert_eq!(decompression.finish(1), Some(3));
-        assert_eq!(decompression.finish(3), None, "the file was not admitted yet");
+        decompression.remove(OriginId(2));
+        assert_eq!(decompression.finish(OriginId(1)), Some(OriginId(3)));
+        assert_eq!(decompression.finish(OriginId(3)), None, "the file was not admitted yet");
     }
 }

@@ -13,7 +13,7 @@ use crate::records::FileRecord;
 use crate::rotation_names::{container, is_compressed_name};
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
-use millstream_model::{Cursors, Now, Origin, OriginRecord, SourceCx};
+use millstream_model::{Cursors, Now, Origin, OriginId, OriginRecord, SourceCx};
 use rustix::fs::Stat;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -135,7 +135,7 @@ impl FileSource {
     }
 
     /// Records since when files that the walk did not find have no path.
-    fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
+    fn note_seen(&mut self, seen: &HashSet<OriginId>, now: Duration) {
         for tail in self.files.iter_mut() {
             match seen.contains(&tail.id()) {
                 true => tail.mark_present(),
@@ -215,7 +215,7 @@ impl FileSource {
             }
         }
         gone.extend(too_many_away(away, cx.now.unix_ns));
-        let gone: Vec<u64> = gone.into_iter().map(|(_, id)| id).collect();
+        let gone: Vec<OriginId> = gone.into_iter().map(|(_, id)| id).collect();
         self.forget_records(&gone, cx);
     }
 
@@ -355,11 +355,17 @@ impl FileSource {
 
     /// Adopts an unknown file under a new id.
     pub(super) fn adopt(&self, candidate: Candidate, start: u64) -> io::Result<Tail> {
-        self.adopt_as(getrandom::u64().map_err(io::Error::other)?, candidate, start)
+        let id = OriginId(getrandom::u64().map_err(io::Error::other)?);
+        self.adopt_as(id, candidate, start)
     }
 
     /// Adopts a file under `id`, to be read from `start`.
-    pub(super) fn adopt_as(&self, id: u64, candidate: Candidate, start: u64) -> io::Result<Tail> {
+    pub(super) fn adopt_as(
+        &self,
+        id: OriginId,
+        candidate: Candidate,
+        start: u64,
+    ) -> io::Result<Tail> {
         let Candidate { path, mut content, stat, head } = candidate;
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
@@ -388,7 +394,7 @@ impl FileSource {
     }
 
     /// Creates an origin, with the container attributes in its path.
-    fn origin(&self, id: u64, name: String, path: &Path) -> Arc<Origin> {
+    fn origin(&self, id: OriginId, name: String, path: &Path) -> Arc<Origin> {
         let attributes = container(Path::new(&name));
         let origin = Origin::new(id, name).with_attributes(attributes);
         origin.state.set_path(path.to_string_lossy());
@@ -424,7 +430,7 @@ impl FileSource {
         self.walks.search_again();
         self.retention.restore_again();
         let records = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
-        let saved: HashMap<u64, Vec<u8>> =
+        let saved: HashMap<OriginId, Vec<u8>> =
             records.into_iter().map(|record| (record.id, record.descriptor)).collect();
         // Files with the saved identity need no write, and are read even on a full disk.
         let (unchanged, new): (Vec<Tail>, Vec<Tail>) = new
@@ -501,7 +507,7 @@ fn not_regular(path: &Path) -> io::Result<Identity> {
 
 /// Returns the records (modification time, id) to remove although their folder is empty or on
 /// another device: those that are too old or too many.
-fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
+fn too_many_away(mut away: Vec<(i64, OriginId)>, now_ns: i64) -> Vec<(i64, OriginId)> {
     let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
     away.sort_unstable();
     let old = away.partition_point(|(modified_ns, _)| *modified_ns < oldest);
@@ -517,7 +523,7 @@ fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
 #[derive(Default)]
 pub(super) struct Identified {
     /// Ids of files that are open already.
-    pub seen: HashSet<u64>,
+    pub seen: HashSet<OriginId>,
     /// Recorded files, opened to resume reading.
     pub new: Vec<Tail>,
     pub unknown: Vec<UnknownFile>,
@@ -526,6 +532,6 @@ pub(super) struct Identified {
 }
 
 /// Returns the ids of files and their serialized descriptors.
-fn identities(tails: &[Tail]) -> Vec<(u64, Vec<u8>)> {
+fn identities(tails: &[Tail]) -> Vec<(OriginId, Vec<u8>)> {
     tails.iter().map(|tail| (tail.id(), tail.descriptor().to_bytes())).collect()
 }

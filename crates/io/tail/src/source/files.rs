@@ -4,24 +4,25 @@ use super::queue::Share;
 use crate::content::Content;
 use crate::identity::Inode;
 use crate::tail::Tail;
+use millstream_model::OriginId;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 /// The files being read. Each has its own inode.
 #[derive(Default)]
 pub(super) struct Files {
-    tails: BTreeMap<u64, Tail>,
-    by_inode: HashMap<Inode, u64>,
+    tails: BTreeMap<OriginId, Tail>,
+    by_inode: HashMap<Inode, OriginId>,
 }
 
 impl Files {
     /// Returns a file.
-    pub(super) fn get(&self, id: u64) -> Option<&Tail> {
+    pub(super) fn get(&self, id: OriginId) -> Option<&Tail> {
         self.tails.get(&id)
     }
 
     /// Returns a file.
-    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Tail> {
+    pub(super) fn get_mut(&mut self, id: OriginId) -> Option<&mut Tail> {
         self.tails.get_mut(&id)
     }
 
@@ -36,7 +37,7 @@ impl Files {
     }
 
     /// Returns the id of the file with this inode.
-    pub(super) fn id_of(&self, inode: Inode) -> Option<u64> {
+    pub(super) fn id_of(&self, inode: Inode) -> Option<OriginId> {
         self.by_inode.get(&inode).copied()
     }
 
@@ -46,7 +47,7 @@ impl Files {
     }
 
     /// Returns the queue class of a file.
-    pub(super) fn share(&self, id: u64) -> Share {
+    pub(super) fn share(&self, id: OriginId) -> Share {
         self.get(id).map_or(Share::Rotated, Share::of)
     }
 
@@ -57,7 +58,7 @@ impl Files {
     }
 
     /// Removes and returns a file.
-    pub(super) fn remove(&mut self, id: u64) -> Option<Tail> {
+    pub(super) fn remove(&mut self, id: OriginId) -> Option<Tail> {
         let tail = self.tails.remove(&id)?;
         self.by_inode.remove(&tail.inode());
         Some(tail)
@@ -66,7 +67,7 @@ impl Files {
     /// Continues a file in its copy, which has another inode. Returns the file.
     pub(super) fn continue_in(
         &mut self,
-        id: u64,
+        id: OriginId,
         copy: Content,
         inode: Inode,
         path: PathBuf,

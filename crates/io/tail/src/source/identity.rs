@@ -2,11 +2,12 @@
 
 use crate::identity::Inode;
 use crate::tail::Tail;
+use millstream_model::OriginId;
 
 /// Identity of the file at a path.
 pub(super) enum Identity {
     /// It is open already, under this id.
-    Open(u64),
+    Open(OriginId),
     /// It is recorded; this is the file, opened to resume reading.
     Recorded(Box<Tail>),
     /// Its inode is unknown.

@@ -6,7 +6,7 @@ use crate::content::Content;
 use crate::identity::Inode;
 use crate::open::open_regular;
 use crate::tail::Tail;
-use millstream_model::SourceCx;
+use millstream_model::{OriginId, SourceCx};
 use std::path::Path;
 
 /// At the limit, one in this many files is closed at once, as each selection scans all files.
@@ -58,7 +58,7 @@ impl FileSource {
     /// Closes idle files until `more` files can be opened: first those that have been quiet the
     /// longest, then those that wait to be read. Files without a path stay open, as they could not
     /// be reopened.
-    pub(super) fn close_idle(&mut self, more: usize, keep: &[u64]) {
+    pub(super) fn close_idle(&mut self, more: usize, keep: &[OriginId]) {
         if self.open_limit.allows(more) {
             return;
         }
@@ -81,7 +81,7 @@ impl FileSource {
 
     /// Reopens a file that was closed because of the limit; returns whether it can be read. Files
     /// in `beside` stay open.
-    pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
+    pub(super) fn unpark(&mut self, id: OriginId, beside: &[OriginId], cx: &SourceCx<'_>) -> bool {
         let Some(tail) = self.files.get(id).filter(|tail| tail.open_content().is_none()) else {
             return true;
         };

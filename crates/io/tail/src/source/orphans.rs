@@ -4,7 +4,7 @@ use crate::copy_detection::{Candidate, holds_read_part, may_be_rotation};
 use crate::identity::{Descriptor, Fingerprints};
 use crate::records::FileRecord;
 use crate::tail::Tail;
-use millstream_model::{Ledger, OriginRecord};
+use millstream_model::{Ledger, OriginId, OriginRecord, SinkIndex};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Orphan {
 
 impl Orphan {
     /// Creates the orphan of a file that was truncated at `now`. `sinks` are those of its source.
-    pub(super) fn new(mut old: Tail, sinks: &[(usize, String)], now: Duration) -> Orphan {
+    pub(super) fn new(mut old: Tail, sinks: &[(SinkIndex, String)], now: Duration) -> Orphan {
         let checkpoints = old.checkpoints(sinks);
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
         Orphan {
@@ -79,7 +79,7 @@ impl Orphan {
 pub(super) struct Orphans {
     orphans: Vec<Orphan>,
     /// Files that the ledger still tracks, as data of them may be in flight.
-    closing: Vec<u64>,
+    closing: Vec<OriginId>,
 }
 
 impl Orphans {
@@ -94,7 +94,7 @@ impl Orphans {
     }
 
     /// Closes a file in the ledger once none of its data is in flight.
-    pub(super) fn close(&mut self, id: u64) {
+    pub(super) fn close(&mut self, id: OriginId) {
         self.closing.push(id);
     }
 

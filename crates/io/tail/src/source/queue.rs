@@ -4,13 +4,14 @@
 //! other files would wait for all of them.
 
 use crate::tail::Tail;
+use millstream_model::OriginId;
 use std::collections::VecDeque;
 
 /// Queue of files to read.
 #[derive(Default)]
 pub(super) struct ReadQueue {
-    live: VecDeque<u64>,
-    rotated: VecDeque<u64>,
+    live: VecDeque<OriginId>,
+    rotated: VecDeque<OriginId>,
     /// Number of live files to read before the next rotated one.
     before_rotated: usize,
 }
@@ -38,7 +39,7 @@ impl ReadQueue {
     }
 
     /// Appends a file to its class.
-    pub(super) fn push_back(&mut self, id: u64, share: Share) {
+    pub(super) fn push_back(&mut self, id: OriginId, share: Share) {
         match share {
             Share::Live => self.live.push_back(id),
             Share::Rotated => self.rotated.push_back(id),
@@ -46,7 +47,7 @@ impl ReadQueue {
     }
 
     /// Returns the file that was popped last to the front.
-    pub(super) fn push_front(&mut self, id: u64, share: Share) {
+    pub(super) fn push_front(&mut self, id: OriginId, share: Share) {
         match share {
             Share::Live => {
                 self.live.push_front(id);
@@ -60,7 +61,7 @@ impl ReadQueue {
     }
 
     /// Pops the next file.
-    pub(super) fn pop_front(&mut self) -> Option<u64> {
+    pub(super) fn pop_front(&mut self) -> Option<OriginId> {
         if self.live.is_empty() || self.before_rotated == 0 && !self.rotated.is_empty() {
             self.before_rotated = self.live.len();
             return self.rotated.pop_front();
@@ -75,23 +76,23 @@ mod tests {
     use super::*;
 
     /// Pops `count` files, and queues each again.
-    fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(u64) -> Share) -> Vec<u64> {
+    fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(OriginId) -> Share) -> Vec<u64> {
         let mut popped = Vec::new();
         for _ in 0..count {
             let id = queue.pop_front().unwrap();
             queue.push_back(id, share(id));
-            popped.push(id);
+            popped.push(id.0);
         }
         popped
     }
 
-    fn share(id: u64) -> Share {
-        if id < 100 { Share::Live } else { Share::Rotated }
+    fn share(id: OriginId) -> Share {
+        if id.0 < 100 { Share::Live } else { Share::Rotated }
     }
 
     fn queue(ids: &[u64]) -> ReadQueue {
         let mut queue = ReadQueue::default();
-        ids.iter().for_each(|id| queue.push_back(*id, share(*id)));
+        ids.iter().map(|id| OriginId(*id)).for_each(|id| queue.push_back(id, share(id)));
         queue
     }
 

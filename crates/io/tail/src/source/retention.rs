@@ -17,7 +17,7 @@ use crate::identity::Inode;
 use crate::records::FileRecord;
 use crate::settings::HeldSettings;
 use crate::tail::Tail;
-use millstream_model::{Held, Leftover, Owed, Remainder, SourceCx};
+use millstream_model::{Held, Leftover, OriginId, Owed, Remainder, SourceCx};
 use rustix::fs::{Stat, fstat};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -56,12 +56,12 @@ pub(super) struct Retention {
     /// Whether files held before the start were adopted.
     restored: bool,
     /// End offsets of the copies made at this stop, by file id.
-    copied: HashMap<u64, u64>,
+    copied: HashMap<OriginId, u64>,
     /// Files that were rewritten after the last poll, detected at this stop. All their content is
     /// unread.
-    rewritten: HashSet<u64>,
+    rewritten: HashSet<OriginId>,
     /// Unsettled bytes and events of files that were dropped while data of them was in flight.
-    given_up: HashMap<u64, Remainder>,
+    given_up: HashMap<OriginId, Remainder>,
     growth: Growth,
     warned: Option<Duration>,
     link_failed: bool,
@@ -150,7 +150,7 @@ impl Retention {
     }
 
     /// Records at a stop that a file was rewritten, so that its content is unread.
-    pub(super) fn note_rewritten(&mut self, id: u64) {
+    pub(super) fn note_rewritten(&mut self, id: OriginId) {
         self.rewritten.insert(id);
     }
 
@@ -213,13 +213,13 @@ impl FileSource {
     }
 
     /// Whether the checkpoints of a file are durable.
-    pub(super) fn is_committed(&self, id: u64) -> bool {
+    pub(super) fn is_committed(&self, id: OriginId) -> bool {
         self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
     }
 
     /// Drops deleted files, oldest deletion first, until the others are within the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
-        let mut deleted: Vec<(Duration, u64, u64)> =
+        let mut deleted: Vec<(Duration, OriginId, u64)> =
             self.files.iter().filter_map(deleted).collect();
         deleted.sort_unstable();
         let mut held = Held {
@@ -266,7 +266,7 @@ impl FileSource {
     }
 
     /// Drops a file; counts and logs its unread data.
-    pub(super) fn give_up(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
+    pub(super) fn give_up(&mut self, id: OriginId, reason: &'static str, cx: &SourceCx<'_>) {
         let Some(mut tail) = self.remove(id) else { return };
         let from = tail.cursors().list().iter().map(|cursor| cursor.position).min();
         let lost = rest_of(&tail, from.unwrap_or(0));
@@ -408,7 +408,7 @@ impl FileSource {
     }
 
     /// Removes and returns the record of the file with this id, if the content matches.
-    fn take_record_of(&mut self, id: u64, content: &mut Content) -> HeldRecord {
+    fn take_record_of(&mut self, id: OriginId, content: &mut Content) -> HeldRecord {
         let Some((record, descriptor)) = self.records.get(id) else { return HeldRecord::Unknown };
         let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
         if !descriptor.identifies(content, settled.max(descriptor.start)).unwrap_or(false) {
@@ -439,7 +439,7 @@ impl FileSource {
                 self.retention.rewritten.insert(tail.id());
             }
         }
-        let mut owed: Vec<(Duration, u64)> = Vec::new();
+        let mut owed: Vec<(Duration, OriginId)> = Vec::new();
         for tail in self.files.iter().filter(|tail| tail.held().is_none()) {
             let settled = self.owed_at_stop(tail);
             if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
@@ -604,7 +604,7 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
 }
 
 /// Returns, for a deleted file, the time of its deletion, its id, and its bytes on disk.
-fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
+fn deleted(tail: &Tail) -> Option<(Duration, OriginId, u64)> {
     let stat = fstat(tail.open_content().filter(|_| tail.is_rotated())?.file()).ok()?;
     // Blocks instead of the size, as a copy has a hole in place of its settled bytes.
     let (since, bytes) = (tail.gone_since().unwrap_or(tail.grown()), stat.st_blocks as u64 * 512);

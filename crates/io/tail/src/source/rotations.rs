@@ -18,7 +18,7 @@ use crate::records::{FileRecord, Records, forget};
 use crate::rotation_names::{is_compressed_name, originals_of};
 use crate::stability::Stability;
 use crate::tail::Tail;
-use millstream_model::{Now, OriginRecord, SourceCx};
+use millstream_model::{Now, OriginId, OriginRecord, SourceCx};
 use rustix::fs::Stat;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(super) struct Rotations {
     /// changes.
     unlisted: BTreeSet<PathBuf>,
     /// Ids of closed records of deleted files, which may still have a rotation.
-    deleted: Vec<u64>,
+    deleted: Vec<OriginId>,
 }
 
 /// A file with an unknown inode.
@@ -328,7 +328,7 @@ impl FileSource {
         self.forget_records(&gone, cx);
     }
 
-    pub(super) fn forget_records(&mut self, gone: &[u64], cx: &SourceCx<'_>) {
+    pub(super) fn forget_records(&mut self, gone: &[OriginId], cx: &SourceCx<'_>) {
         gone.iter().for_each(|id| drop(self.records.remove(*id)));
         forget(gone, &*self.open.store, &cx.info.id);
     }

@@ -6,6 +6,7 @@ use super::queue::{ReadQueue, Share};
 use super::{PAUSE_MAX, PAUSE_MIN};
 use crate::tail::Tail;
 use crate::watch::Watch;
+use millstream_model::OriginId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(super) struct Schedule {
     due: ReadQueue,
     /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
     /// the file's `next`.
-    polls: BinaryHeap<Reverse<(Duration, u64)>>,
+    polls: BinaryHeap<Reverse<(Duration, OriginId)>>,
     /// Number of files that are polled because inotify does not watch them.
     active: u32,
     decompression: Decompression,
@@ -136,30 +137,30 @@ impl Schedule {
     }
 
     /// Takes the next file to read off the queue.
-    pub(super) fn pop(&mut self) -> Option<u64> {
+    pub(super) fn pop(&mut self) -> Option<OriginId> {
         self.due.pop_front()
     }
 
     /// Whether a compressed file may be read now: one is decompressed at a time. If another one is,
     /// the file is queued after it.
-    pub(super) fn may_decompress(&mut self, id: u64) -> bool {
+    pub(super) fn may_decompress(&mut self, id: OriginId) -> bool {
         self.decompression.admit(id)
     }
 
     /// Queues the next compressed file if this one was read to its end.
-    pub(super) fn finish_decompressing(&mut self, id: u64, files: &Files) {
+    pub(super) fn finish_decompressing(&mut self, id: OriginId, files: &Files) {
         if let Some(next) = self.decompression.finish(id) {
             self.due.push_back(next, files.share(next));
         }
     }
 
     /// Queues a file as the last.
-    pub(super) fn push_back(&mut self, id: u64, share: Share) {
+    pub(super) fn push_back(&mut self, id: OriginId, share: Share) {
         self.due.push_back(id, share);
     }
 
     /// Queues a file as the next.
-    pub(super) fn push_front(&mut self, id: u64, share: Share) {
+    pub(super) fn push_front(&mut self, id: OriginId, share: Share) {
         self.due.push_front(id, share);
     }
 }

@@ -146,10 +146,8 @@ impl Tail {
         state.misfits.fetch_add(tally.misfits, Relaxed);
         count(tally, request.cx.counters);
         if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
-            state.record_times(
-                (request.position(), request.position() + used as u64),
-                &buffers.times,
-            );
+            state
+                .record_times(request.position()..request.position() + used as u64, &buffers.times);
         }
     }
 

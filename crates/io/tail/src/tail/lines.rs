@@ -92,7 +92,7 @@ impl Tail {
         let end = begin + source_bytes;
         let ack = cx.ledger.issue(
             self.origin.id,
-            (begin, end),
+            begin..end,
             cursor.sinks,
             cursor.attempt,
             cx.now.since_start,
@@ -156,10 +156,10 @@ impl Tail {
     /// Rejects and counts a single line that panics a sink on every attempt.
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
         let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
-        let range = (begin, begin + bytes);
+        let end = begin + bytes;
         let ack = cx.ledger.issue(
             self.origin.id,
-            range,
+            begin..end,
             cursor.sinks,
             cursor.attempt,
             cx.now.since_start,
@@ -175,7 +175,7 @@ impl Tail {
             "{}: rejected the line at offset {begin}: a sink panics on it",
             self.origin.name
         );
-        self.cursors.advance(request.choice.index, range.1);
+        self.cursors.advance(request.choice.index, end);
     }
 }
 

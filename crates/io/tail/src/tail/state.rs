@@ -5,7 +5,7 @@ use crate::content::Content;
 use crate::held::HeldFile;
 use crate::identity::{Descriptor, Inode};
 use crate::watch::Watch;
-use millstream_model::{Choice, Cursor, Cursors, Origin, Reread, SinkSet};
+use millstream_model::{Choice, Cursor, Cursors, Origin, OriginId, Reread, SinkIndex, SinkSet};
 use rustix::fs::Stat;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 // Identity.
 impl Tail {
     /// Returns the id of the file.
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> OriginId {
         self.origin.id
     }
 
@@ -54,7 +54,7 @@ impl Tail {
     }
 
     /// Records that this is a copy of the file `of`, or that it no longer counts as one.
-    pub fn set_copy_of(&mut self, of: Option<u64>) {
+    pub fn set_copy_of(&mut self, of: Option<OriginId>) {
         self.descriptor.copy_of = of;
     }
 
@@ -134,7 +134,7 @@ impl Tail {
     }
 
     /// Returns the position of each sink, as it would be saved: re-reads are not considered.
-    pub fn checkpoints(&self, sinks: &[(usize, String)]) -> Vec<(String, u64)> {
+    pub fn checkpoints(&self, sinks: &[(SinkIndex, String)]) -> Vec<(String, u64)> {
         let position = |sink| {
             let is_of = |cursor: &&Cursor| cursor.until.is_none() && cursor.sinks.contains(sink);
             let cursor = self.cursors.list().iter().find(is_of);
@@ -174,7 +174,7 @@ impl Tail {
     }
 
     /// Changes the sinks, and adds cursors for new ones.
-    pub fn set_sinks(&mut self, kept: SinkSet, new: Vec<(usize, u64)>) {
+    pub fn set_sinks(&mut self, kept: SinkSet, new: Vec<(SinkIndex, u64)>) {
         self.cursors.set_sinks(kept, new);
     }
 }

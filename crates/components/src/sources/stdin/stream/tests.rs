@@ -1,11 +1,11 @@
 //! Streams in chunks of any size, compared with splitting the whole content at once.
 
 use super::*;
-use millstream_model::{Batch, Source};
+use millstream_model::{Batch, OriginId, SinkIndex, Source};
 use millstream_testkit::{SourceRig, assert_valid, split_lines};
 use proptest::prelude::*;
 
-const ORIGIN: u64 = 7;
+const ORIGIN: OriginId = OriginId(7);
 
 struct Stream(StreamLines);
 
@@ -26,7 +26,7 @@ impl Run {
     fn new(line_max: usize, long: LongLine) -> Run {
         let rig = SourceRig::new(&["out"]);
         let origin = Arc::new(Origin::new(ORIGIN, ""));
-        rig.ledger.open(&origin, [(0, 0)]);
+        rig.ledger.open(&origin, [(SinkIndex::new(0), 0)]);
         Run { rig, stream: Stream(StreamLines::new(origin, line_max, long)), got: Vec::new() }
     }
 
@@ -124,7 +124,7 @@ proptest! {
         let differs = (0..expected.len().max(run.got.len())).find(|at| run.got.get(*at) != expected.get(*at));
         prop_assert_eq!(differs, None, "first row that differs, of {} and {}", run.got.len(), expected.len());
         prop_assert!(run.rig.ledger.is_idle());
-        prop_assert_eq!(run.rig.ledger.checkpoint(ORIGIN, 0), Some(content.len() as u64));
+        prop_assert_eq!(run.rig.ledger.checkpoint(ORIGIN, SinkIndex::new(0)), Some(content.len() as u64));
         prop_assert_eq!(run.rig.grant.used(), 0);
     }
 }

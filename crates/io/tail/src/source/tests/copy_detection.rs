@@ -3,7 +3,7 @@
 use super::*;
 use crate::tail::Tail;
 use flate2::write::GzEncoder;
-use millstream_model::OriginStatus;
+use millstream_model::{OriginStatus, SinkIndex};
 
 /// Returns lines numbered from `from` up to, but not including, `to`.
 fn numbered(from: usize, to: usize) -> String {
@@ -244,7 +244,7 @@ fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
     assert_eq!(numbers(&settle(&mut fixture)), (0..95).collect::<Vec<_>>());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
     assert!(fixture.rig.ledger.is_idle());
-    assert_eq!(fixture.rig.ledger.progress(0).lag, 0);
+    assert_eq!(fixture.rig.ledger.progress(SinkIndex::new(0)).lag, 0);
 }
 
 /// The agent stops right after it first read the file; the copy and the truncation happen before
@@ -471,10 +471,16 @@ fn a_copy_that_ends_within_a_line_is_not_read_again() {
         fixture.append("a.log", numbered(lines, lines + 3));
         assert_eq!(numbers(&settle(&mut fixture)), (lines..lines + 3).collect::<Vec<_>>());
         fixture.rig.advance(super::super::orphans::ORPHAN_TIME);
-        assert_eq!((settle(&mut fixture), fixture.rig.ledger.progress(0).lag), (vec![], 0));
+        assert_eq!(
+            (settle(&mut fixture), fixture.rig.ledger.progress(SinkIndex::new(0)).lag),
+            (vec![], 0)
+        );
         assert_eq!(fixture.dropped("truncated_unread"), 0);
         fixture.restart(true);
-        assert_eq!((settle(&mut fixture), fixture.rig.ledger.progress(0).lag), (vec![], 0));
+        assert_eq!(
+            (settle(&mut fixture), fixture.rig.ledger.progress(SinkIndex::new(0)).lag),
+            (vec![], 0)
+        );
     }
 }
 

@@ -1,14 +1,18 @@
 //! Cursors: sinks with their own checkpoints, blocked sinks, abandoned ranges.
 
 use super::*;
-use millstream_model::{SinkSet, Source};
+use millstream_model::{SinkIndex, SinkSet, Source};
+
+fn sink(index: usize) -> SinkIndex {
+    SinkIndex::new(index)
+}
 
 const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
 
 fn sinks(list: &[usize]) -> SinkSet {
-    list.iter().copied().collect()
+    list.iter().copied().map(sink).collect()
 }
 
 /// Delivers the next batch; returns its content.
@@ -61,7 +65,7 @@ fn each_sink_resumes_from_its_own_checkpoint() {
     batches.iter().for_each(deliver);
     let id = batches[0].segments[0].origin.id;
     assert_eq!(
-        (fixture.rig.ledger.checkpoint(id, A), fixture.rig.ledger.checkpoint(id, B)),
+        (fixture.rig.ledger.checkpoint(id, sink(A)), fixture.rig.ledger.checkpoint(id, sink(B))),
         (Some(10), Some(10))
     );
 }
@@ -73,7 +77,7 @@ fn a_new_sink_reads_from_the_beginning() {
     fixture.append("f.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
     fixture.rig.commit();
-    fixture.rig.sinks.push((B, "b".into()));
+    fixture.rig.sinks.push((sink(B), "b".into()));
     fixture.restart(false);
     assert_eq!(
         fixture.batches().iter().map(seen).collect::<Vec<_>>(),
@@ -83,8 +87,8 @@ fn a_new_sink_reads_from_the_beginning() {
 
 /// Replaces the sinks, as a reload does.
 fn reload(fixture: &mut Fixture, ids: &[&str]) {
-    let now: Vec<(usize, String)> =
-        ids.iter().enumerate().map(|(index, id)| (index, (*id).to_owned())).collect();
+    let ids = ids.iter().map(|id| (*id).to_owned());
+    let now: Vec<(SinkIndex, String)> = SinkIndex::all().zip(ids).collect();
     let stay = now.iter().filter(|sink| fixture.rig.sinks.contains(sink)).map(|(index, _)| *index);
     fixture.rig.ledger.keep_sinks(stay.collect());
     fixture.source.set_sinks(&now);
@@ -160,9 +164,9 @@ fn an_abandoned_range_is_read_again_under_the_same_ids() {
     fixture.append("f.log", "3\n");
     deliver(&fixture.next().0);
     drop(first);
-    assert_eq!(fixture.rig.ledger.checkpoint(before[0].file_id, A), Some(0));
+    assert_eq!(fixture.rig.ledger.checkpoint(before[0].file_id, sink(A)), Some(0));
     assert_eq!(fixture.read(), before);
-    assert_eq!(fixture.rig.ledger.checkpoint(before[0].file_id, A), Some(6));
+    assert_eq!(fixture.rig.ledger.checkpoint(before[0].file_id, sink(A)), Some(6));
     assert!(fixture.rig.ledger.is_idle());
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::identity::Descriptor;
-use millstream_model::{OriginStore, Progress, Source};
+use millstream_model::{OriginStore, Progress, SinkIndex, Source};
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
@@ -197,7 +197,7 @@ fn abandoned_data_of_a_truncated_file_is_counted_and_settled() {
     drop(in_flight);
     assert_eq!(fixture.read_texts(), Vec::<String>::new());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
-    assert_eq!(fixture.rig.ledger.progress(0), Progress::default());
+    assert_eq!(fixture.rig.ledger.progress(SinkIndex::new(0)), Progress::default());
     assert!(fixture.rig.ledger.is_idle());
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use fastrand::Rng;
-use millstream_model::SinkSet;
+use millstream_model::{OriginId, SinkIndex, SinkSet};
 use std::collections::BTreeMap;
 
 /// Number of live files; renamed files exist in addition.
@@ -16,7 +16,7 @@ struct World {
     /// Number of the next line.
     written: u64,
     /// Texts by (file id, offset), for each sink.
-    got: [BTreeMap<(u64, u64), Vec<u8>>; 2],
+    got: BTreeMap<SinkIndex, BTreeMap<(OriginId, u64), Vec<u8>>>,
     /// Number of files renamed so far.
     renamed: u64,
 }
@@ -29,7 +29,7 @@ impl World {
             random: Rng::with_seed(seed),
             in_flight: Vec::new(),
             written: 0,
-            got: Default::default(),
+            got: BTreeMap::new(),
             renamed: 0,
         }
     }
@@ -89,7 +89,8 @@ impl World {
     fn arrive(&mut self, batch: &Batch) {
         for line in lines(batch) {
             for sink in batch.sinks.iter() {
-                let before = self.got[sink].insert((line.file_id, line.offset), line.text.clone());
+                let got = self.got.entry(sink).or_default();
+                let before = got.insert((line.file_id, line.offset), line.text.clone());
                 assert!(before.is_none_or(|before| before == line.text), "one id, two texts");
             }
         }
@@ -98,7 +99,7 @@ impl World {
 
     /// Makes sink `b` ready, not ready, or blocked.
     fn change_sink_state(&mut self) {
-        let (a, both) = (SinkSet::one(0), self.fixture.rig.all());
+        let (a, both) = (SinkSet::one(SinkIndex::new(0)), self.fixture.rig.all());
         let states = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
         (self.fixture.rig.ready, self.fixture.rig.blocked) = states[self.random.u64(..3) as usize];
     }
@@ -141,16 +142,16 @@ impl World {
             steps += 1;
             assert!(steps < 10_000, "seed {seed}: the source does not end");
         }
-        for sink in 0..2 {
+        for sink in SinkIndex::all().take(2) {
             let number = |text: &Vec<u8>| -> u64 {
                 String::from_utf8_lossy(text).split(' ').next().unwrap_or_default().parse().unwrap()
             };
-            let mut numbers: Vec<u64> = self.got[sink].values().map(number).collect();
+            let mut numbers: Vec<u64> = self.got[&sink].values().map(number).collect();
             numbers.sort_unstable();
             let expected: Vec<u64> = (0..self.written).collect();
             assert!(
                 numbers == expected,
-                "seed {seed}, sink {sink}: {numbers:?} of {}",
+                "seed {seed}, sink {sink:?}: {numbers:?} of {}",
                 self.written
             );
         }

@@ -12,7 +12,7 @@ mod retention;
 mod rotations;
 
 use super::FileSource;
-use millstream_model::{Batch, Permit, Polled};
+use millstream_model::{Batch, OriginId, Permit, Polled};
 use millstream_testkit::{SourceRig, assert_valid};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_millis(200);
 /// An emitted line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
-    pub file_id: u64,
+    pub file_id: OriginId,
     pub offset: u64,
     pub text: Vec<u8>,
 }

@@ -60,7 +60,7 @@ fn an_undelivered_rotated_file_survives_deletion_and_a_crash_with_its_id() {
     assert!(held(&fixture).is_empty(), "an active file is not linked");
     fixture.rename("a.log", "a.log.1");
     pass(&mut fixture);
-    assert_eq!(held(&fixture), [format!("{id:016x}")]);
+    assert_eq!(held(&fixture), [id.to_string()]);
     fs::remove_file(fixture.path("a.log.1")).unwrap();
     fixture.restart(true);
     let lines = free(&mut fixture);

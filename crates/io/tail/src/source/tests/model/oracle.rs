@@ -2,10 +2,11 @@
 
 use super::Line;
 use super::disk::{Content, STARTED};
+use millstream_model::OriginId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// File id and offset.
-type Id = (u64, u64);
+type Id = (OriginId, u64);
 
 /// Bytes that make a line unique.
 const NUMBER_BYTES: u64 = 6;
@@ -34,9 +35,9 @@ pub struct Oracle {
     loose: BTreeSet<Id>,
     /// Files without a commit when the agent was killed. If they are then truncated or moved, they
     /// may get another id, as only their head was saved.
-    unsure: HashSet<u64>,
+    unsure: HashSet<OriginId>,
     /// Largest offset read, by file id. Only abandoned lines are read after it.
-    furthest: HashMap<u64, u64>,
+    furthest: HashMap<OriginId, u64>,
 }
 
 impl Oracle {
@@ -104,7 +105,7 @@ impl Oracle {
     }
 
     /// Commits the checkpoints: in each open file, up to the first line that was not delivered.
-    pub fn commit(&mut self, is_open: impl Fn(u64) -> bool) {
+    pub fn commit(&mut self, is_open: impl Fn(OriginId) -> bool) {
         for id in self.delivered.keys().filter(|id| is_open(id.0)) {
             if self.outstanding.range((id.0, 0)..*id).next().is_none() {
                 self.committed.insert(*id);
@@ -113,12 +114,12 @@ impl Oracle {
     }
 
     /// Records that the agent ended. `known` has the number of hashed bytes by file id.
-    pub fn stop(&mut self, known: &HashMap<u64, u64>) {
+    pub fn stop(&mut self, known: &HashMap<OriginId, u64>) {
         let open = self.delivered.keys().filter(|id| !self.committed.contains(id));
         self.may_repeat.extend(open.copied());
         let is_loose = |id: &&Id| id.1 + NUMBER_BYTES > known.get(&id.0).copied().unwrap_or(0);
         self.loose.extend(self.may_repeat.iter().filter(is_loose).copied());
-        let committed: HashSet<u64> = self.committed.iter().map(|id| id.0).collect();
+        let committed: HashSet<OriginId> = self.committed.iter().map(|id| id.0).collect();
         let not_committed = self.seen.iter().map(|id| id.0).filter(|id| !committed.contains(id));
         self.unsure.extend(not_committed);
         self.outstanding.clear();

@@ -4,7 +4,7 @@ use super::disk::{self, Content, Disk, Heads, NAMES};
 use super::oracle::Oracle;
 use super::*;
 use crate::identity::Descriptor;
-use millstream_model::{OriginRecord, OriginStore, Outcome, Source};
+use millstream_model::{OriginRecord, OriginStore, Outcome, SinkIndex, Source};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -186,7 +186,11 @@ impl World {
         let batch = self.in_flight.remove(0);
         for segment in batch.segments.iter() {
             if !own_content || segment.ack.attempt() > 1 {
-                segment.ack.hold(0).into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+                segment
+                    .ack
+                    .hold(SinkIndex::new(0))
+                    .into_iter()
+                    .for_each(|hold| hold.settle(Outcome::Returned));
                 segment.ack.finish();
             }
         }
