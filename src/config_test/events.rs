@@ -6,12 +6,12 @@ use millstream_components::codec::Encoding;
 use millstream_components::util::formats::parse_rfc3339;
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
-    Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx, Grant,
-    Ledger, Origin, OriginId, Payload, Selection, SinkIndex, SinkSet, TIME_UNKNOWN,
+    Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx,
+    EngineTime, Grant, Ledger, Origin, OriginId, Payload, Selection, SinkIndex, SinkSet,
+    TIME_UNKNOWN,
 };
 use serde_json::Value as Json;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Builds and reads batches. Nothing is delivered, so a single sink that never settles suffices.
 pub struct Maker {
@@ -63,7 +63,7 @@ impl Maker {
         }
         let (begin, sinks) = (*offset, SinkSet::one(SinkIndex::new(0)));
         *offset += block.len() as u64;
-        let ack = self.ledger.issue(origin.id, begin..*offset, sinks, 0, Duration::ZERO);
+        let ack = self.ledger.issue(origin.id, begin..*offset, sinks, 0, EngineTime::ZERO);
         builder.segment(origin.clone(), begin, ack);
         let permit = self.grant.try_take(block.capacity() as u64)?;
         let block = self.pool.freeze(block, permit);

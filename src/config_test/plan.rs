@@ -6,9 +6,8 @@ use crate::config::suggest;
 use crate::config::{Component, Event, Expectation, TestInput, UnitTest};
 use crate::wiring;
 use millstream_components::util::formats::parse_rfc3339;
-use millstream_model::{Kind, Now, SourceInfo};
+use millstream_model::{EngineTime, Kind, Now, SourceInfo};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A test, ready to run.
 pub struct Plan<'c> {
@@ -73,10 +72,10 @@ impl<'c> Planner<'c, '_> {
     fn steps(&mut self) -> Vec<Step<'c>> {
         // The format of the time was checked before.
         let begin_ns = parse_rfc3339(&self.test.now).unwrap_or_default();
-        let (mut since_start, mut steps) = (Duration::ZERO, Vec::new());
+        let (mut since_start, mut steps) = (EngineTime::ZERO, Vec::new());
         for (at, input) in self.test.input.list() {
-            since_start = since_start.saturating_add(input.after.0);
-            let ns = i64::try_from(since_start.as_nanos()).unwrap_or(i64::MAX);
+            since_start += input.after.0;
+            let ns = i64::try_from(since_start.uptime().as_nanos()).unwrap_or(i64::MAX);
             let now = Now { since_start, unix_ns: begin_ns.saturating_add(ns) };
             self.events(&at, input.events.as_deref().unwrap_or_default());
             if let Some(component) = self.target(&at, input) {

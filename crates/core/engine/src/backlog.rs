@@ -6,6 +6,7 @@
 //! [`QUEUE_TIME`]. The product of rate and round trip keeps a slow endpoint busy; the addition lets
 //! the bound grow as long as that raises the rate.
 
+use millstream_model::EngineTime;
 use parking_lot::Mutex;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ struct State {
 
 /// A window over which the rate is measured.
 struct Window {
-    began: Duration,
+    began: EngineTime,
     /// Bytes that had left the queue when the window began.
     left: u64,
     /// Whether the sink had work at every sample; only then is what left its full rate.
@@ -42,13 +43,13 @@ impl Backlog {
     /// Creates the bound for a sink of unknown rate.
     pub fn new() -> Backlog {
         // Not sampled yet.
-        let window = Window { is_busy: false, ..Window::new(Duration::ZERO, 0) };
+        let window = Window { is_busy: false, ..Window::new(EngineTime::ZERO, 0) };
         Backlog(Mutex::new(State { bytes_max: u64::MAX, window }))
     }
 
     /// Whether `queued` bytes are too many. `left` is the total that has left the queue;
     /// `round_trip` is the shortest delivery so far.
-    pub fn is_long(&self, queued: u64, left: u64, round_trip: Duration, now: Duration) -> bool {
+    pub fn is_long(&self, queued: u64, left: u64, round_trip: Duration, now: EngineTime) -> bool {
         let mut state = self.0.lock();
         state.measure(left, round_trip, now);
         let is_long = queued >= state.bytes_max;
@@ -61,8 +62,8 @@ impl Backlog {
 impl State {
     /// Closes a window that is long enough. A window in which nothing left tells nothing: the sink
     /// is away.
-    fn measure(&mut self, left: u64, round_trip: Duration, now: Duration) {
-        let elapsed = now.saturating_sub(self.window.began);
+    fn measure(&mut self, left: u64, round_trip: Duration, now: EngineTime) {
+        let elapsed = now - self.window.began;
         if elapsed < WINDOW_MIN.max(2 * round_trip) {
             return;
         }
@@ -79,7 +80,7 @@ impl State {
 }
 
 impl Window {
-    fn new(began: Duration, left: u64) -> Window {
+    fn new(began: EngineTime, left: u64) -> Window {
         Window { began, left, is_busy: true, is_reached: false }
     }
 }
@@ -92,6 +93,10 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const MB: u64 = 1_000_000;
 
+    fn at(ms: u32) -> EngineTime {
+        EngineTime::at(ms * MS)
+    }
+
     /// Lets a source fill the queue of a sink for `seconds`; `deliver` returns how many queued
     /// bytes leave in a millisecond. Returns the longest queue of the last second and the bytes
     /// that left in it.
@@ -103,7 +108,7 @@ mod tests {
         let backlog = Backlog::new();
         let (mut queued, mut left, mut longest, mut before) = (0, 0, 0, 0);
         for ms in 0..seconds * 1000 {
-            while !backlog.is_long(queued, left, round_trip, ms * MS) && queued < 4 * MB {
+            while !backlog.is_long(queued, left, round_trip, at(ms)) && queued < 4 * MB {
                 queued += 64_000;
             }
             if ms == (seconds - 1) * 1000 {
@@ -157,9 +162,9 @@ mod tests {
     fn a_slow_source_does_not_lower_the_bound() {
         let backlog = Backlog::new();
         for second in 1..10 {
-            assert!(!backlog.is_long(1000, 10 * u64::from(second), MS, second * 1000 * MS));
+            assert!(!backlog.is_long(1000, 10 * u64::from(second), MS, at(1000 * second)));
         }
-        assert!(!backlog.is_long(4 * MB, 200, MS, 11_000 * MS));
+        assert!(!backlog.is_long(4 * MB, 200, MS, at(11_000)));
     }
 
     /// The sink was slow for a while, and so was the bound.

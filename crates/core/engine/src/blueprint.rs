@@ -22,14 +22,13 @@ pub(crate) use memory::chain_expansion;
 use memory::{check_states, cut_share, grant_bytes, spare_state_bytes};
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
-    BlockPool, BuildError, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkIndex, SinkSet,
-    Source, SourceInfo, SourceOpen, Transform,
+    BlockPool, BuildError, EngineTime, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkIndex,
+    SinkSet, Source, SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -43,11 +42,11 @@ pub enum Clock {
 }
 
 impl Clock {
-    pub(crate) fn now(self, since_start: Duration) -> Now {
+    pub(crate) fn now(self, since_start: EngineTime) -> Now {
         match self {
             Clock::System => Now::read(since_start),
             Clock::Simulated(base) => {
-                Now { since_start, unix_ns: base + since_start.as_nanos() as i64 }
+                Now { since_start, unix_ns: base + since_start.uptime().as_nanos() as i64 }
             }
         }
     }

@@ -4,9 +4,8 @@ use crate::blueprint::SinkPart;
 use crate::core::{Node, SinkSlot};
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
-use millstream_model::{Counters, Outcome, Payload};
+use millstream_model::{Counters, EngineTime, Outcome, Payload};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// What happens to events for a sink whose buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), En
 impl SinkSlot {
     /// Queues a payload in lane `lane`. Without capacity, applies `when_full`: dropped payloads are
     /// counted and settled. A single payload always fits, however large.
-    pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: Duration) {
+    pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {
         let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
         match self.buffer.when_full {
             WhenFull::Block => {}
@@ -74,10 +73,10 @@ impl SinkSlot {
         self.lanes[lane].push(payload);
     }
 
-    fn shed(&self, node: &Node, payload: Payload, now: Duration) {
+    fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
         node.counters.dropped("buffer_full", payload.events);
         payload.settle(Outcome::Rejected);
-        let (now, before) = (now.as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
+        let (now, before) = (now.uptime().as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
         let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
         // Only one of several workers logs it.
         if is_due

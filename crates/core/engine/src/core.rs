@@ -14,8 +14,8 @@ use crate::since::Since;
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
 use millstream_model::{
-    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkIndex, SinkSet, Source,
-    SourceCx, SourceInfo, Unreadable,
+    BlockPool, Counters, EngineTime, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkIndex,
+    SinkSet, Source, SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
@@ -60,8 +60,8 @@ pub(crate) struct SourceSlot {
 
 impl SourceSlot {
     /// Whether it may read now; otherwise how long it must wait.
-    fn may_read(&self, now: Duration) -> Result<(), Duration> {
-        let paused = Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed));
+    fn may_read(&self, now: EngineTime) -> Result<(), Duration> {
+        let paused = EngineTime::at(Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed)));
         if now < paused {
             return Err(paused - now);
         }
@@ -74,8 +74,9 @@ impl SourceSlot {
     }
 
     /// Pauses it for this long.
-    pub fn pause(&self, now: Duration, pause: Duration) {
-        let (now, until) = (now.as_nanos() as u64, (now + pause).as_nanos() as u64);
+    pub fn pause(&self, now: EngineTime, pause: Duration) {
+        let (now, until) =
+            (now.uptime().as_nanos() as u64, (now + pause).uptime().as_nanos() as u64);
         let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
         // A pause within another adds no wait.
         self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
@@ -87,7 +88,7 @@ impl SourceSlot {
     }
 
     /// Records what a poll read, given what had been read before.
-    fn has_read(&self, now: Duration, before: u64) {
+    fn has_read(&self, now: EngineTime, before: u64) {
         if let Some(rate) = &self.rate {
             let bytes = self.counters.received_bytes() - before;
             rate.lock().read(now, bytes);
@@ -187,14 +188,14 @@ impl SinkSlot {
 
     /// Returns how long the sink has had no capacity; `None` if it has some. A sink that drops
     /// always has.
-    pub fn full_for(&self, now: Duration) -> Option<Duration> {
+    pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
         let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
         self.full_since.update(is_full, now)
     }
 
     /// Returns how long the sink has had no capacity for sources that can wait: its queue would
     /// delay what they read next, see [`Backlog`]. A buffer that was configured is used in full.
-    pub fn behind_for(&self, now: Duration) -> Option<Duration> {
+    pub fn behind_for(&self, now: EngineTime) -> Option<Duration> {
         let full = self.full_for(now);
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
             return full;
@@ -233,7 +234,12 @@ pub(crate) struct Core {
 impl Core {
     /// Reads both clocks.
     pub fn now(&self) -> Now {
-        self.clock.now(self.started.elapsed())
+        self.clock.now(self.engine_time())
+    }
+
+    /// Reads the monotonic clock.
+    fn engine_time(&self) -> EngineTime {
+        EngineTime::at(self.started.elapsed())
     }
 
     /// Returns the sinks among the nodes.
@@ -296,7 +302,7 @@ impl Core {
     }
 
     /// Returns the sinks of a source that are ready, and those that are blocked.
-    fn capacity(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
+    fn capacity(&self, source: &SourceSlot, now: EngineTime) -> (SinkSet, SinkSet) {
         let (mut ready, mut blocked) = (source.downstream, SinkSet::EMPTY);
         let mut lacks_capacity = |sinks: SinkSet, full: Option<Duration>| match full {
             None => {}
@@ -378,7 +384,7 @@ impl Core {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { return };
             let bytes = bound.payload.bytes;
-            slot.put(node, bound.lane, bound.payload, self.started.elapsed());
+            slot.put(node, bound.lane, bound.payload, self.engine_time());
             slot.unreleased.fetch_sub(bytes, Ordering::Relaxed);
         };
         // The lock is held while payloads are queued, so that lanes keep ticket order.
@@ -473,7 +479,7 @@ impl Core {
     }
 
     /// Returns how long a sink has had no capacity for some of its sources.
-    pub fn blocked_for(&self, slot: &SinkSlot, now: Duration) -> Option<Duration> {
+    pub fn blocked_for(&self, slot: &SinkSlot, now: EngineTime) -> Option<Duration> {
         let waits = |source: &SourceSlot| source.can_wait && source.downstream.contains(slot.index);
         if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
     }
@@ -533,7 +539,7 @@ impl Core {
         let held = self.hold(begun);
         let job = self.scheduler.wait(|| self.now().since_start)?;
         if let (Job::Poll(source), false) = (&job, held.is_zero()) {
-            let waited = self.now().since_start.saturating_sub(begun).min(held);
+            let waited = held.min(self.now().since_start - begun);
             // A reload may have happened in between.
             self.sources.get(*source).inspect(|slot| slot.counters.waited("cpu", waited));
         }
@@ -541,7 +547,7 @@ impl Core {
     }
 
     /// Delays polls if the process exceeds its CPU limit; returns for how long.
-    fn hold(&self, now: Duration) -> Duration {
+    fn hold(&self, now: EngineTime) -> Duration {
         let Some(ceiling) = &self.ceiling else { return Duration::ZERO };
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used = Duration::new(used.tv_sec as u64, used.tv_nsec as u32);

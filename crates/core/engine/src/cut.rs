@@ -7,7 +7,7 @@
 
 use crate::since::Since;
 use crate::ticket::Arrival;
-use millstream_model::SinkSet;
+use millstream_model::{EngineTime, SinkSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Cut {
     }
 
     /// Returns how long it has had no capacity; `None` if it has some. A cut that drops always has.
-    pub fn full_for(&self, now: Duration) -> Option<Duration> {
+    pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
         self.full_since.update(self.is_full() && !self.sheds, now)
     }
 }

@@ -10,12 +10,11 @@
 use crate::current::Current;
 use crate::running::spawn;
 use crate::ticket::Arrival;
-use millstream_model::{Batch, Offload};
+use millstream_model::{Batch, EngineTime, Offload};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// An offload transform in the pool. Its address identifies it.
 pub(crate) struct OffloadQueue {
@@ -49,12 +48,12 @@ struct Pool {
 struct Member {
     queue: Arc<OffloadQueue>,
     /// Batches with the time they arrived.
-    waiting: VecDeque<(Duration, Arrival)>,
+    waiting: VecDeque<(EngineTime, Arrival)>,
     /// Calls in progress, abandoned ones included.
     running: usize,
     abandoned: usize,
     /// When the last of its calls was abandoned.
-    abandoned_at: Duration,
+    abandoned_at: EngineTime,
 }
 
 /// A call in progress.
@@ -65,7 +64,7 @@ struct Call {
     queue: Arc<OffloadQueue>,
     /// `None` once abandoned.
     arrivals: Option<Vec<Arrival>>,
-    deadline: Option<Duration>,
+    deadline: Option<EngineTime>,
 }
 
 /// A call to make.
@@ -90,7 +89,7 @@ impl OffloadPool {
     }
 
     /// Queues batches for a transform.
-    pub fn push(&self, queue: &Arc<OffloadQueue>, arrival: Arrival, now: Duration) {
+    pub fn push(&self, queue: &Arc<OffloadQueue>, arrival: Arrival, now: EngineTime) {
         let mut state = self.state.lock();
         state.member(queue).waiting.push_back((now, arrival));
         self.employ(&mut state);
@@ -124,7 +123,7 @@ impl OffloadPool {
 
     /// Takes the next call.
     #[cfg(test)]
-    pub fn take(&self, now: Duration) -> Option<Due> {
+    pub fn take(&self, now: EngineTime) -> Option<Due> {
         self.state.lock().take(now)
     }
 
@@ -145,7 +144,7 @@ impl OffloadPool {
     }
 
     /// Abandons the calls that have exceeded their deadline, and returns the batches to hand back.
-    pub fn expire(&self, now: Duration) -> Vec<(Arc<OffloadQueue>, Arrival)> {
+    pub fn expire(&self, now: EngineTime) -> Vec<(Arc<OffloadQueue>, Arrival)> {
         let mut state = self.state.lock();
         let back = state.expire(now);
         self.employ(&mut state);
@@ -180,7 +179,7 @@ impl Pool {
                 waiting: VecDeque::new(),
                 running: 0,
                 abandoned: 0,
-                abandoned_at: Duration::ZERO,
+                abandoned_at: EngineTime::ZERO,
             });
             self.members.len() - 1
         });
@@ -192,7 +191,7 @@ impl Pool {
         self.members.retain(|m| m.running > 0 || Arc::strong_count(&m.queue) > 1);
     }
 
-    fn take(&mut self, now: Duration) -> Option<Due> {
+    fn take(&mut self, now: EngineTime) -> Option<Due> {
         let count = self.members.len();
         let at =
             (0..count).map(|i| (self.turn + i) % count).find(|at| self.members[*at].may_run())?;
@@ -211,7 +210,7 @@ impl Pool {
         Some(Due { id, queue, batches })
     }
 
-    fn expire(&mut self, now: Duration) -> Vec<(Arc<OffloadQueue>, Arrival)> {
+    fn expire(&mut self, now: EngineTime) -> Vec<(Arc<OffloadQueue>, Arrival)> {
         let mut back = Vec::new();
         let is_late = |call: &&mut Call| call.deadline.is_some_and(|deadline| deadline <= now);
         for call in self.calls.values_mut().filter(is_late) {
@@ -238,12 +237,12 @@ impl Member {
     }
 
     /// Takes the batches that have waited for longer than the deadline while every call hangs.
-    fn take_late(&mut self, now: Duration) -> Vec<Arrival> {
+    fn take_late(&mut self, now: EngineTime) -> Vec<Arrival> {
         let Some(deadline) = self.queue.transform.deadline() else { return Vec::new() };
         if self.abandoned < self.queue.transform.concurrency().max(1) {
             return Vec::new();
         }
-        let is_late = |since: &Duration| (*since).max(self.abandoned_at) + deadline <= now;
+        let is_late = |since: &EngineTime| (*since).max(self.abandoned_at) + deadline <= now;
         let late = self.waiting.iter().take_while(|(since, _)| is_late(since)).count();
         self.waiting.drain(..late).map(|(_, arrival)| arrival).collect()
     }

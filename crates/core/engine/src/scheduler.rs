@@ -3,9 +3,9 @@
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::pace::{Priority, pick};
 use crate::ticket::Step;
+use millstream_model::EngineTime;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Work for a worker.
 pub(crate) enum Job {
@@ -18,8 +18,8 @@ pub(crate) enum Job {
 /// The result of asking for a job.
 pub(crate) enum Next {
     Job(Job),
-    /// Nothing before this time (since the start), or before a wake.
-    Idle(Option<Duration>),
+    /// Nothing before this time, or before a wake.
+    Idle(Option<EngineTime>),
     Stopped,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     Now,
-    At(Duration),
+    At(EngineTime),
     Room,
     Ended,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Again {
 enum PollState {
     Queued,
     Polling { woken: bool },
-    Waiting { until: Duration, for_room: bool },
+    Waiting { until: EngineTime, for_room: bool },
     Ended,
 }
 
@@ -53,10 +53,10 @@ struct State {
     /// The only sources to poll while they emit what they hold back; all if `None`.
     closing: Option<Vec<bool>>,
     /// No polls before this time.
-    held_until: Duration,
+    held_until: EngineTime,
     stopped: bool,
     /// When the leading worker wakes; `None` if no worker sleeps.
-    leader_until: Option<Duration>,
+    leader_until: Option<EngineTime>,
 }
 
 /// The run queue.
@@ -82,7 +82,7 @@ impl Scheduler {
 
     /// Returns the next job at `now`, without waiting.
     #[cfg(test)]
-    pub fn next(&self, now: Duration) -> Next {
+    pub fn next(&self, now: EngineTime) -> Next {
         self.lock().next(now)
     }
 
@@ -90,23 +90,23 @@ impl Scheduler {
     ///
     /// One of the waiting workers leads and wakes for the next timer. The others sleep on, so that
     /// an idle agent wakes one thread per tick instead of all.
-    pub fn wait(&self, now: impl Fn() -> Duration) -> Option<Job> {
+    pub fn wait(&self, now: impl Fn() -> EngineTime) -> Option<Job> {
         let mut state = self.lock();
         loop {
             let time = now();
             let until = match state.next(time) {
                 Next::Job(job) => {
                     // The end of a hold woke one worker, and there is work for another.
-                    if !state.held_until.is_zero() && !state.ready.is_empty() {
+                    if state.held_until > EngineTime::ZERO && !state.ready.is_empty() {
                         self.changed.notify_one();
                     }
                     return Some(job);
                 }
                 Next::Stopped => return None,
-                Next::Idle(until) => until.unwrap_or(Duration::MAX),
+                Next::Idle(until) => until.unwrap_or(EngineTime::MAX),
             };
             let leads = state.leader_until.is_none();
-            let pause = if leads { until.saturating_sub(time) } else { FOLLOWER_LOOK };
+            let pause = if leads { until - time } else { FOLLOWER_LOOK };
             if leads {
                 state.leader_until = Some(until);
             }
@@ -118,7 +118,7 @@ impl Scheduler {
     }
 
     /// Sets when to poll a source again, after a poll at `now`.
-    pub fn polled(&self, source: usize, again: Again, now: Duration) {
+    pub fn polled(&self, source: usize, again: Again, now: EngineTime) {
         let mut state = self.lock();
         let woken = matches!(state.states[source], PollState::Polling { woken: true });
         state.states[source] = match again {
@@ -206,7 +206,7 @@ impl Scheduler {
     }
 
     /// Polls no source before this time; running tickets continue.
-    pub fn hold(&self, until: Duration) {
+    pub fn hold(&self, until: EngineTime) {
         self.lock().held_until = until;
     }
 
@@ -228,7 +228,7 @@ impl Scheduler {
 }
 
 impl State {
-    fn next(&mut self, now: Duration) -> Next {
+    fn next(&mut self, now: EngineTime) -> Next {
         if self.stopped {
             return Next::Stopped;
         }
@@ -248,7 +248,7 @@ impl State {
     }
 
     /// Returns the index of the next job: tickets, which are at the front, come before polls.
-    fn pick(&mut self, now: Duration) -> Option<usize> {
+    fn pick(&mut self, now: EngineTime) -> Option<usize> {
         if let Some(Job::Resume(_)) = self.ready.front() {
             return Some(0);
         }
@@ -274,7 +274,7 @@ impl State {
         self.closing.as_ref().is_none_or(|closing| closing[source])
     }
 
-    fn next_timer(&self) -> Option<Duration> {
+    fn next_timer(&self) -> Option<EngineTime> {
         let until = |(source, state): (usize, &PollState)| match state {
             PollState::Waiting { until, .. } if !self.paused && self.may_poll(source) => {
                 Some(*until)
@@ -306,7 +306,9 @@ mod tests {
     use super::*;
     use Priority::{High, Low, Normal};
 
-    const MS: Duration = Duration::from_millis(1);
+    fn at(ms: u64) -> EngineTime {
+        EngineTime::at(std::time::Duration::from_millis(ms))
+    }
 
     fn wired(priorities: &[Priority]) -> Scheduler {
         let scheduler = Scheduler::default();
@@ -315,7 +317,7 @@ mod tests {
     }
 
     /// Returns the source that is polled next, if any.
-    fn polled(scheduler: &Scheduler, now: Duration) -> Option<usize> {
+    fn polled(scheduler: &Scheduler, now: EngineTime) -> Option<usize> {
         match scheduler.next(now) {
             Next::Job(Job::Poll(source)) => Some(source),
             _ => None,
@@ -327,73 +329,75 @@ mod tests {
         let scheduler = wired(&[Low, High, Normal]);
         let mut polls = [0; 3];
         for _ in 0..1600 {
-            let source = polled(&scheduler, Duration::ZERO).unwrap();
+            let source = polled(&scheduler, EngineTime::ZERO).unwrap();
             polls[source] += 1;
-            scheduler.polled(source, Again::Now, Duration::ZERO);
+            scheduler.polled(source, Again::Now, EngineTime::ZERO);
         }
         assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
         // While it waits, it delays no other source.
-        while polled(&scheduler, Duration::ZERO) != Some(1) {}
-        scheduler.polled(1, Again::At(10 * MS), Duration::ZERO);
-        [0, 2].into_iter().for_each(|source| scheduler.polled(source, Again::Now, Duration::ZERO));
-        let before = polled(&scheduler, Duration::ZERO).unwrap();
+        while polled(&scheduler, EngineTime::ZERO) != Some(1) {}
+        scheduler.polled(1, Again::At(at(10)), EngineTime::ZERO);
+        [0, 2]
+            .into_iter()
+            .for_each(|source| scheduler.polled(source, Again::Now, EngineTime::ZERO));
+        let before = polled(&scheduler, EngineTime::ZERO).unwrap();
         assert!(before != 1);
-        scheduler.polled(before, Again::Now, Duration::ZERO);
-        assert_eq!((0..2).filter(|_| polled(&scheduler, 10 * MS) == Some(1)).count(), 1);
+        scheduler.polled(before, Again::Now, EngineTime::ZERO);
+        assert_eq!((0..2).filter(|_| polled(&scheduler, at(10)) == Some(1)).count(), 1);
     }
 
     #[test]
     fn a_hold_delays_polls_but_not_a_stop() {
         let scheduler = wired(&[Normal; 2]);
-        scheduler.hold(20 * MS);
-        assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
-        assert_eq!(polled(&scheduler, 20 * MS), Some(0));
+        scheduler.hold(at(20));
+        assert!(matches!(scheduler.next(at(5)), Next::Idle(Some(until)) if until == at(20)));
+        assert_eq!(polled(&scheduler, at(20)), Some(0));
         // A hold ends earlier if the next clock reading is past its end.
-        scheduler.hold(60 * MS);
-        assert_eq!(polled(&scheduler, 30 * MS), None);
-        scheduler.hold(30 * MS);
-        assert_eq!(polled(&scheduler, 30 * MS), Some(1));
-        scheduler.hold(Duration::MAX);
+        scheduler.hold(at(60));
+        assert_eq!(polled(&scheduler, at(30)), None);
+        scheduler.hold(at(30));
+        assert_eq!(polled(&scheduler, at(30)), Some(1));
+        scheduler.hold(EngineTime::MAX);
         scheduler.pause(true);
-        scheduler.polled(0, Again::Now, 30 * MS);
-        assert!(matches!(scheduler.next(30 * MS), Next::Idle(None)));
+        scheduler.polled(0, Again::Now, at(30));
+        assert!(matches!(scheduler.next(at(30)), Next::Idle(None)));
         scheduler.stop();
-        assert!(matches!(scheduler.next(30 * MS), Next::Stopped));
+        assert!(matches!(scheduler.next(at(30)), Next::Stopped));
     }
 
     #[test]
     fn sources_wait_while_others_close() {
         let scheduler = wired(&[Normal; 3]);
         for source in 0..3 {
-            assert_eq!(polled(&scheduler, Duration::ZERO), Some(source));
+            assert_eq!(polled(&scheduler, EngineTime::ZERO), Some(source));
         }
-        scheduler.polled(0, Again::At(MS), Duration::ZERO);
-        scheduler.polled(1, Again::At(1000 * MS), Duration::ZERO);
-        scheduler.polled(2, Again::Ended, Duration::ZERO);
+        scheduler.polled(0, Again::At(at(1)), EngineTime::ZERO);
+        scheduler.polled(1, Again::At(at(1000)), EngineTime::ZERO);
+        scheduler.polled(2, Again::Ended, EngineTime::ZERO);
         scheduler.close(vec![false, true, true]);
-        assert_eq!(polled(&scheduler, 5 * MS), Some(1));
-        assert_eq!(polled(&scheduler, 5 * MS), Some(2));
-        scheduler.polled(1, Again::At(10 * MS), 5 * MS);
-        scheduler.polled(2, Again::Ended, 5 * MS);
-        assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 10 * MS));
+        assert_eq!(polled(&scheduler, at(5)), Some(1));
+        assert_eq!(polled(&scheduler, at(5)), Some(2));
+        scheduler.polled(1, Again::At(at(10)), at(5));
+        scheduler.polled(2, Again::Ended, at(5));
+        assert!(matches!(scheduler.next(at(5)), Next::Idle(Some(until)) if until == at(10)));
         assert!(!scheduler.have_closed());
-        assert_eq!(polled(&scheduler, 10 * MS), Some(1));
-        scheduler.polled(1, Again::Ended, 10 * MS);
+        assert_eq!(polled(&scheduler, at(10)), Some(1));
+        scheduler.polled(1, Again::Ended, at(10));
         assert!(scheduler.have_closed());
-        assert!(matches!(scheduler.next(10 * MS), Next::Idle(None)));
+        assert!(matches!(scheduler.next(at(10)), Next::Idle(None)));
         scheduler.pause(true);
         scheduler.pause(false);
-        assert_eq!(polled(&scheduler, 10 * MS), Some(0));
+        assert_eq!(polled(&scheduler, at(10)), Some(0));
     }
 
     #[test]
     fn live_and_closing_sources_are_not_delayed() {
         let scheduler = Scheduler::default();
         scheduler.rewire(vec![(Normal, false), (Normal, true)]);
-        scheduler.hold(Duration::MAX);
-        assert_eq!(polled(&scheduler, MS), Some(1));
-        assert_eq!(polled(&scheduler, MS), None);
+        scheduler.hold(EngineTime::MAX);
+        assert_eq!(polled(&scheduler, at(1)), Some(1));
+        assert_eq!(polled(&scheduler, at(1)), None);
         scheduler.close(vec![true, false]);
-        assert_eq!(polled(&scheduler, MS), Some(0));
+        assert_eq!(polled(&scheduler, at(1)), Some(0));
     }
 }

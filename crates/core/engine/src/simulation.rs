@@ -15,7 +15,7 @@ use crate::scheduler::{Job, Next};
 use crate::ticket::Step;
 use fastrand::Rng;
 use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{BuildError, InternalMetrics, Kind, Outputs};
+use millstream_model::{BuildError, EngineTime, InternalMetrics, Kind, Outputs};
 use millstream_store::Store;
 use millstream_testkit::{MemoryEndpoint, MemoryLog};
 use scenario::{GivenUp, OPERATOR, OUT_OF_ORDER, Scenario, Shape, World, blueprint};
@@ -46,7 +46,7 @@ struct RunningCall {
     queue: Arc<OffloadQueue>,
     outputs: Vec<Outputs>,
     /// When it returns; it hangs if `None`.
-    ends: Option<Duration>,
+    ends: Option<EngineTime>,
 }
 
 /// One life of the agent, until it has delivered everything or is killed.
@@ -214,7 +214,7 @@ impl Life<'_> {
     }
 
     /// Draws when a call that begins now returns; `None` if it hangs.
-    fn end_of_call(&mut self, queue: &Arc<OffloadQueue>, now: Duration) -> Option<Duration> {
+    fn end_of_call(&mut self, queue: &Arc<OffloadQueue>, now: EngineTime) -> Option<EngineTime> {
         let is_operator = |op: &Op| matches!(op, Op::Offload(other) if Arc::ptr_eq(other, queue));
         let node = self.core.nodes.iter().find(|node| is_operator(&node.op));
         let operator =

@@ -1,5 +1,6 @@
 //! How long a condition has held.
 
+use millstream_model::EngineTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ pub(crate) struct Since(AtomicU64);
 
 impl Since {
     /// Returns how long it has held; `None` if it does not.
-    pub fn update(&self, holds: bool, now: Duration) -> Option<Duration> {
+    pub fn update(&self, holds: bool, now: EngineTime) -> Option<Duration> {
         if !holds {
             self.0.store(0, Ordering::Relaxed);
             return None;
         }
-        let ms = now.as_millis() as u64 + 1;
+        let ms = now.uptime().as_millis() as u64 + 1;
         let since = match self.0.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => ms,
             Err(since) => since,

@@ -7,10 +7,9 @@ use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
     log_delay_seconds,
 };
-use millstream_model::{Now, SinkIndex};
+use millstream_model::{EngineTime, Now, SinkIndex};
 use millstream_store::StoreHealth;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Takes a snapshot.
 pub(crate) fn take(core: &Core) -> Snapshot {
@@ -19,7 +18,7 @@ pub(crate) fn take(core: &Core) -> Snapshot {
     let StoreHealth { error, committed_seconds, age_seconds, errors } = core.store.health();
     let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
     Snapshot {
-        uptime_seconds: now.since_start.as_secs_f64(),
+        uptime_seconds: now.since_start.uptime().as_secs_f64(),
         memory_granted_bytes: core.grant.used(),
         memory_grant_bytes_max: core.grant.bytes_max(),
         components: sources.chain(nodes).collect(),
@@ -35,7 +34,7 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let origins = source.ledger.origins();
     let sinks = reached.iter().map(|&(index, id)| {
         let progress = source.ledger.progress(index);
-        let age = |issued| now.since_start.saturating_sub(issued).as_secs_f64();
+        let age = |issued| (now.since_start - issued).as_secs_f64();
         let oldest_seconds = progress.oldest.map_or(0.0, age);
         SinkProgress {
             sink: id.to_owned(),
@@ -61,7 +60,7 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
 }
 
 /// Returns why a transform or sink makes no progress.
-fn error_of(core: &Core, node: &Node, now: Duration) -> Option<String> {
+fn error_of(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
     match &node.op {
         Op::Sink(slot) => error(core, slot, now),
         Op::Offload(queue) => hanging(core, queue).or_else(|| waiting(core, node, now)),
@@ -78,7 +77,7 @@ fn hanging(core: &Core, queue: &Arc<OffloadQueue>) -> Option<String> {
 }
 
 /// Returns how long events have waited at a transform, if that is long.
-fn waiting(core: &Core, node: &Node, now: Duration) -> Option<String> {
+fn waiting(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
     let cuts = core.sources.iter().flat_map(|slot| &slot.cuts);
     let here = cuts.filter(|cut| core.nodes[cut.node].id == node.id);
     let longest = here.filter_map(|cut| cut.full_for(now)).max();
@@ -87,7 +86,7 @@ fn waiting(core: &Core, node: &Node, now: Duration) -> Option<String> {
 }
 
 /// Returns why a sink makes no progress: its last failure, or that it is too slow.
-fn error(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
+fn error(core: &Core, slot: &SinkSlot, now: EngineTime) -> Option<String> {
     let failed = slot.lanes.iter().find_map(|lane| lane.error());
     let full = core.blocked_for(slot, now).filter(|full| *full >= FULL_AFTER);
     failed.or_else(|| full.map(|full| format!("its queue has been full for {} s", full.as_secs())))

@@ -419,8 +419,7 @@ pub fn char_boundary(line: &[u8], max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ledger, OriginId, SinkIndex};
-    use std::time::Duration;
+    use crate::{EngineTime, Ledger, OriginId, SinkIndex};
 
     fn sink() -> SinkSet {
         SinkSet::one(SinkIndex::new(0))
@@ -437,7 +436,7 @@ mod tests {
         builder.lines(block, 0, &newlines, line_max, long);
         let ledger = Ledger::new();
         let ack =
-            ledger.issue(OriginId(1), 100..100 + block.len() as u64, sink(), 0, Duration::ZERO);
+            ledger.issue(OriginId(1), 100..100 + block.len() as u64, sink(), 0, EngineTime::ZERO);
         builder.segment(Arc::new(Origin::new(OriginId(1), "f")), 100, ack);
         builder.finish(Bytes::from_static(block), Arc::default(), sink(), 0)
     }
@@ -498,7 +497,7 @@ mod tests {
     fn rows_of_decoded_text_keep_their_own_offsets_and_the_others_follow_from_their_start() {
         let block = b"plain\ndecoded too long\nlast";
         let (ledger, mut builder) = (Ledger::new(), BatchBuilder::default());
-        let ack = || ledger.issue(OriginId(1), 0..1, sink(), 0, Duration::ZERO);
+        let ack = || ledger.issue(OriginId(1), 0..1, sink(), 0, EngineTime::ZERO);
         builder.row(&block[..5], 0);
         builder.segment(Arc::new(Origin::new(OriginId(1), "a")), 40, ack());
         builder.row_at(&block[6..13], 6, 500);

@@ -10,6 +10,7 @@ mod sinks;
 use crate::ack::{Ack, Outcome};
 use crate::origin::{Origin, OriginId, OriginTotals};
 use crate::sinkset::{SinkIndex, SinkSet};
+use crate::time::EngineTime;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -78,7 +79,7 @@ struct Account {
 struct Entry {
     range: Range<u64>,
     state: RangeState,
-    issued: Duration,
+    issued: EngineTime,
 }
 
 impl Entry {
@@ -135,8 +136,8 @@ pub struct OriginProgress {
 pub struct Owed {
     /// Lowest checkpoint: the offset before which every sink has settled everything.
     pub settled: u64,
-    /// When the oldest unsettled range was issued, in engine time; `None` if nothing is in flight.
-    pub oldest: Option<Duration>,
+    /// When the oldest unsettled range was issued; `None` if nothing is in flight.
+    pub oldest: Option<EngineTime>,
     /// Bytes issued and not settled by the slowest sink.
     pub in_flight: u64,
     /// Whether a checkpoint has moved since the last commit.
@@ -150,8 +151,8 @@ pub struct Progress {
     pub lag: u64,
     /// Bytes issued and not settled.
     pub unsettled: u64,
-    /// When the oldest unsettled range was issued, in engine time; `None` if all is settled.
-    pub oldest: Option<Duration>,
+    /// When the oldest unsettled range was issued; `None` if all is settled.
+    pub oldest: Option<EngineTime>,
 }
 
 impl Ledger {
@@ -247,7 +248,7 @@ impl Ledger {
         range: Range<u64>,
         sinks: SinkSet,
         attempt: u8,
-        now: Duration,
+        now: EngineTime,
     ) -> Ack {
         let mut state = self.lock();
         if let Some(accounts) = state.origins.get_mut(&origin) {
@@ -316,12 +317,12 @@ impl Ledger {
         let accounts = state.origins.get(&origin)?;
         let unsettled = |account: &Account| {
             let open = account.out.iter().filter(|entry| entry.state != RangeState::Settled);
-            open.fold((0, None), |(bytes, oldest): (u64, Option<Duration>), entry| {
+            open.fold((0, None), |(bytes, oldest): (u64, Option<EngineTime>), entry| {
                 let issued = oldest.map_or(entry.issued, |oldest| oldest.min(entry.issued));
                 (bytes + entry.bytes(), Some(issued))
             })
         };
-        let sinks: Vec<(u64, Option<Duration>)> = accounts.sinks.iter().map(unsettled).collect();
+        let sinks: Vec<(u64, Option<EngineTime>)> = accounts.sinks.iter().map(unsettled).collect();
         Some(Owed {
             settled: accounts
                 .sinks
@@ -358,7 +359,7 @@ impl Ledger {
 }
 
 impl Account {
-    fn issue(&mut self, range: Range<u64>, issued: Duration) {
+    fn issue(&mut self, range: Range<u64>, issued: EngineTime) {
         let covered =
             |e: &Entry| e.state == RangeState::Abandoned && e.range.contains(&range.start);
         if let Some(index) = self.out.iter().position(covered) {
@@ -399,7 +400,7 @@ mod tests {
     fn sink(index: usize) -> SinkIndex {
         SinkIndex::new(index)
     }
-    const T: Duration = Duration::ZERO;
+    const T: EngineTime = EngineTime::ZERO;
 
     fn ledger() -> Arc<Ledger> {
         let ledger = Ledger::new();

@@ -58,6 +58,6 @@ pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Si
 pub use sinkset::{SinkIndex, SinkSet};
 pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};
 pub use store::{OriginRecord, OriginStore};
-pub use time::Now;
+pub use time::{EngineTime, Now};
 pub use transform::{Map, Merge, Offload, Outputs, Serial, Shard, Transform};
 pub use units::{Interval, Size};

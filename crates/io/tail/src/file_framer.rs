@@ -1,7 +1,7 @@
 //! The framer of one file, and the timeout of its open event.
 
 use millstream_framing::{Close, Event, Framer, Rules, Tally};
-use millstream_model::{BatchBuilder, Counters, LongLine, TIME_UNKNOWN};
+use millstream_model::{BatchBuilder, Counters, EngineTime, LongLine, TIME_UNKNOWN};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ struct Open {
     position: u64,
     /// Its bytes so far.
     bytes: usize,
-    since: Duration,
+    since: EngineTime,
 }
 
 /// Limits on long lines.
@@ -108,9 +108,8 @@ impl FileFramer {
         self.open = None;
     }
 
-    /// Returns whether the open event ends at `now`, in engine time. The timeout restarts whenever
-    /// bytes are added.
-    pub fn close(&mut self, portion: Portion, raw: &[u8], now: Duration) -> Close {
+    /// Returns whether the open event ends at `now`. The timeout restarts whenever bytes are added.
+    pub fn close(&mut self, portion: Portion, raw: &[u8], now: EngineTime) -> Close {
         let (position, bytes) = (portion.position, portion.bytes);
         let same = self.open.filter(|open| (open.position, open.bytes) == (position, bytes));
         let since = same.map_or(now, |open| open.since);
@@ -119,9 +118,7 @@ impl FileFramer {
         let timeout = if is_unfinished { self.timeout * UNFINISHED_FACTOR } else { self.timeout };
         match portion.is_all {
             true => Close::All,
-            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= timeout => {
-                Close::Lines
-            }
+            false if portion.bytes < portion.wanted && now - since >= timeout => Close::Lines,
             false => Close::No,
         }
     }

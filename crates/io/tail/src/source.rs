@@ -24,8 +24,8 @@ use crate::watch::Watch;
 use copy_detection::skip_missing;
 use files::Files;
 use millstream_model::{
-    Ack, BuildError, Choice, Cursor, Leftover, Now, OriginId, OriginRecord, OriginStore, Polled,
-    Reread, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
+    Ack, BuildError, Choice, Cursor, EngineTime, Leftover, Now, OriginId, OriginRecord,
+    OriginStore, Polled, Reread, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
 };
 use open_files::OpenLimit;
 use orphans::Orphans;
@@ -93,7 +93,7 @@ pub struct FileSource {
     unreadable: BTreeMap<PathBuf, String>,
     walks: Walks,
     open_limit: OpenLimit,
-    ends_noted: Duration,
+    ends_noted: EngineTime,
     /// Undelivered files that were rotated away.
     retention: Retention,
 }
@@ -123,7 +123,7 @@ impl FileSource {
             open_limit: OpenLimit::new(
                 settings.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             ),
-            ends_noted: Duration::ZERO,
+            ends_noted: EngineTime::ZERO,
             settings,
         })
     }
@@ -145,7 +145,7 @@ impl Source for FileSource {
         }
         self.schedule.queue_due(&mut self.files, now);
         let (fill, blocked) = self.fill(cx);
-        if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
+        if now - self.ends_noted >= END_INTERVAL {
             self.note_ends(now);
             self.update_held(cx);
             self.bound_held(cx);
@@ -176,7 +176,7 @@ impl Source for FileSource {
 
 // Inotify events, walks and due polls.
 impl FileSource {
-    fn take_events(&mut self, now: Duration) {
+    fn take_events(&mut self, now: EngineTime) {
         let events = self.watch.read_events();
         if events.folders || events.overflow {
             self.walks.request();
@@ -195,7 +195,7 @@ impl FileSource {
         }
     }
 
-    fn take_rereads(&mut self, now: Duration) {
+    fn take_rereads(&mut self, now: EngineTime) {
         for again in self.open.ledger.take_rereads() {
             if let Some(tail) = self.files.get_mut(again.origin) {
                 tail.reread(&again);
@@ -207,7 +207,7 @@ impl FileSource {
     }
 
     /// Counts and settles a range that must be read again but was truncated.
-    fn drop_reread(&self, again: &Reread, now: Duration) {
+    fn drop_reread(&self, again: &Reread, now: EngineTime) {
         let (range, sink) = (again.range.clone(), SinkSet::one(again.sink));
         let (counters, bytes) = (&self.open.counters, range.end - range.start);
         counters.error("truncated_unread");
@@ -506,14 +506,14 @@ fn age(tail: &Tail, now: Now) -> Duration {
 }
 
 /// Whether the file has no path and has not grown for `silence`.
-fn is_silent(tail: &Tail, now: Duration, silence: Duration) -> bool {
-    tail.gone_since().is_some_and(|since| now.saturating_sub(since.max(tail.grown())) >= silence)
+fn is_silent(tail: &Tail, now: EngineTime, silence: Duration) -> bool {
+    tail.gone_since().is_some_and(|since| now - since.max(tail.grown()) >= silence)
 }
 
 // Metrics.
 impl FileSource {
     /// Updates the lag of files that are not read to their end.
-    fn note_ends(&mut self, now: Duration) {
+    fn note_ends(&mut self, now: EngineTime) {
         self.ends_noted = now;
         self.orphans.close_settled(&self.open.ledger);
         for tail in self.files.iter_mut() {

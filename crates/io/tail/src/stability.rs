@@ -1,7 +1,7 @@
 //! Detects compressed files that are still being written.
 
 use super::identity::Inode;
-use millstream_model::Now;
+use millstream_model::{EngineTime, Now};
 use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,8 +18,8 @@ pub struct Stability(HashMap<Inode, Observation>);
 
 struct Observation {
     size: u64,
-    /// When this size was first observed, in engine time.
-    since: Duration,
+    /// When this size was first observed.
+    since: EngineTime,
     /// Whether the file was checked since the last sweep.
     checked: bool,
 }
@@ -36,8 +36,7 @@ impl Stability {
         if last.size != size {
             (last.size, last.since) = (size, now);
         }
-        let complete =
-            age_s >= OLD_AFTER.as_secs() as i64 || now.saturating_sub(last.since) >= STABLE_AFTER;
+        let complete = age_s >= OLD_AFTER.as_secs() as i64 || now - last.since >= STABLE_AFTER;
         if complete {
             self.0.remove(&inode);
         }

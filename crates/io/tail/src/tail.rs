@@ -16,15 +16,14 @@ use crate::rotation_names::is_numbered;
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStatus, OriginStore,
-    Permit, SinkSet, SourceCx,
+    BatchBuilder, Block, Choice, Cursor, Cursors, EngineTime, HeldBy, Origin, OriginStatus,
+    OriginStore, Permit, SinkSet, SourceCx,
 };
 use rustix::fs::fstat;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// Smallest read in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
@@ -135,18 +134,18 @@ pub struct Tail {
     cursors: Cursors,
     /// The current path.
     path: PathBuf,
-    /// When to poll the file next, in engine time.
-    next: Duration,
+    /// When to poll the file next.
+    next: EngineTime,
     /// Whether the file is in the read queue.
     queued: bool,
     /// When the file last had new data.
-    grown: Duration,
+    grown: EngineTime,
     /// When the file becomes quiet if no new data arrives.
-    quiet_at: Duration,
+    quiet_at: EngineTime,
     /// Whether inotify reports the next write.
     watched: bool,
     /// Since when the file has no matching path.
-    gone_since: Option<Duration>,
+    gone_since: Option<EngineTime>,
     /// Whether the file was renamed since the last check for linking.
     renamed: bool,
     /// The link or copy that holds the file, if any.
@@ -190,10 +189,10 @@ impl Tail {
             descriptor,
             cursors,
             path,
-            next: Duration::ZERO,
+            next: EngineTime::ZERO,
             queued: false,
-            grown: Duration::ZERO,
-            quiet_at: Duration::ZERO,
+            grown: EngineTime::ZERO,
+            quiet_at: EngineTime::ZERO,
             watched: false,
             gone_since: None,
             renamed: false,

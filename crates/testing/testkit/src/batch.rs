@@ -1,11 +1,10 @@
 //! Builds batches from strings, and checks the invariants that all later stages rely on.
 
 use millstream_model::{
-    Batch, BatchBuilder, BlockPool, Grant, Ledger, LongLine, Origin, OriginId, SinkIndex, SinkSet,
-    SourceInfo,
+    Batch, BatchBuilder, BlockPool, EngineTime, Grant, Ledger, LongLine, Origin, OriginId,
+    SinkIndex, SinkSet, SourceInfo,
 };
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Test lines of one origin.
 pub struct Rows<'a> {
@@ -38,7 +37,7 @@ pub fn batch(
         let origin = Arc::new(Origin::new(id, part.name));
         ledger.open(&origin, [(sink, offset)]);
         let range = offset..offset + part.text.len() as u64;
-        let ack = ledger.issue(id, range, SinkSet::one(sink), 0, Duration::ZERO);
+        let ack = ledger.issue(id, range, SinkSet::one(sink), 0, EngineTime::ZERO);
         builder.segment(origin, offset.wrapping_sub(begin as u64), ack);
         used = end;
     }

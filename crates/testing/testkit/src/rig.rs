@@ -2,8 +2,8 @@
 
 use crate::store::MemoryStore;
 use millstream_model::{
-    BlockPool, Counters, Grant, InternalMetrics, Ledger, Now, Polled, SinkIndex, SinkSet, Source,
-    SourceCx, SourceInfo, SourceOpen, Unreadable,
+    BlockPool, Counters, EngineTime, Grant, InternalMetrics, Ledger, Now, Polled, SinkIndex,
+    SinkSet, Source, SourceCx, SourceInfo, SourceOpen, Unreadable,
 };
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ impl SourceRig {
             ready: SinkIndex::all().take(sinks.len()).collect(),
             blocked: SinkSet::EMPTY,
             until_eof: false,
-            now: Now { since_start: Duration::ZERO, unix_ns: BEGIN_UNIX_NS },
+            now: Now { since_start: EngineTime::ZERO, unix_ns: BEGIN_UNIX_NS },
             expansion: 0,
             internal_metrics: InternalMetrics::default(),
             woken: Arc::default(),

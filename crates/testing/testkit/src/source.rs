@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 use millstream_model::{
-    BatchBuilder, Choice, Cursors, Ledger, LongLine, Origin, OriginId, OriginStore, Polled,
-    SinkIndex, Source, SourceCx, SourceOpen,
+    BatchBuilder, Choice, Cursors, EngineTime, Ledger, LongLine, Origin, OriginId, OriginStore,
+    Polled, SinkIndex, Source, SourceCx, SourceOpen,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,9 +73,9 @@ struct MemoryTail {
 enum Assignment {
     Assigned,
     /// Not read any more; revoked when everything is settled, or at this time.
-    Draining(Duration),
+    Draining(EngineTime),
     /// Assigned again at this time.
-    Revoked(Duration),
+    Revoked(EngineTime),
 }
 
 struct MemorySource {
@@ -163,7 +163,7 @@ impl MemorySource {
     }
 
     /// Revokes and assigns origins at random.
-    fn reassign(&mut self, now: Duration) {
+    fn reassign(&mut self, now: EngineTime) {
         let one_in = self.log.revokes_one_in;
         for index in 0..if one_in > 0 { self.tails.len() } else { 0 } {
             let id = self.tails[index].origin.id;

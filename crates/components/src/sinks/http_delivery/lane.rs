@@ -10,7 +10,8 @@ use super::pack_task::{Job, JobResult, PackTask};
 use super::response_class::{ResponseClass, explain, kind, refusal, response_class};
 use super::{EncodedPayload, Packer, PayloadMetadata, Request, Settings};
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, EngineTime, Lane, LaneCx, Now, Outcome, Payload,
+    Settled,
 };
 use millstream_transport::http::Response;
 use millstream_transport::{HeaderMap, Pause};
@@ -430,7 +431,7 @@ impl<P: Packer> Lane for RequestLane<P> {
                 continues: false,
             };
             let hold = metadata.and_then(|metadata| metadata.hold);
-            let unix_ns = || Now::read(Duration::ZERO).unix_ns;
+            let unix_ns = || Now::read(EngineTime::ZERO).unix_ns;
             self.batcher.push(encoded, hold.map(|hold| now + hold.left(unix_ns())), now);
             self.advance(now);
             Ok(Delivery::Sent)

@@ -11,7 +11,7 @@ pub use weblog::WebLog;
 use crate::component::random_u64;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{
-    BatchBuilder, BuildError, Origin, OriginId, Polled, Source, SourceCx, SourceOpen,
+    BatchBuilder, BuildError, EngineTime, Origin, OriginId, Polled, Source, SourceCx, SourceOpen,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ struct Generate {
     /// Number of lines; endless if `None`.
     count: Option<u64>,
     generated: u64,
-    begun: Option<Duration>,
+    begun: Option<EngineTime>,
     origin: Arc<Origin>,
     /// Number of bytes generated.
     offset: u64,
@@ -52,10 +52,10 @@ impl Generate {
     }
 
     /// Returns the number of lines due by now.
-    fn due(&mut self, now: Duration) -> u64 {
+    fn due(&mut self, now: EngineTime) -> u64 {
         let begun = *self.begun.get_or_insert(now);
         let by_rate = self.rate.map_or(u64::MAX, |rate| {
-            let elapsed = now.saturating_sub(begun) + TICK;
+            let elapsed = now - begun + TICK;
             (elapsed.as_secs_f64() * rate as f64) as u64
         });
         by_rate.min(self.count.unwrap_or(u64::MAX))

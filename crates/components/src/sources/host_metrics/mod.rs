@@ -32,7 +32,7 @@ impl HostMetrics {
     /// Takes the result of the collection, or waits for slow file systems.
     fn finish(&mut self, period: Period, cx: &SourceCx<'_>) -> Polled {
         self.numbers.count_lost(cx);
-        let readings = match self.host.finish(cx.now.since_start) {
+        let readings = match self.host.finish(cx.now.since_start.uptime()) {
             Ok(readings) => readings,
             Err(left) => return Polled::Wait(left),
         };
@@ -73,7 +73,7 @@ impl Source for HostMetrics {
         match self.numbers.poll(cx) {
             Ok(period) => {
                 self.begun = Some(period);
-                self.host.begin(cx.now.since_start);
+                self.host.begin(cx.now.since_start.uptime());
                 Polled::Wait(Duration::ZERO)
             }
             Err(polled) => polled,

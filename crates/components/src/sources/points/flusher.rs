@@ -13,7 +13,7 @@ use super::period::{Period, Periods};
 use super::sockets::report;
 use super::swap_slot::SwapSlot;
 use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{Counters, Polled, Source, SourceCx};
+use millstream_model::{Counters, EngineTime, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};
 use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store, Summaries};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ enum Stage {
     /// Receivers drain their sockets before the last swap, and pause.
     Pausing,
     /// A swap was requested from the receivers at this time.
-    Swapping(Duration),
+    Swapping(EngineTime),
     /// The generation of the receiver with this index is being merged.
     Merging(usize, Box<Merging>),
     /// Series are being emitted; the last one may have a remainder.
@@ -82,7 +82,7 @@ pub struct Flusher {
     id: String,
     receiving: Receiving,
     last_stats: Stats,
-    stats_read: Duration,
+    stats_read: EngineTime,
     receivers: Vec<ReceiverState>,
     store: Store,
     periods: Option<Periods>,
@@ -117,7 +117,7 @@ impl Flusher {
             id,
             receiving,
             last_stats: Stats::default(),
-            stats_read: Duration::ZERO,
+            stats_read: EngineTime::ZERO,
             receivers: swap_slots.into_iter().map(receiver).collect(),
             store,
             periods: None,
@@ -184,13 +184,13 @@ impl Flusher {
     }
 
     /// Takes swapped generations; starts merging once all receivers have swapped.
-    fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
+    fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: EngineTime) -> Polled {
         for receiver in self.receivers.iter_mut().filter(|receiver| receiver.generation.is_none()) {
             receiver.generation = receiver.swap_slot.take_generation();
         }
         let missing =
             self.receivers.iter().filter(|receiver| receiver.generation.is_none()).count();
-        let waited = cx.now.since_start.saturating_sub(asked);
+        let waited = cx.now.since_start - asked;
         if missing > 0 && !(waited >= SWAP_TIMEOUT && self.receiving.stats().threads_ended > 0) {
             return Polled::Wait(SWAP_POLL);
         }
@@ -239,9 +239,7 @@ impl Flusher {
 
     /// Adds the increments of the receivers' counters to those of the component.
     fn count_stats(&mut self, cx: &SourceCx<'_>) {
-        if cx.now.since_start.saturating_sub(self.stats_read) < STATS_INTERVAL
-            && self.ending == Ending::No
-        {
+        if cx.now.since_start - self.stats_read < STATS_INTERVAL && self.ending == Ending::No {
             return;
         }
         self.stats_read = cx.now.since_start;

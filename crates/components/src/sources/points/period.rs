@@ -1,6 +1,6 @@
 //! Periods aligned to a wall clock that may step. Does not read clocks itself.
 
-use millstream_model::Now;
+use millstream_model::{EngineTime, Now};
 use std::time::Duration;
 
 /// If a period exceeds its length by 1/8 in monotonic time, the wall clock was set back, and the
@@ -15,7 +15,7 @@ const JITTER_SECONDS: f64 = 0.05;
 #[derive(Clone, Copy, Debug)]
 pub struct Periods {
     length: Duration,
-    begun: Duration,
+    begun: EngineTime,
     /// End of the current period on the wall clock, in nanoseconds since 1970.
     boundary_ns: i64,
 }
@@ -52,7 +52,7 @@ impl Periods {
         let by_wall =
             Duration::from_nanos(self.boundary_ns.saturating_sub(now.unix_ns).max(0) as u64);
         let longest = self.length + self.length / OVERDUE_PARTS;
-        by_wall.min((self.begun + longest).saturating_sub(now.since_start))
+        by_wall.min(self.begun + longest - now.since_start)
     }
 
     /// Ends the period, whether due or not, and starts the next.
@@ -60,8 +60,7 @@ impl Periods {
         let is_due = now.unix_ns >= self.boundary_ns;
         // A period that ends early, or after the clock was set back, does not end at a boundary.
         let end_ns = if is_due { self.aligned(now) } else { now.unix_ns };
-        let (length, lasted) =
-            (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
+        let (length, lasted) = (self.length.as_secs_f64(), now.since_start - self.begun);
         let lasted = lasted.max(Duration::from_millis(1)).as_millis() as f64 / 1000.0;
         let is_whole = (lasted - length).abs() <= JITTER_SECONDS;
         *self = Periods::new(self.length, now);
@@ -75,8 +74,9 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    fn at(since_start_ms: u64, unix_ms: i64) -> Now {
-        Now { since_start: Duration::from_millis(since_start_ms), unix_ns: unix_ms * 1_000_000 }
+    fn at(engine_ms: u64, unix_ms: i64) -> Now {
+        let since_start = EngineTime::at(Duration::from_millis(engine_ms));
+        Now { since_start, unix_ns: unix_ms * 1_000_000 }
     }
 
     fn ten() -> Periods {

@@ -9,7 +9,9 @@ pub use config::DedupeConfig;
 
 use crate::transforms::rows::keep_rows;
 use crate::util::template::Template;
-use millstream_model::{Batch, ComponentError, Now, OriginId, Outputs, Segment, Serial};
+use millstream_model::{
+    Batch, ComponentError, EngineTime, Now, OriginId, Outputs, Segment, Serial,
+};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128;
@@ -19,8 +21,8 @@ use xxhash_rust::xxh3::xxh3_128;
 struct First {
     origin: OriginId,
     offset: u64,
-    /// When it was seen, in engine time.
-    at: Duration,
+    /// When it was seen.
+    at: EngineTime,
 }
 
 /// The transform.
@@ -30,7 +32,7 @@ struct Dedupe {
     keys_max: usize,
     seen: HashMap<u128, First>,
     /// The keys in `seen`, oldest first.
-    order: VecDeque<(u128, Duration)>,
+    order: VecDeque<(u128, EngineTime)>,
     /// Buffer for rendered keys.
     text: Vec<u8>,
 }
@@ -75,8 +77,8 @@ impl Dedupe {
     }
 
     /// Evicts keys older than the window.
-    fn evict_expired(&mut self, now: Duration) {
-        while self.order.front().is_some_and(|(_, at)| now.saturating_sub(*at) >= self.window) {
+    fn evict_expired(&mut self, now: EngineTime) {
+        while self.order.front().is_some_and(|(_, at)| now - *at >= self.window) {
             self.evict_oldest();
         }
     }

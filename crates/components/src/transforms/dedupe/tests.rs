@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::{Component, TransformComponent};
-use millstream_model::{Grant, Ledger, Transform};
+use millstream_model::{EngineTime, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
 
@@ -22,7 +22,11 @@ fn dedupe(options: Value) -> Box<dyn Serial> {
 fn at(serial: &mut dyn Serial, seconds: u64, batch: Batch) -> (Vec<usize>, u64) {
     let mut out = Outputs::default();
     serial
-        .apply(Now { since_start: Duration::from_secs(seconds), unix_ns: 0 }, batch, &mut out)
+        .apply(
+            Now { since_start: EngineTime::at(Duration::from_secs(seconds)), unix_ns: 0 },
+            batch,
+            &mut out,
+        )
         .unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
     let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();

@@ -88,7 +88,7 @@ impl Serial for Throttle {
         mut batch: Batch,
         out: &mut Outputs,
     ) -> Result<(), ComponentError> {
-        let now_ns = now.since_start.as_nanos() as u64;
+        let now_ns = now.since_start.uptime().as_nanos() as u64;
         let is_slow = self.on_excess == OnExcess::Slow;
         let dropped = keep_rows(&mut batch, |batch, segment, row| {
             let hash = self.hash(batch, segment, row);

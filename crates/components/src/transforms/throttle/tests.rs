@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::{Component, TransformComponent};
-use millstream_model::{Grant, Ledger, Transform};
+use millstream_model::{EngineTime, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn throttle(options: Value) -> Box<dyn Serial> {
 /// Returns the rows that pass, the number dropped, and the pause.
 fn at(serial: &mut dyn Serial, ms: u64, text: &str) -> (Vec<usize>, u64, Option<Duration>) {
     let mut out = Outputs::default();
-    let now = Now { since_start: Duration::from_millis(ms), unix_ns: 0 };
+    let now = Now { since_start: EngineTime::at(Duration::from_millis(ms)), unix_ns: 0 };
     serial.apply(now, of(text), &mut out).unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
     let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();

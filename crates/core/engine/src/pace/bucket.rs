@@ -1,5 +1,6 @@
 //! A token bucket that may go into debt.
 
+use millstream_model::EngineTime;
 use std::time::Duration;
 
 /// Tokens that arrive at a steady rate up to a limit. More may be spent than there are, because
@@ -10,25 +11,25 @@ pub struct Bucket {
     per_second: f64,
     most: f64,
     tokens: f64,
-    filled: Duration,
+    filled: EngineTime,
 }
 
 impl Bucket {
     /// Creates a full bucket of `most` tokens. `per_second` must be positive.
     pub fn new(per_second: f64, most: f64) -> Bucket {
-        Bucket { per_second, most, tokens: most, filled: Duration::ZERO }
+        Bucket { per_second, most, tokens: most, filled: EngineTime::ZERO }
     }
 
     /// Spends tokens between the previous call and this one at `now`, possibly into debt: tokens
     /// that arrived meanwhile pay for it before any overflow.
-    pub fn spend(&mut self, now: Duration, tokens: f64) {
-        let came = now.saturating_sub(self.filled).as_secs_f64() * self.per_second;
+    pub fn spend(&mut self, now: EngineTime, tokens: f64) {
+        let came = (now - self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + came - tokens).min(self.most);
         self.filled = self.filled.max(now);
     }
 
     /// Returns the time until the debt is repaid; zero without debt.
-    pub fn wait(&mut self, now: Duration) -> Duration {
+    pub fn wait(&mut self, now: EngineTime) -> Duration {
         self.spend(now, 0.0);
         Duration::try_from_secs_f64((-self.tokens / self.per_second).max(0.0))
             .unwrap_or(Duration::MAX)
@@ -44,24 +45,25 @@ mod tests {
     #[test]
     fn a_debt_is_repaid_at_the_rate() {
         let mut bucket = Bucket::new(1000.0, 100.0);
-        assert_eq!(bucket.wait(Duration::ZERO), Duration::ZERO);
-        bucket.spend(Duration::ZERO, 100.0);
-        assert_eq!(bucket.wait(Duration::ZERO), Duration::ZERO);
-        bucket.spend(Duration::ZERO, 50.0);
-        assert_eq!(bucket.wait(Duration::ZERO), 50 * MS);
-        assert_eq!(bucket.wait(20 * MS), 30 * MS);
-        assert_eq!(bucket.wait(50 * MS), Duration::ZERO);
+        assert_eq!(bucket.wait(EngineTime::ZERO), Duration::ZERO);
+        bucket.spend(EngineTime::ZERO, 100.0);
+        assert_eq!(bucket.wait(EngineTime::ZERO), Duration::ZERO);
+        bucket.spend(EngineTime::ZERO, 50.0);
+        assert_eq!(bucket.wait(EngineTime::ZERO), 50 * MS);
+        assert_eq!(bucket.wait(EngineTime::at(20 * MS)), 30 * MS);
+        assert_eq!(bucket.wait(EngineTime::at(50 * MS)), Duration::ZERO);
     }
 
     #[test]
     fn the_bucket_does_not_overflow() {
         let mut bucket = Bucket::new(1000.0, 100.0);
-        let later = Duration::from_secs(3600);
+        let earlier = EngineTime::at(Duration::from_secs(3600));
+        let later = earlier + MS;
         assert_eq!(bucket.wait(later), Duration::ZERO);
         bucket.spend(later, 100.0 + 10.0);
         assert_eq!(bucket.wait(later), 10 * MS);
         // A clock read late by another thread adds nothing twice.
-        assert_eq!(bucket.wait(later - MS), 10 * MS);
+        assert_eq!(bucket.wait(earlier), 10 * MS);
         assert_eq!(bucket.wait(later + MS), 9 * MS);
     }
 }

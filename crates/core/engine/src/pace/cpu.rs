@@ -1,6 +1,7 @@
 //! The limit on the CPU time of the process.
 
 use super::bucket::Bucket;
+use millstream_model::EngineTime;
 use std::time::Duration;
 
 /// Unused time that may be caught up, as time of the limit's cores: long enough not to interrupt
@@ -23,7 +24,7 @@ impl CpuCeiling {
 
     /// Returns how long the process must not start new work from `now` on, given `used` CPU time
     /// since its start; zero if it may.
-    pub fn wait(&mut self, now: Duration, used: Duration) -> Duration {
+    pub fn wait(&mut self, now: EngineTime, used: Duration) -> Duration {
         let before = self.used.unwrap_or(used);
         let spent = used.saturating_sub(before);
         self.used = Some(before.max(used));
@@ -39,15 +40,15 @@ mod tests {
     /// Returns the CPU time used in `seconds` by `threads` that always have a job of this length.
     fn used_in(seconds: u64, cores: f64, threads: u32, job: Duration) -> f64 {
         let (mut ceiling, mut now, mut used) =
-            (CpuCeiling::new(cores), Duration::ZERO, Duration::ZERO);
-        while now < Duration::from_secs(seconds) {
+            (CpuCeiling::new(cores), EngineTime::ZERO, Duration::ZERO);
+        while now.uptime().as_secs() < seconds {
             let wait = ceiling.wait(now, used);
             now += wait;
             if wait.is_zero() {
                 (now, used) = (now + job, used + job * threads);
             }
         }
-        used.as_secs_f64() / now.as_secs_f64()
+        used.as_secs_f64() / now.uptime().as_secs_f64()
     }
 
     #[test]
@@ -71,8 +72,8 @@ mod tests {
     #[test]
     fn only_the_burst_compensates_for_a_pause() {
         let mut ceiling = CpuCeiling::new(0.5);
-        let later = Duration::from_secs(60);
-        assert_eq!(ceiling.wait(Duration::ZERO, Duration::from_millis(50)), Duration::ZERO);
+        let later = EngineTime::at(Duration::from_secs(60));
+        assert_eq!(ceiling.wait(EngineTime::ZERO, Duration::from_millis(50)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(100)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(200)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(250)), Duration::from_millis(100));

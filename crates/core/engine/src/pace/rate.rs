@@ -1,6 +1,7 @@
 //! The rate limit of a source.
 
 use super::bucket::Bucket;
+use millstream_model::EngineTime;
 use std::time::Duration;
 
 /// Unused time that may be caught up: a source that was idle or blocked reads this much of its rate
@@ -12,7 +13,7 @@ const BURST_SECONDS: f64 = 1.0;
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     bucket: Bucket,
-    waiting_since: Option<Duration>,
+    waiting_since: Option<EngineTime>,
 }
 
 impl Rate {
@@ -24,18 +25,18 @@ impl Rate {
 
     /// Returns how long the source must not read from `now` on, or `Ok` with the time it has
     /// waited.
-    pub fn ask(&mut self, now: Duration) -> Result<Duration, Duration> {
+    pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         let wait = self.bucket.wait(now);
         if wait.is_zero() {
             let since = self.waiting_since.take();
-            return Ok(since.map_or(Duration::ZERO, |since| now.saturating_sub(since)));
+            return Ok(since.map_or(Duration::ZERO, |since| now - since));
         }
         self.waiting_since.get_or_insert(now);
         Err(wait)
     }
 
     /// Records that `bytes` were read after the limit allowed it.
-    pub fn read(&mut self, now: Duration, bytes: u64) {
+    pub fn read(&mut self, now: EngineTime, bytes: u64) {
         self.bucket.spend(now, bytes as f64);
     }
 }
@@ -46,9 +47,9 @@ mod tests {
 
     /// Returns the bytes read in `seconds` by a source that always has a whole block.
     fn read_in(seconds: u64, rate: u64, block: u64) -> (u64, Duration) {
-        let (mut rate, mut now, mut bytes) = (Rate::new(rate), Duration::ZERO, 0);
+        let (mut rate, mut now, mut bytes) = (Rate::new(rate), EngineTime::ZERO, 0);
         let mut waited = Duration::ZERO;
-        while now < Duration::from_secs(seconds) {
+        while now.uptime().as_secs() < seconds {
             match rate.ask(now) {
                 Ok(time) => {
                     waited += time;
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn at_most_one_second_of_unread_budget_is_carried_over() {
         let mut rate = Rate::new(1000);
-        let later = Duration::from_secs(60);
+        let later = EngineTime::at(Duration::from_secs(60));
         assert_eq!(rate.ask(later), Ok(Duration::ZERO));
         rate.read(later, 1500);
         assert_eq!(rate.ask(later), Err(Duration::from_millis(500)));

@@ -38,9 +38,8 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
+    use crate::{EngineTime, Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
     use std::sync::Arc;
-    use std::time::Duration;
 
     const ORIGIN: OriginId = OriginId(7);
 
@@ -49,7 +48,7 @@ mod tests {
         let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "")));
         let sink = SinkIndex::new(0);
         ledger.open(&origin, [(sink, 0)]);
-        let issue = |range| ledger.issue(ORIGIN, range, SinkSet::one(sink), 0, Duration::ZERO);
+        let issue = |range| ledger.issue(ORIGIN, range, SinkSet::one(sink), 0, EngineTime::ZERO);
         issue(0..40).finish();
         let late = [issue(40..100), issue(100..130)];
         assert_eq!(ledger.revoke(ORIGIN), 90);

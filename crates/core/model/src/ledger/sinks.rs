@@ -50,10 +50,9 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Outcome;
     use crate::origin::Origin;
+    use crate::{EngineTime, Outcome};
     use std::sync::Arc;
-    use std::time::Duration;
 
     const ORIGIN: OriginId = OriginId(7);
 
@@ -74,12 +73,12 @@ mod tests {
     #[test]
     fn ranges_of_a_removed_sink_settle_nothing_of_its_successor() {
         let ledger = ledger();
-        let old = ledger.issue(ORIGIN, 0..100, set(&[0, 1]), 0, Duration::ZERO);
+        let old = ledger.issue(ORIGIN, 0..100, set(&[0, 1]), 0, EngineTime::ZERO);
         let hold = old.hold(sink(1)).unwrap();
         old.finish();
         ledger.keep_sinks(set(&[0]));
         ledger.join(ORIGIN, sink(1), 0);
-        let new = ledger.issue(ORIGIN, 0..200, set(&[1]), 0, Duration::ZERO);
+        let new = ledger.issue(ORIGIN, 0..200, set(&[1]), 0, EngineTime::ZERO);
         hold.settle(Outcome::Delivered);
         assert_eq!(
             ledger.checkpoint(ORIGIN, sink(1)),
@@ -94,7 +93,7 @@ mod tests {
     #[test]
     fn ranges_returned_by_a_removed_sink_are_not_reread() {
         let ledger = ledger();
-        let ack = ledger.issue(ORIGIN, 0..100, set(&[0, 1]), 0, Duration::ZERO);
+        let ack = ledger.issue(ORIGIN, 0..100, set(&[0, 1]), 0, EngineTime::ZERO);
         let holds = [ack.hold(sink(0)).unwrap(), ack.hold(sink(1)).unwrap()];
         ack.finish();
         ledger.keep_sinks(set(&[0]));

@@ -4,10 +4,9 @@ use super::{FileSource, MISSING};
 use crate::identity::Inode;
 use crate::renames::follow_renames;
 use crate::scan_budget::ScanBudget;
-use millstream_model::{OriginId, SourceCx};
+use millstream_model::{EngineTime, OriginId, SourceCx};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
 impl FileSource {
     /// Adopts files whose names appeared, and records which names vanished.
@@ -42,7 +41,7 @@ impl FileSource {
         &mut self,
         changed: &HashSet<PathBuf>,
         seen: &HashSet<OriginId>,
-        now: Duration,
+        now: EngineTime,
     ) {
         for id in seen {
             let fits = self.files.get(*id).is_some_and(|tail| self.is_included(tail.path()));

@@ -13,7 +13,7 @@ use crate::records::FileRecord;
 use crate::rotation_names::{container, is_compressed_name};
 use crate::scan_budget::ScanBudget;
 use crate::tail::Tail;
-use millstream_model::{Cursors, Now, Origin, OriginId, OriginRecord, SourceCx};
+use millstream_model::{Cursors, EngineTime, Now, Origin, OriginId, OriginRecord, SourceCx};
 use rustix::fs::Stat;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -135,7 +135,7 @@ impl FileSource {
     }
 
     /// Records since when files that the walk did not find have no path.
-    fn note_seen(&mut self, seen: &HashSet<OriginId>, now: Duration) {
+    fn note_seen(&mut self, seen: &HashSet<OriginId>, now: EngineTime) {
         for tail in self.files.iter_mut() {
             match seen.contains(&tail.id()) {
                 true => tail.mark_present(),

@@ -4,7 +4,7 @@ use crate::copy_detection::{Candidate, holds_read_part, may_be_rotation};
 use crate::identity::{Descriptor, Fingerprints};
 use crate::records::FileRecord;
 use crate::tail::Tail;
-use millstream_model::{Ledger, OriginId, OriginRecord, SinkIndex};
+use millstream_model::{EngineTime, Ledger, OriginId, OriginRecord, SinkIndex};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ pub(super) const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
 /// A file that was truncated before a copy of it was found.
 pub(super) struct Orphan {
-    /// When it was truncated, in engine time.
-    since: Duration,
+    /// When it was truncated.
+    since: EngineTime,
     record: OriginRecord,
     descriptor: Descriptor,
     fingerprints: Fingerprints,
@@ -24,7 +24,7 @@ pub(super) struct Orphan {
 
 impl Orphan {
     /// Creates the orphan of a file that was truncated at `now`. `sinks` are those of its source.
-    pub(super) fn new(mut old: Tail, sinks: &[(SinkIndex, String)], now: Duration) -> Orphan {
+    pub(super) fn new(mut old: Tail, sinks: &[(SinkIndex, String)], now: EngineTime) -> Orphan {
         let checkpoints = old.checkpoints(sinks);
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
         Orphan {
@@ -118,8 +118,8 @@ impl Orphans {
     }
 
     /// Removes and returns the files truncated so long ago that no copy will appear.
-    pub(super) fn take_late(&mut self, now: Duration) -> Vec<Orphan> {
-        let is_late = |orphan: &mut Orphan| now.saturating_sub(orphan.since) >= ORPHAN_TIME;
+    pub(super) fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
+        let is_late = |orphan: &mut Orphan| now - orphan.since >= ORPHAN_TIME;
         self.orphans.extract_if(.., is_late).collect()
     }
 

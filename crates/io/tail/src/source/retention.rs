@@ -17,7 +17,7 @@ use crate::identity::Inode;
 use crate::records::FileRecord;
 use crate::settings::HeldSettings;
 use crate::tail::Tail;
-use millstream_model::{Held, Leftover, OriginId, Owed, Remainder, SourceCx};
+use millstream_model::{EngineTime, Held, Leftover, OriginId, Owed, Remainder, SourceCx};
 use rustix::fs::{Stat, fstat};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -63,21 +63,21 @@ pub(super) struct Retention {
     /// Unsettled bytes and events of files that were dropped while data of them was in flight.
     given_up: HashMap<OriginId, Remainder>,
     growth: Growth,
-    warned: Option<Duration>,
+    warned: Option<EngineTime>,
     link_failed: bool,
 }
 
 /// Growth rate of held files.
 #[derive(Default)]
 struct Growth {
-    sampled: Option<(Duration, u64)>,
+    sampled: Option<(EngineTime, u64)>,
     bytes_per_second: f64,
 }
 
 impl Growth {
-    fn sample(&mut self, now: Duration, bytes: u64) {
+    fn sample(&mut self, now: EngineTime, bytes: u64) {
         if let Some((before, was)) = self.sampled.replace((now, bytes)) {
-            let seconds = now.saturating_sub(before).as_secs_f64().max(1e-3);
+            let seconds = (now - before).as_secs_f64().max(1e-3);
             let weight = 1.0 - (-seconds / GROWTH_SECONDS).exp();
             let rate = (bytes as f64 - was as f64) / seconds;
             self.bytes_per_second += weight * (rate - self.bytes_per_second);
@@ -219,7 +219,7 @@ impl FileSource {
 
     /// Drops deleted files, oldest deletion first, until the others are within the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
-        let mut deleted: Vec<(Duration, OriginId, u64)> =
+        let mut deleted: Vec<(EngineTime, OriginId, u64)> =
             self.files.iter().filter_map(deleted).collect();
         deleted.sort_unstable();
         let mut held = Held {
@@ -244,8 +244,7 @@ impl FileSource {
     /// Warns when held files use half of their limit.
     fn warn_of_held(&mut self, held: Held, cx: &SourceCx<'_>) {
         let (now, retention) = (cx.now.since_start, &mut self.retention);
-        let is_due =
-            retention.warned.is_none_or(|warned| now.saturating_sub(warned) >= WARN_INTERVAL);
+        let is_due = retention.warned.is_none_or(|warned| now - warned >= WARN_INTERVAL);
         if held.bytes < held.bytes_max / 2 || held.bytes == 0 || !is_due {
             return;
         }
@@ -439,7 +438,7 @@ impl FileSource {
                 self.retention.rewritten.insert(tail.id());
             }
         }
-        let mut owed: Vec<(Duration, OriginId)> = Vec::new();
+        let mut owed: Vec<(EngineTime, OriginId)> = Vec::new();
         for tail in self.files.iter().filter(|tail| tail.held().is_none()) {
             let settled = self.owed_at_stop(tail);
             if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
@@ -582,7 +581,7 @@ impl Retention {
 /// Whether delivery of a rotated file is so late that the file should be linked: data has been in
 /// flight for long, or there is unread data and a sink is not ready.
 fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
-    let age = |issued| cx.now.since_start.saturating_sub(issued);
+    let age = |issued| cx.now.since_start - issued;
     let is_blocked = !cx.sinks.is_subset(cx.ready);
     let is_old = owed.oldest.is_some_and(|issued| age(issued) >= LINK_AFTER);
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
@@ -604,7 +603,7 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
 }
 
 /// Returns, for a deleted file, the time of its deletion, its id, and its bytes on disk.
-fn deleted(tail: &Tail) -> Option<(Duration, OriginId, u64)> {
+fn deleted(tail: &Tail) -> Option<(EngineTime, OriginId, u64)> {
     let stat = fstat(tail.open_content().filter(|_| tail.is_rotated())?.file()).ok()?;
     // Blocks instead of the size, as a copy has a hole in place of its settled bytes.
     let (since, bytes) = (tail.gone_since().unwrap_or(tail.grown()), stat.st_blocks as u64 * 512);

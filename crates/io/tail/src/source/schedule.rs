@@ -6,7 +6,7 @@ use super::queue::{ReadQueue, Share};
 use super::{PAUSE_MAX, PAUSE_MIN};
 use crate::tail::Tail;
 use crate::watch::Watch;
-use millstream_model::OriginId;
+use millstream_model::{EngineTime, OriginId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) struct Schedule {
     due: ReadQueue,
     /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
     /// the file's `next`.
-    polls: BinaryHeap<Reverse<(Duration, OriginId)>>,
+    polls: BinaryHeap<Reverse<(EngineTime, OriginId)>>,
     /// Number of files that are polled because inotify does not watch them.
     active: u32,
     decompression: Decompression,
@@ -50,7 +50,7 @@ pub(super) struct Schedule {
 impl Schedule {
     /// Adds a file, which is due at once. `quiet_after` is the time without growth after which it
     /// is quiet.
-    pub(super) fn add(&mut self, tail: &mut Tail, now: Duration, quiet_after: Duration) {
+    pub(super) fn add(&mut self, tail: &mut Tail, now: EngineTime, quiet_after: Duration) {
         tail.start(now, quiet_after);
         self.due.push_back(tail.id(), Share::of(tail));
         self.active += 1;
@@ -63,13 +63,13 @@ impl Schedule {
     }
 
     /// Sets the next poll of a file.
-    pub(super) fn poll_at(&mut self, tail: &mut Tail, next: Duration) {
+    pub(super) fn poll_at(&mut self, tail: &mut Tail, next: EngineTime) {
         tail.set_next(next);
         self.polls.push(Reverse((next, tail.id())));
     }
 
     /// Polls a file for which inotify reported a write.
-    pub(super) fn note_write(&mut self, tail: &mut Tail, now: Duration) {
+    pub(super) fn note_write(&mut self, tail: &mut Tail, now: EngineTime) {
         self.unwatch(tail);
         self.poll_at(tail, now);
     }
@@ -80,19 +80,19 @@ impl Schedule {
     }
 
     /// Records that a read found new data.
-    pub(super) fn note_growth(&self, tail: &mut Tail, now: Duration) {
+    pub(super) fn note_growth(&self, tail: &mut Tail, now: EngineTime) {
         let is_crowded = self.active > CROWD;
         tail.note_growth(now, if is_crowded { QUIET_AFTER_CROWDED } else { QUIET_AFTER });
     }
 
     /// Sets the next poll of a file that was read to its end; adds an inotify watch if the file is
     /// quiet.
-    pub(super) fn poll_for_more(&mut self, tail: &mut Tail, watch: &mut Watch, now: Duration) {
+    pub(super) fn poll_for_more(&mut self, tail: &mut Tail, watch: &mut Watch, now: EngineTime) {
         let pause = self.pause_after(tail, watch, now);
         self.poll_at(tail, now + pause);
     }
 
-    fn pause_after(&mut self, tail: &mut Tail, watch: &mut Watch, now: Duration) -> Duration {
+    fn pause_after(&mut self, tail: &mut Tail, watch: &mut Watch, now: EngineTime) -> Duration {
         if tail.gone_since().is_some() {
             return UNWATCHED_POLL;
         }
@@ -109,16 +109,16 @@ impl Schedule {
     }
 
     /// Returns the time until the next poll of a file, within the limits for checking inotify.
-    pub(super) fn pause(&self, now: Duration) -> Duration {
-        let next = self.polls.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
-        next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
+    pub(super) fn pause(&self, now: EngineTime) -> Duration {
+        let next = self.polls.peek().map_or(EngineTime::MAX, |Reverse((next, _))| *next);
+        (next - now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 }
 
 // The queue of files to read.
 impl Schedule {
     /// Queues every file whose poll is due.
-    pub(super) fn queue_due(&mut self, files: &mut Files, now: Duration) {
+    pub(super) fn queue_due(&mut self, files: &mut Files, now: EngineTime) {
         while let Some(Reverse((next, id))) =
             self.polls.peek().copied().filter(|poll| poll.0.0 <= now)
         {

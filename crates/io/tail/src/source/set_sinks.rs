@@ -1,9 +1,8 @@
 //! Changes of a source's sinks at a reload.
 
 use super::FileSource;
-use millstream_model::{OriginId, OriginRecord, SinkIndex, SinkSet};
+use millstream_model::{EngineTime, OriginId, OriginRecord, SinkIndex, SinkSet};
 use std::collections::HashMap;
-use std::time::Duration;
 
 impl FileSource {
     /// Replaces the sinks. A new sink starts each file where it would after a restart: at its
@@ -33,7 +32,7 @@ impl FileSource {
             let come: Vec<(SinkIndex, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
             tail.set_sinks(kept, come);
-            self.schedule.poll_at(tail, Duration::ZERO);
+            self.schedule.poll_at(tail, EngineTime::ZERO);
         }
         self.open.sinks = sinks.to_vec();
     }

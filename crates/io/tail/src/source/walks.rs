@@ -2,12 +2,13 @@
 //! far.
 
 use super::{UNWATCHED_WALK_INTERVAL, WALK_INTERVAL, WALK_PAUSE};
+use millstream_model::EngineTime;
 use std::time::Duration;
 
 /// The schedule of directory walks, and of checks of changed names.
 pub(super) struct Walks {
-    /// When the last walk began, in engine time.
-    last: Option<Duration>,
+    /// When the last walk began.
+    last: Option<EngineTime>,
     is_requested: bool,
     /// Shortest time until the next walk, depending on the cost of the last one.
     pause: Duration,
@@ -17,8 +18,8 @@ pub(super) struct Walks {
     is_searched: bool,
     /// Whether names have changed since the last check.
     is_check_requested: bool,
-    /// When the last check began, in engine time.
-    checked: Option<Duration>,
+    /// When the last check began.
+    checked: Option<EngineTime>,
     /// Shortest time until the next check, depending on the cost of the last one.
     check_pause: Duration,
 }
@@ -39,11 +40,11 @@ impl Walks {
     }
 
     /// Whether a walk is due.
-    pub(super) fn is_due(&self, now: Duration) -> bool {
+    pub(super) fn is_due(&self, now: EngineTime) -> bool {
         let Some(last) = self.last else { return true };
         let is_complete = self.is_watched && self.is_searched;
         let interval = if is_complete { WALK_INTERVAL } else { UNWATCHED_WALK_INTERVAL };
-        now.saturating_sub(last) >= if self.is_requested { self.pause } else { interval }
+        now - last >= if self.is_requested { self.pause } else { interval }
     }
 
     /// Makes a walk due after the pause.
@@ -52,7 +53,7 @@ impl Walks {
     }
 
     /// Records that a walk begins; returns whether it is the first.
-    pub(super) fn begin(&mut self, now: Duration) -> bool {
+    pub(super) fn begin(&mut self, now: EngineTime) -> bool {
         self.last.replace(now).is_none()
     }
 
@@ -90,8 +91,8 @@ impl Walks {
 
     /// Whether a check of changed names is due. If `has_incomplete`, some files are checked again
     /// every second.
-    pub(super) fn is_check_due(&self, now: Duration, has_incomplete: bool) -> bool {
-        let since = self.checked.map_or(Duration::MAX, |checked| now.saturating_sub(checked));
+    pub(super) fn is_check_due(&self, now: EngineTime, has_incomplete: bool) -> bool {
+        let since = self.checked.map_or(Duration::MAX, |checked| now - checked);
         let is_waiting = has_incomplete && since >= UNWATCHED_WALK_INTERVAL;
         (self.is_check_requested || is_waiting) && since >= self.check_pause
     }
@@ -102,13 +103,13 @@ impl Walks {
     }
 
     /// Records when a check began, and sets the shortest time until the next one.
-    pub(super) fn end_check(&mut self, began: Duration, pause: Duration) {
+    pub(super) fn end_check(&mut self, began: EngineTime, pause: Duration) {
         (self.checked, self.check_pause) = (Some(began), pause);
     }
 
     /// Returns when the last walk began.
     #[cfg(test)]
-    pub(super) fn last(&self) -> Option<Duration> {
+    pub(super) fn last(&self) -> Option<EngineTime> {
         self.last
     }
 

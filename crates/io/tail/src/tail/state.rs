@@ -5,7 +5,9 @@ use crate::content::Content;
 use crate::held::HeldFile;
 use crate::identity::{Descriptor, Inode};
 use crate::watch::Watch;
-use millstream_model::{Choice, Cursor, Cursors, Origin, OriginId, Reread, SinkIndex, SinkSet};
+use millstream_model::{
+    Choice, Cursor, Cursors, EngineTime, Origin, OriginId, Reread, SinkIndex, SinkSet,
+};
 use rustix::fs::Stat;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,12 +88,12 @@ impl Tail {
     }
 
     /// Returns since when the file has no matching path.
-    pub fn gone_since(&self) -> Option<Duration> {
+    pub fn gone_since(&self) -> Option<EngineTime> {
         self.gone_since
     }
 
     /// Records that the file has no matching path, unless that is known already.
-    pub fn mark_gone(&mut self, now: Duration) {
+    pub fn mark_gone(&mut self, now: EngineTime) {
         self.gone_since.get_or_insert(now);
     }
 
@@ -101,7 +103,7 @@ impl Tail {
     }
 
     /// Whether the file was renamed or lost its path at `now`, since the last check for linking.
-    pub fn has_moved(&self, now: Duration) -> bool {
+    pub fn has_moved(&self, now: EngineTime) -> bool {
         self.renamed || self.gone_since == Some(now)
     }
 
@@ -182,18 +184,18 @@ impl Tail {
 // The schedule.
 impl Tail {
     /// Queues the file at `now`, for the first time.
-    pub fn start(&mut self, now: Duration, quiet_after: Duration) {
+    pub fn start(&mut self, now: EngineTime, quiet_after: Duration) {
         self.quiet_at = now + quiet_after;
         (self.queued, self.next) = (true, now);
     }
 
-    /// Returns when to poll the file next, in engine time.
-    pub fn next(&self) -> Duration {
+    /// Returns when to poll the file next.
+    pub fn next(&self) -> EngineTime {
         self.next
     }
 
     /// Sets when to poll the file next.
-    pub fn set_next(&mut self, next: Duration) {
+    pub fn set_next(&mut self, next: EngineTime) {
         self.next = next;
     }
 
@@ -220,17 +222,17 @@ impl Tail {
     }
 
     /// Records new data. The file becomes quiet if no more arrives for `quiet_after`.
-    pub fn note_growth(&mut self, now: Duration, quiet_after: Duration) {
+    pub fn note_growth(&mut self, now: EngineTime, quiet_after: Duration) {
         (self.grown, self.quiet_at) = (now, now + quiet_after);
     }
 
     /// Returns when the file last had new data.
-    pub fn grown(&self) -> Duration {
+    pub fn grown(&self) -> EngineTime {
         self.grown
     }
 
     /// Whether no data has arrived for long enough that inotify may take over.
-    pub fn is_quiet(&self, now: Duration) -> bool {
+    pub fn is_quiet(&self, now: EngineTime) -> bool {
         now >= self.quiet_at
     }
 

@@ -464,7 +464,7 @@ async fn a_held_payload_is_sent_on_time_or_at_a_flush() {
     let server = script(Vec::new());
     let mut rig = Rig::to(&server);
     let from_now = |wait: Duration, at_most: Duration| {
-        let until_ns = Now::read(Duration::ZERO).unix_ns + wait.as_nanos() as i64;
+        let until_ns = Now::read(EngineTime::ZERO).unix_ns + wait.as_nanos() as i64;
         Some(Hold { until_ns, at_most })
     };
     let (hour, begun) = (3_600_000 * MS, std::time::Instant::now());
