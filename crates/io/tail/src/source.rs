@@ -67,8 +67,9 @@ const GONE_SILENCE: Duration = Duration::from_secs(10);
 /// Interval of lag updates for files that are not read to their end.
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A poll ends after this many reads without a complete line, so that an endless line does not
-/// delay other files or a stop.
+/// A poll that has no line yet ends after this many reads, so that an endless line does not delay
+/// other files or a stop. One that has lines reads every due file once more at most: a file that
+/// stays due without lines must not keep it from ending.
 const EMPTY_READS_MAX: usize = 64;
 
 /// The reason reported for a pattern without a match.
@@ -236,6 +237,7 @@ impl FileSource {
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
+        let reads_max = EMPTY_READS_MAX + self.schedule.due_files();
         while let Some(id) = self.schedule.pop() {
             if !self.may_read(id, cx) {
                 continue;
@@ -258,12 +260,15 @@ impl FileSource {
             };
             let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
             let finish = (finite || silent) && !tail.is_incomplete();
-            empty_reads += usize::from(!open.builder.has_segments());
+            let rows = open.builder.rows();
             let read =
                 tail.read(Request { choice, cx, limits: self.settings.limits, finish }, open);
             let full = self.after_read(id, choice.cursor, read, cx);
-            let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
-            if full || enough || (alone && open.builder.has_segments()) {
+            empty_reads = if open.builder.rows() > rows { 0 } else { empty_reads + 1 };
+            let has_lines = open.builder.has_segments();
+            let empty_max = if has_lines { reads_max } else { EMPTY_READS_MAX };
+            let enough = open.is_full() || empty_reads >= empty_max;
+            if full || enough || (alone && has_lines) {
                 break;
             }
         }

@@ -38,6 +38,11 @@ impl ReadQueue {
         self.live.is_empty() && self.rotated.is_empty()
     }
 
+    /// Returns the number of files.
+    pub(super) fn len(&self) -> usize {
+        self.live.len() + self.rotated.len()
+    }
+
     /// Appends a file to its class.
     pub(super) fn push_back(&mut self, id: OriginId, share: Share) {
         match share {

@@ -136,6 +136,11 @@ impl Schedule {
         !self.due.is_empty()
     }
 
+    /// Returns the number of files that are due.
+    pub(super) fn due_files(&self) -> usize {
+        self.due.len()
+    }
+
     /// Takes the next file to read off the queue.
     pub(super) fn pop(&mut self) -> Option<OriginId> {
         self.due.pop_front()
