@@ -23,6 +23,8 @@ pub struct SinkBehavior {
     pub syncs: bool,
     /// Whether deliveries are sent immediately and settled later; overrides `syncs`.
     pub sends: bool,
+    /// Whether deliveries in flight are completed in any order; they are settled oldest first.
+    pub unordered: bool,
     /// Duration of each delivery.
     pub delay: Duration,
     /// Duration of each sync. The sync interval is twenty times as long, and at least a second.
@@ -165,8 +167,8 @@ struct FakeLane {
     behavior: SinkBehavior,
     lane: usize,
     random: Rng,
-    /// Payloads in flight, oldest first.
-    in_flight: VecDeque<Vec<u8>>,
+    /// Payloads in flight, oldest first; `None` once delivered.
+    in_flight: VecDeque<Option<Vec<u8>>>,
     /// Number of delivered payloads not yet reported as settled.
     delivered: usize,
 }
@@ -179,9 +181,13 @@ impl FakeLane {
     /// Delivers some of the payloads in flight.
     fn deliver_some(&mut self) {
         for _ in 0..=self.random.u64(..3) {
-            let Some(bytes) = self.in_flight.pop_front() else { return };
-            self.endpoint.put(self.lane, &bytes, true);
-            self.delivered += 1;
+            let choice = if self.behavior.unordered { self.in_flight.len() as u64 } else { 1 };
+            let index = self.random.u64(..choice.max(1)) as usize;
+            let payload = self.in_flight.get_mut(index).and_then(Option::take);
+            payload.iter().for_each(|bytes| self.endpoint.put(self.lane, bytes, true));
+            while self.in_flight.pop_front_if(|oldest| oldest.is_none()).is_some() {
+                self.delivered += 1;
+            }
         }
     }
 }
@@ -204,7 +210,7 @@ impl Lane for FakeLane {
             let poison = payload.parts.iter().any(|part| part.windows(2).any(|w| w == b"?\n"));
             assert!(!poison, "a line that ends in ? panics in delivery");
             if self.behavior.sends {
-                self.in_flight.push_back(payload.parts.concat());
+                self.in_flight.push_back(Some(payload.parts.concat()));
                 return Ok(Delivery::Sent);
             }
             payload

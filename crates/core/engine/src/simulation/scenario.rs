@@ -48,6 +48,7 @@ impl Scenario {
             panics_one_in: if random.u64(..4) == 0 { 20 } else { 0 },
             syncs: random.u64(..2) == 0,
             sends: random.u64(..3) == 0,
+            unordered: random.u64(..3) == 0,
             delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
             sync_delay: Duration::ZERO,
         };
@@ -76,7 +77,9 @@ impl Scenario {
         let is_changed = self.reload_one_in > 0 && !matches!(sink, 0 | 3);
         let is_reread = self.kills > 0 || self.revokes_one_in > 0 || self.reload_one_in > 0;
         let may_pass = sink == 3 && is_reread && self.operator.is_some_and(|o| o.gives_up());
-        self.behaviors[sink].panics_one_in == 0 && !is_changed && !may_pass
+        let SinkBehavior { panics_one_in, sends, unordered, .. } = self.behaviors[sink];
+        let is_unordered = sends && unordered;
+        panics_one_in == 0 && !is_changed && !may_pass && !is_unordered
     }
 
     pub fn rejects_poison(&self) -> bool {
