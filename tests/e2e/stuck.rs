@@ -114,6 +114,27 @@ fn a_run_until_the_end_gives_up_a_hung_transform_and_names_it() {
     assert!(lines(&folder.path().join("late.out")) == written);
 }
 
+/// One line becomes several events: their ids tell them apart, in every start.
+#[test]
+fn events_of_one_line_have_ordinals_in_their_ids() {
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("in")).unwrap();
+    fs::write(folder.path().join("in/app.log"), "one\ntwo\n").unwrap();
+    let config = BRANCHES.replace("hang_while: DIR/hang }", "copies: 3 }").replace(
+        "path: DIR/late.out, sync: 100ms, encoding: { codec: text }",
+        "path: DIR/late.out, encoding: { codec: json, metadata: [id] }",
+    );
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    let id = |line: &String| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let id = event["meta"]["id"].as_str().unwrap().to_owned();
+        id.split_once('-').unwrap().1.to_owned()
+    };
+    let ids: Vec<String> = lines(&folder.path().join("late.out")).iter().map(id).collect();
+    assert_eq!(ids, ["0", "0-1", "0-2", "4", "4-1", "4-2"]);
+}
+
 /// Every call hangs; after the deadline its events continue, and the others follow.
 #[test]
 fn events_are_handed_back_at_the_deadline() {

@@ -36,6 +36,8 @@ enum Piece {
     /// The same for every row of the segment.
     Constant(Vec<u8>),
     Offset,
+    /// The end of an event's id if one record became several events.
+    Ordinal,
     PreviousOffset,
     Truncated,
 }
@@ -169,6 +171,7 @@ impl JsonEncoder {
             match piece {
                 Piece::Constant(text) => out.extend_from_slice(text),
                 Piece::Offset => out.extend_from_slice(digits),
+                Piece::Ordinal => push_ordinal(out, batch.ordinal(row)),
                 Piece::PreviousOffset if row > segment.first_row => {
                     push_decimal(out, batch.offset(segment, row - 1));
                 }
@@ -179,6 +182,14 @@ impl JsonEncoder {
             }
         }
         out.extend_from_slice(&self.head);
+    }
+}
+
+/// Appends the end of an id, see [`millstream_model::EventId`].
+fn push_ordinal(out: &mut Vec<u8>, ordinal: u32) {
+    if ordinal > 0 {
+        out.push(b'-');
+        push_decimal(out, u64::from(ordinal));
     }
 }
 
@@ -207,7 +218,7 @@ impl Between {
                     self.slots.push(self.text.len());
                     self.text.resize(self.text.len() + digits, b'0');
                 }
-                Piece::PreviousOffset | Piece::Truncated => return,
+                Piece::Ordinal | Piece::PreviousOffset | Piece::Truncated => return,
             }
         }
         self.text.extend_from_slice(head);
@@ -285,6 +296,9 @@ impl Tail {
             Metadata::Id => {
                 self.text(format!("\"{}-", segment.origin.id).as_bytes());
                 self.pieces.push(Piece::Offset);
+                if batch.ordinals.is_some() {
+                    self.pieces.push(Piece::Ordinal);
+                }
                 self.text(b"\"");
             }
         }

@@ -26,12 +26,19 @@ pub struct TestOffloadConfig {
     /// Calls that may run at once.
     #[serde(default = "one")]
     pub concurrency: usize,
+    /// How many events each event becomes.
+    #[serde(default = "one_event")]
+    pub copies: u32,
     /// Whether events whose call exceeded its deadline continue; else they are dropped.
     #[serde(default)]
     pub pass_expired: bool,
 }
 
 fn one() -> usize {
+    1
+}
+
+fn one_event() -> u32 {
     1
 }
 
@@ -76,7 +83,10 @@ impl Offload for TestOffload {
             std::thread::sleep(HANG_LOOK);
         }
         assert!(!batches.iter().any(|batch| self.panics_on(batch)), "asked for by panic_on");
-        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        for (batch, out) in batches.into_iter().zip(outputs) {
+            let copies = vec![self.0.copies; batch.rows()];
+            out.send(0, if self.0.copies == 1 { batch } else { batch.repeat(&copies) });
+        }
         Ok(())
     }
 

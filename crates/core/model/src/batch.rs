@@ -4,15 +4,18 @@
 //! field found in it, is a slice of the read block; nothing is copied. A *selection* bitmap, if
 //! present, says which rows remain, so that a filter costs one bitmap.
 
+mod repeat;
+
 use crate::ack::Ack;
 use crate::counters::Counters;
 use crate::limits::BATCH_ROWS_MAX;
-use crate::origin::{Origin, TIME_UNKNOWN};
+use crate::origin::{Origin, OriginId, TIME_UNKNOWN};
 use crate::sinkset::SinkSet;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use bytes::Bytes;
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 /// Name of the field that holds a row's text.
@@ -50,6 +53,25 @@ impl Segment {
     }
 }
 
+/// Id of an event: `FILE_ID-OFFSET`, with `-ORDINAL` for all but the first of several events that
+/// one record became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId {
+    /// The origin of its record.
+    pub origin: OriginId,
+    /// Offset of its record.
+    pub offset: u64,
+    /// Which of the events of its record it is, counted from 0.
+    pub ordinal: u32,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.origin, self.offset)?;
+        if self.ordinal > 0 { write!(f, "-{}", self.ordinal) } else { Ok(()) }
+    }
+}
+
 /// Many events of one source. Cloning is cheap: columns are shared.
 #[derive(Clone)]
 pub struct Batch {
@@ -66,6 +88,9 @@ pub struct Batch {
     /// Offset of each row in its origin, in bytes, if it does not follow from the row's start
     /// because the text was decoded on its way into the block.
     pub offsets: Option<ScalarBuffer<u64>>,
+    /// Which of the events that one record became each row is, counted from 0; `None` if each
+    /// record is one event.
+    pub ordinals: Option<ScalarBuffer<u32>>,
     /// Text of each row, without its line end. Every cell is text.
     pub message: Column,
     /// Rows whose message is a field of the event; all if `None`. A message that was parsed into
@@ -163,6 +188,17 @@ impl Batch {
             None => segment.offset(self.starts[row]),
             Some(offsets) => offsets[row],
         }
+    }
+
+    /// Returns which of the events that one record became a row is, counted from 0.
+    pub fn ordinal(&self, row: usize) -> u32 {
+        self.ordinals.as_ref().map_or(0, |ordinals| ordinals[row])
+    }
+
+    /// Returns the id of a row. It is the same whenever the row is read again.
+    pub fn event_id(&self, segment: &Segment, row: usize) -> EventId {
+        let (offset, ordinal) = (self.offset(segment, row), self.ordinal(row));
+        EventId { origin: segment.origin.id, offset, ordinal }
     }
 
     /// Whether the row was truncated at `max_line`.
@@ -360,6 +396,7 @@ impl BatchBuilder {
             segments: self.segments.into(),
             starts: ScalarBuffer::from(self.starts),
             offsets,
+            ordinals: None,
             message,
             shown: None,
             fields: Columns::default(),
@@ -419,7 +456,7 @@ pub fn char_boundary(line: &[u8], max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EngineTime, Ledger, OriginId, SinkIndex};
+    use crate::{EngineTime, Ledger, SinkIndex};
 
     fn sink() -> SinkSet {
         SinkSet::one(SinkIndex::new(0))

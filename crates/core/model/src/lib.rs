@@ -38,7 +38,7 @@ pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, Hold, Outcome};
 pub use backoff::{Backoff, Jitter};
-pub use batch::{Batch, BatchBuilder, LongLine, Segment, SourceInfo, char_boundary};
+pub use batch::{Batch, BatchBuilder, EventId, LongLine, Segment, SourceInfo, char_boundary};
 pub use block::{Block, BlockPool};
 pub use counters::{Counters, CountersSnapshot, Held};
 pub use cursor::{Choice, Cursor, Cursors};

@@ -168,6 +168,7 @@ proptest! {
         line_max in prop_oneof![Just(usize::MAX), 4..60usize],
         truncated in any::<bool>(),
         key in prop_oneof![Just("meta"), Just("")],
+        copies in 1..4u32,
     ) {
         let texts: Vec<Vec<u8>> = parts.iter().map(|lines| lines.iter().flat_map(|l| [l, &b"\n"[..]].concat()).collect()).collect();
         let rows: Vec<Rows<'_>> = texts.iter().map(|text| Rows { name: "f", text }).collect();
@@ -176,17 +177,24 @@ proptest! {
         if let Some(keep) = keep {
             batch.select(BooleanBuffer::from(&keep[..batch.rows()]));
         }
+        if copies > 1 {
+            batch = batch.repeat(&vec![copies; batch.rows()]);
+        }
         let metadata = if truncated { json!(["offset", "id", "truncated"]) } else { json!(["offset", "id"]) };
         let (text, _) = encode(&batch, json!({ "metadata": metadata, "metadata_key": key }));
         let mut events = parse(&text).into_iter();
         for segment in batch.segments.iter() {
-            for row in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row)) {
+            for (index, row) in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row)).enumerate() {
                 let event = events.next().expect("an event for every selected row");
                 prop_assert_eq!(event["message"].as_str().unwrap(), String::from_utf8_lossy(batch.text(row)));
                 let meta = if key.is_empty() { &event } else { &event[key] };
                 let offset = batch.offset(segment, row);
                 prop_assert_eq!(&meta["offset"], offset);
-                prop_assert_eq!(&meta["id"], &format!("{}-{offset}", segment.origin.id));
+                let ordinal = match index as u32 % copies {
+                    0 => String::new(),
+                    ordinal => format!("-{ordinal}"),
+                };
+                prop_assert_eq!(&meta["id"], &format!("{}-{offset}{ordinal}", segment.origin.id));
                 prop_assert_eq!(meta["truncated"].as_bool(), truncated.then(|| batch.is_truncated(row)));
             }
         }

@@ -9,9 +9,7 @@ pub use config::DedupeConfig;
 
 use crate::transforms::rows::keep_rows;
 use crate::util::template::Template;
-use millstream_model::{
-    Batch, ComponentError, EngineTime, Now, OriginId, Outputs, Segment, Serial,
-};
+use millstream_model::{Batch, ComponentError, EngineTime, EventId, Now, Outputs, Segment, Serial};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128;
@@ -19,8 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The first event with a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct First {
-    origin: OriginId,
-    offset: u64,
+    id: EventId,
     /// When it was seen.
     at: EngineTime,
 }
@@ -60,7 +57,7 @@ impl Dedupe {
     /// event read again.
     fn insert_if_new(&mut self, hash: u128, event: First) -> bool {
         if let Some(first) = self.seen.get(&hash) {
-            return (first.origin, first.offset) == (event.origin, event.offset);
+            return first.id == event.id;
         }
         if self.seen.len() >= self.keys_max {
             self.evict_oldest();
@@ -94,8 +91,8 @@ impl Serial for Dedupe {
         self.evict_expired(now.since_start);
         let dropped = keep_rows(&mut batch, |batch, segment, row| {
             let hash = self.hash(batch, segment, row);
-            let (origin, offset) = (segment.origin.id, batch.offset(segment, row));
-            self.insert_if_new(hash, First { origin, offset, at: now.since_start })
+            let id = batch.event_id(segment, row);
+            self.insert_if_new(hash, First { id, at: now.since_start })
         });
         out.counters.dropped("duplicate", dropped);
         out.send(0, batch);

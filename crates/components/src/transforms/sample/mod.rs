@@ -9,7 +9,7 @@ pub use config::SampleConfig;
 
 use crate::transforms::rows::keep_rows;
 use crate::util::template::Template;
-use millstream_model::{Batch, ComponentError, Map, Outputs, Segment};
+use millstream_model::{Batch, ComponentError, EventId, Map, Outputs, Segment};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The transform.
@@ -28,7 +28,9 @@ impl Sample {
     fn keep(&mut self, batch: &Batch, segment: &Segment, row: usize) -> bool {
         let hash = match &self.key {
             None => {
-                xxh3_64_with_seed(&batch.offset(segment, row).to_le_bytes(), segment.origin.id.0)
+                let EventId { origin, offset, ordinal } = batch.event_id(segment, row);
+                let seed = origin.0.wrapping_add(u64::from(ordinal));
+                xxh3_64_with_seed(&offset.to_le_bytes(), seed)
             }
             Some(key) => {
                 self.text.clear();
