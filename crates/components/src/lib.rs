@@ -10,5 +10,7 @@ pub mod component;
 pub mod registry;
 pub mod sinks;
 pub mod sources;
+#[cfg(feature = "test-components")]
+pub mod test_offload;
 pub mod transforms;
 pub mod util;

@@ -90,10 +90,10 @@ static TEST_ROWS: &[Row] = &[Row {
     kind: Kind::Transform,
     name: "test_offload",
     decode: |options| {
-        let config: transforms::test_offload::TestOffloadConfig = serde_json::from_value(options)?;
+        let config: crate::test_offload::TestOffloadConfig = serde_json::from_value(options)?;
         Ok(AnyComponent::Transform(Arc::new(config)))
     },
-    schema: || schemars::schema_for!(transforms::test_offload::TestOffloadConfig),
+    schema: || schemars::schema_for!(crate::test_offload::TestOffloadConfig),
     sample: "",
     readme: "",
 }];

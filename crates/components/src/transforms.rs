@@ -9,6 +9,4 @@ pub mod redact;
 pub mod route;
 mod rows;
 pub mod sample;
-#[cfg(feature = "test-components")]
-pub mod test_offload;
 pub mod throttle;

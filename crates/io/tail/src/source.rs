@@ -68,8 +68,8 @@ const GONE_SILENCE: Duration = Duration::from_secs(10);
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A poll that has no line yet ends after this many reads, so that an endless line does not delay
-/// other files or a stop. One that has lines reads every due file once more at most: a file that
-/// stays due without lines must not keep it from ending.
+/// other files or a stop. One that has lines may read each due file in addition, but no more: a
+/// file that stays due without lines must not keep it from ending.
 const EMPTY_READS_MAX: usize = 64;
 
 /// The reason reported for a pattern without a match.

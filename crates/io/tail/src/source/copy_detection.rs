@@ -199,8 +199,7 @@ impl FileSource {
         if is_copy && !is_compressed && is_short {
             // Two short generations may have the same content. If this one is a copy, its original
             // is about to be truncated.
-            if !self.rotations.is_complete_file(Inode::of(&candidate.stat), &candidate.stat, cx.now)
-            {
+            if !self.rotations.check_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
                 self.rotations.wait_for(candidate.path);
                 return Ok(None);
             }

@@ -296,9 +296,7 @@ impl FileSource {
         }
         // A compressed file may still be empty.
         let compressed = content.is_compressed() || stat.st_size == 0 && is_compressed_name(path);
-        if compressed
-            && !self.is_finite(cx)
-            && !self.rotations.is_complete_file(inode, &stat, cx.now)
+        if compressed && !self.is_finite(cx) && !self.rotations.check_complete(inode, &stat, cx.now)
         {
             return Ok(Identity::Incomplete);
         }

@@ -82,7 +82,7 @@ impl Rotations {
     }
 
     /// Whether a file is complete, judged by a stable size or an old modification time.
-    pub fn is_complete_file(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
+    pub fn check_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         self.stability.observe(inode, stat, now)
     }
 
