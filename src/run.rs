@@ -291,7 +291,7 @@ fn lost(stopped: &Stopped) -> String {
         parts.push(format!("{bytes} bytes of files"));
     }
     if stopped.unsettled > 0 {
-        parts.push(format!("{} records of sources that cannot be read again", stopped.unsettled));
+        parts.push(format!("{} bytes of sources that cannot be read again", stopped.unsettled));
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }

@@ -90,7 +90,9 @@ fn a_reload_that_a_hung_transform_prevents_changes_nothing() {
     wait_until("the reload is rejected", PATIENCE, || is_rejected(&agent));
     assert!(agent.log().contains("5s at transform slow"), "{}", agent.log());
     fs::write(folder.path().join("in/more.log"), "one more\n").unwrap();
-    wait_until("the free sink goes on", PATIENCE, || lines(&free).contains(&"one more".to_owned()));
+    wait_until("the free sink continues", PATIENCE, || {
+        lines(&free).contains(&"one more".to_owned())
+    });
     fs::remove_file(folder.path().join("hang")).unwrap();
     wait_until("the late sink has everything", PATIENCE, || has_all(&late));
     agent.send(Signal::HUP);
@@ -154,4 +156,109 @@ fn events_are_handed_back_at_the_deadline() {
     let errors = agent.metric("millstream_component_errors_total{component_id=\"slow\"");
     assert!(errors.is_some_and(|errors| errors >= 5.0), "{errors:?}");
     assert!(agent.stop().success(), "{}", agent.log());
+}
+
+/// Writes `lines` numbered lines to a file of the input.
+fn write_input(folder: &Path, name: &str, lines: usize) {
+    fs::create_dir_all(folder.join("in")).unwrap();
+    let text: String = (0..lines).map(|n| format!("{n:07} {}\n", "x".repeat(100))).collect();
+    fs::write(folder.join("in").join(name), text).unwrap();
+}
+
+/// The source pauses for longer than `shutdown_timeout` while the sink waits for its next sync.
+#[test]
+fn a_run_until_the_end_does_not_give_up_a_source_that_pauses() {
+    let folder = folder();
+    write_input(folder.path(), "app.log", 6000);
+    let config = "
+shutdown_timeout: 1s
+sources:
+  app: { type: file, include: ['DIR/in/*.log'], rate_limit: 128KiB }
+sinks:
+  out: { type: file, inputs: [app], path: DIR/out, sync: 30s, encoding: { codec: text } }
+";
+    let mut agent = Agent::start(folder.path(), config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    assert_eq!(lines(&folder.path().join("out")).len(), 6000);
+}
+
+/// A sink that drops is fed past the hung transform, too.
+#[test]
+fn a_dropping_sink_behind_and_beside_a_hung_transform_stops_nothing() {
+    let folder = folder();
+    write_input(folder.path(), "a.log", 200_000);
+    fs::write(folder.path().join("hang"), "").unwrap();
+    let config = "
+shutdown_timeout: 2s
+limits: { memory: 64MiB }
+sources:
+  a: { type: file, include: ['DIR/in/a.log'] }
+  b: { type: file, include: ['DIR/in/b.log'] }
+transforms:
+  hung: { type: test_offload, inputs: [a], hang_while: DIR/hang }
+sinks:
+  free: { type: file, inputs: [a, b], path: DIR/free.out, sync: 100ms }
+  both: { type: file, inputs: [a, hung], path: DIR/both.out, buffer: { max: 1MiB, when_full: drop_oldest } }
+";
+    let _agent = Agent::start(folder.path(), config, &[]);
+    let free = folder.path().join("free.out");
+    wait_until("the free sink has everything", PATIENCE, || lines(&free).len() == 200_000);
+    write_input(folder.path(), "b.log", 1000);
+    wait_until("and so has the other source", PATIENCE, || lines(&free).len() == 201_000);
+}
+
+/// Together, one batch of each source would take all the memory.
+#[test]
+fn many_sources_behind_a_hung_transform_leave_memory_for_other_sinks() {
+    let folder = folder();
+    fs::create_dir_all(folder.path()).unwrap();
+    fs::write(folder.path().join("hang"), "").unwrap();
+    let ids: Vec<String> = (0..10).map(|n| format!("s{n}")).collect();
+    ids.iter().for_each(|id| write_input(folder.path(), &format!("{id}.log"), 20_000));
+    let source = |id: &String| format!("  {id}: {{ type: file, include: ['DIR/in/{id}.log'] }}\n");
+    let (sources, all): (String, String) = (ids.iter().map(source).collect(), ids.join(", "));
+    let config = format!(
+        "
+shutdown_timeout: 2s
+limits: {{ memory: 64MiB }}
+sources:
+{sources}transforms:
+  slow: {{ type: test_offload, inputs: [{all}], hang_while: DIR/hang }}
+sinks:
+  free: {{ type: file, inputs: [{all}], path: DIR/free.out, sync: 100ms }}
+  late: {{ type: file, inputs: [slow], path: DIR/late.out, sync: 100ms }}
+"
+    );
+    let mut agent = Agent::start(folder.path(), &config, &[]);
+    let (free, late) = (folder.path().join("free.out"), folder.path().join("late.out"));
+    wait_until("the free sink has everything", PATIENCE, || lines(&free).len() == 200_000);
+    fs::remove_file(folder.path().join("hang")).unwrap();
+    wait_until("the late sink has everything", PATIENCE, || lines(&late).len() == 200_000);
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+/// Calls that hang without a deadline occupy every thread of the pool.
+#[test]
+fn hung_calls_do_not_keep_other_transforms_from_running() {
+    let folder = folder();
+    write_input(folder.path(), "a.log", 100_000);
+    write_input(folder.path(), "b.log", 1000);
+    fs::write(folder.path().join("hang"), "").unwrap();
+    let config = "
+shutdown_timeout: 2s
+sources:
+  a: { type: file, include: ['DIR/in/a.log'] }
+  b: { type: file, include: ['DIR/in/b.log'] }
+transforms:
+  hung: { type: test_offload, inputs: [a], hang_while: DIR/hang, concurrency: 64 }
+  works: { type: test_offload, inputs: [b] }
+sinks:
+  late: { type: file, inputs: [hung], path: DIR/late.out }
+  good: { type: file, inputs: [works], path: DIR/good.out, sync: 100ms }
+";
+    let _agent = Agent::start(folder.path(), config, &[]);
+    let good = folder.path().join("good.out");
+    wait_until("the other transform works", PATIENCE, || lines(&good).len() == 1000);
+    write_input(folder.path(), "b.log", 3000);
+    wait_until("and continues", PATIENCE, || lines(&good).len() >= 3000);
 }

@@ -7,9 +7,10 @@ mod memory;
 use crate::buffer::{Buffer, WhenFull, check_buffers};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
-use crate::cut::{Cut, CutSet};
+use crate::cut::{Cut, CutLimits, CutSet};
 use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
+use crate::limits::{CALLS_AHEAD, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
@@ -19,7 +20,7 @@ use crate::stage::SerialStage;
 use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
 pub(crate) use memory::chain_expansion;
-use memory::{check_states, cut_share, grant_bytes, spare_state_bytes};
+use memory::{check_states, cut_bytes, grant_bytes, spare_state_bytes};
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
     BlockPool, BuildError, EngineTime, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkIndex,
@@ -190,20 +191,7 @@ impl Blueprint {
     ) -> Result<(Core, Vec<LaneDriver>), EngineError> {
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
-        let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
-        let cut_share = cut_share(old.grant.bytes_max(), self.sources.len(), &self.transforms);
-        let internal_metrics = &settings.internal_metrics;
-        let state_bytes = spare_state_bytes(&self.sinks, settings);
-        let shared = Shared {
-            state_bytes,
-            old,
-            internal_metrics,
-            share,
-            cut_share,
-            share_max: settings.sink_bytes_max,
-            places,
-            kept,
-        };
+        let shared = self.shared(old, settings, places, kept);
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &shared)?;
         let core = Core {
@@ -229,6 +217,31 @@ impl Blueprint {
     }
 }
 
+impl Blueprint {
+    /// Divides the memory, and returns what every part is built with.
+    fn shared<'a>(
+        &self,
+        old: &'a Core,
+        settings: &'a Settings,
+        places: &'a SinkPlaces,
+        kept: &'a IsKept<'a>,
+    ) -> Shared<'a> {
+        let grant_bytes = old.grant.bytes_max();
+        let cut_bytes = cut_bytes(grant_bytes, &self.transforms);
+        Shared {
+            state_bytes: spare_state_bytes(&self.sinks, settings),
+            old,
+            internal_metrics: &settings.internal_metrics,
+            share: grant_bytes / (2 * self.sinks.len().max(1) as u64),
+            source_cut_bytes: cut_bytes / self.sources.len().max(1) as u64,
+            cut_bytes,
+            share_max: settings.sink_bytes_max,
+            places,
+            kept,
+        }
+    }
+}
+
 impl Built {
     /// Starts workers and lanes. Lanes and their deliveries run on `runtime`.
     pub fn start(self, runtime: &Handle) -> Running {
@@ -247,8 +260,10 @@ struct Shared<'a> {
     state_bytes: u64,
     /// Bytes available for the queue of one sink.
     share: u64,
-    /// Bytes that the batches of one source may keep at one cut.
-    cut_share: u64,
+    /// Bytes that tickets of one source may keep at one cut.
+    source_cut_bytes: u64,
+    /// Bytes that tickets of all sources may keep at one cut.
+    cut_bytes: u64,
     /// Most of them that a sink gets unless its buffer asks for more.
     share_max: u64,
     places: &'a SinkPlaces,
@@ -304,6 +319,7 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
         op,
         downstream: SinkSet::EMPTY,
         counters: Arc::default(),
+        load: Arc::default(),
     })
 }
 
@@ -347,6 +363,7 @@ fn sink_node(
         outputs: Vec::new(),
         downstream: SinkSet::one(place),
         counters,
+        load: Arc::default(),
     }
 }
 
@@ -465,11 +482,25 @@ fn cuts(roots: &[usize], nodes: &[Node], shared: &Shared<'_>) -> Vec<Cut> {
             .filter(|(_, cut)| reachable(&[cut.node], nodes)[node])
             .for_each(|(index, _)| upstream.add(index));
         let downstream = nodes[node].downstream;
-        let mut cut = Cut::new(node, downstream, upstream, shared.cut_share);
+        let limits = cut_limits(&nodes[node], shared);
+        let load = nodes[node].load.clone();
+        let mut cut = Cut::new(node, (downstream, upstream), limits, load);
         cut.sheds = sheds(downstream, nodes);
         cuts.push(cut);
     }
     cuts
+}
+
+/// Returns what may wait at a cut.
+fn cut_limits(node: &Node, shared: &Shared<'_>) -> CutLimits {
+    let tickets = match &node.op {
+        Op::Offload(queue) => {
+            let calls = queue.transform.concurrency().max(1) * queue.transform.tickets_max().max(1);
+            (CALLS_AHEAD * calls) as u64 + TICKETS_ON_THE_WAY
+        }
+        _ => u64::MAX,
+    };
+    CutLimits { source_bytes: shared.source_cut_bytes, bytes: shared.cut_bytes, tickets }
 }
 
 /// Returns which nodes are reachable from `roots`, themselves included.

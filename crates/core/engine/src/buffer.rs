@@ -73,7 +73,7 @@ impl SinkSlot {
         self.lanes[lane].push(payload);
     }
 
-    fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
+    pub(crate) fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
         node.counters.dropped("buffer_full", payload.events);
         payload.settle(Outcome::Rejected);
         let (now, before) = (now.uptime().as_secs() + 1, self.shed_said.load(Ordering::Relaxed));

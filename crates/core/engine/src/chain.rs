@@ -197,16 +197,17 @@ fn sent(node: &Node, mut out: Outputs) -> Vec<(usize, Batch)> {
 fn enter(core: &Core, mut arrival: Arrival) {
     let cut = &core.sources[arrival.ticket.source].cuts[arrival.cut];
     let node = &core.nodes[cut.node];
-    if cut.sheds && cut.is_full() && !arrival.batches.is_empty() {
+    if cut.sheds && cut.is_overfull(&arrival.ticket) && !arrival.batches.is_empty() {
         let events = arrival.batches.drain(..).map(|batch| batch.events() as u64).sum();
         node.counters.dropped("buffer_full", events);
         let step =
             Step { ticket: arrival.ticket.clone(), cut: Some(arrival.cut), inputs: Vec::new() };
+        core.pass_cut(&arrival.ticket, arrival.cut);
         core.scheduler.resume(step);
     }
     let is_waiting = !arrival.batches.is_empty();
     if is_waiting {
-        cut.enter(&arrival);
+        cut.enter();
     }
     match &node.op {
         Op::Serial(stage) => stage.enter(arrival, |serial, arrival| {
@@ -328,7 +329,13 @@ fn poisoned(node: &Node, batch: &Batch) {
         .map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
     let text =
         String::from_utf8_lossy(&batch.text(row)[..batch.text_len(row).min(200)]).into_owned();
-    log::error!("{} {}: panic, event rejected ({place}): {text:?}", node.kind, node.id);
+    let (kind, id) = (node.kind, &node.id);
+    match batch.events() {
+        1 => log::error!("{kind} {id}: panic, event rejected ({place}): {text:?}"),
+        events => log::error!(
+            "{kind} {id}: panic, {events} events rejected, the first of them ({place}): {text:?}"
+        ),
+    }
 }
 
 /// Splits the selected rows in two.

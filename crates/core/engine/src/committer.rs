@@ -32,6 +32,7 @@ impl Committer {
                 core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
                 core.sources.iter().for_each(|source| source.sample(elapsed));
                 core.watch_sinks();
+                core.watch_cuts();
             }
         }
     }

@@ -3,9 +3,9 @@
 use crate::backlog::Backlog;
 use crate::blueprint::{Clock, chain_expansion};
 use crate::buffer::{Buffer, WhenFull};
-use crate::cut::Cut;
+use crate::cut::{Cut, Load};
 use crate::lane::LaneQueue;
-use crate::limits::{DETACH_AFTER, FULL_AFTER};
+use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
@@ -118,6 +118,8 @@ pub(crate) struct Node {
     pub outputs: Vec<Vec<usize>>,
     pub downstream: SinkSet,
     pub counters: Arc<Counters>,
+    /// Tickets of all sources on their way to it, if it is a cut.
+    pub load: Arc<Load>,
 }
 
 /// The work of a node.
@@ -329,9 +331,9 @@ impl Core {
     ) -> Step {
         let slot = &self.sources[source];
         let number = slot.release.lock().issue();
-        let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
         let open = slot.open_tickets.clone();
-        let ticket = Ticket::new((source, number), acks, permit, slot.downstream, open);
+        let ticket = Ticket::new((source, number), &batch, permit, slot.downstream, open);
+        slot.cuts.iter().for_each(|cut| cut.expect(&ticket));
         let mut inputs = Vec::new();
         fan_out(&slot.roots, batch, &mut inputs);
         Step { ticket: Arc::new(ticket), cut: None, inputs }
@@ -356,7 +358,9 @@ impl Core {
         }
         ticket.acks.iter().for_each(|ack| ack.finish_for(next.done));
         self.release(slot, ticket.number, next.done, next.payloads);
-        let arrive = |(cut, batches)| Arrival::new(ticket.clone(), cut, batches);
+        let passed = next.reached.iter().filter(|(_, batches)| batches.is_empty());
+        passed.for_each(|(cut, _)| self.pass_cut(ticket, *cut));
+        let arrive = |(cut, batches)| Arrival { ticket: ticket.clone(), cut, batches };
         next.reached.into_iter().map(arrive).collect()
     }
 
@@ -376,10 +380,8 @@ impl Core {
         done: SinkSet,
         payloads: Vec<Bound>,
     ) {
-        for bound in &payloads {
-            let Op::Sink(slot) = &self.nodes[bound.node].op else { continue };
-            slot.unreleased.fetch_add(bound.payload.bytes, Ordering::Relaxed);
-        }
+        let payloads = payloads.into_iter().filter_map(|bound| self.admit(source, bound));
+        let payloads = payloads.collect();
         let put = |bound: Bound| {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { return };
@@ -391,10 +393,32 @@ impl Core {
         source.release.lock().finish(number, done, payloads, put);
     }
 
-    /// Takes batches that continue behind their cut. Sources that waited for capacity there are
-    /// polled.
+    /// Counts a payload that may wait for its turn. If earlier tickets wait at a transform, a sink
+    /// that drops when it is full drops the new payload once those that wait fill its buffer.
+    fn admit(&self, source: &SourceSlot, bound: Bound) -> Option<Bound> {
+        let node = &self.nodes[bound.node];
+        let Op::Sink(slot) = &node.op else { return None };
+        // Those of tickets that run just now are released at once.
+        let bytes_max = slot.share + TICKETS_ON_THE_WAY * bound.payload.bytes;
+        let is_full = slot.unreleased.load(Ordering::Relaxed) >= bytes_max;
+        let waits = source.cuts.iter().any(|cut| cut.tickets() > 0);
+        if is_full && waits && slot.buffer.when_full != WhenFull::Block {
+            slot.shed(node, bound.payload, self.engine_time());
+            return None;
+        }
+        slot.unreleased.fetch_add(bound.payload.bytes, Ordering::Relaxed);
+        Some(bound)
+    }
+
+    /// Takes batches that continue behind their cut.
     pub fn leave_cut(&self, arrival: &Arrival) {
-        if self.sources[arrival.ticket.source].cuts[arrival.cut].leave(arrival) {
+        self.sources[arrival.ticket.source].cuts[arrival.cut].leave();
+        self.pass_cut(&arrival.ticket, arrival.cut);
+    }
+
+    /// Takes a ticket that has passed a cut. Sources that waited for capacity there are polled.
+    pub fn pass_cut(&self, ticket: &Ticket, cut: usize) {
+        if self.sources[ticket.source].cuts[cut].pass(ticket) {
             self.scheduler.wake_for_room();
         }
     }
@@ -455,18 +479,16 @@ impl Core {
             .fold(0, |all: u64, slot| all.wrapping_mul(31).wrapping_add(of_source(slot)))
     }
 
-    /// Whether events that were read are not settled.
-    pub fn owes(&self) -> bool {
-        !self.sources.iter().all(|slot| slot.ledger.is_idle() && slot.is_drained())
-    }
-
     /// Returns the components that keep events from being settled: transforms where tickets wait,
-    /// and sinks that have not delivered what they got.
+    /// and sinks that cannot deliver. A sink that waits for more events, or for its next sync, is
+    /// not among them.
     pub fn late(&self) -> Vec<String> {
         let holders = if self.is_drained() { Vec::new() } else { self.holders() };
         let expected = self.expected_sinks();
-        let is_late =
-            |(_, slot): &(&Node, &SinkSlot)| slot.queued() > 0 && !expected.contains(slot.index);
+        let is_late = |(_, slot): &(&Node, &SinkSlot)| {
+            let fails = slot.lanes.iter().any(|lane| lane.error().is_some());
+            fails && !expected.contains(slot.index)
+        };
         let sinks = self.sinks().filter(is_late).map(|(node, _)| format!("sink {}", node.id));
         holders.into_iter().chain(sinks).collect()
     }
@@ -498,6 +520,27 @@ impl Core {
                 ),
                 (false, true) => log::info!("sink {}: its queue has capacity again", node.id),
                 _ => {}
+            }
+        }
+    }
+
+    /// Logs once when events wait for long at a transform, and once when they no longer do.
+    pub fn watch_cuts(&self) {
+        let now = self.now().since_start;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let cuts = self.sources.iter().flat_map(|slot| &slot.cuts);
+            let mut here = cuts.filter(|cut| cut.node == index);
+            let waits = here.any(|cut| cut.full_for(now).is_some_and(|full| full >= FULL_AFTER));
+            if !node.load.report(waits) {
+                continue;
+            }
+            let (id, seconds) = (&node.id, FULL_AFTER.as_secs());
+            match waits {
+                true => log::warn!(
+                    "transform {id}: events have waited at it for {seconds} s; sources that can read again \
+                     continue for the sinks that are not behind it"
+                ),
+                false => log::info!("transform {id}: events no longer wait at it"),
             }
         }
     }

@@ -1,14 +1,16 @@
 //! Cuts in a chain: serial and offload transforms, where a ticket waits and continues as a separate
 //! step.
 //!
-//! What waits at a cut keeps memory. Each source has a share of it at each of its cuts; without
-//! capacity there, the sinks behind the cut count as full for this source, so that a stuck
-//! transform costs other branches and sources no more than that share.
+//! What waits at a cut keeps memory. Each source has a share of it at each of its cuts, and so has
+//! each transform over all sources; without capacity there, the sinks behind the cut count as full,
+//! so that a stuck transform costs other branches and sources no more than that share. A ticket
+//! counts from the moment it is issued.
 
 use crate::since::Since;
-use crate::ticket::Arrival;
+use crate::ticket::Ticket;
 use millstream_model::{EngineTime, SinkSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Cuts of a source, by index.
@@ -35,6 +37,44 @@ impl CutSet {
     }
 }
 
+/// Tickets on their way to a cut or waiting there, and the memory that they keep from other data.
+#[derive(Default)]
+pub(crate) struct Load {
+    bytes: AtomicU64,
+    tickets: AtomicU64,
+    /// Whether the log says that tickets wait for long.
+    is_reported: AtomicBool,
+}
+
+impl Load {
+    /// Notes whether tickets wait for long; returns whether that is new.
+    pub fn report(&self, waits: bool) -> bool {
+        self.is_reported.swap(waits, Ordering::Relaxed) != waits
+    }
+
+    fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.tickets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.tickets.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What may be on its way to a cut or wait there. A single ticket always may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CutLimits {
+    /// Bytes of one source.
+    pub source_bytes: u64,
+    /// Bytes of all sources.
+    pub bytes: u64,
+    /// Tickets of all sources. More would not make an offload transform faster, and a reload waits
+    /// for them.
+    pub tickets: u64,
+}
+
 /// A cut in the chain of one source.
 pub(crate) struct Cut {
     /// Its node.
@@ -45,47 +85,90 @@ pub(crate) struct Cut {
     pub upstream: CutSet,
     /// Whether every sink behind it drops events when it is full; then so does the cut.
     pub sheds: bool,
-    /// Bytes that may wait here. A single batch always fits.
-    pub share: u64,
-    /// Bytes that batches here keep from other data.
-    held: AtomicU64,
-    tickets: AtomicU64,
+    limits: CutLimits,
+    /// Load by this source.
+    own: Load,
+    /// Load by all sources.
+    total: Arc<Load>,
+    /// Tickets of this source that have arrived.
+    waiting: AtomicU64,
     full_since: Since,
 }
 
 impl Cut {
-    /// Creates a cut where up to `share` bytes may wait.
-    pub fn new(node: usize, downstream: SinkSet, upstream: CutSet, share: u64) -> Cut {
-        let (held, tickets, full_since) = Default::default();
-        Cut { node, downstream, upstream, sheds: false, share, held, tickets, full_since }
+    /// Creates a cut at `node`, whose load by all sources is `total`.
+    pub fn new(
+        node: usize,
+        (downstream, upstream): (SinkSet, CutSet),
+        limits: CutLimits,
+        total: Arc<Load>,
+    ) -> Cut {
+        let (own, waiting, full_since, sheds) = Default::default();
+        Cut { node, downstream, upstream, sheds, limits, own, total, waiting, full_since }
+    }
+
+    /// Counts a ticket that may reach the cut.
+    pub fn expect(&self, ticket: &Ticket) {
+        if self.is_for(ticket) {
+            self.own.add(ticket.bytes);
+            self.total.add(ticket.bytes);
+        }
+    }
+
+    /// Counts a ticket that has passed; returns whether the cut was full.
+    pub fn pass(&self, ticket: &Ticket) -> bool {
+        let was_full = self.is_full();
+        if self.is_for(ticket) {
+            self.own.subtract(ticket.bytes);
+            self.total.subtract(ticket.bytes);
+        }
+        was_full
+    }
+
+    fn is_for(&self, ticket: &Ticket) -> bool {
+        !(self.downstream & ticket.sinks).is_empty()
     }
 
     /// Counts batches that begin to wait.
-    pub fn enter(&self, arrival: &Arrival) {
-        self.held.fetch_add(arrival.bytes, Ordering::Relaxed);
-        self.tickets.fetch_add(1, Ordering::Relaxed);
+    pub fn enter(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts batches that continue; returns whether the cut was full.
-    pub fn leave(&self, arrival: &Arrival) -> bool {
-        self.tickets.fetch_sub(1, Ordering::Relaxed);
-        self.held.fetch_sub(arrival.bytes, Ordering::Relaxed) >= self.share
+    /// Counts batches that no longer wait.
+    pub fn leave(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns the number of tickets that wait here.
     pub fn tickets(&self) -> u64 {
-        self.tickets.load(Ordering::Relaxed)
+        self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that batches here keep from other data.
+    /// Returns the bytes that tickets of this source keep from other data.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
-        self.held.load(Ordering::Relaxed)
+        self.own.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether no more may wait here.
+    /// Returns the most bytes that tickets of this source may keep.
+    #[cfg(test)]
+    pub fn bytes_max(&self) -> u64 {
+        self.limits.source_bytes
+    }
+
+    /// Whether there is no room for a ticket that is already counted. A single one always fits.
+    pub fn is_overfull(&self, ticket: &Ticket) -> bool {
+        let before = |load: &Load| load.bytes.load(Ordering::Relaxed).saturating_sub(ticket.bytes);
+        before(&self.own) >= self.limits.source_bytes
+            || before(&self.total) >= self.limits.bytes
+            || self.total.tickets.load(Ordering::Relaxed) > self.limits.tickets
+    }
+
+    /// Whether no more may come.
     pub fn is_full(&self) -> bool {
-        self.held.load(Ordering::Relaxed) >= self.share
+        self.own.bytes.load(Ordering::Relaxed) >= self.limits.source_bytes
+            || self.total.bytes.load(Ordering::Relaxed) >= self.limits.bytes
+            || self.total.tickets.load(Ordering::Relaxed) >= self.limits.tickets
     }
 
     /// Returns how long it has had no capacity; `None` if it has some. A cut that drops always has.

@@ -42,3 +42,11 @@ pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);
 /// A sink whose queue has been full for this long is reported in `/ready`, the snapshot and the
 /// log.
 pub const FULL_AFTER: Duration = Duration::from_secs(5);
+
+/// Calls for which tickets may wait at an offload transform, as a multiple of those that run at
+/// once: one that runs, and the next. A reload waits for all of them.
+pub const CALLS_AHEAD: usize = 2;
+
+/// Tickets that may be on their way to a transform or sink in addition to those that wait there: one
+/// or two per worker.
+pub const TICKETS_ON_THE_WAY: u64 = 4;

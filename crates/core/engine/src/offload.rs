@@ -1,6 +1,7 @@
 //! The pool of threads for offload transforms.
 //!
-//! All offload transforms share one pool. Each has a queue, and the queues take turns. A call that
+//! All offload transforms share one pool. Each has a queue, and the queues take turns; a transform
+//! without a call in progress gets a thread in any case. A call that
 //! exceeds the deadline of its transform is *abandoned*: its batches are handed back, whatever it
 //! returns later is ignored, and another thread takes its place in the pool. Abandoned calls count
 //! against the concurrency of their transform, so that a transform that hangs keeps a bounded number
@@ -101,7 +102,9 @@ impl OffloadPool {
             return;
         }
         let Some(start) = self.start.get() else { return };
-        if state.idle == 0 && state.threads < self.threads_max {
+        // Calls without a deadline that hang must not keep other transforms from their deadlines.
+        let is_starved = state.members.iter().any(Member::is_starved);
+        if state.idle == 0 && (state.threads < self.threads_max || is_starved) {
             state.threads += 1;
             start();
         }
@@ -124,7 +127,7 @@ impl OffloadPool {
     /// Takes the next call.
     #[cfg(test)]
     pub fn take(&self, now: EngineTime) -> Option<Due> {
-        self.state.lock().take(now)
+        self.state.lock().take(now, false)
     }
 
     /// Ends a call; returns what it was made for. `None` if it was abandoned: its output is
@@ -191,10 +194,14 @@ impl Pool {
         self.members.retain(|m| m.running > 0 || Arc::strong_count(&m.queue) > 1);
     }
 
-    fn take(&mut self, now: EngineTime) -> Option<Due> {
+    /// Takes the next call; with `only_starved`, of a transform that has none in progress.
+    fn take(&mut self, now: EngineTime, only_starved: bool) -> Option<Due> {
         let count = self.members.len();
-        let at =
-            (0..count).map(|i| (self.turn + i) % count).find(|at| self.members[*at].may_run())?;
+        let may_run = |at: &usize| {
+            let member = &self.members[*at];
+            if only_starved { member.is_starved() } else { member.may_run() }
+        };
+        let at = (0..count).map(|i| (self.turn + i) % count).find(may_run)?;
         self.turn = (at + 1) % count;
         let member = &mut self.members[at];
         member.running += 1;
@@ -236,6 +243,11 @@ impl Member {
         !self.waiting.is_empty() && self.running < self.queue.transform.concurrency().max(1)
     }
 
+    /// Whether it has work and no call in progress.
+    fn is_starved(&self) -> bool {
+        self.running == 0 && self.may_run()
+    }
+
     /// Takes the batches that have waited for longer than the deadline while every call hangs.
     fn take_late(&mut self, now: EngineTime) -> Vec<Arrival> {
         let Some(deadline) = self.queue.transform.deadline() else { return Vec::new() };
@@ -268,11 +280,13 @@ impl PoolThread {
         let pool = self.pool.clone();
         let mut state = pool.state.lock();
         loop {
-            if state.stopped || state.threads > pool.threads_max {
+            let is_surplus = state.threads > pool.threads_max;
+            let is_needed = !is_surplus || state.members.iter().any(Member::is_starved);
+            if state.stopped || !is_needed {
                 state.threads -= 1;
                 return None;
             }
-            if let Some(due) = state.take(self.current.core().now().since_start) {
+            if let Some(due) = state.take(self.current.core().now().since_start, is_surplus) {
                 pool.employ(&mut state);
                 return Some(due);
             }

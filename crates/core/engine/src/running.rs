@@ -117,11 +117,11 @@ impl Running {
         let core = self.current.core();
         let (mut progress, mut since) = (core.progress(), Instant::now());
         while !finishes_within(&core, PROGRESS_LOOK).await {
-            let now = core.progress();
-            if now != progress || !core.owes() {
+            let (now, late) = (core.progress(), core.late());
+            if now != progress || late.is_empty() {
                 (progress, since) = (now, Instant::now());
             } else if since.elapsed() >= patience {
-                return core.late();
+                return late;
             }
         }
         Vec::new()

@@ -34,6 +34,10 @@ pub(crate) struct Ticket {
     pub number: TicketNumber,
     /// Acknowledgements of the batch, finished for each sink once the sink is done.
     pub acks: Vec<Ack>,
+    /// Sinks of the batch.
+    pub sinks: SinkSet,
+    /// Bytes that it keeps from other data: its block, and the memory for what the chain makes of it.
+    pub bytes: u64,
     /// Memory for the output of the chain.
     pub permit: Mutex<Permit>,
     progress: Mutex<Progress>,
@@ -87,8 +91,6 @@ pub(crate) struct Arrival {
     pub cut: usize,
     /// The batches.
     pub batches: Vec<Batch>,
-    /// Bytes that they keep from other data while they wait.
-    pub bytes: u64,
 }
 
 /// Output of a step; discarded as a whole if the chain panics.
@@ -112,35 +114,28 @@ pub(crate) struct Advance {
     pub reached: Vec<(usize, Vec<Batch>)>,
 }
 
-impl Arrival {
-    /// Creates an arrival. Its batches keep their block, and the memory for what the chain makes of
-    /// them.
-    pub fn new(ticket: Arc<Ticket>, cut: usize, batches: Vec<Batch>) -> Arrival {
-        let block = batches.iter().map(|batch| batch.block.len() as u64).max().unwrap_or(0);
-        let bytes = block + ticket.permit.lock().bytes();
-        Arrival { ticket, cut, batches, bytes }
-    }
-}
-
 impl Ticket {
-    /// Creates a ticket for `sinks`. It counts in `open` until it drops.
+    /// Creates the ticket of a batch from a source with the sinks `downstream`. It counts in `open`
+    /// until it drops.
     pub fn new(
         (source, number): (usize, TicketNumber),
-        acks: Vec<Ack>,
+        batch: &Batch,
         permit: Permit,
-        sinks: SinkSet,
+        downstream: SinkSet,
         open: Arc<AtomicU64>,
     ) -> Ticket {
         open.fetch_add(1, Ordering::Relaxed);
+        let acks = batch.segments.iter().map(|segment| segment.ack.clone()).collect();
+        let (sinks, bytes) = (batch.sinks, batch.block.len() as u64 + permit.bytes());
         let progress = Progress {
-            pending: sinks,
+            pending: downstream,
             entered: CutSet::default(),
             passed: CutSet::default(),
             at_cuts: Vec::new(),
             payloads: Vec::new(),
         };
         let (permit, progress) = (Mutex::new(permit), Mutex::new(progress));
-        Ticket { source, number, acks, permit, progress, open }
+        Ticket { source, number, acks, sinks, bytes, permit, progress, open }
     }
 
     /// Records the output of the step behind the cut `passed`. `cuts` are those of the source, in data-flow
@@ -149,7 +144,10 @@ impl Ticket {
         let mut progress = self.progress.lock();
         progress.payloads.append(&mut made.payloads);
         progress.at_cuts.append(&mut made.at_cuts);
-        passed.iter().for_each(|cut| progress.passed.add(*cut));
+        if let Some(cut) = passed {
+            debug_assert!(!progress.passed.contains(cut), "a cut is passed once");
+            progress.passed.add(cut);
+        }
         let reached = progress.reach(cuts);
         let is_waiting = |(index, _): &(usize, &Cut)| !progress.passed.contains(*index);
         let waiting = cuts.iter().enumerate().filter(is_waiting);

@@ -376,6 +376,7 @@ impl Account {
         let first = self.out.partition_point(|e| e.range.start < range.start);
         let open = |e: &&mut Entry| e.range.start == range.start && e.state == RangeState::Open;
         if let Some(entry) = self.out.iter_mut().skip(first).find(open) {
+            debug_assert_eq!(entry.range, *range, "another range than the one that was issued");
             entry.state = state;
         }
     }

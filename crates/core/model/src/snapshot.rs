@@ -132,7 +132,8 @@ impl Snapshot {
             (c.error.is_some() || c.buffer_bytes.is_some_and(|bytes| bytes > 0))
                 .then(|| format!("{}{why}", c.id))
         };
-        self.components.iter().filter_map(of).collect::<Vec<_>>().join(", ")
+        let sinks = self.components.iter().filter(|c| c.kind == "sink");
+        sinks.filter_map(of).collect::<Vec<_>>().join(", ")
     }
 
     /// Failures of sources to read something.

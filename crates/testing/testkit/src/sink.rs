@@ -23,7 +23,8 @@ pub struct SinkBehavior {
     pub syncs: bool,
     /// Whether deliveries are sent immediately and settled later; overrides `syncs`.
     pub sends: bool,
-    /// Whether deliveries in flight are completed in any order; they are settled oldest first.
+    /// Whether deliveries in flight are completed in any order, and some of them returned
+    /// undelivered; they are settled oldest first.
     pub unordered: bool,
     /// Duration of each delivery.
     pub delay: Duration,
@@ -138,7 +139,7 @@ impl Sink for FakeSink {
             lane: cx.lane,
             random,
             in_flight: VecDeque::new(),
-            delivered: 0,
+            outcomes: Vec::new(),
         })
     }
 }
@@ -167,10 +168,16 @@ struct FakeLane {
     behavior: SinkBehavior,
     lane: usize,
     random: Rng,
-    /// Payloads in flight, oldest first; `None` once delivered.
-    in_flight: VecDeque<Option<Vec<u8>>>,
-    /// Number of delivered payloads not yet reported as settled.
-    delivered: usize,
+    /// Payloads in flight, oldest first.
+    in_flight: VecDeque<Flight>,
+    /// Outcomes of payloads not yet reported as settled, oldest first.
+    outcomes: Vec<Outcome>,
+}
+
+/// A payload in flight.
+enum Flight {
+    Sent(Vec<u8>),
+    Ended(Outcome),
 }
 
 impl FakeLane {
@@ -183,10 +190,17 @@ impl FakeLane {
         for _ in 0..=self.random.u64(..3) {
             let choice = if self.behavior.unordered { self.in_flight.len() as u64 } else { 1 };
             let index = self.random.u64(..choice.max(1)) as usize;
-            let payload = self.in_flight.get_mut(index).and_then(Option::take);
-            payload.iter().for_each(|bytes| self.endpoint.put(self.lane, bytes, true));
-            while self.in_flight.pop_front_if(|oldest| oldest.is_none()).is_some() {
-                self.delivered += 1;
+            let returns = self.behavior.unordered && self.random.u64(..8) == 0;
+            if let Some(flight @ Flight::Sent(_)) = self.in_flight.get_mut(index) {
+                let outcome = if returns { Outcome::Returned } else { Outcome::Delivered };
+                let sent = std::mem::replace(flight, Flight::Ended(outcome));
+                if let (Flight::Sent(bytes), false) = (sent, returns) {
+                    self.endpoint.put(self.lane, &bytes, true);
+                }
+            }
+            while let Some(Flight::Ended(outcome)) = self.in_flight.front() {
+                self.outcomes.push(*outcome);
+                self.in_flight.pop_front();
             }
         }
     }
@@ -210,7 +224,7 @@ impl Lane for FakeLane {
             let poison = payload.parts.iter().any(|part| part.windows(2).any(|w| w == b"?\n"));
             assert!(!poison, "a line that ends in ? panics in delivery");
             if self.behavior.sends {
-                self.in_flight.push_back(Some(payload.parts.concat()));
+                self.in_flight.push_back(Flight::Sent(payload.parts.concat()));
                 return Ok(Delivery::Sent);
             }
             payload
@@ -243,8 +257,8 @@ impl Lane for FakeLane {
     }
 
     fn settled(&mut self) -> Vec<Settled> {
-        let settled = Settled { outcome: Outcome::Delivered, refused: 0 };
-        vec![settled; std::mem::take(&mut self.delivered)]
+        let outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.into_iter().map(|outcome| Settled { outcome, refused: 0 }).collect()
     }
 
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {

@@ -6,9 +6,10 @@ use millstream_model::{
     Polled, SinkIndex, Source, SourceCx, SourceOpen,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Most revocations in the life of a source, so that it ends behind a slow sink.
+/// Most revocations of a log, over all sources that read it, so that they end behind a slow sink.
 pub const REVOKES_MAX: u64 = 20;
 
 /// Lines of some origins; the text of line `n` of origin `o` is `o:n`.
@@ -19,6 +20,8 @@ pub struct MemoryLog {
     /// At one poll in this many an origin is revoked and assigned again, up to [`REVOKES_MAX`] times;
     /// 0 for never.
     pub revokes_one_in: u64,
+    /// How often an origin was revoked.
+    revokes: Arc<AtomicU64>,
 }
 
 impl MemoryLog {
@@ -30,7 +33,11 @@ impl MemoryLog {
             };
             (0..lines).map(line).collect::<String>().into_bytes()
         };
-        MemoryLog { origins: (0..origins).map(text).collect(), revokes_one_in: 0 }
+        MemoryLog {
+            origins: (0..origins).map(text).collect(),
+            revokes_one_in: 0,
+            revokes: Arc::default(),
+        }
     }
 
     /// Returns the lines of an origin without line ends.
@@ -42,16 +49,8 @@ impl MemoryLog {
     pub fn open(&self, open: &SourceOpen, seed: u64) -> Box<dyn Source> {
         let (log, random, sinks) = (self.clone(), Rng::with_seed(seed), open.sinks.clone());
         let (store, ledger) = (open.store.clone(), open.ledger.clone());
-        let mut source = MemorySource {
-            log,
-            tails: Vec::new(),
-            random,
-            turn: 0,
-            sinks,
-            store,
-            ledger,
-            revokes: 0,
-        };
+        let mut source =
+            MemorySource { log, tails: Vec::new(), random, turn: 0, sinks, store, ledger };
         let tails = (0..self.origins.len()).map(|index| source.tail(index)).collect();
         source.tails = tails;
         let ids: Vec<(OriginId, Vec<u8>)> =
@@ -86,8 +85,6 @@ struct MemorySource {
     sinks: Vec<(SinkIndex, String)>,
     store: Arc<dyn OriginStore>,
     ledger: Arc<Ledger>,
-    /// How often an origin was revoked.
-    revokes: u64,
 }
 
 impl Source for MemorySource {
@@ -171,9 +168,10 @@ impl MemorySource {
             let is_settled = || self.ledger.owed(id).is_some_and(|owed| owed.in_flight == 0);
             match self.tails[index].assignment {
                 Assignment::Assigned
-                    if self.revokes < REVOKES_MAX && self.random.u64(..one_in) == 0 =>
+                    if self.log.revokes.load(Relaxed) < REVOKES_MAX
+                        && self.random.u64(..one_in) == 0 =>
                 {
-                    self.revokes += 1;
+                    self.log.revokes.fetch_add(1, Relaxed);
                     self.tails[index].assignment = Assignment::Draining(later);
                 }
                 Assignment::Draining(until) if now >= until || is_settled() => {

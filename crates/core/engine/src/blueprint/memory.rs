@@ -71,12 +71,12 @@ pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
     nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Returns the bytes that the batches of one source may keep from other data while they wait at
-/// one cut, so that all cuts together have a quarter of the grant.
-pub fn cut_share(grant_bytes: u64, sources: usize, transforms: &[TransformPart]) -> u64 {
+/// Returns the bytes that tickets may keep from other data on their way to one cut, so that all
+/// cuts together have a quarter of the grant.
+pub fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
     let cuts = transforms.iter().filter(is_cut).count();
-    grant_bytes / 4 / (sources * cuts).max(1) as u64
+    grant_bytes / 4 / cuts.max(1) as u64
 }
 
 impl Blueprint {

@@ -22,7 +22,7 @@ pub struct Scenario {
     pub lines: usize,
     pub poison: Vec<(usize, usize)>,
     pub behaviors: [SinkBehavior; 4],
-    /// The operator on a branch with a sink of its own, if there is one.
+    /// The operator on a branch with a separate sink, if there is one.
     pub operator: Option<Operator>,
     /// See [`MemoryLog::revokes_one_in`].
     pub revokes_one_in: u64,
@@ -42,15 +42,19 @@ impl Scenario {
         let poison = (0..random.u64(..3))
             .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
         let poison = poison.collect();
-        let behavior = |random: &mut Rng| SinkBehavior {
-            lanes: 1 + random.u64(..3) as usize,
-            fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
-            panics_one_in: if random.u64(..4) == 0 { 20 } else { 0 },
-            syncs: random.u64(..2) == 0,
-            sends: random.u64(..3) == 0,
-            unordered: random.u64(..3) == 0,
-            delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
-            sync_delay: Duration::ZERO,
+        let behavior = |random: &mut Rng| {
+            let panics = random.u64(..4) == 0;
+            SinkBehavior {
+                lanes: 1 + random.u64(..3) as usize,
+                fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
+                panics_one_in: if panics { 20 } else { 0 },
+                syncs: random.u64(..2) == 0,
+                sends: random.u64(..3) == 0,
+                // Payloads that come back, and panics that return all others, leave no progress.
+                unordered: !panics && random.u64(..3) == 0,
+                delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
+                sync_delay: Duration::ZERO,
+            }
         };
         let behaviors = std::array::from_fn(|_| behavior(&mut random));
         let pool = ["panicky", "watch", "offload", "watch"];
@@ -66,8 +70,8 @@ impl Scenario {
             stall: random.u64(..3) == 0,
             rate_limit: (random.u64(..8) == 0).then(|| 1000 + random.u64(..4000)),
             reload_one_in: if random.u64(..3) == 0 { 20 + random.u64(..100) } else { 0 },
-            operator: (random.u64(..2) == 0).then(|| Operator::draw(&mut random)),
-            revokes_one_in: if random.u64(..4) == 0 { 10 + random.u64(..100) } else { 0 },
+            operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
+            revokes_one_in: if random.u64(..3) == 0 { 5 + random.u64(..50) } else { 0 },
         }
     }
 
@@ -78,6 +82,7 @@ impl Scenario {
         let is_reread = self.kills > 0 || self.revokes_one_in > 0 || self.reload_one_in > 0;
         let may_pass = sink == 3 && is_reread && self.operator.is_some_and(|o| o.gives_up());
         let SinkBehavior { panics_one_in, sends, unordered, .. } = self.behaviors[sink];
+        // Its payloads may also come back undelivered.
         let is_unordered = sends && unordered;
         panics_one_in == 0 && !is_changed && !may_pass && !is_unordered
     }
@@ -143,7 +148,8 @@ pub struct Operator {
     pub deadline: Option<Duration>,
     pub passes_expired: bool,
     pub panics_one_in: u64,
-    /// One call in this many hangs until the first sink has everything; 0 for none.
+    /// One call in this many hangs, without a deadline until the first sink has everything; 0 for
+    /// none.
     pub hangs_one_in: u64,
     /// Longest time that another call takes, in milliseconds.
     pub delay_ms_max: u64,
@@ -151,15 +157,15 @@ pub struct Operator {
 
 impl Operator {
     fn draw(random: &mut Rng) -> Operator {
-        let deadline = 20 + random.u64(..200);
+        let deadline = 5 + random.u64(..100);
         Operator {
             concurrency: 1 + random.u64(..3) as usize,
             tickets_max: 1 + random.u64(..3) as usize,
-            deadline: (random.u64(..2) == 0).then(|| Duration::from_millis(deadline)),
+            deadline: (random.u64(..3) > 0).then(|| Duration::from_millis(deadline)),
             passes_expired: random.u64(..2) == 0,
             panics_one_in: if random.u64(..4) == 0 { 10 } else { 0 },
-            hangs_one_in: [0, 0, 1, 5, 20][random.u64(..5) as usize],
-            delay_ms_max: 1 + random.u64(..2) * random.u64(..100),
+            hangs_one_in: [0, 1, 3, 10][random.u64(..4) as usize],
+            delay_ms_max: 1 + random.u64(..2) * random.u64(..300),
         }
     }
 }
