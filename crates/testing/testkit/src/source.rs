@@ -17,7 +17,7 @@ pub const REVOKES_MAX: u64 = 20;
 pub struct MemoryLog {
     /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
-    /// At one poll in this many an origin is revoked and assigned again, up to [`REVOKES_MAX`] times;
+    /// At one poll in this many an origin is revoked and assigned again, up to `REVOKES_MAX` times;
     /// 0 for never.
     pub revokes_one_in: u64,
     /// How often an origin was revoked.
