@@ -77,7 +77,7 @@ pub struct VerifyArgs {
     /// Parent of the temporary folder, whose file system is tested [default: the system's]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Keep the temporary folder; after a failure it is kept anyway
+    /// Keep the temporary folder with every rotated file; after a failure it is kept anyway
     #[arg(long)]
     keep: bool,
     /// Replay the random choices of a run, though not its timing [default: random]

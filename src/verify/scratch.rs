@@ -41,8 +41,12 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Removes rotated files that have not been written to for a while.
+    /// Removes rotated files that have not been written to for a while, unless the folder is to be
+    /// kept: whoever keeps it looks up lost lines in them.
     pub fn sweep(&self) -> io::Result<()> {
+        if self.keep {
+            return Ok(());
+        }
         for folder in self.log_folders() {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;

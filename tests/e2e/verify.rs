@@ -79,13 +79,14 @@ fn files_deleted_behind_a_slow_sink_are_held_if_possible() {
 #[test]
 fn missing_lines_are_reported_as_lost() {
     let dir = folder();
-    let output = verify(dir.path(), &["-d", "3s", "--inject", "lose=3", "--rotate", "rename"]);
+    let args = ["-d", "3s", "--inject", "lose=3", "--rotate", "rename", "--keep"];
+    let output = verify(dir.path(), &args);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(last_line(&output).starts_with("lost 3 repeated 0 torn 0"), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lost: ")).collect();
     assert_eq!(shown.len(), 3, "{text}");
-    // The reported offset is right: in the rotated files that were kept, it is that of the line.
+    // The reported offset is right: in the rotated files, which --keep keeps, it is that of the line.
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
     for line in shown {
