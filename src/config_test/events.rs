@@ -79,7 +79,12 @@ impl Maker {
         for batch in batches {
             let mut permit = self.grant.try_take(0).ok_or("no memory is left")?;
             let counters = Counters::default();
-            let mut cx = EncodeCx { pool: &self.pool, permit: &mut permit, counters: &counters };
+            let mut cx = EncodeCx {
+                pool: &self.pool,
+                permit: &mut permit,
+                counters: &counters,
+                refused: None,
+            };
             encoder.encode(batch, &mut payload, &mut cx).map_err(|error| error.to_string())?;
         }
         let text = payload.parts.concat();

@@ -79,10 +79,12 @@ fn differences(network: &Network<'_>, plan: &Plan<'_>) -> Vec<String> {
     };
     let maker = Maker::new();
     for (index, step) in plan.steps.iter().enumerate() {
+        play.advance(step.now, false);
         for batch in maker.batches(index, step) {
             play.pass(step.now, step.component, batch);
         }
     }
+    plan.steps.last().into_iter().for_each(|step| play.advance(step.now, true));
     let mut lines: Vec<String> =
         plan.expect.iter().flat_map(|wanted| missed(&maker, &play, wanted)).collect();
     if !lines.is_empty() || play.has_panicked() {

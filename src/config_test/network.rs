@@ -4,6 +4,7 @@ use super::Config;
 use crate::config::Component;
 use crate::wiring;
 use millstream_components::component::AnyComponent;
+use millstream_engine::MergeTrial;
 use millstream_model::{
     Batch, BuildError, ComponentError, Counters, Map, Now, Offload, Outputs, Serial, Transform,
 };
@@ -67,16 +68,20 @@ enum Op {
     Map(Box<dyn Map>),
     Serial(Box<dyn Serial>),
     Offload(Arc<dyn Offload>),
+    Merge(Box<MergeTrial>),
 }
 
 impl Op {
-    fn new(component: &Component) -> Result<Op, BuildError> {
+    fn new(component: &Component, counters: &Arc<Counters>) -> Result<Op, BuildError> {
         let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
         match transform.build()? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),
-            Transform::Merge(_) => Err(BuildError::UntestableTransform(component.id.clone())),
+            Transform::Merge(sink) => {
+                let trial = MergeTrial::new(&component.id, &*sink, counters.clone())?;
+                Ok(Op::Merge(Box::new(trial)))
+            }
         }
     }
 
@@ -89,6 +94,15 @@ impl Op {
             Op::Map(map) => map.apply(batch, out),
             Op::Serial(serial) => serial.apply(now, batch, out),
             Op::Offload(offload) => offload.apply(now, vec![batch], std::slice::from_mut(out)),
+            Op::Merge(trial) => trial.add(now, &batch),
+        }
+    }
+
+    /// Returns the results that are due; all at the end of the input.
+    fn results(&mut self, now: Now, has_ended: bool) -> Vec<Batch> {
+        match self {
+            Op::Merge(trial) => trial.results(now, has_ended),
+            _ => Vec::new(),
         }
     }
 }
@@ -108,25 +122,42 @@ pub struct Play<'n> {
 impl<'n> Play<'n> {
     /// Builds every transform again.
     pub fn new(network: &'n Network<'n>) -> Result<Play<'n>, BuildError> {
-        let ops = network.components.iter().map(Op::new).collect::<Result<Vec<Op>, _>>()?;
-        let count = ops.len();
-        let counters = (0..count).map(|_| Arc::default()).collect();
+        let count = network.components.len();
+        let counters: Vec<Arc<Counters>> = (0..count).map(|_| Arc::default()).collect();
+        let ops =
+            network.components.iter().zip(&counters).map(|(of, counters)| Op::new(of, counters));
+        let ops = ops.collect::<Result<Vec<Op>, _>>()?;
         let made = vec![Vec::new(); count];
         Ok(Play { network, ops, counters, made, said: Vec::new(), has_panicked: false })
     }
 
     /// Passes a batch to a component, and its results to everything downstream.
     pub fn pass(&mut self, now: Now, target: usize, batch: Batch) {
-        let network = self.network;
-        let mut waiting = vec![Vec::new(); network.components.len()];
+        let mut waiting = vec![Vec::new(); self.network.components.len()];
         waiting[target].push(batch);
+        self.pass_on(now, waiting, None);
+    }
+
+    /// Passes on what aggregates hold back: what is due at this time, or all at the end of the
+    /// input.
+    pub fn advance(&mut self, now: Now, has_ended: bool) {
+        let waiting = vec![Vec::new(); self.network.components.len()];
+        self.pass_on(now, waiting, Some(has_ended));
+    }
+
+    fn pass_on(&mut self, now: Now, mut waiting: Vec<Vec<Batch>>, ended: Option<bool>) {
+        let network = self.network;
         for &index in &network.order {
+            let mut outputs = Vec::new();
             for batch in std::mem::take(&mut waiting[index]) {
-                for (output, made) in self.apply(index, now, batch) {
-                    let readers = network.readers[index].iter().filter(|(from, _)| *from == output);
-                    readers.for_each(|(_, reader)| waiting[*reader].push(made.clone()));
-                    self.made[index].push((output, made));
-                }
+                outputs.extend(self.apply(index, now, batch));
+            }
+            let results = ended.map(|ended| self.ops[index].results(now, ended));
+            outputs.extend(results.into_iter().flatten().map(|batch| (0, batch)));
+            for (output, made) in outputs {
+                let readers = network.readers[index].iter().filter(|(from, _)| *from == output);
+                readers.for_each(|(_, reader)| waiting[*reader].push(made.clone()));
+                self.made[index].push((output, made));
             }
         }
     }

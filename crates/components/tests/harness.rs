@@ -457,14 +457,7 @@ fn a_sink_accepts_every_batch() {
 }
 
 fn lane_cx(lane: usize) -> LaneCx {
-    LaneCx {
-        sink: "out".into(),
-        lane,
-        state: None,
-        counters: Arc::default(),
-        state_bytes: 0,
-        keep: Arc::new(|_| Ok(())),
-    }
+    LaneCx::outside("out", lane, Arc::default())
 }
 
 fn encode(
@@ -478,7 +471,7 @@ fn encode(
     let mut permit = grant.try_take(declared).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
     let counters = Counters::default();
-    let mut cx = EncodeCx { pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool, permit: &mut permit, counters: &counters, refused: None };
     encoder.encode(batch, &mut payload, &mut cx).unwrap_or_else(|error| panic!("{what}: {error}"));
     let bytes = payload.parts.iter().map(|part| part.len() as u64).sum();
     assert!(payload.bytes == bytes || payload.routing.is_some() && payload.bytes < bytes, "{what}");

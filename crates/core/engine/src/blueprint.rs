@@ -1,14 +1,16 @@
 //! From a blueprint, the components and their inputs, to a built topology.
 
+mod feeds;
 mod graph;
 mod kept;
 mod memory;
 
 use crate::buffer::{Buffer, WhenFull, check_buffers};
-use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::core::{Core, Fed, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::{Cut, CutLimits, CutSet};
 use crate::error::EngineError;
+use crate::feed_source::{FeedKind, FeedSource};
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::limits::{CALLS_AHEAD, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
@@ -23,8 +25,8 @@ pub(crate) use memory::chain_expansion;
 use memory::{check_states, cut_bytes, grant_bytes, spare_state_bytes};
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
-    BlockPool, BuildError, EngineTime, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkIndex,
-    SinkSet, Source, SourceInfo, SourceOpen, Transform,
+    BlockPool, BuildError, EngineTime, Feed, Grant, InternalMetrics, Kind, Ledger, Now, Sink,
+    SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
@@ -92,6 +94,30 @@ pub struct SourcePart {
     pub open: OpenSource,
 }
 
+/// The source of what a sink makes: results of a merge transform, or events that were refused.
+/// [`Blueprint`] derives them.
+pub struct FeedPart {
+    /// What its events share, including its id: that of the transform, or `SINK.rejected`.
+    pub(crate) info: SourceInfo,
+    pub(crate) type_name: &'static str,
+    pub(crate) feeder: Feeder,
+}
+
+/// The component whose sink feeds a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Feeder {
+    /// A transform for results; a sink for events that it refused.
+    pub kind: Kind,
+    /// Its id.
+    pub id: Arc<str>,
+}
+
+impl Feeder {
+    fn feed_kind(&self) -> FeedKind {
+        if self.kind == Kind::Sink { FeedKind::Refused } else { FeedKind::Results }
+    }
+}
+
 /// A transform of a blueprint.
 pub struct TransformPart {
     /// Component id.
@@ -110,6 +136,8 @@ pub struct SinkPart {
     pub id: String,
     /// Component type.
     pub type_name: &'static str,
+    /// A sink, or a merge transform, which [`Blueprint`] turns into a sink.
+    pub kind: Kind,
     /// The outputs it reads.
     pub inputs: Vec<Input>,
     /// The buffer before it.
@@ -127,6 +155,8 @@ pub struct Blueprint {
     pub transforms: Vec<TransformPart>,
     /// Sinks.
     pub sinks: Vec<SinkPart>,
+    /// Sources of what sinks make, which are derived from the parts above.
+    pub feeds: Vec<FeedPart>,
 }
 
 /// A topology whose sources are open, before it starts.
@@ -138,7 +168,11 @@ pub struct Built {
 
 impl Blueprint {
     /// Checks the blueprint against these settings without opening anything.
-    pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
+    pub fn check(self, settings: &Settings) -> Result<(), EngineError> {
+        self.with_feeds().check_limits(settings)
+    }
+
+    pub(crate) fn check_limits(&self, settings: &Settings) -> Result<(), EngineError> {
         if self.sinks.len() > SINKS_MAX {
             return Err(EngineError::TooManySinks(self.sinks.len()));
         }
@@ -150,7 +184,8 @@ impl Blueprint {
 
     /// Opens every source. `store` holds what was saved before the restart.
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
-        self.check(settings)?;
+        let blueprint = self.with_feeds();
+        blueprint.check_limits(settings)?;
         let grant = Grant::new(grant_bytes(settings));
         let scheduler = Arc::new(Scheduler::default());
         let for_room = Arc::downgrade(&scheduler);
@@ -170,8 +205,8 @@ impl Blueprint {
             sources: Vec::new(),
             nodes: Vec::new(),
         };
-        let places = SinkPlaces::first(&self.sinks);
-        let (core, drivers) = self.assemble(&core, settings, &places, &|_, _| false)?;
+        let places = SinkPlaces::first(&blueprint.sinks);
+        let (core, drivers) = blueprint.assemble(&core, settings, &places, &|_, _| false)?;
         core.wire();
         let store = core.store.clone();
         let current = Arc::new(Current::new(core));
@@ -193,7 +228,9 @@ impl Blueprint {
         let mut drivers = Vec::new();
         let shared = self.shared(old, settings, places, kept);
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
-        let sources = sources(&graph, self.sources, &nodes, &shared)?;
+        let feeds = self.feeds.into_iter().map(|part| source_of_feed(part, &nodes));
+        let parts = self.sources.into_iter().map(|part| (part, None)).chain(feeds);
+        let sources = sources(&graph, parts, &nodes, &shared)?;
         let core = Core {
             generation: old.generation + 1,
             clock: old.clock,
@@ -233,7 +270,7 @@ impl Blueprint {
             old,
             internal_metrics: &settings.internal_metrics,
             share: grant_bytes / (2 * self.sinks.len().max(1) as u64),
-            source_cut_bytes: cut_bytes / self.sources.len().max(1) as u64,
+            source_cut_bytes: cut_bytes / (self.sources.len() + self.feeds.len()).max(1) as u64,
             cut_bytes,
             share_max: settings.sink_bytes_max,
             places,
@@ -309,7 +346,8 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
         Transform::Map(make) => Op::Map(make),
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
         Transform::Offload(transform) => Op::Offload(Arc::new(OffloadQueue { transform })),
-        Transform::Merge(_) => return Err(EngineError::UnsupportedTransform(part.id)),
+        // `with_feeds` has made it a sink.
+        Transform::Merge(_) => return Err(EngineError::NoTransformOrder),
     };
     Ok(Node {
         outputs,
@@ -331,14 +369,15 @@ fn sink_node(
 ) -> Node {
     let place = shared.places.indices[index];
     let share = part.buffer.share(shared.share, shared.share_max);
-    if let Some(mut kept) = shared.kept_node(Kind::Sink, &part.id) {
+    if let Some(mut kept) = shared.kept_node(part.kind, &part.id) {
         if let Op::Sink(slot) = &mut kept.op {
             (slot.share, slot.buffer) = (share, part.buffer);
         }
         return kept;
     }
-    let (id, counters) = shared.named(Kind::Sink, &part.id, part.type_name);
+    let (id, counters) = shared.named(part.kind, &part.id, part.type_name);
     part.buffer.announce(&counters);
+    let feed = if part.kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
     let mut lanes = Vec::new();
     for lane in 0..part.sink.lanes().max(1) {
         let scheduler = Arc::downgrade(&shared.old.scheduler);
@@ -352,14 +391,16 @@ fn sink_node(
             counters: counters.clone(),
             state_bytes: part.sink.state_bytes_min() + shared.state_bytes,
             store: shared.old.store.clone(),
+            clock: (shared.old.clock, shared.old.started),
+            feed: feed.clone(),
             after: shared.places.after[index].clone(),
         });
     }
     Node {
         id,
         type_name: part.type_name,
-        kind: Kind::Sink,
-        op: Op::Sink(SinkSlot::new(place, part.sink, lanes, (share, part.buffer))),
+        kind: part.kind,
+        op: Op::Sink(SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer))),
         outputs: Vec::new(),
         downstream: SinkSet::one(place),
         counters,
@@ -367,19 +408,35 @@ fn sink_node(
     }
 }
 
+/// Returns the source of a feed, whose sink is among the nodes.
+fn source_of_feed(part: FeedPart, nodes: &[Node]) -> (SourcePart, Option<Fed>) {
+    let FeedPart { info, type_name, feeder } = part;
+    let fed = nodes.iter().find_map(|node| match &node.op {
+        Op::Sink(slot) if (node.kind, &node.id) == (feeder.kind, &feeder.id) => {
+            Some(Fed { feeder: feeder.clone(), sink: slot.index, feed: slot.feed.clone() })
+        }
+        _ => None,
+    });
+    let feed = fed.as_ref().map(|fed| fed.feed.clone()).unwrap_or_else(Feed::of_refused);
+    let kind = feeder.feed_kind();
+    let open = Box::new(move |open| FeedSource::open(open, feed, kind));
+    (SourcePart { info, type_name, pace: Pace::default(), open }, fed)
+}
+
 fn sources(
     graph: &Graph,
-    parts: Vec<SourcePart>,
+    parts: impl Iterator<Item = (SourcePart, Option<Fed>)>,
     nodes: &[Node],
     shared: &Shared<'_>,
 ) -> Result<Vec<SourceSlot>, EngineError> {
-    let slot = |part| source_slot(graph, part, nodes, shared);
-    parts.into_iter().enumerate().map(slot).collect()
+    let slot = |(index, (part, fed))| source_slot(graph, index, (part, fed), nodes, shared);
+    parts.enumerate().map(slot).collect()
 }
 
 fn source_slot(
     graph: &Graph,
-    (index, part): (usize, SourcePart),
+    index: usize,
+    (part, fed): (SourcePart, Option<Fed>),
     nodes: &[Node],
     shared: &Shared<'_>,
 ) -> Result<SourceSlot, EngineError> {
@@ -389,7 +446,7 @@ fn source_slot(
     if cuts.len() > CutSet::CUTS_MAX {
         return Err(EngineError::TooManyCuts { source_id: part.info.id, cuts: cuts.len() });
     }
-    if let Some(kept) = shared.kept_source(&part.info.id) {
+    if let Some(kept) = shared.kept_source(&part.info.id, fed.as_ref()) {
         return Ok(kept.rewired(part.pace, roots, cuts, downstream, expansion));
     }
     let place = Arc::new(AtomicUsize::new(index));
@@ -399,6 +456,7 @@ fn source_slot(
     Ok(SourceSlot {
         id: open.info.id.as_str().into(),
         type_name: part.type_name,
+        fed,
         cuts,
         expansion,
         pace: part.pace,
@@ -406,6 +464,7 @@ fn source_slot(
         paused_ns: AtomicU64::default(),
         is_live: source.is_live(),
         can_wait: source.can_wait(),
+        reads_again: source.reads_again(),
         info: open.info,
         source: Arc::new(Mutex::new(source)),
         place,

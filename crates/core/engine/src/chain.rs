@@ -1,5 +1,7 @@
 //! A worker: runs the whole chain on a ticket's batch while it is in cache.
 
+mod refusals;
+
 use crate::core::{Core, Node, Op, SinkSlot, fan_out};
 use crate::offload::OffloadQueue;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step};
@@ -135,8 +137,17 @@ impl Worker {
         let begun = Instant::now();
         let events = batch.events() as u64;
         let mut payload = Payload::new(events);
-        let mut cx = EncodeCx { pool: &core.pool, permit, counters: &node.counters };
+        let mut refused_rows = slot.feed.keeps_refused().then(Vec::new);
+        let mut cx = EncodeCx {
+            pool: &core.pool,
+            permit,
+            counters: &node.counters,
+            refused: refused_rows.as_mut(),
+        };
         let result = encoder.encode(&batch, &mut payload, &mut cx);
+        if let Some(rows) = refused_rows {
+            refusals::note(&batch, &rows, slot.index, &mut payload);
+        }
         node.counters.busy(begun.elapsed());
         node.counters.received(events, batch.text_bytes());
         match result {

@@ -1,7 +1,7 @@
 //! The built topology, and what its threads share.
 
 use crate::backlog::Backlog;
-use crate::blueprint::{Clock, chain_expansion};
+use crate::blueprint::{Clock, Feeder, IsKept, chain_expansion};
 use crate::buffer::{Buffer, WhenFull};
 use crate::cut::{Cut, Load};
 use crate::lane::LaneQueue;
@@ -14,7 +14,7 @@ use crate::since::Since;
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
 use millstream_model::{
-    BlockPool, Counters, EngineTime, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkIndex,
+    BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkIndex,
     SinkSet, Source, SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
@@ -25,11 +25,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// What feeds a source.
+#[derive(Clone)]
+pub(crate) struct Fed {
+    pub feeder: Feeder,
+    /// Its index in sink sets.
+    pub sink: SinkIndex,
+    pub feed: Arc<Feed>,
+}
+
 /// A source in the topology. State that outlives a reload is shared with the slot that replaces it.
 pub(crate) struct SourceSlot {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub info: Arc<SourceInfo>,
+    /// The sink that feeds it, if one does.
+    pub fed: Option<Fed>,
     pub source: Arc<Mutex<Box<dyn Source>>>,
     /// Its index, for those who wake it.
     pub place: Arc<AtomicUsize>,
@@ -51,6 +62,8 @@ pub(crate) struct SourceSlot {
     pub is_live: bool,
     /// See [`Source::can_wait`].
     pub can_wait: bool,
+    /// See [`Source::reads_again`].
+    pub reads_again: bool,
     /// Its rate limiter, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
     /// It is not polled before this time, in nanoseconds of engine time: a transform asked for a
@@ -80,6 +93,14 @@ impl SourceSlot {
         let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
         // A pause within another adds no wait.
         self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
+    }
+
+    /// Whether a reload keeps it.
+    pub fn is_kept(&self, kept: &IsKept<'_>) -> bool {
+        match &self.fed {
+            Some(Fed { feeder, .. }) => kept(feeder.kind, &feeder.id),
+            None => kept(Kind::Source, &self.id),
+        }
     }
 
     /// Whether all its tickets are released.
@@ -137,6 +158,8 @@ pub(crate) struct SinkSlot {
     /// Index in sink sets.
     pub index: SinkIndex,
     pub sink: Arc<dyn Sink>,
+    /// The events that it makes.
+    pub feed: Arc<Feed>,
     pub lanes: Vec<Arc<LaneQueue>>,
     /// Most bytes that may queue in its lanes.
     pub share: u64,
@@ -157,7 +180,7 @@ impl SinkSlot {
     /// Creates a slot with an empty queue of up to `share` bytes.
     pub fn new(
         index: SinkIndex,
-        sink: Arc<dyn Sink>,
+        (sink, feed): (Arc<dyn Sink>, Arc<Feed>),
         lanes: Vec<Arc<LaneQueue>>,
         (share, buffer): (u64, Buffer),
     ) -> SinkSlot {
@@ -166,6 +189,7 @@ impl SinkSlot {
         SinkSlot {
             index,
             sink,
+            feed,
             lanes,
             share,
             buffer,
@@ -290,6 +314,7 @@ impl Core {
                 ledger: &slot.ledger,
                 counters: &slot.counters,
                 until_eof: self.until_eof,
+                has_input_ended: slot.fed.as_ref().is_some_and(|fed| self.has_feeder_ended(fed)),
                 grant: &self.grant,
                 pool: &self.pool,
                 expansion: slot.expansion,
@@ -301,6 +326,29 @@ impl Core {
             log::error!("source {}: panic while reading; it continues in a second", slot.id);
             Polled::Wait(Duration::from_secs(1))
         })
+    }
+
+    /// Whether the sink that feeds a source makes no more events: its lanes have ended, or, in a run
+    /// that ends by itself, it has settled all that its sources read.
+    fn has_feeder_ended(&self, fed: &Fed) -> bool {
+        let Some((_, slot)) = self.sinks().find(|(_, slot)| slot.index == fed.sink) else {
+            return true;
+        };
+        slot.lanes.iter().all(|lane| lane.has_ended())
+            || self.until_eof && self.has_input_ended(slot) && self.is_settled(slot)
+    }
+
+    /// Whether nothing more is read for a sink.
+    pub fn has_input_ended(&self, slot: &SinkSlot) -> bool {
+        let mut inputs = self.sources.iter().enumerate();
+        inputs.all(|(index, source)| {
+            !source.downstream.contains(slot.index)
+                || self.scheduler.has_ended(index) && source.is_drained()
+        })
+    }
+
+    fn is_settled(&self, slot: &SinkSlot) -> bool {
+        self.sources.iter().all(|source| source.ledger.progress(slot.index).unsettled == 0)
     }
 
     /// Returns the sinks of a source that are ready, and those that are blocked.
@@ -381,7 +429,7 @@ impl Core {
         payloads: Vec<Bound>,
     ) {
         let payloads = payloads.into_iter().filter_map(|bound| self.admit(source, bound));
-        let payloads = payloads.collect();
+        let payloads = self.joined(payloads.collect());
         let put = |bound: Bound| {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { return };
@@ -391,6 +439,24 @@ impl Core {
         };
         // The lock is held while payloads are queued, so that lanes keep ticket order.
         source.release.lock().finish(number, done, payloads, put);
+    }
+
+    /// Joins the payloads of a ticket for one merge transform: a snapshot between them would count
+    /// the first again after a restart.
+    fn joined(&self, payloads: Vec<Bound>) -> Vec<Bound> {
+        let counts_once = |bound: &Bound| match &self.nodes[bound.node].op {
+            Op::Sink(slot) => slot.feed.is_of_results(),
+            _ => false,
+        };
+        let mut joined: Vec<Bound> = Vec::with_capacity(payloads.len());
+        for bound in payloads {
+            let first = joined.iter_mut().find(|first| first.node == bound.node);
+            match first.filter(|_| counts_once(&bound)) {
+                Some(first) => first.payload.join(bound.payload),
+                None => joined.push(bound),
+            }
+        }
+        joined
     }
 
     /// Counts a payload that may wait for its turn. If earlier tickets wait at a transform, a sink
@@ -461,6 +527,13 @@ impl Core {
         }
         let open = self.sources.iter().map(|slot| slot.release.lock().open());
         open.fold(SinkSet::EMPTY, |all, one| all | one)
+    }
+
+    /// Returns the sinks behind feeds that have not ended.
+    pub fn fed_sinks(&self) -> SinkSet {
+        let fed = self.sources.iter().enumerate().filter(|(_, slot)| slot.fed.is_some());
+        let open = fed.filter(|(index, _)| !self.scheduler.has_ended(*index));
+        open.fold(SinkSet::EMPTY, |all, (_, slot)| all | slot.downstream)
     }
 
     /// Returns a number that changes whenever something is read or settled.

@@ -53,9 +53,6 @@ pub enum EngineError {
         /// The least `limits.memory` that fits, in MiB.
         least_mib: u64,
     },
-    /// A transform of a kind that the engine does not run.
-    #[error("transform {0}: this release does not run aggregates")]
-    UnsupportedTransform(String),
     /// A source cannot be opened.
     #[error("source {id}: {error}")]
     Source {

@@ -1,12 +1,14 @@
 //! A lane: the queue in front of it, and the task that drives it.
 
 mod ending;
+mod refusals;
 
+use crate::blueprint::Clock;
 use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::{
-    Backoff, Counters, DeliverError, Delivery, Hold, Jitter, Lane, LaneCx, Outcome, Payload,
-    Settled, Sink,
+    Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Lane, LaneCx,
+    Outcome, Payload, Settled, Sink,
 };
 use millstream_store::Store;
 use parking_lot::{Mutex, MutexGuard};
@@ -41,6 +43,8 @@ struct State {
     taken: Vec<Hold>,
     /// Payloads in flight, without their bytes, until they are settled; oldest first.
     sent: VecDeque<Sent>,
+    /// Number of the first of them, counted since the lane was opened.
+    first_sent: u64,
     /// Why the last delivery failed, until one succeeds.
     error: Option<LastError>,
 }
@@ -49,6 +53,8 @@ struct State {
 struct Sent {
     payload: Payload,
     since: Instant,
+    /// It is read again, whatever its outcome.
+    returns: bool,
 }
 
 struct LastError {
@@ -116,6 +122,17 @@ impl LaneQueue {
         self.lock().error.as_ref().map(|error| error.text.clone())
     }
 
+    fn take_sent(&self) -> Option<Sent> {
+        let mut state = self.lock();
+        let sent = state.sent.pop_front()?;
+        state.first_sent += 1;
+        Some(sent)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().queue.is_empty()
+    }
+
     fn has_sent(&self) -> bool {
         !self.lock().sent.is_empty()
     }
@@ -168,6 +185,17 @@ impl LaneQueue {
     }
 }
 
+/// How driving a lane ends.
+enum End {
+    Closed,
+    /// It has taken what a reload has forgotten.
+    TakenBack,
+}
+
+/// What a lane has taken will be read again.
+#[derive(Debug, PartialEq)]
+struct Stale;
+
 /// What the driver of a lane needs.
 pub(crate) struct LaneDriver {
     pub sink_id: Arc<str>,
@@ -178,6 +206,10 @@ pub(crate) struct LaneDriver {
     /// See [`LaneCx::state_bytes`].
     pub state_bytes: u64,
     pub store: Arc<Store>,
+    /// The clock, and when the engine started.
+    pub clock: (Clock, Instant),
+    /// The events that the sink makes.
+    pub feed: Arc<Feed>,
     /// Lanes that may write to the same place, and must end before this one begins.
     pub after: Vec<Arc<LaneQueue>>,
 }
@@ -197,7 +229,14 @@ impl LaneDriver {
         let mut backoff = Backoff::new(Jitter::Equal);
         while !driver.queue.is_let_go() {
             let sent = driver.counters.snapshot().sent_events;
-            let Err(failed) = tokio::spawn(driver.clone().drive()).await else { return };
+            let failed = match tokio::spawn(driver.clone().drive()).await {
+                Ok(End::Closed) => return,
+                Ok(End::TakenBack) => {
+                    driver.give_back();
+                    continue;
+                }
+                Err(failed) => failed,
+            };
             if !failed.is_panic() {
                 return;
             }
@@ -212,22 +251,17 @@ impl LaneDriver {
         }
     }
 
-    async fn drive(self: Arc<Self>) {
-        let Some(mut lane) = self.open().await else { return };
+    async fn drive(self: Arc<Self>) -> End {
+        let Some(mut lane) = self.open().await else { return End::Closed };
         self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
         while !self.queue.is_let_go() {
             self.settle_sent(&mut *lane);
-            let due = sync_due.is_some_and(|due| due <= Instant::now());
-            if !due
-                && !lane.is_full()
-                && let Some(payload) = self.queue.next()
-            {
+            let due = lane.wants_sync() || sync_due.is_some_and(|due| due <= Instant::now());
+            let has_capacity = !due && !lane.is_full() && !self.feed.is_full();
+            if has_capacity && let Some(payload) = self.queue.next() {
                 if self.deliver(&mut *lane, payload).await == Some(Delivery::Taken) {
-                    let wait =
-                        if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
-                    let due = Instant::now() + wait;
-                    sync_due = Some(sync_due.map_or(due, |before| before.min(due)));
+                    sync_due = sync_due.or_else(|| Some(Instant::now() + lane.sync_interval()));
                 }
                 continue;
             }
@@ -235,27 +269,47 @@ impl LaneDriver {
             if flush {
                 lane.flush();
             }
-            if sync_due.is_some() && (due || flush) {
-                self.sync(&mut *lane).await;
+            let next_tick = lane.tick().map(|after| Instant::now() + after);
+            if lane.wants_sync() || sync_due.is_some() && (due || flush) {
+                if self.sync(&mut *lane).await == Err(Stale) {
+                    return End::TakenBack;
+                }
                 sync_due = None;
-            } else if closed && !self.queue.has_sent() {
+            } else if closed && !self.queue.has_sent() && self.queue.is_empty() {
                 if let Some(state) = lane.close() {
                     self.store.note_lane(&self.sink_id, self.lane, state);
                 }
-                return;
+                return End::Closed;
             } else {
-                self.idle(&mut *lane, sync_due).await;
+                let wake = [sync_due, next_tick, self.feed_look()].into_iter().flatten().min();
+                self.idle(&mut *lane, wake).await;
             }
         }
+        End::Closed
     }
 
     /// Opens the lane; `None` if it is released before.
     async fn open(&self) -> Option<Box<dyn Lane>> {
-        let (store, id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
-        let (sink, counters, state) = (id.clone(), self.counters.clone(), self.state().await?);
+        let state = self.state().await?;
+        let lane_of = |store: &Arc<Store>| (store.clone(), self.sink_id.clone(), self.lane);
+        let (store, id, lane) = lane_of(&self.store);
         let keep = Arc::new(move |state| store.keep_lane(&id, lane, state));
-        let state_bytes = self.state_bytes;
-        Some(self.sink.lane(LaneCx { sink, lane, state, counters, state_bytes, keep }))
+        let (store, id, lane) = lane_of(&self.store);
+        let is_committed = Arc::new(move || store.has_committed_lane(&id, lane));
+        let (clock, started) = self.clock;
+        self.queue.lock().first_sent = 0;
+        Some(self.sink.lane(LaneCx {
+            sink: self.sink_id.clone(),
+            lane,
+            state,
+            counters: self.counters.clone(),
+            state_bytes: self.state_bytes,
+            keep,
+            is_committed,
+            now: Arc::new(move || clock.now(EngineTime::at(started.elapsed()))),
+            folder: Some(self.store.snapshot_dir(&self.sink_id)),
+            feed: self.feed.clone(),
+        }))
     }
 
     /// Waits for the endpoint, until the lane is closed with an empty queue.
@@ -290,20 +344,31 @@ impl LaneDriver {
 
     /// Settles the payloads whose outcomes the lane knows by now.
     fn settle_sent(&self, lane: &mut dyn Lane) {
+        lane.refused().into_iter().for_each(|refused| self.pass_on(refused));
         for Settled { outcome, refused } in lane.settled() {
-            let Some(Sent { payload, since }) = self.queue.lock().sent.pop_front() else { return };
+            let Some(Sent { payload, since, returns }) = self.queue.take_sent() else { return };
             self.queue.has_delivered(since);
             if payload.events > refused {
                 self.counters.sent(payload.events - refused, payload.bytes);
                 self.recovered();
             }
             self.queue.leave(payload.bytes);
-            payload.settle(outcome);
+            payload.settle(if returns { Outcome::Returned } else { outcome });
         }
     }
 
     /// Delivers one payload, retrying as long as that can help.
-    async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
+    async fn deliver(&self, lane: &mut dyn Lane, mut payload: Payload) -> Option<Delivery> {
+        payload.refused.drain(..).for_each(|event| self.feed.push(event));
+        if payload.is_empty() {
+            payload.settle(Outcome::Delivered);
+            return None;
+        }
+        if self.counts_once() && !payload.take_once() {
+            self.queue.leave(payload.bytes);
+            payload.settle(Outcome::Returned);
+            return None;
+        }
         let mut backoff = Backoff::new(Jitter::Equal);
         let begun = Instant::now();
         let busy_since = std::time::Instant::now();
@@ -342,7 +407,7 @@ impl LaneDriver {
     fn delivered(&self, mut payload: Payload, delivery: Delivery, since: Instant) {
         if delivery == Delivery::Sent {
             (payload.parts, payload.routing) = (Vec::new(), None);
-            return self.queue.lock().sent.push_back(Sent { payload, since });
+            return self.queue.lock().sent.push_back(Sent { payload, since, returns: false });
         }
         self.queue.has_delivered(since);
         self.counters.sent(payload.events, payload.bytes);
@@ -375,17 +440,23 @@ impl LaneDriver {
     }
 
     /// Syncs, retrying until it succeeds, then settles the accepted payloads.
-    async fn sync(&self, lane: &mut dyn Lane) {
+    ///
+    /// # Errors A merge transform has counted what a reload has forgotten: the lane must be opened
+    /// again, from its state before.
+    async fn sync(&self, lane: &mut dyn Lane) -> Result<(), Stale> {
         let mut backoff = Backoff::new(Jitter::Equal);
         let state = loop {
             match lane.sync().await {
                 Ok(state) => break state,
-                Err(_) if self.queue.is_let_go() => return,
+                Err(_) if self.queue.is_let_go() => return Ok(()),
                 Err(error) => self.pause(&error, backoff.next(fastrand::u32(..))).await,
             }
         };
-        let taken = std::mem::take(&mut self.queue.lock().taken);
         let settling = self.store.settling();
+        if self.counts_once() && self.queue.lock().taken.iter().any(Hold::is_stale) {
+            return Err(Stale);
+        }
+        let taken = std::mem::take(&mut self.queue.lock().taken);
         if let Some(state) = state {
             self.store.note_lane(&self.sink_id, self.lane, state);
         }
@@ -393,5 +464,11 @@ impl LaneDriver {
         drop(settling);
         self.store.synced();
         self.recovered();
+        Ok(())
+    }
+
+    /// Whether an event that is taken twice counts twice: in a merge transform.
+    fn counts_once(&self) -> bool {
+        self.feed.is_of_results()
     }
 }

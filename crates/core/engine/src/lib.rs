@@ -21,8 +21,10 @@ mod core;
 mod current;
 mod cut;
 mod error;
+mod feed_source;
 mod lane;
 pub mod limits;
+mod merge_trial;
 mod offload;
 mod pace;
 mod release;
@@ -46,5 +48,6 @@ pub use blueprint::{
 };
 pub use buffer::{Buffer, WhenFull};
 pub use error::EngineError;
+pub use merge_trial::MergeTrial;
 pub use millstream_store::{Store, StoreError};
 pub use running::{Running, Stopped};

@@ -108,16 +108,17 @@ impl Running {
         kept: &IsKept<'_>,
         drain: Duration,
     ) -> Result<(), EngineError> {
-        blueprint.check(settings)?;
+        let blueprint = blueprint.with_feeds();
+        blueprint.check_limits(settings)?;
         let core = self.current.core();
-        let closed = self.close_sources(false, |slot| !kept(Kind::Source, &slot.id));
+        let goes = |slot: &SourceSlot| !blueprint.keeps(slot, kept);
+        let closed = self.close_sources(false, goes);
         let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
         if let Err(error) = self.barrier(BARRIER_TIME).await {
             core.reopen_sources();
             return Err(error);
         }
         settle(&core, &blueprint, kept).await;
-        let goes = |slot: &SourceSlot| !kept(Kind::Source, &slot.id);
         let _ = self.hold_sources(std::time::Instant::now() + drain, goes).await;
         self.retired.retain(|retired| !retired.has_ended());
         self.lanes.retain(|lane| !lane.is_finished());
@@ -144,7 +145,7 @@ impl Running {
 /// Waits briefly until payloads of removed components are settled by sinks that make progress.
 pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>) {
     let stays = |node: &Node| blueprint.sinks.iter().any(|sink| *sink.id == *node.id);
-    let goes = |slot: &SourceSlot, node: &Node| !kept(Kind::Source, &slot.id) || !stays(node);
+    let goes = |slot: &SourceSlot, node: &Node| !blueprint.keeps(slot, kept) || !stays(node);
     let is_out = || {
         core.sinks().any(|(node, sink)| {
             let gets_on = sink.lanes.iter().all(|lane| lane.gets_on());
@@ -171,10 +172,11 @@ pub(crate) fn replace_core(
 ) -> Result<Turned, EngineError> {
     let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
     let core = current.replace(|old| {
+        seal(old, &blueprint, kept);
         // Sources that are reopened continue from here.
         old.commit().map_err(EngineError::Checkpoints)?;
         let of_old = |(node, slot): (&Node, &SinkSlot)| Arc::new(Retired::of(node, slot));
-        leaving = old.sinks().filter(|(node, _)| !kept(Kind::Sink, &node.id)).map(of_old).collect();
+        leaving = old.sinks().filter(|(node, _)| !kept(node.kind, &node.id)).map(of_old).collect();
         let places = SinkPlaces::next(old, &blueprint.sinks, kept, retired, &leaving)?;
         let is_new = |sink: &&SinkPart| !old.sinks().any(|(node, _)| *node.id == *sink.id);
         let back: Vec<String> =
@@ -189,8 +191,26 @@ pub(crate) fn replace_core(
             .for_each(|retired| retired.let_go());
         change_over(old, &next);
         Ok(next)
-    })?;
+    });
+    let core = core.inspect_err(|_| unseal(&current.core()))?;
     Ok(Turned { core, drivers, retired: leaving })
+}
+
+/// Makes stale what merge transforms have not counted and will get again: from sources that are
+/// opened again, and for transforms that are removed. What cannot be read again is counted.
+fn seal(old: &Core, blueprint: &Blueprint, kept: &IsKept<'_>) {
+    let is_merge = |node: &Node| node.kind == Kind::Transform;
+    let stays = |node: &Node| blueprint.sinks.iter().any(|sink| *sink.id == *node.id);
+    let removed = old.sinks().filter(|(node, _)| is_merge(node) && !stays(node));
+    let removed: SinkSet = removed.map(|(_, slot)| slot.index).collect();
+    for source in &old.sources {
+        let is_reopened = source.reads_again && !blueprint.keeps(source, kept);
+        source.ledger.seal(if is_reopened { source.downstream } else { removed });
+    }
+}
+
+fn unseal(core: &Core) {
+    core.sources.iter().for_each(|source| source.ledger.seal(SinkSet::EMPTY));
 }
 
 /// Closes removed sources, and gives the others their new sinks.
@@ -200,6 +220,7 @@ fn change_over(old: &Core, next: &Core) {
         old.sources.iter().filter(|slot| !next.sources.iter().any(|other| same(slot, other)))
     {
         gone.ledger.stop();
+        gone.fed.iter().for_each(|fed| fed.feed.detach());
         gone.place.store(usize::MAX, Ordering::Relaxed);
         *gone.source.lock() = Box::new(Gone);
     }
@@ -210,6 +231,7 @@ fn change_over(old: &Core, next: &Core) {
                 &sinks_of(before.downstream, &old.nodes),
                 &sinks_of(slot.downstream, &next.nodes),
             );
+            slot.ledger.seal(SinkSet::EMPTY);
         }
     }
     for node in &next.nodes {
@@ -236,6 +258,7 @@ impl SourceSlot {
             id: self.id.clone(),
             type_name: self.type_name,
             info: self.info.clone(),
+            fed: self.fed.clone(),
             source: self.source.clone(),
             place: self.place.clone(),
             ledger: self.ledger.clone(),
@@ -248,6 +271,7 @@ impl SourceSlot {
             pace,
             is_live: self.is_live,
             can_wait: self.can_wait,
+            reads_again: self.reads_again,
             roots,
             cuts,
             downstream,
@@ -287,7 +311,7 @@ impl SinkPlaces {
             taken = taken | SinkSet::one(index);
             places.indices.push(index);
             let meeting = retired.iter().chain(leaving).filter(|retired| retired.may_meet(part));
-            let meeting = meeting.filter(|_| !kept(Kind::Sink, &part.id));
+            let meeting = meeting.filter(|_| !kept(part.kind, &part.id));
             places.after.push(meeting.flat_map(|retired| retired.lanes.iter().cloned()).collect());
         }
         Ok(places)

@@ -167,13 +167,18 @@ impl Running {
     }
 
     /// Lets the lanes deliver what they hold, and end: those of each sink once no ticket is on its
-    /// way there.
+    /// way there. Sources that sinks feed are polled until their sink has ended.
     async fn end_lanes(&self) {
         let core = self.current.core();
         core.scheduler.pause(true);
+        let is_fed = |slot: &SourceSlot| slot.fed.is_some();
+        if core.sources.iter().any(is_fed) {
+            core.scheduler.close(core.sources.iter().map(is_fed).collect());
+        }
         let mut closed = SinkSet::EMPTY;
         while !core.is_drained() || closed != core.all_sinks() {
-            let due = core.all_sinks() - core.expected_sinks() - closed;
+            let expected = core.expected_sinks() | core.fed_sinks();
+            let due = core.all_sinks() - expected - closed;
             let slots = core.sinks().filter(|(_, slot)| due.contains(slot.index));
             slots.flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
             closed = closed | due;
@@ -257,9 +262,8 @@ impl Running {
 async fn finishes_within(core: &Core, time: Duration) -> bool {
     let finished = async {
         while !core.is_finished() {
-            if core.scheduler.all_ended() {
-                core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
-            }
+            let ended = core.sinks().filter(|(_, slot)| core.has_input_ended(slot));
+            ended.flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
             tokio::time::sleep(BARRIER_POLL).await;
         }
     };

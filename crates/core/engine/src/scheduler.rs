@@ -215,6 +215,11 @@ impl Scheduler {
         self.lock().states.iter().any(|s| matches!(s, PollState::Polling { .. }))
     }
 
+    /// Whether a source has ended.
+    pub fn has_ended(&self, source: usize) -> bool {
+        self.lock().states.get(source).is_none_or(|state| *state == PollState::Ended)
+    }
+
     /// Whether every source has ended.
     pub fn all_ended(&self) -> bool {
         self.lock().states.iter().all(|s| *s == PollState::Ended)

@@ -17,8 +17,10 @@ use fastrand::Rng;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{BuildError, EngineTime, InternalMetrics, Kind, Outputs};
 use millstream_store::Store;
-use millstream_testkit::{MemoryEndpoint, MemoryLog};
-use scenario::{GivenUp, OPERATOR, OUT_OF_ORDER, Scenario, Shape, World, blueprint};
+use millstream_testkit::{MemoryEndpoint, MemoryLog, MemorySnapshots, is_refused};
+use scenario::{
+    GivenUp, LETTERS, OPERATOR, OUT_OF_ORDER, RESULTS, Scenario, Shape, World, blueprint,
+};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ use std::time::Duration;
 
 /// A run that takes more steps than this counts as stuck.
 const STEPS_MAX: usize = 400_000;
+
+/// Most steps for which the sink of refused lines is stalled.
+const LETTERS_STALL_STEPS: usize = 10_000;
 
 fn settings() -> Settings {
     Settings {
@@ -88,7 +93,7 @@ impl Life<'_> {
             return;
         }
         let shape = self.shape.draw(&mut self.random);
-        let mut blueprint = blueprint(self.world, shape);
+        let mut blueprint = blueprint(self.world, shape).with_feeds();
         let fails = self.random.u64(..8) == 0 && shape.source != self.shape.source;
         if fails {
             blueprint.sources[0].open = Box::new(|_| Err(BuildError::Listen("planted".into())));
@@ -232,7 +237,7 @@ impl Life<'_> {
     /// Lets calls that hang return if it is time.
     fn release_calls(&mut self) {
         let has_deadline = self.world.scenario.operator.is_some_and(|o| o.deadline.is_some());
-        self.is_released |= self.hangs() && is_complete(self.world, &self.world.endpoints[0]);
+        self.is_released |= self.hangs() && is_complete(self.world, 0);
         if self.is_released && !has_deadline {
             let now = self.core.now().since_start;
             self.calls.iter_mut().for_each(|call| call.ends = call.ends.or(Some(now)));
@@ -260,11 +265,17 @@ fn live(world: World<'_>) -> Option<Shape> {
         let last = world.life == scenario.kills;
         let steps = if last { STEPS_MAX } else { running.random.u64(..600) as usize };
         endpoints[1].stall(scenario.stall);
+        endpoints[LETTERS].stall(scenario.letters_stall);
         for step in 0..steps {
             running.step().await;
             // The blocked sink recovers once the other one has everything.
-            if scenario.stall && step % 50 == 0 && is_complete(world, &endpoints[0]) {
+            let is_complete = step % 50 == 0 && is_complete(world, 0);
+            if is_complete {
                 endpoints[1].stall(false);
+            }
+            // What comes back undelivered waits for what was refused of it.
+            if is_complete || step == LETTERS_STALL_STEPS {
+                endpoints[LETTERS].stall(false);
             }
             if step % 50 == 0 {
                 running.release_calls();
@@ -281,10 +292,12 @@ fn live(world: World<'_>) -> Option<Shape> {
 
 /// Runs a scenario to its end and checks what arrived.
 fn run(seed: u64) {
+    fastrand::seed(seed);
     let scenario = Scenario::draw(seed);
     let mut log = MemoryLog::new(scenario.origins, scenario.lines, &scenario.poison);
     log.revokes_one_in = scenario.revokes_one_in;
-    let endpoints: [MemoryEndpoint; 4] = Default::default();
+    let endpoints: [MemoryEndpoint; 6] = Default::default();
+    let snapshots = MemorySnapshots::default();
     let given_up = GivenUp::default();
     // In memory where possible: syncs of a disk would take most of the time.
     let memory = Path::new("/dev/shm");
@@ -295,6 +308,7 @@ fn run(seed: u64) {
         scenario: &scenario,
         log: &log,
         endpoints: &endpoints,
+        snapshots: &snapshots,
         given_up: &given_up,
         folder: folder.path(),
         life,
@@ -303,8 +317,15 @@ fn run(seed: u64) {
     let (life, shape) = last.expect("the last life ends by itself");
     let sinks = [0, 1].into_iter().chain(shape.third_sink.map(|_| 2));
     let sinks = sinks.chain(scenario.operator.map(|_| 3));
-    sinks.for_each(|sink| check(world(life), &endpoints[sink], sink));
-    let is_undisturbed = life == 0 && shape.source == 0 && scenario.revokes_one_in == 0;
+    sinks.for_each(|sink| check(world(life), sink));
+    check_letters(world(life));
+    if scenario.counts.is_some() {
+        check_counts(world(life));
+    }
+    // A payload comes again if a reload finds nobody who reads what is refused of it.
+    let may_return = scenario.refuser == Some(0) && scenario.reload_one_in > 0;
+    let is_undisturbed =
+        life == 0 && shape.source == 0 && scenario.revokes_one_in == 0 && !may_return;
     if is_undisturbed && scenario.is_ordered(0) {
         let (lines, mut seen) = (endpoints[0].lines(), HashSet::new());
         assert!(
@@ -343,14 +364,20 @@ fn expected(scenario: &Scenario, log: &MemoryLog) -> HashSet<String> {
     lines.filter(|line| !(scenario.rejects_poison() && line.ends_with('!'))).collect()
 }
 
-fn is_complete(world: World<'_>, endpoint: &MemoryEndpoint) -> bool {
-    let got: HashSet<String> = endpoint.lines().into_iter().collect();
-    got.len() >= expected(world.scenario, world.log).len()
+/// Whether a sink has every line that it does not refuse.
+fn is_complete(world: World<'_>, sink: usize) -> bool {
+    let got: HashSet<String> = world.endpoints[sink].lines().into_iter().collect();
+    let expected = expected(world.scenario, world.log);
+    let one_in = world.scenario.behaviors[sink].refuses_one_in;
+    expected.iter().all(|line| got.contains(line) || is_refused(line.as_bytes(), one_in))
 }
 
-fn check(world: World<'_>, endpoint: &MemoryEndpoint, sink: usize) {
-    let lines = endpoint.lines();
-    let got: HashSet<String> = lines.iter().cloned().collect();
+fn check(world: World<'_>, sink: usize) {
+    let lines = world.endpoints[sink].lines();
+    let mut got: HashSet<String> = lines.iter().cloned().collect();
+    if world.scenario.refuser == Some(sink) {
+        got.extend(world.endpoints[LETTERS].lines());
+    }
     let expected = expected(world.scenario, world.log);
     let given_up = if sink == 3 { world.given_up.lock().clone() } else { HashSet::new() };
     let lost: Vec<&String> =
@@ -359,8 +386,57 @@ fn check(world: World<'_>, endpoint: &MemoryEndpoint, sink: usize) {
     let foreign: Vec<&String> = got.difference(&expected).collect();
     assert!(foreign.is_empty(), "sink {sink} got what it should not have: {foreign:?}");
     if world.scenario.is_ordered(sink) {
+        // A refused line may come again when nobody reads what is refused.
+        let one_in = world.scenario.behaviors[sink].refuses_one_in;
+        let lines: Vec<String> =
+            lines.into_iter().filter(|line| !is_refused(line.as_bytes(), one_in)).collect();
         check_order(&lines, sink);
     }
+}
+
+/// Checks that exactly what a sink refuses arrives as such.
+fn check_letters(world: World<'_>) {
+    let World { scenario, endpoints, .. } = world;
+    let Some(refuser) = scenario.refuser else { return };
+    let one_in = scenario.behaviors[refuser].refuses_one_in;
+    let letters = endpoints[LETTERS].lines();
+    let is_right = |line: &String| is_refused(line.as_bytes(), one_in);
+    assert!(letters.iter().all(is_right), "a line that was not refused counts as refused");
+    if scenario.reload_one_in == 0 {
+        let both = endpoints[refuser].lines().into_iter().find(is_right);
+        assert!(both.is_none(), "delivered although it is refused: {both:?}");
+    }
+    let behavior = scenario.behaviors[LETTERS];
+    let panics = behavior.panics_one_in + scenario.behaviors[refuser].panics_one_in > 0;
+    let comes_back = panics || scenario.behaviors[refuser].unordered || behavior.unordered;
+    let is_reread = scenario.kills + scenario.revokes_one_in + scenario.reload_one_in > 0;
+    if !comes_back && !is_reread {
+        let mut seen = HashSet::new();
+        let twice = letters.iter().find(|line| !seen.insert(*line));
+        assert!(twice.is_none(), "refused twice: {twice:?}");
+    }
+}
+
+/// Checks that the counts of all windows together are those of the lines, and that a number is
+/// that of one result.
+fn check_counts(world: World<'_>) {
+    let mut results: HashMap<String, String> = HashMap::new();
+    for line in world.endpoints[RESULTS].lines() {
+        let (number, result) = line.split_once(' ').expect("number and result");
+        let before = results.insert(number.to_owned(), result.to_owned());
+        let is_same = before.as_ref().is_none_or(|before| before == result);
+        assert!(is_same, "number {number} was {before:?} and is {result}");
+    }
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    for result in results.values() {
+        let (line, count) = result.split_once(' ').expect("line and count");
+        *counts.entry(line.to_owned()).or_default() += count.parse::<u64>().expect("a count");
+    }
+    for line in expected(world.scenario, world.log) {
+        let count = counts.remove(&line).unwrap_or(0);
+        assert_eq!(count, 1, "wrong count of {line}");
+    }
+    assert!(counts.is_empty(), "counted what was never read: {counts:?}");
 }
 
 /// Checks that the first arrivals of each origin's lines are in order.

@@ -127,10 +127,12 @@ async fn a_full_buffer_drops_the_oldest() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn buffers_that_exceed_the_memory_limit_are_rejected() {
-    let mut parts = blueprint(vec![numbered(&Arc::default())], &MemoryEndpoint::default());
-    parts.sinks[0].buffer.bytes_max = Some(20 << 20);
-    let refused = parts.check(&settings(None, false)).unwrap_err().to_string();
+    let check = |bytes_max| {
+        let mut parts = blueprint(vec![numbered(&Arc::default())], &MemoryEndpoint::default());
+        parts.sinks[0].buffer.bytes_max = Some(bytes_max);
+        parts.check(&settings(None, false))
+    };
+    let refused = check(20 << 20).unwrap_err().to_string();
     assert!(refused.contains("raise it to 80MiB"), "{refused}");
-    parts.sinks[0].buffer.bytes_max = Some(16 << 20);
-    parts.check(&settings(None, false)).unwrap();
+    check(16 << 20).unwrap();
 }

@@ -1,6 +1,7 @@
 //! Acknowledgements: what a segment owes to its source, settled sink by sink.
 
 use crate::ledger::{Issued, Ledger};
+use crate::origin::OriginId;
 use crate::sinkset::{SinkIndex, SinkSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,6 +134,31 @@ pub struct Hold {
 }
 
 impl Hold {
+    /// Whether the record at `offset` of `origin` is in the segment.
+    pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
+        self.ack.0.issued.is_of(origin) && self.ack.range().contains(&offset)
+    }
+
+    /// Whether the debt is forgotten, or about to be, so that the segment will be read again.
+    pub fn is_stale(&self) -> bool {
+        self.ack.0.ledger.is_stale(&self.ack.0.issued, self.sink)
+    }
+
+    /// Whether a merge transform may count the segment: everything before it is counted.
+    pub fn is_next(&self) -> bool {
+        self.ack.0.ledger.is_next(&self.ack.0.issued, self.sink)
+    }
+
+    /// Notes that a merge transform has counted the segment.
+    pub fn take(&self) {
+        self.ack.0.ledger.take(&self.ack.0.issued, self.sink);
+    }
+
+    /// Opens another hold for the same segment and sink.
+    pub fn split(&self) -> Option<Hold> {
+        self.ack.hold(self.sink)
+    }
+
     /// Closes the hold with the outcome of its payload.
     pub fn settle(mut self, outcome: Outcome) {
         self.settled = true;

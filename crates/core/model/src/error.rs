@@ -29,9 +29,6 @@ pub enum BuildError {
     /// The checkpoint store cannot be read.
     #[error("cannot read the checkpoint store: {0}")]
     Store(#[source] io::Error),
-    /// A unit test runs through a transform that aggregates; holds its id.
-    #[error("{0}: aggregates cannot be tested")]
-    UntestableTransform(String),
     /// A component of a configuration cannot be built.
     #[error("{kind} {id}: {error}")]
     Component {

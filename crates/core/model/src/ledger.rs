@@ -31,6 +31,8 @@ struct State {
     /// Moved checkpoints of origins that are closed.
     retired: Vec<(OriginId, Vec<(SinkIndex, u64)>)>,
     stopped: bool,
+    /// See [`Ledger::seal`].
+    sealed: SinkSet,
     /// Incremented whenever the sinks change.
     epoch: u32,
     /// Totals of closed origins.
@@ -91,6 +93,8 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq)]
 enum RangeState {
     Open,
+    /// Counted by a merge transform, but in no snapshot yet.
+    Taken,
     Settled,
     Abandoned,
 }
@@ -104,6 +108,13 @@ pub(crate) struct Issued {
     pub range: Range<u64>,
     /// See [`Reread::attempt`].
     pub attempt: u8,
+}
+
+impl Issued {
+    /// Whether the range is of this origin.
+    pub fn is_of(&self, origin: OriginId) -> bool {
+        self.origin == origin
+    }
 }
 
 /// An abandoned range to read again for one sink, under the same ids.
@@ -374,11 +385,19 @@ impl Account {
 
     fn mark(&mut self, range: &Range<u64>, state: RangeState) {
         let first = self.out.partition_point(|e| e.range.start < range.start);
-        let open = |e: &&mut Entry| e.range.start == range.start && e.state == RangeState::Open;
+        let is_open = |state| matches!(state, RangeState::Open | RangeState::Taken);
+        let open = |e: &&mut Entry| e.range.start == range.start && is_open(e.state);
         if let Some(entry) = self.out.iter_mut().skip(first).find(open) {
             debug_assert_eq!(entry.range, *range, "another range than the one that was issued");
             entry.state = state;
         }
+    }
+
+    /// Whether everything before a range is settled or taken.
+    fn is_next(&self, range: &Range<u64>) -> bool {
+        let count = self.out.partition_point(|e| e.range.start < range.start);
+        let is_done = |e: &Entry| matches!(e.state, RangeState::Settled | RangeState::Taken);
+        self.out.iter().take(count).all(is_done)
     }
 
     /// Moves the checkpoint over the settled ranges at the front; returns whether it moved.

@@ -1,6 +1,8 @@
 //! Payloads: what an encoder made of a batch for one sink.
 
 use crate::ack::{Hold, Outcome};
+use crate::feed::{FeedEvent, FeedId};
+use crate::origin::Origin;
 use bytes::Bytes;
 use std::any::Any;
 
@@ -15,7 +17,20 @@ pub struct Payload {
     pub bytes: u64,
     /// Metadata from a sink's encoder to its own lane: where each part goes, where records end.
     pub routing: Option<Box<dyn Any + Send + Sync>>,
+    /// The row that each event was; empty if nobody reads what is refused.
+    pub sources: Vec<RowSource>,
+    /// Events that the encoder refused, and that nobody has taken.
+    pub refused: Vec<FeedEvent>,
     holds: Vec<Hold>,
+}
+
+/// Where an encoded event comes from.
+#[derive(Clone)]
+pub struct RowSource {
+    /// The id of the event.
+    pub id: FeedId,
+    /// Its time, in nanoseconds since 1970.
+    pub time_ns: i64,
 }
 
 impl Payload {
@@ -32,12 +47,33 @@ impl Payload {
 
     /// Whether there is nothing to deliver.
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.parts.is_empty() && self.refused.is_empty()
+    }
+
+    /// Returns another debt for the segment of a record.
+    pub fn hold_of(&self, origin: &Origin, offset: u64) -> Option<Hold> {
+        self.holds.iter().find(|hold| hold.covers(origin.id, offset))?.split()
     }
 
     /// Adds debts that this payload settles.
     pub fn owe(&mut self, holds: impl IntoIterator<Item = Hold>) {
         self.holds.extend(holds);
+    }
+
+    /// Takes the payload for a merge transform, which counts it once; returns whether it may: none
+    /// of it will be read again, and everything before it is counted.
+    pub fn take_once(&self) -> bool {
+        let may_count = self.holds.iter().all(|hold| !hold.is_stale() && hold.is_next());
+        self.holds.iter().filter(|_| may_count).for_each(Hold::take);
+        may_count
+    }
+
+    /// Appends a payload that settles together with this one.
+    pub fn join(&mut self, mut other: Payload) {
+        self.parts.append(&mut other.parts);
+        self.events += other.events;
+        self.bytes += other.bytes;
+        self.holds.append(&mut other.holds);
     }
 
     /// Takes the debts out, to be settled later; the bytes may drop.

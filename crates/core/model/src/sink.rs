@@ -5,10 +5,13 @@ use crate::batch::Batch;
 use crate::block::BlockPool;
 use crate::counters::Counters;
 use crate::error::{ComponentError, DeliverError};
+use crate::feed::Feed;
 use crate::grant::Permit;
 use crate::payload::Payload;
+use crate::time::{EngineTime, Now};
 use bytes::Bytes;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +66,9 @@ pub struct EncodeCx<'a> {
     pub permit: &'a mut Permit,
     /// The sink's counters.
     pub counters: &'a Counters,
+    /// Takes the rows that cannot be encoded, with the reason; `None` if nobody reads them, and
+    /// they are counted as dropped.
+    pub refused: Option<&'a mut Vec<(usize, &'static str)>>,
 }
 
 impl EncodeCx<'_> {
@@ -88,6 +94,35 @@ pub struct LaneCx {
     /// Saves a state at once, durable on return, for what must be known before the first write. It
     /// commits all checkpoints settled before it.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
+    /// Whether the last result of [`Lane::sync`] is committed, with the checkpoints of what it
+    /// contains. Until then a crash takes it back.
+    pub is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Reads both clocks.
+    pub now: Arc<dyn Fn() -> Now + Send + Sync>,
+    /// The sink's own folder below `data_dir`; created on demand. `None` in a unit test of a
+    /// configuration: nothing is kept.
+    pub folder: Option<PathBuf>,
+    /// The events that the sink makes: results of a merge transform, else what was refused.
+    pub feed: Arc<Feed>,
+}
+
+impl LaneCx {
+    /// Creates what a lane gets outside of an engine: no saved state, no folder, and nobody who
+    /// reads what is refused.
+    pub fn outside(sink: &str, lane: usize, counters: Arc<Counters>) -> LaneCx {
+        LaneCx {
+            sink: sink.into(),
+            lane,
+            state: None,
+            counters,
+            state_bytes: 0,
+            keep: Arc::new(|_| Ok(())),
+            is_committed: Arc::new(|| true),
+            now: Arc::new(|| Now::read(EngineTime::ZERO)),
+            folder: None,
+            feed: Feed::of_refused(),
+        }
+    }
 }
 
 /// How a delivery succeeded.
@@ -109,6 +144,22 @@ pub struct Settled {
     pub outcome: Outcome,
     /// Events in it that were rejected individually; the lane has counted them with a reason.
     pub refused: u64,
+}
+
+/// An event that the endpoint refused. A lane returns these only if [`Feed::keeps_refused`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Which of the payloads that were [`Delivery::Sent`] it was in, counted from 0 since the lane
+    /// was opened.
+    pub payload: u64,
+    /// Its index among the events of that payload.
+    pub event: u32,
+    /// Why, for people and for filters.
+    pub reason: String,
+    /// The event as it was encoded.
+    pub record: Bytes,
+    /// Whether the record is a JSON object.
+    pub is_json: bool,
 }
 
 /// An ordered path out. The engine drives each lane separately, one call at a time.
@@ -147,6 +198,18 @@ pub trait Lane: Send {
         Vec::new()
     }
 
+    /// Returns the events that were refused since the last call, before [`Lane::settled`] returns
+    /// their payloads.
+    fn refused(&mut self) -> Vec<Refused> {
+        Vec::new()
+    }
+
+    /// Does what is due by time alone; returns after how long to be called again, if ever. Called
+    /// whenever the lane has nothing to deliver. Never waits.
+    fn tick(&mut self) -> Option<Duration> {
+        None
+    }
+
     /// Waits until [`Lane::settled`] has outcomes. An error says why there is no progress; the lane
     /// keeps retrying. Called only while something is in flight. May be dropped at any `await` and
     /// called again.
@@ -159,7 +222,7 @@ pub trait Lane: Send {
         Duration::from_secs(1)
     }
 
-    /// Whether accepted payloads should be synced before the next delivery.
+    /// Whether to sync before the next delivery.
     fn wants_sync(&self) -> bool {
         false
     }

@@ -48,6 +48,11 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether it reads again, once it is opened again, what its sinks have not settled.
+    fn reads_again(&self) -> bool {
+        self.can_wait()
+    }
+
     /// Continues after [`Source::close`]: the reload was refused.
     fn reopen(&mut self) {}
 
@@ -165,6 +170,8 @@ pub struct SourceCx<'a> {
     pub counters: &'a Counters,
     /// Whether to read the existing data and then end.
     pub until_eof: bool,
+    /// Whether the sink that feeds it, if one does, makes no more events.
+    pub has_input_ended: bool,
     /// The memory allowance.
     pub grant: &'a Arc<Grant>,
     /// Source of blocks.

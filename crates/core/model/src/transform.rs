@@ -6,6 +6,7 @@
 use crate::batch::Batch;
 use crate::counters::Counters;
 use crate::error::ComponentError;
+use crate::sink::Sink;
 use crate::time::Now;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,11 @@ pub enum Transform {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
     /// One instance, fed in ticket order.
     Serial(Box<dyn Serial>),
-    /// A shard per worker, merged on flush.
-    Merge(Box<dyn Merge>),
+    /// A sink of its input, whose lane folds what workers have encoded, and whose [`LaneCx::feed`]
+    /// takes the results.
+    ///
+    /// [`LaneCx::feed`]: crate::LaneCx::feed
+    Merge(Arc<dyn Sink>),
     /// Runs on a pool of threads, out of order.
     Offload(Arc<dyn Offload>),
 }
@@ -55,26 +59,6 @@ pub trait Map: Send {
 pub trait Serial: Send {
     /// Transforms `batch`; sees every batch of a source in read order.
     fn apply(&mut self, now: Now, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
-}
-
-/// Aggregates: workers fold into shards, a flush merges them.
-pub trait Merge: Send {
-    /// Creates the shard of one worker.
-    fn shard(&self) -> Box<dyn Shard>;
-
-    /// Merges the shards into batches and empties them.
-    fn flush(
-        &mut self,
-        now: Now,
-        shards: &mut [Box<dyn Shard>],
-        out: &mut Outputs,
-    ) -> Result<(), ComponentError>;
-}
-
-/// One worker's part of an aggregate.
-pub trait Shard: Send + std::any::Any {
-    /// Adds a batch; holds its debt until the flush.
-    fn fold(&mut self, batch: &Batch) -> Result<(), ComponentError>;
 }
 
 /// Transforms batches on the engine's pool of threads: calls that are long or may block.

@@ -151,6 +151,12 @@ impl Store {
         self.data_dir.join("held").join(source)
     }
 
+    /// Returns the folder in `data_dir` for what the sink or merge transform `id` keeps beside the
+    /// store.
+    pub fn snapshot_dir(&self, id: &str) -> PathBuf {
+        self.data_dir.join("snapshots").join(id)
+    }
+
     fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {
         let failed = |error| StoreError::io(data_dir, error);
         let lock = take_lock(data_dir)?;
@@ -264,6 +270,11 @@ impl Store {
     /// Records the result of a lane's sync for the next commit.
     pub fn note_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) {
         self.pending().lanes.insert((sink.clone(), lane as u64), state);
+    }
+
+    /// Whether the result of the lane's last sync is committed.
+    pub fn has_committed_lane(&self, sink: &Arc<str>, lane: usize) -> bool {
+        !self.pending().lanes.contains_key(&(sink.clone(), lane as u64))
     }
 
     /// Commits what `moved` reports, with the lane states recorded before; durable on return.

@@ -8,6 +8,7 @@
 
 mod batch;
 mod lines;
+mod merge;
 mod rig;
 mod sink;
 mod source;
@@ -16,8 +17,9 @@ mod yaml;
 
 pub use batch::{Rows, assert_valid, batch};
 pub use lines::split_lines;
+pub use merge::{FakeMerge, MemorySnapshots};
 pub use rig::SourceRig;
-pub use sink::{FakeSink, MemoryEndpoint, SinkBehavior};
+pub use sink::{FakeSink, MemoryEndpoint, SinkBehavior, is_refused};
 pub use source::MemoryLog;
 pub use store::MemoryStore;
 pub use yaml::yaml;

@@ -123,6 +123,7 @@ impl SourceRig {
             ledger: &self.ledger,
             counters: &self.counters,
             until_eof: self.until_eof,
+            has_input_ended: false,
             grant: &self.grant,
             pool: &self.pool,
             expansion: self.expansion,

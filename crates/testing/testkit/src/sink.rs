@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 use millstream_model::{
-    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Lane, LaneCx,
-    Outcome, Payload, Settled, Sink,
+    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Feed, Lane,
+    LaneCx, Outcome, Payload, Refused, Settled, Sink,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -26,6 +26,9 @@ pub struct SinkBehavior {
     /// Whether deliveries in flight are completed in any order, and some of them returned
     /// undelivered; they are settled oldest first.
     pub unordered: bool,
+    /// Refuses the lines whose bytes have a sum that is divisible by this number, if they are sent
+    /// and someone reads what is refused; 0 for none.
+    pub refuses_one_in: u64,
     /// Duration of each delivery.
     pub delay: Duration,
     /// Duration of each sync. The sync interval is twenty times as long, and at least a second.
@@ -137,11 +140,20 @@ impl Sink for FakeSink {
             endpoint,
             behavior,
             lane: cx.lane,
+            feed: cx.feed,
             random,
             in_flight: VecDeque::new(),
+            sent: 0,
+            refused: Vec::new(),
             outcomes: Vec::new(),
         })
     }
+}
+
+/// Whether a sink that refuses lines refuses this one.
+pub fn is_refused(line: &[u8], one_in: u64) -> bool {
+    let sum: u64 = line.iter().map(|byte| u64::from(*byte)).sum();
+    one_in > 0 && sum.is_multiple_of(one_in)
 }
 
 struct FakeEncoder;
@@ -167,9 +179,14 @@ struct FakeLane {
     endpoint: MemoryEndpoint,
     behavior: SinkBehavior,
     lane: usize,
+    feed: Arc<Feed>,
     random: Rng,
     /// Payloads in flight, oldest first.
     in_flight: VecDeque<Flight>,
+    /// Payloads sent so far.
+    sent: u64,
+    /// Refused lines not yet reported.
+    refused: Vec<Refused>,
     /// Outcomes of payloads not yet reported as settled, oldest first.
     outcomes: Vec<Outcome>,
 }
@@ -195,12 +212,30 @@ impl FakeLane {
                 let outcome = if returns { Outcome::Returned } else { Outcome::Delivered };
                 let sent = std::mem::replace(flight, Flight::Ended(outcome));
                 if let (Flight::Sent(bytes), false) = (sent, returns) {
-                    self.endpoint.put(self.lane, &bytes, true);
+                    let number = self.sent - (self.in_flight.len() - index) as u64;
+                    self.accept(number, &bytes);
                 }
             }
             while let Some(Flight::Ended(outcome)) = self.in_flight.front() {
                 self.outcomes.push(*outcome);
                 self.in_flight.pop_front();
+            }
+        }
+    }
+}
+
+impl FakeLane {
+    /// Delivers the lines of a payload, but for those that are refused.
+    fn accept(&mut self, payload: u64, bytes: &[u8]) {
+        let one_in = if self.feed.keeps_refused() { self.behavior.refuses_one_in } else { 0 };
+        for (event, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let text = &line[..line.len() - 1];
+            if is_refused(text, one_in) {
+                let (event, reason) = (event as u32, "refused by the endpoint".to_owned());
+                let record = text.to_vec().into();
+                self.refused.push(Refused { payload, event, reason, record, is_json: false });
+            } else {
+                self.endpoint.put(self.lane, line, true);
             }
         }
     }
@@ -225,6 +260,7 @@ impl Lane for FakeLane {
             assert!(!poison, "a line that ends in ? panics in delivery");
             if self.behavior.sends {
                 self.in_flight.push_back(Flight::Sent(payload.parts.concat()));
+                self.sent += 1;
                 return Ok(Delivery::Sent);
             }
             payload
@@ -254,6 +290,10 @@ impl Lane for FakeLane {
     fn close(&mut self) -> Option<Vec<u8>> {
         self.endpoint.lock().closed += 1;
         None
+    }
+
+    fn refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
     }
 
     fn settled(&mut self) -> Vec<Settled> {

@@ -49,8 +49,9 @@ impl MemoryLog {
     pub fn open(&self, open: &SourceOpen, seed: u64) -> Box<dyn Source> {
         let (log, random, sinks) = (self.clone(), Rng::with_seed(seed), open.sinks.clone());
         let (store, ledger) = (open.store.clone(), open.ledger.clone());
+        let handed = vec![Vec::new(); self.origins.len()];
         let mut source =
-            MemorySource { log, tails: Vec::new(), random, turn: 0, sinks, store, ledger };
+            MemorySource { log, tails: Vec::new(), random, turn: 0, sinks, store, ledger, handed };
         let tails = (0..self.origins.len()).map(|index| source.tail(index)).collect();
         source.tails = tails;
         let ids: Vec<(OriginId, Vec<u8>)> =
@@ -85,6 +86,8 @@ struct MemorySource {
     sinks: Vec<(SinkIndex, String)>,
     store: Arc<dyn OriginStore>,
     ledger: Arc<Ledger>,
+    /// Checkpoints of each origin when it was last revoked: its next owner begins there.
+    handed: Vec<Vec<(SinkIndex, u64)>>,
 }
 
 impl Source for MemorySource {
@@ -120,7 +123,15 @@ impl Source for MemorySource {
         }
     }
 
+    fn reads_again(&self) -> bool {
+        true
+    }
+
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
+        // A sink that comes back has its old place in the store.
+        let stays =
+            |sink: SinkIndex| sinks.iter().any(|new| new.0 == sink && self.sinks.contains(new));
+        self.handed.iter_mut().for_each(|of| of.retain(|(sink, _)| stays(*sink)));
         let (records, _) = self.store.origins().expect("the store can be read");
         let (kept_sinks, new_sinks): (Vec<_>, Vec<_>) =
             sinks.iter().partition(|sink| self.sinks.contains(sink));
@@ -151,12 +162,21 @@ impl MemorySource {
             let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
             found.map_or(0, |(_, offset)| *offset)
         };
-        let checkpoints: Vec<(SinkIndex, u64)> =
-            self.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
+        let checkpoints: Vec<(SinkIndex, u64)> = self
+            .sinks
+            .iter()
+            .map(|(i, id)| (*i, checkpoint(id).max(self.handed(index, *i))))
+            .collect();
         let origin = Arc::new(Origin::new(id, index.to_string()));
         self.ledger.open(&origin, checkpoints.iter().copied());
         let cursors = Cursors::resume(checkpoints);
         MemoryTail { origin, cursors, assignment: Assignment::Assigned }
+    }
+
+    /// Returns the checkpoint of a sink when the origin was last revoked.
+    fn handed(&self, index: usize, sink: SinkIndex) -> u64 {
+        let checkpoint = self.handed[index].iter().find(|(of, _)| *of == sink);
+        checkpoint.map_or(0, |(_, offset)| *offset)
     }
 
     /// Revokes and assigns origins at random.
@@ -175,6 +195,10 @@ impl MemorySource {
                     self.tails[index].assignment = Assignment::Draining(later);
                 }
                 Assignment::Draining(until) if now >= until || is_settled() => {
+                    let checkpoint = |(sink, _): &(SinkIndex, String)| {
+                        Some((*sink, self.ledger.checkpoint(id, *sink)?))
+                    };
+                    self.handed[index] = self.sinks.iter().filter_map(checkpoint).collect();
                     self.ledger.revoke(id);
                     self.tails[index].assignment = Assignment::Revoked(later);
                 }

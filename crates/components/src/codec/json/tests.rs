@@ -17,7 +17,7 @@ fn encode(batch: &Batch, encoding: Value) -> (String, Counters) {
     let encoding: Encoding = serde_json::from_value(encoding).unwrap();
     let mut permit = grant.try_take(1 << 20).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     JsonEncoder::new(&encoding).encode(batch, &mut payload, &mut cx).unwrap();
     let text = payload.parts.concat();
     assert!(std::str::from_utf8(&text).is_ok(), "no UTF-8: {}", String::from_utf8_lossy(&text));

@@ -45,7 +45,7 @@ fn encode(codec: Codec, batch: &Batch) -> (Payload, Counters) {
     let declared = encoding.payload_bytes_max(batch.block.len() as u64, batch.rows() as u64);
     let mut permit = grant.try_take(declared).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     encoding.encoder().encode(batch, &mut payload, &mut cx).unwrap();
     (payload, counters)
 }
@@ -203,7 +203,7 @@ fn tags_of_rejected_metrics_do_not_accumulate() {
     let encoding = Encoding { codec: Codec::Msgpack, ..Encoding::default() };
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     let mut encoder = MetricBlocks::new(&encoding);
     let empty = encoder.encoder.bytes();
     for number in 0..9 {

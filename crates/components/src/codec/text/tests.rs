@@ -11,7 +11,7 @@ fn encode(batch: &Batch) -> (Vec<u8>, usize) {
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     TextEncoder.encode(batch, &mut payload, &mut cx).unwrap();
     let block = batch.block.as_ptr_range();
     let shared = payload

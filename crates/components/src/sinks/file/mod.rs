@@ -135,7 +135,11 @@ impl Lane for FileLane {
     }
 
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
-        Box::pin(async move { self.blocking(|files| files.sync().map(Some)).await })
+        Box::pin(async move {
+            let state = self.blocking(|files| files.sync().map(Some)).await?;
+            self.wants_sync = false;
+            Ok(state)
+        })
     }
 
     fn sync_interval(&self) -> Duration {

@@ -37,7 +37,7 @@ fn encoded_batch(codec: &str, batch: &Batch) -> EncodedPayload {
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
     let metadata =
         payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());

@@ -122,7 +122,8 @@ mod tests {
             let config: TcpConfig = serde_json::from_value(options).unwrap();
             let batch = batch(&[Rows { name: "", text: b"a\nb\n" }], 100, &grant, &Ledger::new());
             let mut permit = grant.try_take(1 << 20).unwrap();
-            let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+            let mut cx =
+                EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
             let mut payload = Payload::new(batch.events() as u64);
             TcpEncoder::new(&config).encode(&batch, &mut payload, &mut cx).unwrap();
             assert!(payload.is_empty() && payload.events == 0, "{} events", payload.events);

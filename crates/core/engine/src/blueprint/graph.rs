@@ -39,7 +39,9 @@ impl Graph {
 
 /// Sorts transforms topologically: each comes after its inputs.
 fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
-    let mut done: Vec<&str> = blueprint.sources.iter().map(|s| s.info.id.as_str()).collect();
+    let sources = blueprint.sources.iter().map(|source| &source.info);
+    let infos = sources.chain(blueprint.feeds.iter().map(|feed| &feed.info));
+    let mut done: Vec<&str> = infos.map(|info| info.id.as_str()).collect();
     let mut order = Vec::new();
     while order.len() < blueprint.transforms.len() {
         let ready = |i: &usize| {

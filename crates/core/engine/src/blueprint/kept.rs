@@ -1,7 +1,7 @@
 //! What a topology keeps of its predecessor at a reload.
 
 use super::{Shared, SinkPart};
-use crate::core::{Node, SourceSlot};
+use crate::core::{Fed, Node, SourceSlot};
 use crate::lane::LaneQueue;
 use millstream_model::{Counters, Kind, SinkIndex};
 use std::sync::Arc;
@@ -60,9 +60,12 @@ impl Shared<'_> {
         Node { counters: self.counters(node.kind, &node.id, node.type_name), ..node }
     }
 
-    /// Returns the slot of a source that is kept.
-    pub fn kept_source(&self, id: &str) -> Option<&SourceSlot> {
-        let slot = self.old.sources.iter().find(|slot| *slot.id == *id);
-        slot.filter(|_| (self.kept)(Kind::Source, id))
+    /// Returns the slot of a source that is kept; one that is `fed`, if its sink is kept.
+    pub fn kept_source(&self, id: &str, fed: Option<&Fed>) -> Option<&SourceSlot> {
+        let feeder = fed.map(|fed| &fed.feeder);
+        let is_it = |slot: &&SourceSlot| {
+            *slot.id == *id && slot.fed.as_ref().map(|fed| &fed.feeder) == feeder
+        };
+        self.old.sources.iter().find(is_it).filter(|slot| slot.is_kept(self.kept))
     }
 }

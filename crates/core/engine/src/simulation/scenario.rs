@@ -5,9 +5,11 @@ use crate::buffer::Buffer;
 use crate::pace::Pace;
 use fastrand::Rng;
 use millstream_model::{
-    Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
+    Batch, ComponentError, Kind, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
 };
-use millstream_testkit::{FakeSink, MemoryEndpoint, MemoryLog, SinkBehavior};
+use millstream_testkit::{
+    FakeMerge, FakeSink, MemoryEndpoint, MemoryLog, MemorySnapshots, SinkBehavior,
+};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,7 +23,7 @@ pub struct Scenario {
     pub origins: usize,
     pub lines: usize,
     pub poison: Vec<(usize, usize)>,
-    pub behaviors: [SinkBehavior; 4],
+    pub behaviors: [SinkBehavior; 6],
     /// The operator on a branch with a separate sink, if there is one.
     pub operator: Option<Operator>,
     /// See [`MemoryLog::revokes_one_in`].
@@ -32,6 +34,28 @@ pub struct Scenario {
     pub rate_limit: Option<u64>,
     /// One step in this many is a reload; 0 for none.
     pub reload_one_in: u64,
+    /// The sink that refuses some lines, which go to [`LETTERS`].
+    pub refuser: Option<usize>,
+    /// Whether the sink for refused lines is stalled until the first sink has everything.
+    pub letters_stall: bool,
+    /// Whether a merge transform counts the lines; its results go to [`RESULTS`].
+    pub counts: Option<Counting>,
+}
+
+/// Index of the sink for what another one refused.
+pub const LETTERS: usize = 4;
+
+/// Index of the sink for the results of a merge transform.
+pub const RESULTS: usize = 5;
+
+/// Id of the merge transform.
+pub const COUNTER: &str = "counter";
+
+/// The times of a merge transform.
+#[derive(Clone, Copy, Debug)]
+pub struct Counting {
+    pub sync_delay: Duration,
+    pub window: Duration,
 }
 
 impl Scenario {
@@ -54,9 +78,19 @@ impl Scenario {
                 unordered: !panics && random.u64(..3) == 0,
                 delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
                 sync_delay: Duration::ZERO,
+                refuses_one_in: 0,
             }
         };
-        let behaviors = std::array::from_fn(|_| behavior(&mut random));
+        let mut behaviors: [SinkBehavior; 6] = std::array::from_fn(|_| behavior(&mut random));
+        let refuser = (random.u64(..2) == 0).then(|| random.u64(..2) as usize);
+        if let Some(sink) = refuser {
+            behaviors[sink].sends = true;
+            behaviors[sink].refuses_one_in = 1 + random.u64(..6);
+        }
+        let counting = |random: &mut Rng| Counting {
+            sync_delay: Duration::from_millis(random.u64(..3) * random.u64(..30)),
+            window: Duration::from_millis(1 + random.u64(..200)),
+        };
         let pool = ["panicky", "watch", "offload", "watch"];
         let transforms = pool.into_iter().filter(|_| random.u64(..2) == 0).collect();
         Scenario {
@@ -71,6 +105,9 @@ impl Scenario {
             rate_limit: (random.u64(..8) == 0).then(|| 1000 + random.u64(..4000)),
             reload_one_in: if random.u64(..3) == 0 { 20 + random.u64(..100) } else { 0 },
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
+            refuser,
+            letters_stall: random.u64(..3) == 0,
+            counts: (random.u64(..2) == 0).then(|| counting(&mut random)),
             revokes_one_in: if random.u64(..3) == 0 { 5 + random.u64(..50) } else { 0 },
         }
     }
@@ -240,7 +277,7 @@ fn transform(name: &str) -> Transform {
 }
 
 /// What a reload changes. A different number means different options.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub source: u64,
     pub second_sink: u64,
@@ -249,6 +286,24 @@ pub struct Shape {
     pub third_sink: Option<u64>,
     /// One more transform.
     pub watched: bool,
+    /// Whether refused lines are read.
+    pub keeps_letters: bool,
+    /// The number of the merge transform.
+    pub counter: u64,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape {
+            source: 0,
+            second_sink: 0,
+            transforms: 0,
+            third_sink: None,
+            watched: false,
+            keeps_letters: true,
+            counter: 0,
+        }
+    }
 }
 
 impl Shape {
@@ -256,15 +311,18 @@ impl Shape {
         let mut bump = |number: u64, one_in| number + u64::from(random.u64(..one_in) == 0);
         let (source, second_sink) = (bump(self.source, 4), bump(self.second_sink, 3));
         let (transforms, third) = (bump(self.transforms, 3), bump(self.third_sink.unwrap_or(0), 3));
+        let counter = bump(self.counter, 3);
         let third_sink = (random.u64(..2) == 0).then_some(third);
-        Shape { source, second_sink, transforms, third_sink, watched: random.u64(..2) == 0 }
+        let (watched, keeps_letters) = (random.u64(..2) == 0, random.u64(..4) > 0);
+        Shape { source, second_sink, transforms, third_sink, watched, keeps_letters, counter }
     }
 
     /// Whether a component is unchanged.
     pub fn keeps(self, before: Shape, id: &str) -> bool {
         match id {
             "log" => self.source == before.source,
-            "s0" | "s3" => true,
+            "s0" | "s3" | "s4" | "s5" => true,
+            COUNTER => self.counter == before.counter,
             "s1" => self.second_sink == before.second_sink,
             "s2" => self.third_sink == before.third_sink,
             "watched" => before.watched,
@@ -281,7 +339,8 @@ pub const OPERATOR: &str = "operator";
 pub struct World<'a> {
     pub scenario: &'a Scenario,
     pub log: &'a MemoryLog,
-    pub endpoints: &'a [MemoryEndpoint; 4],
+    pub endpoints: &'a [MemoryEndpoint; 6],
+    pub snapshots: &'a MemorySnapshots,
     pub given_up: &'a GivenUp,
     pub folder: &'a Path,
     pub life: u64,
@@ -313,6 +372,7 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
             transform: transform(name),
         });
     }
+    let main = last.clone();
     let mut sinks = vec![(0, last.clone()), (1, last.clone())];
     sinks.extend(shape.third_sink.map(|_| (2, last.clone())));
     if let Some(operator) = scenario.operator {
@@ -325,10 +385,28 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
         });
         sinks.push((3, OPERATOR.to_owned()));
     }
+    if let Some(Counting { sync_delay, window }) = scenario.counts {
+        let snapshots = world.snapshots.clone();
+        blueprint.transforms.push(TransformPart {
+            id: COUNTER.into(),
+            type_name: "fake",
+            inputs: vec![(main, 0)],
+            transform: Transform::Merge(Arc::new(FakeMerge {
+                snapshots,
+                sync_delay,
+                window,
+                seed,
+            })),
+        });
+        sinks.push((RESULTS, COUNTER.to_owned()));
+    }
+    let refused = scenario.refuser.filter(|_| shape.keeps_letters).map(|sink| format!("s{sink}"));
+    sinks.extend(refused.map(|sink| (LETTERS, sink)));
     blueprint.sinks.extend(sinks.into_iter().map(|(index, input)| SinkPart {
         id: format!("s{index}"),
         type_name: "fake",
-        inputs: vec![(input, 0)],
+        kind: Kind::Sink,
+        inputs: vec![(input, usize::from(index == LETTERS))],
         buffer: Buffer::default(),
         sink: Arc::new(FakeSink {
             endpoint: endpoints[index].clone(),

@@ -1,11 +1,42 @@
 //! Changes of a ledger's sinks, at a reload.
 
-use super::{Account, Ledger};
+use super::{Account, Issued, Ledger, RangeState};
 use crate::origin::OriginId;
 use crate::sinkset::{SinkIndex, SinkSet};
 use std::collections::VecDeque;
 
 impl Ledger {
+    /// Makes what is in flight for these sinks stale, as a reload is about to forget it: a merge
+    /// transform must not count it, because it will be read again.
+    pub fn seal(&self, sinks: SinkSet) {
+        self.lock().sealed = sinks;
+    }
+
+    /// Whether what a hold owes was forgotten, or is about to be.
+    pub(crate) fn is_stale(&self, issued: &Issued, sink: SinkIndex) -> bool {
+        let state = self.lock();
+        let accounts = state.origins.get(&issued.origin);
+        let is_open = |a: &Account| a.sink == sink && a.epoch <= issued.epoch;
+        state.sealed.contains(sink) || !accounts.is_some_and(|of| of.sinks.iter().any(is_open))
+    }
+
+    /// Whether a merge transform may count what a hold owes: everything before it is settled or
+    /// taken. A snapshot has no gap then, like the checkpoint that is committed with it.
+    pub(crate) fn is_next(&self, issued: &Issued, sink: SinkIndex) -> bool {
+        let state = self.lock();
+        let accounts = state.origins.get(&issued.origin);
+        let account = accounts.and_then(|accounts| accounts.of(sink));
+        account.is_some_and(|account| account.is_next(&issued.range))
+    }
+
+    /// Notes that a merge transform has counted what a hold owes.
+    pub(crate) fn take(&self, issued: &Issued, sink: SinkIndex) {
+        let mut state = self.lock();
+        let accounts = state.origins.get_mut(&issued.origin);
+        let account = accounts.and_then(|of| of.sinks.iter_mut().find(|a| a.sink == sink));
+        account.into_iter().for_each(|a| a.mark(&issued.range, RangeState::Taken));
+    }
+
     /// Forgets every sink that is not in `kept`. What is in flight for them settles nothing any
     /// more, and a new sink under the same index is unaffected.
     pub fn keep_sinks(&self, kept: SinkSet) {

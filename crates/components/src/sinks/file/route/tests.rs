@@ -18,7 +18,7 @@ fn routed(encoder: &mut RoutingEncoder, batch: &Batch) -> (BTreeMap<String, Stri
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 24).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
     let routes = payload.routing.take().unwrap().downcast::<Routes>().unwrap();
     let (mut found, mut parts) = (BTreeMap::new(), payload.parts.iter());

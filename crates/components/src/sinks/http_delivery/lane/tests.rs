@@ -119,14 +119,7 @@ impl Rig {
         settings.slow_retry = 40 * MS;
         let counters = Arc::new(Counters::default());
         let keep = Arc::new(|_| Ok(()));
-        let cx = LaneCx {
-            sink: "out".into(),
-            lane: 0,
-            state: None,
-            counters: counters.clone(),
-            state_bytes: 0,
-            keep,
-        };
+        let cx = LaneCx { keep, ..LaneCx::outside("out", 0, counters.clone()) };
         let lane = RequestLane::new(Arc::new(settings), options.packer, cx);
         Rig { lane, counters, settled: Vec::new(), errors: Vec::new() }
     }

@@ -19,14 +19,7 @@ fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let tls = config.tls.clone().map(|files| Arc::new(Tls::new(files)));
     let keep = Arc::new(|_: Vec<u8>| Ok(()));
-    let cx = LaneCx {
-        sink: "out".into(),
-        lane: 0,
-        state: None,
-        counters: counters.clone(),
-        state_bytes: 0,
-        keep,
-    };
+    let cx = LaneCx { keep, ..LaneCx::outside("out", 0, counters.clone()) };
     (TcpLane::new(Arc::new(config), tls, cx), counters)
 }
 
@@ -409,14 +402,7 @@ async fn a_batch_that_fills_the_window_is_sent_at_once() {
     let server = TestServer::start().await;
     let batch = json!({"bytes": "1MiB", "events": 10_000, "timeout": "1h"});
     let options = acks(&server, json!({"batch": batch, "window": {"bytes": "1KiB"}}));
-    let cx = LaneCx {
-        sink: "out".into(),
-        lane: 0,
-        state: None,
-        counters: Arc::default(),
-        state_bytes: 0,
-        keep: Arc::new(|_| Ok(())),
-    };
+    let cx = LaneCx::outside("out", 0, Arc::default());
     let lane = TcpLane::new(Arc::new(serde_json::from_value(options).unwrap()), None, cx);
     let mut engine = Engine::new(lane);
     let serve = async {

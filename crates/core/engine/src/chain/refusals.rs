@@ -1,0 +1,52 @@
+//! What a payload carries for events that are refused: where they come from.
+
+use millstream_model::{
+    Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, RowSource, Segment, SinkIndex,
+};
+
+/// Notes the rows of an encoded batch, except those that the encoder `refused` for a reason, which
+/// the payload carries as events.
+pub fn note(
+    batch: &Batch,
+    refused: &[(usize, &'static str)],
+    sink: SinkIndex,
+    payload: &mut Payload,
+) {
+    let mut refused = refused.iter().peekable();
+    for segment in batch.segments.iter() {
+        let runs = batch.runs(segment.first_row, segment.first_row + segment.rows);
+        for row in runs.flat_map(|(begin, end)| begin..end) {
+            let source = source(batch, segment, row);
+            match refused.next_if(|(of, _)| *of == row) {
+                None => payload.sources.push(source),
+                Some((_, reason)) => {
+                    let mut event = event(batch, row, &source, reason);
+                    event.hold = segment.ack.hold(sink);
+                    payload.refused.push(event);
+                }
+            }
+        }
+    }
+}
+
+fn source(batch: &Batch, segment: &Segment, row: usize) -> RowSource {
+    let (offset, ordinal) = (batch.offset(segment, row), batch.ordinal(row));
+    let id = FeedId { origin: segment.origin.clone(), offset, ordinal };
+    RowSource { id, time_ns: batch.event_ns(row) }
+}
+
+/// Returns a row as the event that was refused.
+fn event(batch: &Batch, row: usize, source: &RowSource, reason: &str) -> FeedEvent {
+    let mut event = FeedEvent::refused(source, (batch.text(row), false), reason);
+    event.is_shown = batch.is_shown(row);
+    for column in batch.fields.iter().filter(|column| &*column.name != "reason") {
+        let cell = column.cells()[row];
+        if cell.kind() != CellKind::Absent {
+            let start = event.text.len();
+            event.text.extend_from_slice(column.bytes(&batch.block, cell));
+            let (name, value) = (column.name.clone(), start..event.text.len());
+            event.fields.push(FeedField { name, kind: cell.kind(), value });
+        }
+    }
+    event
+}

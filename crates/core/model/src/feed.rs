@@ -1,0 +1,283 @@
+//! Feeds: events that a sink makes, passed on by a source of their own.
+//!
+//! A merge transform is a sink of its input and feeds its results; a sink feeds the events that its
+//! endpoint refused. Events are numbered. Each stays in the feed until every sink of that source has
+//! settled it.
+
+use crate::ack::{Hold, Outcome};
+use crate::batch::char_boundary;
+use crate::limits::BLOCK_BYTES;
+use crate::origin::Origin;
+use crate::payload::RowSource;
+use crate::source::Wake;
+use millstream_columns::{Kind, MEMBERS};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+/// Most events that wait in a feed before its sink should pause.
+const EVENTS_MAX: usize = 10_000;
+
+/// Most bytes of text that wait in a feed before its sink should pause.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// An event of a feed.
+pub struct FeedEvent {
+    /// The id of a refused event, which it keeps; a new event is identified by its number.
+    pub id: Option<FeedId>,
+    /// Its time, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// The text of its message and of its fields.
+    pub text: Vec<u8>,
+    /// The message, in the text.
+    pub message: Range<usize>,
+    /// Whether the message is a field of the event.
+    pub is_shown: bool,
+    /// The fields.
+    pub fields: Vec<FeedField>,
+    /// A debt to settle once every sink has settled the event.
+    pub hold: Option<Hold>,
+}
+
+/// Most bytes of a record that a refused event keeps.
+const RECORD_BYTES_MAX: usize = BLOCK_BYTES / 2;
+
+/// Name of the field that says why an event was refused.
+static REASON: LazyLock<Arc<str>> = LazyLock::new(|| "reason".into());
+
+impl FeedEvent {
+    /// Creates the event that was refused as `record` for `reason`: its fields if the record is a
+    /// JSON object, else its message. The field `reason` is added.
+    pub fn refused(
+        source: &RowSource,
+        (record, is_json): (&[u8], bool),
+        reason: &str,
+    ) -> FeedEvent {
+        let members = record.strip_prefix(b"{").and_then(|text| text.strip_suffix(b"}"));
+        let members = members.filter(|_| is_json && record.len() <= RECORD_BYTES_MAX);
+        let record = &record[..char_boundary(record, RECORD_BYTES_MAX)];
+        let mut text = record.to_vec();
+        let message = 0..text.len();
+        text.extend_from_slice(reason.as_bytes());
+        let reason =
+            FeedField { name: REASON.clone(), kind: Kind::Text, value: message.end..text.len() };
+        let members = members.map(|members| FeedField {
+            name: MEMBERS.into(),
+            kind: Kind::Members,
+            value: 1..1 + members.len(),
+        });
+        FeedEvent {
+            id: Some(source.id.clone()),
+            time_ns: source.time_ns,
+            text,
+            message,
+            is_shown: members.is_none(),
+            fields: members.into_iter().chain([reason]).collect(),
+            hold: None,
+        }
+    }
+}
+
+impl FeedEvent {
+    /// Returns the event to its origin, if it has one.
+    fn give_back(self) {
+        self.hold.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+    }
+}
+
+/// Where a refused event comes from.
+#[derive(Clone)]
+pub struct FeedId {
+    /// The origin of its record.
+    pub origin: Arc<Origin>,
+    /// Offset of its record.
+    pub offset: u64,
+    /// Which of the events of its record it is, counted from 0.
+    pub ordinal: u32,
+}
+
+/// A field of an event.
+pub struct FeedField {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The kind of its value.
+    pub kind: Kind,
+    /// Its value, in the text.
+    pub value: Range<usize>,
+}
+
+/// The events that one sink makes.
+pub struct Feed {
+    state: Mutex<State>,
+    has_reader: AtomicBool,
+    is_of_refused: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Events that some sink has not settled.
+    events: VecDeque<FeedEvent>,
+    /// Number of the first.
+    first: u64,
+    /// Bytes of their texts.
+    bytes: u64,
+    /// The least number for an event that was not in the feed before the restart.
+    number_min: u64,
+    wake: Option<Wake>,
+    is_started: bool,
+    has_input_ended: bool,
+    is_finished: bool,
+}
+
+impl Feed {
+    /// Creates the feed of a sink's refused events.
+    pub fn of_refused() -> Arc<Feed> {
+        let state = State { is_started: true, is_finished: true, ..State::default() };
+        let (state, has_reader) = (Mutex::new(state), AtomicBool::new(false));
+        Arc::new(Feed { state, has_reader, is_of_refused: true })
+    }
+
+    /// Creates the feed of a merge transform's results, which it starts with [`Feed::start`] and
+    /// ends with [`Feed::finish`].
+    pub fn of_results() -> Arc<Feed> {
+        let (state, has_reader) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Feed { state, has_reader, is_of_refused: false })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Connects the source, which `wake` wakes. Numbers below `number_min` are used up.
+    pub fn attach(&self, number_min: u64, wake: Wake) {
+        let mut state = self.lock();
+        state.number_min = number_min;
+        state.wake = Some(wake);
+        self.has_reader.store(true, Ordering::Release);
+    }
+
+    /// Disconnects the source: a reload has removed it. Refused events are read again from their
+    /// origin; results are in the snapshot.
+    pub fn detach(&self) {
+        let mut state = self.lock();
+        self.has_reader.store(false, Ordering::Release);
+        state.wake = None;
+        let waiting = if self.is_of_refused { state.take(u64::MAX) } else { Vec::new() };
+        drop(state);
+        waiting.into_iter().for_each(FeedEvent::give_back);
+    }
+
+    /// Whether a source reads the feed.
+    fn has_reader(&self) -> bool {
+        self.has_reader.load(Ordering::Acquire)
+    }
+
+    /// Whether the events are results of a merge transform.
+    pub fn is_of_results(&self) -> bool {
+        !self.is_of_refused
+    }
+
+    /// Whether a source reads what the sink refuses. If not, the sink counts and drops it.
+    pub fn keeps_refused(&self) -> bool {
+        self.is_of_refused && self.has_reader()
+    }
+
+    /// Returns the least number for an event that was not in the feed before the restart.
+    pub fn number_min(&self) -> u64 {
+        self.lock().number_min
+    }
+
+    /// Starts the feed; the next event gets this number. Does nothing if it has started.
+    pub fn start(&self, number: u64) {
+        let mut state = self.lock();
+        if !state.is_started {
+            (state.first, state.is_started) = (number, true);
+        }
+        state.wake();
+    }
+
+    /// Returns the number of the first event that is not settled; `None` before the start.
+    pub fn first(&self) -> Option<u64> {
+        let state = self.lock();
+        state.is_started.then_some(state.first)
+    }
+
+    /// Returns the number of the next event.
+    pub fn next_number(&self) -> u64 {
+        let state = self.lock();
+        state.first + state.events.len() as u64
+    }
+
+    /// Appends an event. If no source reads the feed any more, it is read again from its origin.
+    pub fn push(&self, event: FeedEvent) {
+        let mut state = self.lock();
+        if !self.has_reader() {
+            drop(state);
+            return event.give_back();
+        }
+        state.bytes += event.text.len() as u64;
+        state.events.push_back(event);
+        state.wake();
+    }
+
+    /// Whether so much waits that its sink should pause.
+    pub fn is_full(&self) -> bool {
+        let state = self.lock();
+        state.events.len() >= EVENTS_MAX || state.bytes >= BYTES_MAX
+    }
+
+    /// Calls `visit` with the events from number `from` on, in order, until it returns false.
+    pub fn visit(&self, from: u64, mut visit: impl FnMut(u64, &FeedEvent) -> bool) {
+        let state = self.lock();
+        let skip = from.saturating_sub(state.first) as usize;
+        let events = (state.first..).zip(&state.events).skip(skip);
+        let _ = events.into_iter().all(|(number, event)| visit(number, event));
+    }
+
+    /// Removes the events before number `until`, which every sink has settled, and settles their
+    /// debts.
+    pub fn settle(&self, until: u64) {
+        let settled = self.lock().take(until);
+        let holds = settled.into_iter().filter_map(|event| event.hold);
+        holds.for_each(|hold| hold.settle(Outcome::Rejected));
+    }
+
+    /// Says that the sink gets no more input: a merge transform passes on what it holds back.
+    pub fn end_input(&self) {
+        self.lock().has_input_ended = true;
+    }
+
+    /// Whether the sink gets no more input.
+    pub fn has_input_ended(&self) -> bool {
+        self.lock().has_input_ended
+    }
+
+    /// Says that every event is in the feed, after the end of the input.
+    pub fn finish(&self) {
+        let mut state = self.lock();
+        state.is_finished = true;
+        state.wake();
+    }
+
+    /// Whether every event is in the feed, if the input has ended.
+    pub fn is_finished(&self) -> bool {
+        self.lock().is_finished
+    }
+}
+
+impl State {
+    /// Takes out the events before number `until`.
+    fn take(&mut self, until: u64) -> Vec<FeedEvent> {
+        let count = until.saturating_sub(self.first).min(self.events.len() as u64);
+        let taken: Vec<FeedEvent> = self.events.drain(..count as usize).collect();
+        self.first += count;
+        self.bytes -= taken.iter().map(|event| event.text.len() as u64).sum::<u64>();
+        taken
+    }
+
+    fn wake(&self) {
+        self.wake.iter().for_each(|wake| wake());
+    }
+}

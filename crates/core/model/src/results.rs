@@ -1,0 +1,78 @@
+//! Results of a merge transform, from the end of their window until every sink has them.
+
+use crate::feed::{Feed, FeedEvent};
+use crate::sink::LaneCx;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The results that some sink has not settled. They are in every snapshot of the transform, and go
+/// to its feed once the first snapshot with them is committed: before, a crash would take the
+/// window back, and it would end with another result.
+pub struct Results<T> {
+    feed: Arc<Feed>,
+    is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
+    list: VecDeque<T>,
+    /// Number of the first.
+    first: u64,
+    /// Those before this number are in the feed.
+    passed: u64,
+    /// Those before this number are in a snapshot.
+    saved: u64,
+}
+
+impl<T> Results<T> {
+    /// Takes up the results of a committed snapshot, the first with number `first`, and starts the
+    /// feed. Without a snapshot `list` is empty.
+    pub fn open(cx: &LaneCx, list: VecDeque<T>, first: u64) -> Results<T> {
+        let number_min = cx.feed.number_min();
+        // An older snapshot, or none: its numbers were used for other results.
+        let is_outdated = first + (list.len() as u64) < number_min;
+        let first = if is_outdated { number_min } else { first };
+        cx.feed.start(first);
+        Results {
+            passed: cx.feed.next_number(),
+            saved: first + list.len() as u64,
+            feed: cx.feed.clone(),
+            is_committed: cx.is_committed.clone(),
+            list,
+            first,
+        }
+    }
+
+    /// Adds a result.
+    pub fn push(&mut self, result: T) {
+        self.list.push_back(result);
+    }
+
+    /// Returns the results that the next snapshot needs, with the number of the first. Those that
+    /// every sink has settled are gone.
+    pub fn unsettled(&mut self) -> (u64, &VecDeque<T>) {
+        let settled = self.feed.first().unwrap_or_default().saturating_sub(self.first);
+        let settled = settled.min(self.list.len() as u64);
+        self.list.drain(..settled as usize);
+        self.first += settled;
+        (self.first, &self.list)
+    }
+
+    /// Says that all results so far are in a snapshot, which is committed soon.
+    pub fn saved(&mut self) {
+        self.saved = self.first + self.list.len() as u64;
+    }
+
+    /// Whether some results are in no snapshot yet.
+    pub fn are_unsaved(&self) -> bool {
+        self.saved < self.first + self.list.len() as u64
+    }
+
+    /// Passes the results of committed snapshots to the feed; returns whether it has all.
+    pub fn pass_on(&mut self, event: impl Fn(u64, &T) -> FeedEvent) -> bool {
+        if self.passed < self.saved && (self.is_committed)() {
+            for number in self.passed.max(self.first)..self.saved {
+                let result = &self.list[(number - self.first) as usize];
+                self.feed.push(event(number, result));
+            }
+            self.passed = self.saved;
+        }
+        self.passed == self.first + self.list.len() as u64
+    }
+}

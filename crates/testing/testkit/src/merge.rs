@@ -1,0 +1,154 @@
+//! A merge transform that counts lines, with a snapshot that survives the agent.
+
+use fastrand::Rng;
+use millstream_model::{
+    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Feed, FeedEvent,
+    Lane, LaneCx, Payload, Results, Sink,
+};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The snapshots of a [`FakeMerge`], which survive the agent; the last may be uncommitted.
+#[derive(Clone, Default)]
+pub struct MemorySnapshots(Arc<Mutex<Vec<Snapshot>>>);
+
+#[derive(Clone, Default)]
+struct Snapshot {
+    counts: BTreeMap<String, u64>,
+    first: u64,
+    results: VecDeque<String>,
+}
+
+/// A merge transform: each result is the text `LINE COUNT`, with the count of a window that ends
+/// after a random time.
+pub struct FakeMerge {
+    /// What survives the agent.
+    pub snapshots: MemorySnapshots,
+    /// Duration of each sync.
+    pub sync_delay: Duration,
+    /// Longest window.
+    pub window: Duration,
+    /// Seed of the windows.
+    pub seed: u64,
+}
+
+impl Sink for FakeMerge {
+    fn encoder(&self) -> Box<dyn Encoder> {
+        Box::new(LineEncoder)
+    }
+
+    fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        block_bytes + rows
+    }
+
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        let number = |state: Vec<u8>| state.try_into().ok().map(u64::from_le_bytes);
+        let saved = cx.state.clone().and_then(number);
+        let mut snapshots = self.snapshots.0.lock();
+        snapshots.truncate(saved.unwrap_or(0) as usize);
+        let Snapshot { counts, first, results } = snapshots.last().cloned().unwrap_or_default();
+        Box::new(CountLane {
+            snapshots: self.snapshots.clone(),
+            counts,
+            results: Results::open(&cx, results, first),
+            feed: cx.feed.clone(),
+            random: Rng::with_seed(self.seed ^ snapshots.len() as u64),
+            sync_delay: self.sync_delay,
+            window: self.window,
+        })
+    }
+}
+
+struct LineEncoder;
+
+impl Encoder for LineEncoder {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        let mut buffer = cx.pool.buffer();
+        for row in (0..batch.rows()).filter(|row| batch.is_selected(*row)) {
+            buffer.extend_from_slice(batch.text(row));
+            buffer.push(b'\n');
+        }
+        payload.push(cx.freeze(buffer));
+        Ok(())
+    }
+}
+
+struct CountLane {
+    snapshots: MemorySnapshots,
+    counts: BTreeMap<String, u64>,
+    results: Results<String>,
+    feed: Arc<Feed>,
+    random: Rng,
+    sync_delay: Duration,
+    window: Duration,
+}
+
+impl CountLane {
+    fn end_window(&mut self) {
+        for (line, count) in std::mem::take(&mut self.counts) {
+            self.results.push(format!("{line} {count}"));
+        }
+    }
+}
+
+fn event(number: u64, result: &String) -> FeedEvent {
+    let text = format!("{number} {result}").into_bytes();
+    let message = 0..text.len();
+    FeedEvent {
+        id: None,
+        time_ns: 0,
+        text,
+        message,
+        is_shown: true,
+        fields: Vec::new(),
+        hold: None,
+    }
+}
+
+impl Lane for CountLane {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+        for line in String::from_utf8_lossy(&payload.parts.concat()).lines() {
+            *self.counts.entry(line.to_owned()).or_default() += 1;
+        }
+        Box::pin(async { Ok(Delivery::Taken) })
+    }
+
+    fn tick(&mut self) -> Option<Duration> {
+        let has_ended = self.feed.has_input_ended();
+        if has_ended || self.random.u64(..4) == 0 {
+            self.end_window();
+        }
+        let has_all = self.results.pass_on(event);
+        if has_ended && has_all {
+            self.feed.finish();
+        }
+        Some(self.window.mul_f64(self.random.f64()))
+    }
+
+    fn wants_sync(&self) -> bool {
+        self.results.are_unsaved()
+    }
+
+    fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
+        Box::pin(async move {
+            let (first, results) = self.results.unsettled();
+            let (counts, results) = (self.counts.clone(), results.clone());
+            self.snapshots.0.lock().push(Snapshot { counts, first, results });
+            let number = self.snapshots.0.lock().len() as u64;
+            // A kill may come between the snapshot and its commit.
+            tokio::time::sleep(self.sync_delay).await;
+            self.results.saved();
+            Ok(Some(number.to_le_bytes().to_vec()))
+        })
+    }
+}
