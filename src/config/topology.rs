@@ -192,7 +192,9 @@ impl<'a> Wiring<'a> {
                 warnings.push(Fault::new(&draft.place, what, advice));
                 continue;
             }
-            for name in output_names(draft).filter(|name| !self.read.contains(name.as_str())) {
+            // What a sink refuses is counted whether or not it is read.
+            let names = output_names(draft).filter(|_| draft.kind != Kind::Sink);
+            for name in names.filter(|name| !self.read.contains(name.as_str())) {
                 let what =
                     format!("no component reads `{name}`, so its events are dropped and counted");
                 warnings.push(Fault::new(&draft.place, what, "name it in `inputs` to keep them"));

@@ -1,5 +1,6 @@
 //! Tests of the real binary with real files: its guarantees when it is killed, starved and misused.
 
+mod aggregate;
 mod commands;
 mod faults;
 mod files;

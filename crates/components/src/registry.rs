@@ -56,6 +56,7 @@ pub static ROWS: &[Row] = &[
     ),
     row!(Source, sources::metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),
     row!(Source, sources::stdin::StdinConfig, "stdin", "sources/stdin"),
+    row!(Transform, transforms::aggregate::AggregateConfig, "aggregate", "transforms/aggregate"),
     row!(Transform, transforms::dedupe::DedupeConfig, "dedupe", "transforms/dedupe"),
     row!(Transform, transforms::fields::FieldsConfig, "fields", "transforms/fields"),
     row!(Transform, transforms::filter::FilterConfig, "filter", "transforms/filter"),
@@ -111,6 +112,7 @@ pub type CheckText = fn(&str) -> Result<(), String>;
 
 /// Checks of the text formats that schemas name.
 pub static FORMATS: &[(&str, CheckText)] = &[
+    ("aggregate", |text| text.parse::<crate::transforms::aggregate::Emit>().map(drop)),
     ("condition", |text| Condition::new(text).map(drop)),
     ("expression", crate::util::condition::check_expression),
     ("glob", glob),

@@ -1,5 +1,6 @@
 //! Components that change data.
 
+pub mod aggregate;
 pub mod dedupe;
 pub mod fields;
 pub mod filter;

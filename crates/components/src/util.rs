@@ -4,5 +4,6 @@ pub mod condition;
 pub mod formats;
 pub mod framing;
 pub mod glob;
+pub mod period;
 pub mod seed;
 pub mod template;

@@ -9,7 +9,6 @@ pub mod metric_emitter;
 pub mod numbers;
 pub mod origin;
 pub mod percentiles;
-pub mod period;
 pub mod point_handler;
 mod round_counts;
 mod sockets;

@@ -1,7 +1,9 @@
 //! Numbers and times as text.
 
+use millstream_model::CellKind;
 use millstream_timestamps::Format;
 pub use millstream_timestamps::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
+use std::io::Write;
 
 /// Digits of the largest `u64`.
 pub const DIGITS_MAX: usize = 20;
@@ -45,6 +47,23 @@ pub fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
         digits[at] = b'0' + number as u8;
     }
     &digits[at..]
+}
+
+/// Whole numbers up to 2^53 are written as integers; beyond, not every integer has a float.
+const WHOLE_MAX: f64 = (1u64 << 53) as f64;
+
+/// Appends a finite number as JSON, in the shortest form that reads back as the same value.
+pub fn push_number(value: f64, out: &mut Vec<u8>) -> CellKind {
+    if value.fract() == 0.0 && value.abs() <= WHOLE_MAX {
+        if value < 0.0 {
+            out.push(b'-');
+        }
+        push_decimal(out, value.abs() as u64);
+        return CellKind::Int;
+    }
+    // Writing to memory does not fail.
+    let _ = write!(out, "{value:?}");
+    CellKind::Float
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ mod value;
 use millstream_model::{Batch, Segment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
-use value::{Field, Piece};
+pub(crate) use value::Field;
+use value::Piece;
 
 /// Rendered for a field that an event does not have.
 pub const MISSING: &str = "none";

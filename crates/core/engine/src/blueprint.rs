@@ -384,6 +384,7 @@ fn sink_node(
         let queue = LaneQueue::new(move || wake_for_room(&scheduler));
         lanes.push(queue.clone());
         drivers.push(LaneDriver {
+            kind: part.kind,
             sink_id: id.clone(),
             lane,
             sink: part.sink.clone(),

@@ -562,7 +562,8 @@ impl Core {
             let fails = slot.lanes.iter().any(|lane| lane.error().is_some());
             fails && !expected.contains(slot.index)
         };
-        let sinks = self.sinks().filter(is_late).map(|(node, _)| format!("sink {}", node.id));
+        let sinks =
+            self.sinks().filter(is_late).map(|(node, _)| format!("{} {}", node.kind, node.id));
         holders.into_iter().chain(sinks).collect()
     }
 
@@ -586,12 +587,15 @@ impl Core {
             let full = self.blocked_for(slot, now).is_some_and(|blocked| blocked >= FULL_AFTER);
             match (full, slot.reported.swap(full, Ordering::Relaxed)) {
                 (true, false) => log::warn!(
-                    "sink {}: its queue has been full for {} s; sources that can read again go on without it, \
+                    "{} {}: its queue has been full for {} s; sources that can read again go on without it, \
                      others wait",
+                    node.kind,
                     node.id,
                     FULL_AFTER.as_secs()
                 ),
-                (false, true) => log::info!("sink {}: its queue has capacity again", node.id),
+                (false, true) => {
+                    log::info!("{} {}: its queue has capacity again", node.kind, node.id);
+                }
                 _ => {}
             }
         }

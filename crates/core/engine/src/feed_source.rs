@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two polls while debts wait for the settlement of their events.
+/// Pause between two polls while events wait for their settlement, or the end is near.
 const SETTLE_LOOK: Duration = Duration::from_millis(10);
 
 /// Pause between two polls otherwise; the feed wakes the source earlier.
@@ -166,7 +166,7 @@ impl Source for FeedSource {
             self.feed.end_input();
         }
         if !self.begin(cx) {
-            return if self.has_ended(cx) { Polled::Ended } else { Polled::Wait(IDLE_LOOK) };
+            return if self.has_ended(cx) { Polled::Ended } else { Polled::Wait(SETTLE_LOOK) };
         }
         cx.ledger.take_rereads().iter().for_each(|again| self.cursors.reread(again));
         // Before the events are counted: the sink makes no more after the end.
@@ -182,7 +182,7 @@ impl Source for FeedSource {
         match self.cursors.is_behind(end) {
             true if !results_stay => Polled::Backpressure,
             _ if has_ended => Polled::Ended,
-            _ if self.feed.first() < Some(end) => Polled::Wait(SETTLE_LOOK),
+            _ if self.feed.first() < Some(end) || cx.until_eof => Polled::Wait(SETTLE_LOOK),
             _ => Polled::Wait(IDLE_LOOK),
         }
     }

@@ -7,7 +7,7 @@ use crate::blueprint::Clock;
 use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::{
-    Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Lane, LaneCx,
+    Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Kind, Lane, LaneCx,
     Outcome, Payload, Settled, Sink,
 };
 use millstream_store::Store;
@@ -198,6 +198,8 @@ struct Stale;
 
 /// What the driver of a lane needs.
 pub(crate) struct LaneDriver {
+    /// A sink, or a merge transform.
+    pub kind: Kind,
     pub sink_id: Arc<str>,
     pub lane: usize,
     pub sink: Arc<dyn Sink>,
@@ -241,7 +243,11 @@ impl LaneDriver {
                 return;
             }
             driver.counters.error("panic");
-            log::error!("sink {}: panic while delivering; the lane is reopened", driver.sink_id);
+            log::error!(
+                "{} {}: panic while delivering; the lane is reopened",
+                driver.kind,
+                driver.sink_id
+            );
             driver.give_back();
             driver.recount();
             if driver.counters.snapshot().sent_events > sent {
@@ -392,7 +398,8 @@ impl LaneDriver {
                     self.counters.error(error.kind);
                     self.counters.dropped(error.kind, payload.events);
                     log::error!(
-                        "sink {}: {} events refused: {error}",
+                        "{} {}: {} events refused: {error}",
+                        self.kind,
                         self.sink_id,
                         payload.events
                     );
@@ -422,7 +429,7 @@ impl LaneDriver {
 
     fn recovered(&self) {
         if self.queue.lock().error.take().is_some() {
-            log::info!("sink {}: delivering again", self.sink_id);
+            log::info!("{} {}: delivering again", self.kind, self.sink_id);
         }
     }
 
@@ -431,7 +438,7 @@ impl LaneDriver {
         self.counters.error(error.kind);
         self.counters.waited("retry", pause);
         if self.queue.fail(error.to_string()) {
-            log::warn!("sink {}: {error}; trying again", self.sink_id);
+            log::warn!("{} {}: {error}; trying again", self.kind, self.sink_id);
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

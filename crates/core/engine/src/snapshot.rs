@@ -1,5 +1,6 @@
 //! Takes snapshots of the engine.
 
+use crate::blueprint::Feeder;
 use crate::core::{Core, Node, Op, SinkSlot};
 use crate::limits::FULL_AFTER;
 use crate::offload::OffloadQueue;
@@ -7,14 +8,17 @@ use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
     log_delay_seconds,
 };
-use millstream_model::{EngineTime, Now, SinkIndex};
+use millstream_model::{EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
 use std::sync::Arc;
 
 /// Takes a snapshot.
 pub(crate) fn take(core: &Core) -> Snapshot {
     let now = core.now();
-    let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
+    // The results of a merge transform are its output, not a source.
+    let is_source = |index: &usize| results_of(core, *index).is_none();
+    let sources = (0..core.sources.len()).filter(is_source);
+    let sources = sources.map(|index| of_source(core, index, now));
     let StoreHealth { error, committed_seconds, age_seconds, errors } = core.store.health();
     let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
     Snapshot {
@@ -24,6 +28,12 @@ pub(crate) fn take(core: &Core) -> Snapshot {
         components: sources.chain(nodes).collect(),
         checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
     }
+}
+
+/// Returns the merge transform whose results a source passes on, if it does.
+fn results_of(core: &Core, source: usize) -> Option<&Feeder> {
+    let feeder = &core.sources[source].fed.as_ref()?.feeder;
+    (feeder.kind == Kind::Transform).then_some(feeder)
 }
 
 fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
@@ -95,7 +105,7 @@ fn error(core: &Core, slot: &SinkSlot, now: EngineTime) -> Option<String> {
 fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let node = &core.nodes[index];
     let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
-    ComponentSnapshot {
+    let of_node = ComponentSnapshot {
         id: node.id.to_string(),
         type_name: node.type_name,
         kind: node.kind.name(),
@@ -103,5 +113,23 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         buffer_bytes: slot.map(|slot| slot.queued()),
         error: error_of(core, node, now.since_start),
         ..ComponentSnapshot::default()
+    };
+    let is_it = |source: &usize| results_of(core, *source).is_some_and(|of| of.id == node.id);
+    match (0..core.sources.len()).find(is_it) {
+        Some(source) => merged(of_node, of_source(core, source, now)),
+        None => of_node,
     }
+}
+
+/// Returns a merge transform: what it receives as a sink, and what it sends as a source.
+fn merged(mut of_sink: ComponentSnapshot, of_source: ComponentSnapshot) -> ComponentSnapshot {
+    let (counters, sent) = (&mut of_sink.counters, of_source.counters);
+    (counters.sent_events, counters.sent_bytes) = (sent.sent_events, sent.sent_bytes);
+    counters.busy_seconds += sent.busy_seconds;
+    for (to, from) in
+        [(&mut counters.dropped_events, sent.dropped_events), (&mut counters.errors, sent.errors)]
+    {
+        from.into_iter().for_each(|(reason, count)| *to.entry(reason).or_default() += count);
+    }
+    ComponentSnapshot { sinks: of_source.sinks, ..of_sink }
 }

@@ -54,14 +54,29 @@ impl<T> Results<T> {
         (self.first, &self.list)
     }
 
+    /// Returns the number of the first result that some sink has not settled.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Returns the number of the next result.
+    pub fn next(&self) -> u64 {
+        self.first + self.list.len() as u64
+    }
+
+    /// Returns the results that are in no snapshot yet.
+    pub fn unsaved(&self) -> impl Iterator<Item = &T> {
+        self.list.iter().skip(self.saved.saturating_sub(self.first) as usize)
+    }
+
     /// Says that all results so far are in a snapshot, which is committed soon.
     pub fn saved(&mut self) {
-        self.saved = self.first + self.list.len() as u64;
+        self.saved = self.next();
     }
 
     /// Whether some results are in no snapshot yet.
     pub fn are_unsaved(&self) -> bool {
-        self.saved < self.first + self.list.len() as u64
+        self.saved < self.next()
     }
 
     /// Passes the results of committed snapshots to the feed; returns whether it has all.
@@ -73,6 +88,6 @@ impl<T> Results<T> {
             }
             self.passed = self.saved;
         }
-        self.passed == self.first + self.list.len() as u64
+        self.passed == self.next()
     }
 }

@@ -5,7 +5,7 @@ mod config;
 pub use config::HostMetricsConfig;
 
 use crate::sources::points::numbers::{Number, Numbers};
-use crate::sources::points::period::Period;
+use crate::util::period::Period;
 use millstream_host::{Fault, Host, Reading, Reason};
 use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;

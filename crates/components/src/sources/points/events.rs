@@ -5,8 +5,8 @@
 //! fields are slices of the text.
 
 use super::metric_emitter::MetricEmitter;
-use super::period::Period;
-use crate::util::formats::push_decimal;
+use crate::util::formats::push_number;
+use crate::util::period::Period;
 use bytes::Bytes;
 use millstream_model::{
     Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx,
@@ -16,12 +16,8 @@ use millstream_series::{
     Canonical, Class, Output, Reading, SeriesKey, Sketch, Summaries, TagStyle, Temporality,
 };
 use std::borrow::Cow;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
-
-/// Whole numbers up to 2^53 are written as integers; beyond, not every integer has a float.
-const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// Backing text of the cells for types and temporalities.
 const WORDS: &[u8] = b"countergaugedeltacumulativedistribution";
@@ -276,20 +272,6 @@ fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
 /// Returns a cell for one of [`WORDS`].
 fn word((start, len): (usize, usize)) -> Cell {
     Cell::own(CellKind::Text, start, len)
-}
-
-/// Appends a finite number as JSON, in the shortest form that reads back as the same value.
-fn push_number(value: f64, out: &mut Vec<u8>) -> CellKind {
-    if value.fract() == 0.0 && value.abs() <= WHOLE_MAX {
-        if value < 0.0 {
-            out.push(b'-');
-        }
-        push_decimal(out, value.abs() as u64);
-        return CellKind::Int;
-    }
-    // Writing to memory does not fail.
-    let _ = write!(out, "{value:?}");
-    CellKind::Float
 }
 
 /// Appends a distribution as JSON.

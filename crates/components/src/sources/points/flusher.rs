@@ -9,9 +9,9 @@
 use super::events::{MetricRows, Rest};
 use super::log_events::LogEventRows;
 use super::metric_emitter::MetricEmitter;
-use super::period::{Period, Periods};
 use super::sockets::report;
 use super::swap_slot::SwapSlot;
+use crate::util::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, EngineTime, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};

@@ -2,7 +2,7 @@
 
 use super::events::MetricRows;
 use super::metric_emitter::MetricEmitter;
-use super::period::{Period, Periods};
+use crate::util::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Polled, SourceCx};
 use millstream_series::{Output, Suffix, Temporality};

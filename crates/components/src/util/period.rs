@@ -47,6 +47,11 @@ impl Periods {
         now.unix_ns.div_euclid(self.length_ns()) * self.length_ns()
     }
 
+    /// Returns the end of the current period, in nanoseconds since 1970.
+    pub fn boundary_ns(&self) -> i64 {
+        self.boundary_ns
+    }
+
     /// Returns the time until the period ends; zero if it has ended.
     pub fn left(&self, now: Now) -> Duration {
         let by_wall =

@@ -1,0 +1,98 @@
+//! Configuration of transform `aggregate`.
+
+use super::Aggregate;
+use super::definition::{Definition, Emit};
+use crate::component::{Component, TransformComponent};
+use indexmap::IndexMap;
+use millstream_model::{BuildError, Interval, OptionError, Transform};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Shortest window.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+
+/// Longest window.
+const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Options of transform `aggregate`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AggregateConfig {
+    /// The aggregates by name: `count()`, or `count`, `sum`, `min`, `max` or `avg` of a field.
+    pub emit: IndexMap<String, Emit>,
+    /// Fields whose values make a group; without them all events are one.
+    #[serde(default)]
+    pub group_by: Vec<String>,
+    /// Length of the windows, which are aligned to the clock.
+    #[serde(default = "ten_seconds")]
+    pub window: Interval,
+    /// Maximum groups of a window; events of further groups are counted in one group with the tag
+    /// `overflow`.
+    #[serde(default = "groups_max")]
+    pub groups_max: usize,
+}
+
+fn ten_seconds() -> Interval {
+    Interval(Duration::from_secs(10))
+}
+
+fn groups_max() -> usize {
+    10_000
+}
+
+impl AggregateConfig {
+    fn definition(&self) -> Definition {
+        Definition {
+            group_by: self.group_by.clone(),
+            emit: self.emit.iter().map(|(name, emit)| (name.clone(), emit.clone())).collect(),
+            window_s: self.window.0.as_secs(),
+        }
+    }
+}
+
+impl Component for AggregateConfig {
+    fn check(&self) -> Vec<OptionError> {
+        let mut errors = Vec::new();
+        let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
+        if self.emit.is_empty() {
+            error("/emit".into(), "is empty; write for example { n: count() }");
+        }
+        for name in self.emit.keys().filter(|name| !is_name(name)) {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            error(format!("/emit/{name}"), "is not a name; write letters, digits, `_` and `-`");
+        }
+        for (index, name) in self.group_by.iter().enumerate() {
+            if name.is_empty() {
+                error(format!("/group_by/{index}"), "is empty; write the name of a field");
+            } else if self.group_by[..index].contains(name) {
+                error(format!("/group_by/{index}"), "is there twice; remove one of them");
+            }
+        }
+        let window = self.window.0;
+        if window.subsec_nanos() > 0 || window < WINDOW_MIN || window > WINDOW_MAX {
+            error("/window".into(), "must be whole seconds, from 1s to 24h; write for example 10s");
+        }
+        if self.groups_max == 0 {
+            error("/groups_max".into(), "would keep no group; write for example 10000");
+        }
+        errors
+    }
+
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+impl TransformComponent for AggregateConfig {
+    fn build(&self) -> Result<Transform, BuildError> {
+        let definition = Arc::new(self.definition());
+        Ok(Transform::Merge(Arc::new(Aggregate { definition, groups_max: self.groups_max })))
+    }
+}

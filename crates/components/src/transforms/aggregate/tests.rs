@@ -1,0 +1,459 @@
+//! Results of aggregates, and what restarts and damage leave of them.
+
+use super::*;
+use crate::component::{Component, TransformComponent};
+use millstream_model::{
+    Batch, BlockPool, CellKind, ColumnBuilder, Counters, EngineTime, Feed, FeedEvent, Grant,
+    Ledger, Now, Payload, Transform,
+};
+use millstream_testkit::{Rows, batch};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A second within an hour, in nanoseconds since 1970.
+const BEGIN_NS: i64 = 1_795_291_200_000_000_000;
+
+fn sink(options: Value) -> Arc<dyn Sink> {
+    let config: AggregateConfig = serde_json::from_value(options).unwrap();
+    assert_eq!(config.check(), []);
+    let Transform::Merge(sink) = config.build().unwrap() else { panic!("not a merge transform") };
+    sink
+}
+
+/// Events with the fields `status` and `bytes`; `-` is an absent field.
+fn events(rows: &[(&str, &str)]) -> Batch {
+    let text = "x\n".repeat(rows.len());
+    let parts = [Rows { name: "/a.log", text: text.as_bytes() }];
+    let mut batch = batch(&parts, 1000, &Grant::new(1 << 30), &Ledger::new());
+    for (name, values) in [
+        ("status", rows.iter().map(|row| row.0).collect::<Vec<_>>()),
+        ("bytes", rows.iter().map(|row| row.1).collect()),
+    ] {
+        let mut column = ColumnBuilder::new(rows.len());
+        for (row, value) in values.iter().enumerate().filter(|(_, value)| **value != "-") {
+            let cell = column.push(CellKind::Text, value.as_bytes());
+            column.set(row, cell);
+        }
+        batch.fields.set(column.finish(name.into()));
+    }
+    batch
+}
+
+/// The engine's side of a lane, over restarts.
+struct Rig {
+    options: Value,
+    folder: TempDir,
+    /// What the store has, and what a commit would add.
+    committed: Option<Vec<u8>>,
+    noted: Option<Vec<u8>>,
+    is_committed: Arc<AtomicBool>,
+    now: Arc<Mutex<Now>>,
+    feed: Arc<Feed>,
+    counters: Arc<Counters>,
+    lane: Option<Box<dyn Lane>>,
+}
+
+impl Rig {
+    fn new(options: Value) -> Rig {
+        let now = Now { since_start: EngineTime::ZERO, unix_ns: BEGIN_NS };
+        let mut rig = Rig {
+            options,
+            folder: tempfile::tempdir().unwrap(),
+            committed: None,
+            noted: None,
+            is_committed: Arc::new(AtomicBool::new(true)),
+            now: Arc::new(Mutex::new(now)),
+            feed: Feed::of_results(),
+            counters: Arc::default(),
+            lane: None,
+        };
+        rig.start(0);
+        rig
+    }
+
+    /// Opens the lane again with what is committed; `number_min` is how far a sink has settled.
+    fn start(&mut self, number_min: u64) {
+        self.lane = None;
+        self.noted = None;
+        self.is_committed.store(true, Ordering::Relaxed);
+        self.feed = Feed::of_results();
+        self.feed.attach(number_min, Arc::new(|| ()));
+        let (now, is_committed) = (self.now.clone(), self.is_committed.clone());
+        let cx = LaneCx {
+            state: self.committed.clone(),
+            now: Arc::new(move || *now.lock()),
+            is_committed: Arc::new(move || is_committed.load(Ordering::Relaxed)),
+            folder: Some(self.path()),
+            feed: self.feed.clone(),
+            ..LaneCx::outside("web", 0, self.counters.clone())
+        };
+        self.lane = Some(sink(self.options.clone()).lane(cx));
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("web")
+    }
+
+    fn segments(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path()) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn lane(&mut self) -> &mut dyn Lane {
+        &mut **self.lane.as_mut().unwrap()
+    }
+
+    async fn add(&mut self, rows: &[(&str, &str)]) {
+        let (mut payload, pool) = (Payload::new(rows.len() as u64), BlockPool::new());
+        let mut permit = Grant::new(1 << 20).try_take(1 << 16).unwrap();
+        let counters = self.counters.clone();
+        let mut cx = millstream_model::EncodeCx {
+            pool: &pool,
+            permit: &mut permit,
+            counters: &counters,
+            refused: None,
+        };
+        let encoder = sink(self.options.clone()).encoder();
+        { encoder }.encode(&events(rows), &mut payload, &mut cx).unwrap();
+        self.lane().deliver(&payload).await.unwrap();
+    }
+
+    fn advance(&mut self, seconds: u64) {
+        let mut now = self.now.lock();
+        now.since_start += Duration::from_secs(seconds);
+        now.unix_ns += seconds as i64 * 1_000_000_000;
+    }
+
+    async fn sync(&mut self) {
+        self.noted = self.lane().sync().await.unwrap();
+        self.is_committed.store(false, Ordering::Relaxed);
+    }
+
+    fn commit(&mut self) {
+        self.committed = self.noted.take().or(self.committed.take());
+        self.is_committed.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the lane work until it needs no sync, and commits each time.
+    async fn settle(&mut self) {
+        self.lane().tick();
+        while self.lane().wants_sync() {
+            self.sync().await;
+            self.commit();
+            self.lane().tick();
+        }
+    }
+
+    /// Returns the events in the feed, each with its number.
+    fn results(&self) -> Vec<String> {
+        let mut results = Vec::new();
+        self.feed.visit(0, |number, event| {
+            results.push(format!("{number}: {}", text(event)));
+            true
+        });
+        results
+    }
+}
+
+/// Returns the fields of an event as `name tags value type temporality interval at seconds`.
+fn text(event: &FeedEvent) -> String {
+    let value = |name: &str| {
+        let field = event.fields.iter().find(|field| *field.name == *name);
+        let text = field.map_or(&b"-"[..], |field| &event.text[field.value.clone()]);
+        String::from_utf8(text.to_vec()).unwrap()
+    };
+    let fields = ["name", "tags", "value", "type", "temporality", "interval"].map(value);
+    let at = (event.time_ns - BEGIN_NS) / 1_000_000_000;
+    format!("{} at {at}", fields.join(" "))
+}
+
+fn all() -> Value {
+    json!({
+        "group_by": ["status"],
+        "emit": {
+            "n": "count()", "sized": "count(bytes)", "sum": "sum(bytes)", "min": "min(bytes)",
+            "max": "max( bytes )", "avg": "avg(bytes)",
+        },
+    })
+}
+
+fn count() -> Value {
+    json!({ "group_by": ["status"], "emit": { "n": "count()" } })
+}
+
+#[tokio::test]
+async fn a_window_has_one_result_for_each_group_and_aggregate() {
+    let mut rig = Rig::new(all());
+    rig.add(&[("200", "10"), ("404", "-"), ("200", "2.5"), ("-", "many")]).await;
+    rig.add(&[("200", "-4")]).await;
+    rig.settle().await;
+    assert_eq!(rig.results(), [""; 0], "the window is open");
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(
+        rig.results(),
+        [
+            "0: web.n {\"status\":\"200\"} 3 counter delta 10 at 10",
+            "1: web.sized {\"status\":\"200\"} 3 counter delta 10 at 10",
+            "2: web.sum {\"status\":\"200\"} 8.5 counter delta 10 at 10",
+            "3: web.min {\"status\":\"200\"} -4 gauge - 10 at 10",
+            "4: web.max {\"status\":\"200\"} 10 gauge - 10 at 10",
+            "5: web.avg {\"status\":\"200\"} 2.8333333333333335 gauge - 10 at 10",
+            "6: web.n {\"status\":\"404\"} 1 counter delta 10 at 10",
+            "7: web.sized {\"status\":\"404\"} 0 counter delta 10 at 10",
+            "8: web.sum {\"status\":\"404\"} 0 counter delta 10 at 10",
+            "9: web.n {} 1 counter delta 10 at 10",
+            "10: web.sized {} 0 counter delta 10 at 10",
+            "11: web.sum {} 0 counter delta 10 at 10",
+        ]
+    );
+    assert_eq!(rig.counters.snapshot().noted_events["not_a_number"], 1);
+}
+
+#[tokio::test]
+async fn events_after_the_end_of_a_window_are_in_the_next_one() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1")]).await;
+    rig.advance(12);
+    rig.add(&[("200", "1"), ("200", "1")]).await;
+    rig.advance(8);
+    rig.settle().await;
+    assert_eq!(
+        rig.results(),
+        [
+            "0: web.n {\"status\":\"200\"} 1 counter delta 10 at 10",
+            "1: web.n {\"status\":\"200\"} 2 counter delta 10 at 20",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_result_waits_for_the_commit_of_its_snapshot() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1")]).await;
+    rig.advance(10);
+    rig.lane().tick();
+    assert!(rig.lane().wants_sync());
+    rig.sync().await;
+    rig.lane().tick();
+    assert_eq!(rig.results(), [""; 0], "a crash would take it back");
+    rig.commit();
+    rig.lane().tick();
+    assert_eq!(rig.results().len(), 1);
+}
+
+#[tokio::test]
+async fn a_crash_takes_back_what_was_not_committed() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1"), ("500", "1")]).await;
+    rig.sync().await;
+    rig.commit();
+    rig.add(&[("200", "1")]).await;
+    rig.sync().await;
+    // Its events are read again.
+    rig.start(0);
+    rig.add(&[("200", "1")]).await;
+    rig.sync().await;
+    rig.commit();
+    rig.start(0);
+    rig.add(&[("200", "1")]).await;
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(
+        rig.results(),
+        [
+            "0: web.n {\"status\":\"200\"} 3 counter delta 10 at 10",
+            "1: web.n {\"status\":\"500\"} 1 counter delta 10 at 10",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn results_stay_until_every_sink_has_them() {
+    let mut rig = Rig::new(count());
+    for _ in 0..3 {
+        rig.add(&[("200", "1")]).await;
+        rig.advance(10);
+        rig.settle().await;
+    }
+    // The first is settled, and so is not in the next snapshot.
+    rig.feed.settle(1);
+    rig.sync().await;
+    rig.commit();
+    rig.start(1);
+    rig.lane().tick();
+    let left = rig.results();
+    assert_eq!(left.iter().map(|result| &result[..2]).collect::<Vec<_>>(), ["1:", "2:"]);
+    rig.feed.settle(3);
+    rig.sync().await;
+    rig.commit();
+    rig.start(3);
+    rig.lane().tick();
+    assert_eq!((rig.results(), rig.feed.first()), (vec![], Some(3)));
+}
+
+#[tokio::test]
+async fn a_window_that_ended_while_the_agent_was_down_ends_at_the_start() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1")]).await;
+    rig.sync().await;
+    rig.commit();
+    rig.advance(3600);
+    rig.start(0);
+    rig.add(&[("200", "1")]).await;
+    rig.settle().await;
+    assert_eq!(rig.results(), ["0: web.n {\"status\":\"200\"} 1 counter delta 10 at 10"]);
+}
+
+#[tokio::test]
+async fn a_window_ends_under_the_options_it_began_with() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1"), ("404", "2")]).await;
+    rig.sync().await;
+    rig.commit();
+    rig.options = json!({ "emit": { "bytes": "sum(bytes)" }, "window": "60s" });
+    rig.start(0);
+    rig.add(&[("200", "7")]).await;
+    rig.advance(60);
+    rig.settle().await;
+    assert_eq!(
+        rig.results(),
+        [
+            "0: web.n {\"status\":\"200\"} 1 counter delta 10 at 10",
+            "1: web.n {\"status\":\"404\"} 1 counter delta 10 at 10",
+            "2: web.bytes {} 7 counter delta 60 at 60",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn groups_beyond_the_limit_are_counted_together() {
+    let mut options = count();
+    options["groups_max"] = 2.into();
+    let mut rig = Rig::new(options);
+    rig.add(&[("1", "-"), ("2", "-")]).await;
+    rig.add(&[("3", "-"), ("4", "-"), ("2", "-"), ("3", "-")]).await;
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(
+        rig.results(),
+        [
+            "0: web.n {\"status\":\"1\"} 1 counter delta 10 at 10",
+            "1: web.n {\"status\":\"2\"} 2 counter delta 10 at 10",
+            "2: web.n {\"overflow\":\"true\"} 3 counter delta 10 at 10",
+        ]
+    );
+    assert_eq!(rig.counters.snapshot().noted_events["overflow"], 3);
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_ends_the_window() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1")]).await;
+    rig.feed.end_input();
+    rig.lane().tick();
+    assert!(!rig.feed.is_finished());
+    rig.settle().await;
+    assert!(rig.feed.is_finished());
+    assert_eq!(rig.results().len(), 1);
+}
+
+#[tokio::test]
+async fn a_segment_is_replaced_when_it_is_long_and_removed_after_the_commit() {
+    let mut rig = Rig::new(count());
+    let names: Vec<String> = (0..2000).map(|n| format!("{n:0>200}")).collect();
+    let rows: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "-")).collect();
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        rig.add(&rows).await;
+        rig.sync().await;
+        seen.push(rig.segments());
+        rig.commit();
+        rig.lane().tick();
+        assert_eq!(rig.segments().len(), 1);
+    }
+    assert!(seen.contains(&vec!["1.segment".to_owned(), "2.segment".to_owned()]), "{seen:?}");
+    rig.start(0);
+    rig.advance(10);
+    rig.settle().await;
+    let results = rig.results();
+    assert_eq!(results.len(), 2000);
+    assert!(results.iter().all(|result| result.contains("\"} 20 counter")), "{}", results[0]);
+}
+
+#[tokio::test]
+async fn a_damaged_segment_is_set_aside_and_its_numbers_stay_used() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1")]).await;
+    rig.advance(10);
+    rig.settle().await;
+    rig.add(&[("200", "1")]).await;
+    rig.sync().await;
+    rig.commit();
+    let segment = rig.path().join("1.segment");
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    rig.start(1);
+    assert_eq!(rig.counters.snapshot().errors["snapshot"], 1);
+    assert_eq!(rig.segments(), ["1.damaged"]);
+    rig.add(&[("404", "1")]).await;
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(rig.results(), ["1: web.n {\"status\":\"404\"} 1 counter delta 10 at 20"]);
+    assert_eq!(rig.segments(), ["1.damaged", "2.segment"]);
+}
+
+#[tokio::test]
+async fn a_failed_write_is_tried_again() {
+    let mut rig = Rig::new(count());
+    rig.add(&[("200", "1")]).await;
+    fs::write(rig.path(), "in the way").unwrap();
+    let error = rig.lane().sync().await.unwrap_err();
+    assert!(error.retry && error.to_string().starts_with("cannot write the snapshot: "), "{error}");
+    fs::remove_file(rig.path()).unwrap();
+    rig.sync().await;
+    rig.commit();
+    rig.start(0);
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(rig.results(), ["0: web.n {\"status\":\"200\"} 1 counter delta 10 at 10"]);
+}
+
+#[test]
+fn invalid_options_are_rejected() {
+    for (options, pointer) in [
+        (json!({ "emit": {} }), "/emit"),
+        (json!({ "emit": { "a.b": "count()" } }), "/emit/a.b"),
+        (json!({ "emit": { "n": "count()" }, "window": "500ms" }), "/window"),
+        (json!({ "emit": { "n": "count()" }, "window": "25h" }), "/window"),
+        (json!({ "emit": { "n": "count()" }, "group_by": ["a", "a"] }), "/group_by/1"),
+        (json!({ "emit": { "n": "count()" }, "groups_max": 0 }), "/groups_max"),
+    ] {
+        let config: AggregateConfig = serde_json::from_value(options).unwrap();
+        assert_eq!(config.check()[0].pointer, pointer);
+    }
+}
+
+#[test]
+fn an_aggregate_is_a_function_of_a_field() {
+    for text in ["count()", "count(a)", "sum(a.b)", "min(x)", "max(x)", "avg(x)"] {
+        assert_eq!(text.parse::<Emit>().unwrap().to_string(), text);
+    }
+    for (text, what) in [
+        ("count", "`count` is not an aggregate"),
+        ("sum()", "`sum()` names no field"),
+        ("median(x)", "`median` is not an aggregate"),
+    ] {
+        let error = text.parse::<Emit>().unwrap_err();
+        assert!(error.starts_with(what) && error.contains("; write `count()`"), "{error}");
+    }
+}
