@@ -248,14 +248,7 @@ fn add(
         AnyComponent::Sink(sink) => {
             let sink = sink.build()?;
             let (inputs, buffer) = (inputs(config, component), component.buffer);
-            blueprint.sinks.push(SinkPart {
-                id,
-                type_name,
-                kind: Kind::Sink,
-                inputs,
-                buffer,
-                sink,
-            });
+            blueprint.sinks.push(SinkPart { id, type_name, inputs, buffer, sink });
         }
     }
     Ok(())

@@ -45,7 +45,6 @@ fn blueprint(dir: &Path, endpoints: &[MemoryEndpoint; 2]) -> Blueprint {
     let sink = |index: usize| SinkPart {
         id: format!("s{index}"),
         type_name: "fake",
-        kind: Kind::Sink,
         inputs: vec![("app".into(), 0)],
         buffer: Buffer::default(),
         sink: Arc::new(FakeSink {
@@ -58,7 +57,6 @@ fn blueprint(dir: &Path, endpoints: &[MemoryEndpoint; 2]) -> Blueprint {
         sources: vec![SourcePart { info, type_name: "file", pace: Pace::default(), open }],
         transforms: vec![],
         sinks: vec![sink(0), sink(1)],
-        ..Blueprint::default()
     }
 }
 

@@ -1,16 +1,16 @@
 //! From a blueprint, the components and their inputs, to a built topology.
 
-mod feeds;
 mod graph;
 mod kept;
 mod memory;
+mod parts;
 
-use crate::buffer::{Buffer, WhenFull, check_buffers};
+use crate::buffer::{Buffer, WhenFull};
 use crate::core::{Core, Fed, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::{Cut, CutLimits, CutSet};
 use crate::error::EngineError;
-use crate::feed_source::{FeedKind, FeedSource};
+use crate::feed_source::FeedSource;
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::limits::{CALLS_AHEAD, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
@@ -22,14 +22,15 @@ use crate::stage::SerialStage;
 use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
 pub(crate) use memory::chain_expansion;
-use memory::{check_states, cut_bytes, grant_bytes, spare_state_bytes};
-use millstream_model::limits::SINKS_MAX;
+use memory::{cut_bytes, grant_bytes, spare_state_bytes};
 use millstream_model::{
     BlockPool, BuildError, EngineTime, Feed, Grant, InternalMetrics, Kind, Ledger, Now, Sink,
     SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
+use parts::FeedPart;
+pub(crate) use parts::{Feeder, Parts};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
@@ -94,30 +95,6 @@ pub struct SourcePart {
     pub open: OpenSource,
 }
 
-/// The source of what a sink makes: results of a merge transform, or events that were refused.
-/// [`Blueprint`] derives them.
-pub struct FeedPart {
-    /// What its events share, including its id: that of the transform, or `SINK.rejected`.
-    pub(crate) info: SourceInfo,
-    pub(crate) type_name: &'static str,
-    pub(crate) feeder: Feeder,
-}
-
-/// The component whose sink feeds a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Feeder {
-    /// A transform for results; a sink for events that it refused.
-    pub kind: Kind,
-    /// Its id.
-    pub id: Arc<str>,
-}
-
-impl Feeder {
-    fn feed_kind(&self) -> FeedKind {
-        if self.kind == Kind::Sink { FeedKind::Refused } else { FeedKind::Results }
-    }
-}
-
 /// A transform of a blueprint.
 pub struct TransformPart {
     /// Component id.
@@ -136,8 +113,6 @@ pub struct SinkPart {
     pub id: String,
     /// Component type.
     pub type_name: &'static str,
-    /// A sink, or a merge transform, which [`Blueprint`] turns into a sink.
-    pub kind: Kind,
     /// The outputs it reads.
     pub inputs: Vec<Input>,
     /// The buffer before it.
@@ -155,8 +130,6 @@ pub struct Blueprint {
     pub transforms: Vec<TransformPart>,
     /// Sinks.
     pub sinks: Vec<SinkPart>,
-    /// Sources of what sinks make, which are derived from the parts above.
-    pub feeds: Vec<FeedPart>,
 }
 
 /// A topology whose sources are open, before it starts.
@@ -169,23 +142,13 @@ pub struct Built {
 impl Blueprint {
     /// Checks the blueprint against these settings without opening anything.
     pub fn check(self, settings: &Settings) -> Result<(), EngineError> {
-        self.with_feeds().check_limits(settings)
-    }
-
-    pub(crate) fn check_limits(&self, settings: &Settings) -> Result<(), EngineError> {
-        if self.sinks.len() > SINKS_MAX {
-            return Err(EngineError::TooManySinks(self.sinks.len()));
-        }
-        check_states(&self.sinks, settings)?;
-        let grant_bytes = grant_bytes(settings);
-        check_buffers(&self.sinks, grant_bytes / 2)?;
-        self.check_memory(grant_bytes, settings.threads)
+        Parts::of(self).check(settings)
     }
 
     /// Opens every source. `store` holds what was saved before the restart.
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
-        let blueprint = self.with_feeds();
-        blueprint.check_limits(settings)?;
+        let parts = Parts::of(self);
+        parts.check(settings)?;
         let grant = Grant::new(grant_bytes(settings));
         let scheduler = Arc::new(Scheduler::default());
         let for_room = Arc::downgrade(&scheduler);
@@ -205,8 +168,8 @@ impl Blueprint {
             sources: Vec::new(),
             nodes: Vec::new(),
         };
-        let places = SinkPlaces::first(&blueprint.sinks);
-        let (core, drivers) = blueprint.assemble(&core, settings, &places, &|_, _| false)?;
+        let places = SinkPlaces::first(&parts.sinks);
+        let (core, drivers) = parts.assemble(&core, settings, &places, &|_, _| false)?;
         core.wire();
         let store = core.store.clone();
         let current = Arc::new(Current::new(core));
@@ -214,7 +177,9 @@ impl Blueprint {
         store.on_keep(move || keeper.upgrade().map_or(Ok(()), |current| current.commit()));
         Ok(Built { current, drivers, threads: settings.threads.max(1) })
     }
+}
 
+impl Parts {
     /// Assembles the core that follows `old`. It shares the components that are `kept`; also
     /// returns the lanes of the new sinks. `old` stays as it is.
     pub(crate) fn assemble(
@@ -227,7 +192,9 @@ impl Blueprint {
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
         let shared = self.shared(old, settings, places, kept);
-        let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
+        let kinds: Vec<Kind> = self.sinks.iter().map(|sink| self.kind_of(&sink.id)).collect();
+        let sinks = kinds.into_iter().zip(self.sinks);
+        let nodes = nodes(&graph, self.transforms, sinks, &shared, &mut drivers);
         let feeds = self.feeds.into_iter().map(|part| source_of_feed(part, &nodes));
         let parts = self.sources.into_iter().map(|part| (part, None)).chain(feeds);
         let sources = sources(&graph, parts, &nodes, &shared)?;
@@ -252,9 +219,7 @@ impl Blueprint {
         };
         Ok((core, drivers))
     }
-}
 
-impl Blueprint {
     /// Divides the memory, and returns what every part is built with.
     fn shared<'a>(
         &self,
@@ -317,20 +282,20 @@ fn wake_for_room(scheduler: &Weak<Scheduler>) {
 fn nodes(
     graph: &Graph,
     transforms: Vec<TransformPart>,
-    sinks: Vec<SinkPart>,
+    sinks: impl Iterator<Item = (Kind, SinkPart)>,
     shared: &Shared<'_>,
     drivers: &mut Vec<LaneDriver>,
-) -> Result<Vec<Node>, EngineError> {
+) -> Vec<Node> {
     let mut parts: Vec<Option<TransformPart>> = transforms.into_iter().map(Some).collect();
     let mut nodes = Vec::new();
     for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
         let outputs = graph.outputs(&part.id);
         nodes.push(match shared.kept_node(Kind::Transform, &part.id) {
             Some(kept) => Node { outputs, downstream: SinkSet::EMPTY, ..kept },
-            None => shared.with_counters(transform_node(outputs, part)?),
+            None => shared.with_counters(transform_node(outputs, part)),
         });
     }
-    for (index, part) in sinks.into_iter().enumerate() {
+    for (index, part) in sinks.enumerate() {
         nodes.push(sink_node(index, part, shared, drivers));
     }
     for index in (0..nodes.len()).rev() {
@@ -338,18 +303,17 @@ fn nodes(
         nodes[index].downstream =
             behind.fold(nodes[index].downstream, |all, downstream| all | downstream);
     }
-    Ok(nodes)
+    nodes
 }
 
-fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node, EngineError> {
+fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Node {
     let op = match part.transform {
         Transform::Map(make) => Op::Map(make),
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
         Transform::Offload(transform) => Op::Offload(Arc::new(OffloadQueue { transform })),
-        // `with_feeds` has made it a sink.
-        Transform::Merge(_) => return Err(EngineError::NoTransformOrder),
+        Transform::Merge(_) => unreachable!("Parts::of has made it a sink"),
     };
-    Ok(Node {
+    Node {
         outputs,
         id: part.id.into(),
         type_name: part.type_name,
@@ -358,33 +322,33 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
         downstream: SinkSet::EMPTY,
         counters: Arc::default(),
         load: Arc::default(),
-    })
+    }
 }
 
 fn sink_node(
     index: usize,
-    part: SinkPart,
+    (kind, part): (Kind, SinkPart),
     shared: &Shared<'_>,
     drivers: &mut Vec<LaneDriver>,
 ) -> Node {
     let place = shared.places.indices[index];
     let share = part.buffer.share(shared.share, shared.share_max);
-    if let Some(mut kept) = shared.kept_node(part.kind, &part.id) {
+    if let Some(mut kept) = shared.kept_node(kind, &part.id) {
         if let Op::Sink(slot) = &mut kept.op {
             (slot.share, slot.buffer) = (share, part.buffer);
         }
         return kept;
     }
-    let (id, counters) = shared.named(part.kind, &part.id, part.type_name);
+    let (id, counters) = shared.named(kind, &part.id, part.type_name);
     part.buffer.announce(&counters);
-    let feed = if part.kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
+    let feed = if kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
     let mut lanes = Vec::new();
     for lane in 0..part.sink.lanes().max(1) {
         let scheduler = Arc::downgrade(&shared.old.scheduler);
         let queue = LaneQueue::new(move || wake_for_room(&scheduler));
         lanes.push(queue.clone());
         drivers.push(LaneDriver {
-            kind: part.kind,
+            kind,
             sink_id: id.clone(),
             lane,
             sink: part.sink.clone(),
@@ -400,7 +364,7 @@ fn sink_node(
     Node {
         id,
         type_name: part.type_name,
-        kind: part.kind,
+        kind,
         op: Op::Sink(SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer))),
         outputs: Vec::new(),
         downstream: SinkSet::one(place),
@@ -419,8 +383,7 @@ fn source_of_feed(part: FeedPart, nodes: &[Node]) -> (SourcePart, Option<Fed>) {
         _ => None,
     });
     let feed = fed.as_ref().map(|fed| fed.feed.clone()).unwrap_or_else(Feed::of_refused);
-    let kind = feeder.feed_kind();
-    let open = Box::new(move |open| FeedSource::open(open, feed, kind));
+    let open = Box::new(move |open| FeedSource::open(open, feed));
     (SourcePart { info, type_name, pace: Pace::default(), open }, fed)
 }
 

@@ -25,19 +25,9 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// An event whose range was abandoned this often is dropped: it panics in a delivery.
 const ATTEMPTS_MAX: u8 = 8;
 
-/// What a feed has, which decides what a restart finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FeedKind {
-    /// Results of a merge transform, which are in its snapshot.
-    Results,
-    /// Events that a sink refused.
-    Refused,
-}
-
 /// The source of a feed.
 pub(crate) struct FeedSource {
     feed: Arc<Feed>,
-    kind: FeedKind,
     origin: Arc<Origin>,
     /// The sinks, with the position from which each reads.
     sinks: Vec<(SinkIndex, String, u64)>,
@@ -53,14 +43,10 @@ impl FeedSource {
     /// Opens the source.
     ///
     /// # Errors The store cannot be read or written.
-    pub fn open(
-        open: SourceOpen,
-        feed: Arc<Feed>,
-        kind: FeedKind,
-    ) -> Result<Box<dyn Source>, BuildError> {
-        let (id, checkpoints) = match kind {
-            FeedKind::Results => saved(&open)?,
-            FeedKind::Refused => (OriginId(0), BTreeMap::new()),
+    pub fn open(open: SourceOpen, feed: Arc<Feed>) -> Result<Box<dyn Source>, BuildError> {
+        let (id, checkpoints) = match feed.is_of_results() {
+            true => saved(&open)?,
+            false => (OriginId(0), BTreeMap::new()),
         };
         let position = |sink: &String| checkpoints.get(sink).copied().unwrap_or(0);
         let sinks: Vec<_> =
@@ -70,7 +56,6 @@ impl FeedSource {
         let origin = Arc::new(Origin::new(id, ""));
         Ok(Box::new(FeedSource {
             feed,
-            kind,
             origin,
             sinks,
             cursors: Cursors::default(),
@@ -103,7 +88,7 @@ impl FeedSource {
 
     fn has_ended(&self, cx: &SourceCx<'_>) -> bool {
         match self.closing {
-            Some(true) if self.kind == FeedKind::Results => true,
+            Some(true) if self.feed.is_of_results() => true,
             Some(false) => true,
             _ => cx.has_input_ended && self.feed.is_finished(),
         }
@@ -134,6 +119,7 @@ impl FeedSource {
             number < until && rows.add(number, event, &self.origin, &issue)
         });
         let (batch, next) = rows.finish(cx, cursor.sinks, &issue);
+        debug_assert!(next > cursor.position, "an event that no sink has settled is in the feed");
         cx.counters.received(batch.rows() as u64, batch.block.len() as u64);
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
         self.cursors.advance(index, next);
@@ -178,7 +164,7 @@ impl Source for FeedSource {
         if let Some(choice) = self.cursors.choose(cx.ready, cx.blocked, Some(end)) {
             return self.emit(cx, choice, end);
         }
-        let results_stay = self.closing == Some(true) && self.kind == FeedKind::Results;
+        let results_stay = self.closing == Some(true) && self.feed.is_of_results();
         match self.cursors.is_behind(end) {
             true if !results_stay => Polled::Backpressure,
             _ if has_ended => Polled::Ended,

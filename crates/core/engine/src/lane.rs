@@ -19,6 +19,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+/// Shortest pause between two ticks of a lane.
+const TICK_MIN: Duration = Duration::from_millis(1);
+
 /// Payloads queued for one lane.
 pub(crate) struct LaneQueue {
     state: Mutex<State>,
@@ -275,7 +278,7 @@ impl LaneDriver {
             if flush {
                 lane.flush();
             }
-            let next_tick = lane.tick().map(|after| Instant::now() + after);
+            let next_tick = lane.tick().map(|after| Instant::now() + after.max(TICK_MIN));
             if lane.wants_sync() || sync_due.is_some() && (due || flush) {
                 if self.sync(&mut *lane).await == Err(Stale) {
                     return End::TakenBack;

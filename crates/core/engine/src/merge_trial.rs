@@ -1,6 +1,6 @@
 //! A merge transform outside of an engine, for unit tests of a configuration.
 
-use crate::feed_source::{FeedKind, FeedSource};
+use crate::feed_source::FeedSource;
 use millstream_model::{
     Batch, BlockPool, ComponentError, Counters, EncodeCx, Encoder, EngineTime, Feed, Grant,
     InternalMetrics, Lane, LaneCx, Ledger, Now, OriginId, OriginRecord, OriginStore, Payload,
@@ -51,7 +51,7 @@ impl MergeTrial {
             internal_metrics: InternalMetrics::default(),
             until_eof: true,
         };
-        let source = FeedSource::open(open, feed.clone(), FeedKind::Results)?;
+        let source = FeedSource::open(open, feed.clone())?;
         let now = Arc::new(Mutex::new(Now { since_start: EngineTime::ZERO, unix_ns: 0 }));
         let clock = now.clone();
         let cx = LaneCx {

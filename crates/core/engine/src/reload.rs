@@ -5,7 +5,7 @@
 //! fails before anything changes. Then sources get their new sinks, and the threads find the new
 //! core. Lanes of removed sinks keep delivering for a while.
 
-use crate::blueprint::{Blueprint, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of};
+use crate::blueprint::{Blueprint, IsKept, Parts, Settings, SinkPart, SinkPlaces, rate, sinks_of};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::Cut;
@@ -108,21 +108,21 @@ impl Running {
         kept: &IsKept<'_>,
         drain: Duration,
     ) -> Result<(), EngineError> {
-        let blueprint = blueprint.with_feeds();
-        blueprint.check_limits(settings)?;
+        let parts = Parts::of(blueprint);
+        parts.check(settings)?;
         let core = self.current.core();
-        let goes = |slot: &SourceSlot| !blueprint.keeps(slot, kept);
+        let goes = |slot: &SourceSlot| !parts.keeps(slot, kept);
         let closed = self.close_sources(false, goes);
         let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
         if let Err(error) = self.barrier(BARRIER_TIME).await {
             core.reopen_sources();
             return Err(error);
         }
-        settle(&core, &blueprint, kept).await;
+        settle(&core, &parts, kept).await;
         let _ = self.hold_sources(std::time::Instant::now() + drain, goes).await;
         self.retired.retain(|retired| !retired.has_ended());
         self.lanes.retain(|lane| !lane.is_finished());
-        let replaced = replace_core(&self.current, &self.retired, blueprint, settings, kept);
+        let replaced = replace_core(&self.current, &self.retired, parts, settings, kept);
         let taken = replaced.map(|replaced| self.take(replaced, drain));
         if taken.is_err() {
             core.reopen_sources();
@@ -143,9 +143,9 @@ impl Running {
 }
 
 /// Waits briefly until payloads of removed components are settled by sinks that make progress.
-pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>) {
-    let stays = |node: &Node| blueprint.sinks.iter().any(|sink| *sink.id == *node.id);
-    let goes = |slot: &SourceSlot, node: &Node| !blueprint.keeps(slot, kept) || !stays(node);
+pub(crate) async fn settle(core: &Core, parts: &Parts, kept: &IsKept<'_>) {
+    let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);
+    let goes = |slot: &SourceSlot, node: &Node| !parts.keeps(slot, kept) || !stays(node);
     let is_out = || {
         core.sinks().any(|(node, sink)| {
             let gets_on = sink.lanes.iter().all(|lane| lane.gets_on());
@@ -166,22 +166,22 @@ pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>
 pub(crate) fn replace_core(
     current: &Current,
     retired: &[Arc<Retired>],
-    blueprint: Blueprint,
+    parts: Parts,
     settings: &Settings,
     kept: &IsKept<'_>,
 ) -> Result<Turned, EngineError> {
     let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
     let core = current.replace(|old| {
-        seal(old, &blueprint, kept);
+        seal(old, &parts, kept);
         // Sources that are reopened continue from here.
         old.commit().map_err(EngineError::Checkpoints)?;
         let of_old = |(node, slot): (&Node, &SinkSlot)| Arc::new(Retired::of(node, slot));
         leaving = old.sinks().filter(|(node, _)| !kept(node.kind, &node.id)).map(of_old).collect();
-        let places = SinkPlaces::next(old, &blueprint.sinks, kept, retired, &leaving)?;
+        let places = SinkPlaces::next(old, &parts, kept, retired, &leaving)?;
         let is_new = |sink: &&SinkPart| !old.sinks().any(|(node, _)| *node.id == *sink.id);
         let back: Vec<String> =
-            blueprint.sinks.iter().filter(is_new).map(|sink| sink.id.clone()).collect();
-        let (next, made) = blueprint.assemble(old, settings, &places, kept)?;
+            parts.sinks.iter().filter(is_new).map(|sink| sink.id.clone()).collect();
+        let (next, made) = parts.assemble(old, settings, &places, kept)?;
         // Nothing can fail from here on.
         drivers = made;
         // A reopened source begins at its checkpoint, so what its old lanes hold is not needed.
@@ -198,13 +198,13 @@ pub(crate) fn replace_core(
 
 /// Makes stale what merge transforms have not counted and will get again: from sources that are
 /// opened again, and for transforms that are removed. What cannot be read again is counted.
-fn seal(old: &Core, blueprint: &Blueprint, kept: &IsKept<'_>) {
+fn seal(old: &Core, parts: &Parts, kept: &IsKept<'_>) {
     let is_merge = |node: &Node| node.kind == Kind::Transform;
-    let stays = |node: &Node| blueprint.sinks.iter().any(|sink| *sink.id == *node.id);
+    let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);
     let removed = old.sinks().filter(|(node, _)| is_merge(node) && !stays(node));
     let removed: SinkSet = removed.map(|(_, slot)| slot.index).collect();
     for source in &old.sources {
-        let is_reopened = source.reads_again && !blueprint.keeps(source, kept);
+        let is_reopened = source.reads_again && !parts.keeps(source, kept);
         source.ledger.seal(if is_reopened { source.downstream } else { removed });
     }
 }
@@ -295,23 +295,23 @@ impl SinkPlaces {
     /// its index: its successor answers for what is in flight.
     fn next(
         old: &Core,
-        sinks: &[SinkPart],
+        parts: &Parts,
         kept: &IsKept<'_>,
         retired: &[Arc<Retired>],
         leaving: &[Arc<Retired>],
     ) -> Result<SinkPlaces, EngineError> {
         let before = |part: &SinkPart| old.sinks().find(|(node, _)| *node.id == *part.id);
         let mut taken: SinkSet =
-            sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
+            parts.sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
         let mut places = SinkPlaces { indices: Vec::new(), after: Vec::new() };
-        for part in sinks {
+        for part in &parts.sinks {
             let free = || SinkIndex::all().find(|index| !taken.contains(*index));
             let index = before(part).map(|(_, slot)| slot.index).or_else(free);
             let index = index.ok_or(EngineError::NoFreeSinkIndex)?;
             taken = taken | SinkSet::one(index);
             places.indices.push(index);
             let meeting = retired.iter().chain(leaving).filter(|retired| retired.may_meet(part));
-            let meeting = meeting.filter(|_| !kept(part.kind, &part.id));
+            let meeting = meeting.filter(|_| !kept(parts.kind_of(&part.id), &part.id));
             places.after.push(meeting.flat_map(|retired| retired.lanes.iter().cloned()).collect());
         }
         Ok(places)

@@ -5,7 +5,7 @@
 
 mod scenario;
 
-use crate::blueprint::{Clock, Settings};
+use crate::blueprint::{Clock, Parts, Settings};
 use crate::chain::Worker;
 use crate::core::{Core, Op};
 use crate::current::Current;
@@ -93,14 +93,14 @@ impl Life<'_> {
             return;
         }
         let shape = self.shape.draw(&mut self.random);
-        let mut blueprint = blueprint(self.world, shape).with_feeds();
+        let mut parts = Parts::of(blueprint(self.world, shape));
         let fails = self.random.u64(..8) == 0 && shape.source != self.shape.source;
         if fails {
-            blueprint.sources[0].open = Box::new(|_| Err(BuildError::Listen("planted".into())));
+            parts.sources[0].open = Box::new(|_| Err(BuildError::Listen("planted".into())));
         }
         let kept = |_: Kind, id: &str| shape.keeps(self.shape, id);
-        settle(&self.core, &blueprint, &kept).await;
-        let replaced = replace_core(&self.current, &self.retired, blueprint, &settings(), &kept);
+        settle(&self.core, &parts, &kept).await;
+        let replaced = replace_core(&self.current, &self.retired, parts, &settings(), &kept);
         assert_eq!(replaced.is_err(), fails);
         if let Ok(replaced) = replaced {
             for driver in replaced.drivers {

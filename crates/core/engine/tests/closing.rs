@@ -110,7 +110,6 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
         SinkPart {
             id: id.to_owned(),
             type_name: "fake",
-            kind: Kind::Sink,
             inputs: vec![("holder".to_owned(), 0)],
             buffer: Buffer::default(),
             sink,

@@ -17,7 +17,7 @@ mod yaml;
 
 pub use batch::{Rows, assert_valid, batch};
 pub use lines::split_lines;
-pub use merge::{FakeMerge, MemorySnapshots};
+pub use merge::{FakeMerge, MemorySnapshots, MergeBehavior};
 pub use rig::SourceRig;
 pub use sink::{FakeSink, MemoryEndpoint, SinkBehavior, is_refused};
 pub use source::MemoryLog;

@@ -26,12 +26,25 @@ struct Snapshot {
 pub struct FakeMerge {
     /// What survives the agent.
     pub snapshots: MemorySnapshots,
-    /// Duration of each sync.
-    pub sync_delay: Duration,
+    /// Its times and faults.
+    pub behavior: MergeBehavior,
+    /// Seed of the windows and faults.
+    pub seed: u64,
+}
+
+/// The behavior of a [`FakeMerge`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MergeBehavior {
     /// Longest window.
     pub window: Duration,
-    /// Seed of the windows.
-    pub seed: u64,
+    /// Duration of each delivery.
+    pub delay: Duration,
+    /// Duration of each sync.
+    pub sync_delay: Duration,
+    /// Time between a delivery and the next sync.
+    pub sync_interval: Duration,
+    /// One delivery in this many panics; 0 for never.
+    pub panics_one_in: u64,
 }
 
 impl Sink for FakeMerge {
@@ -54,9 +67,8 @@ impl Sink for FakeMerge {
             counts,
             results: Results::open(&cx, results, first),
             feed: cx.feed.clone(),
-            random: Rng::with_seed(self.seed ^ snapshots.len() as u64),
-            sync_delay: self.sync_delay,
-            window: self.window,
+            random: Rng::with_seed(self.seed ^ fastrand::u64(..)),
+            behavior: self.behavior,
         })
     }
 }
@@ -86,8 +98,7 @@ struct CountLane {
     results: Results<String>,
     feed: Arc<Feed>,
     random: Rng,
-    sync_delay: Duration,
-    window: Duration,
+    behavior: MergeBehavior,
 }
 
 impl CountLane {
@@ -117,10 +128,17 @@ impl Lane for CountLane {
         &'a mut self,
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
-        for line in String::from_utf8_lossy(&payload.parts.concat()).lines() {
-            *self.counts.entry(line.to_owned()).or_default() += 1;
-        }
-        Box::pin(async { Ok(Delivery::Taken) })
+        Box::pin(async move {
+            if !self.behavior.delay.is_zero() {
+                tokio::time::sleep(self.behavior.delay).await;
+            }
+            let one_in = self.behavior.panics_one_in;
+            assert!(one_in == 0 || self.random.u64(..one_in) > 0, "injected into a count");
+            for line in String::from_utf8_lossy(&payload.parts.concat()).lines() {
+                *self.counts.entry(line.to_owned()).or_default() += 1;
+            }
+            Ok(Delivery::Taken)
+        })
     }
 
     fn tick(&mut self) -> Option<Duration> {
@@ -132,7 +150,11 @@ impl Lane for CountLane {
         if has_ended && has_all {
             self.feed.finish();
         }
-        Some(self.window.mul_f64(self.random.f64()))
+        Some(self.behavior.window.mul_f64(self.random.f64()))
+    }
+
+    fn sync_interval(&self) -> Duration {
+        self.behavior.sync_interval
     }
 
     fn wants_sync(&self) -> bool {
@@ -146,7 +168,7 @@ impl Lane for CountLane {
             self.snapshots.0.lock().push(Snapshot { counts, first, results });
             let number = self.snapshots.0.lock().len() as u64;
             // A kill may come between the snapshot and its commit.
-            tokio::time::sleep(self.sync_delay).await;
+            tokio::time::sleep(self.behavior.sync_delay).await;
             self.results.saved();
             Ok(Some(number.to_le_bytes().to_vec()))
         })

@@ -1,25 +1,23 @@
 //! The graph of components and its topological order.
 
-use super::{Blueprint, Input};
+use super::{Input, Parts};
 use crate::error::EngineError;
 use std::collections::HashMap;
 
 /// Indices of the blueprint's nodes: transforms in data-flow order, then sinks.
 pub struct Graph {
-    /// Blueprint index of each transform, in data-flow order.
+    /// Index among the parts of each transform, in data-flow order.
     pub order: Vec<usize>,
     /// Readers of (component id, output).
     readers: HashMap<Input, Vec<usize>>,
 }
 
 impl Graph {
-    pub fn new(blueprint: &Blueprint) -> Result<Graph, EngineError> {
-        let order = flow_order(blueprint)?;
-        let transforms = order.iter().map(|i| &blueprint.transforms[*i].inputs);
+    pub fn new(parts: &Parts) -> Result<Graph, EngineError> {
+        let order = flow_order(parts)?;
+        let transforms = order.iter().map(|i| &parts.transforms[*i].inputs);
         let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
-        for (node, inputs) in
-            transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate()
-        {
+        for (node, inputs) in transforms.chain(parts.sinks.iter().map(|s| &s.inputs)).enumerate() {
             inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
         }
         Ok(Graph { order, readers })
@@ -38,20 +36,20 @@ impl Graph {
 }
 
 /// Sorts transforms topologically: each comes after its inputs.
-fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
-    let sources = blueprint.sources.iter().map(|source| &source.info);
-    let infos = sources.chain(blueprint.feeds.iter().map(|feed| &feed.info));
+fn flow_order(parts: &Parts) -> Result<Vec<usize>, EngineError> {
+    let sources = parts.sources.iter().map(|source| &source.info);
+    let infos = sources.chain(parts.feeds.iter().map(|feed| &feed.info));
     let mut done: Vec<&str> = infos.map(|info| info.id.as_str()).collect();
     let mut order = Vec::new();
-    while order.len() < blueprint.transforms.len() {
+    while order.len() < parts.transforms.len() {
         let ready = |i: &usize| {
-            let inputs = &blueprint.transforms[*i].inputs;
+            let inputs = &parts.transforms[*i].inputs;
             !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
         };
-        let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
+        let Some(next) = (0..parts.transforms.len()).find(ready) else {
             return Err(EngineError::NoTransformOrder);
         };
-        done.push(&blueprint.transforms[next].id);
+        done.push(&parts.transforms[next].id);
         order.push(next);
     }
     Ok(order)

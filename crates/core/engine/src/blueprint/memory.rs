@@ -1,6 +1,6 @@
 //! How `limits.memory` is divided, and configurations that need more.
 
-use super::{Blueprint, Settings, SinkPart, TransformPart};
+use super::{Parts, Settings, SinkPart, TransformPart};
 use crate::core::{Node, Op};
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
@@ -79,7 +79,7 @@ pub fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     grant_bytes / 4 / cuts.max(1) as u64
 }
 
-impl Blueprint {
+impl Parts {
     /// Refuses a memory limit that does not hold one batch per worker.
     pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
         let columns = (self.transforms.len() * BLOCK_BYTES) as u64;

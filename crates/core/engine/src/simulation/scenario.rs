@@ -5,10 +5,10 @@ use crate::buffer::Buffer;
 use crate::pace::Pace;
 use fastrand::Rng;
 use millstream_model::{
-    Batch, ComponentError, Kind, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
+    Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
 };
 use millstream_testkit::{
-    FakeMerge, FakeSink, MemoryEndpoint, MemoryLog, MemorySnapshots, SinkBehavior,
+    FakeMerge, FakeSink, MemoryEndpoint, MemoryLog, MemorySnapshots, MergeBehavior, SinkBehavior,
 };
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub struct Scenario {
     /// Whether the sink for refused lines is stalled until the first sink has everything.
     pub letters_stall: bool,
     /// Whether a merge transform counts the lines; its results go to [`RESULTS`].
-    pub counts: Option<Counting>,
+    pub counts: Option<MergeBehavior>,
 }
 
 /// Index of the sink for what another one refused.
@@ -51,11 +51,16 @@ pub const RESULTS: usize = 5;
 /// Id of the merge transform.
 pub const COUNTER: &str = "counter";
 
-/// The times of a merge transform.
-#[derive(Clone, Copy, Debug)]
-pub struct Counting {
-    pub sync_delay: Duration,
-    pub window: Duration,
+fn merge_behavior(random: &mut Rng) -> MergeBehavior {
+    let mut ms = |max| Duration::from_millis(random.u64(..max));
+    let (window, delay, sync_interval) = (ms(200) + ms(2), ms(8), ms(60));
+    // Some syncs take longer than a reload waits for them.
+    let short = ms(40);
+    // Some syncs take longer than a reload waits for them; others panic before the next one.
+    let (is_slow, panics) = (random.u64(..6) == 0, random.u64(..2) == 0);
+    let sync_delay = if is_slow { Duration::from_millis(1200) } else { short };
+    let panics_one_in = if panics && !is_slow { 80 } else { 0 };
+    MergeBehavior { window, delay, sync_delay, sync_interval, panics_one_in }
 }
 
 impl Scenario {
@@ -87,10 +92,6 @@ impl Scenario {
             behaviors[sink].sends = true;
             behaviors[sink].refuses_one_in = 1 + random.u64(..6);
         }
-        let counting = |random: &mut Rng| Counting {
-            sync_delay: Duration::from_millis(random.u64(..3) * random.u64(..30)),
-            window: Duration::from_millis(1 + random.u64(..200)),
-        };
         let pool = ["panicky", "watch", "offload", "watch"];
         let transforms = pool.into_iter().filter(|_| random.u64(..2) == 0).collect();
         Scenario {
@@ -107,7 +108,7 @@ impl Scenario {
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
             refuser,
             letters_stall: random.u64(..3) == 0,
-            counts: (random.u64(..2) == 0).then(|| counting(&mut random)),
+            counts: (random.u64(..3) > 0).then(|| merge_behavior(&mut random)),
             revokes_one_in: if random.u64(..3) == 0 { 5 + random.u64(..50) } else { 0 },
         }
     }
@@ -385,18 +386,13 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
         });
         sinks.push((3, OPERATOR.to_owned()));
     }
-    if let Some(Counting { sync_delay, window }) = scenario.counts {
+    if let Some(behavior) = scenario.counts {
         let snapshots = world.snapshots.clone();
         blueprint.transforms.push(TransformPart {
             id: COUNTER.into(),
             type_name: "fake",
             inputs: vec![(main, 0)],
-            transform: Transform::Merge(Arc::new(FakeMerge {
-                snapshots,
-                sync_delay,
-                window,
-                seed,
-            })),
+            transform: Transform::Merge(Arc::new(FakeMerge { snapshots, behavior, seed })),
         });
         sinks.push((RESULTS, COUNTER.to_owned()));
     }
@@ -405,7 +401,6 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
     blueprint.sinks.extend(sinks.into_iter().map(|(index, input)| SinkPart {
         id: format!("s{index}"),
         type_name: "fake",
-        kind: Kind::Sink,
         inputs: vec![(input, usize::from(index == LETTERS))],
         buffer: Buffer::default(),
         sink: Arc::new(FakeSink {

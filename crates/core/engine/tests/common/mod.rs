@@ -6,7 +6,7 @@ use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
 use millstream_model::{
-    BatchBuilder, InternalMetrics, Kind, LongLine, Origin, OriginId, Polled, Source, SourceCx,
+    BatchBuilder, InternalMetrics, LongLine, Origin, OriginId, Polled, Source, SourceCx,
     SourceInfo, SourceOpen,
 };
 use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
@@ -77,7 +77,6 @@ pub fn blueprint(sources: Vec<SourcePart>, endpoint: &MemoryEndpoint) -> Bluepri
     let sinks = vec![SinkPart {
         id: "out".to_owned(),
         type_name: "fake",
-        kind: Kind::Sink,
         inputs,
         buffer: Buffer::default(),
         sink,

@@ -1,0 +1,116 @@
+//! The parts of a topology: those of a blueprint, with merge transforms as sinks, and the sources of
+//! what sinks make.
+
+use super::memory::{check_states, grant_bytes};
+use super::{Blueprint, IsKept, Settings, SinkPart, SourcePart, TransformPart};
+use crate::buffer::{Buffer, check_buffers};
+use crate::core::SourceSlot;
+use crate::error::EngineError;
+use millstream_model::limits::SINKS_MAX;
+use millstream_model::{Kind, SourceInfo, Transform};
+use std::sync::Arc;
+
+/// Index of a sink's side output for what it refused.
+const REJECTED: usize = 1;
+
+/// The parts of a topology. Ids of sources are unique, and so are those of transforms and sinks.
+pub(crate) struct Parts {
+    pub sources: Vec<SourcePart>,
+    /// Transforms but for merge transforms, in any order.
+    pub transforms: Vec<TransformPart>,
+    /// Sinks and merge transforms.
+    pub sinks: Vec<SinkPart>,
+    /// Sources of what sinks make.
+    pub feeds: Vec<FeedPart>,
+}
+
+/// The source of what a sink makes: results of a merge transform, or events that were refused.
+pub(crate) struct FeedPart {
+    /// What its events share, including its id: that of the transform, or `SINK.rejected`.
+    pub info: SourceInfo,
+    pub type_name: &'static str,
+    pub feeder: Feeder,
+}
+
+/// The component whose sink feeds a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Feeder {
+    /// A transform for results; a sink for events that it refused.
+    pub kind: Kind,
+    /// Its id.
+    pub id: Arc<str>,
+}
+
+impl Parts {
+    /// Turns each merge transform into a sink and the source of its results, and each output
+    /// `rejected` of a sink that is read into a source.
+    pub fn of(blueprint: Blueprint) -> Parts {
+        let Blueprint { sources, transforms, sinks } = blueprint;
+        Parts { sources, transforms, sinks, feeds: Vec::new() }.with_feeds()
+    }
+
+    fn with_feeds(mut self) -> Parts {
+        let host = self.sources.first().map_or(String::new(), |source| source.info.host.clone());
+        let info = |id: &str| SourceInfo {
+            id: id.to_owned(),
+            host: host.clone(),
+            ..SourceInfo::default()
+        };
+        let merges =
+            self.transforms.extract_if(.., |part| matches!(part.transform, Transform::Merge(_)));
+        for part in merges {
+            let Transform::Merge(sink) = part.transform else { continue };
+            let (kind, id, type_name) = (Kind::Transform, part.id, part.type_name);
+            let feeder = Feeder { kind, id: id.as_str().into() };
+            self.feeds.push(FeedPart { info: info(&id), type_name, feeder });
+            let (inputs, buffer) = (part.inputs, Buffer::default());
+            self.sinks.push(SinkPart { id, type_name, inputs, buffer, sink });
+        }
+        for index in 0..self.sinks.len() {
+            let (id, type_name) = (self.sinks[index].id.clone(), self.sinks[index].type_name);
+            let kind = self.kind_of(&id);
+            let rejected = format!("{id}.rejected");
+            if kind == Kind::Sink && self.rename_input((&id, REJECTED), &rejected) {
+                let feeder = Feeder { kind, id: id.as_str().into() };
+                self.feeds.push(FeedPart { info: info(&rejected), type_name, feeder });
+            }
+        }
+        self
+    }
+
+    /// Returns what a sink among the parts is: a sink, or a merge transform.
+    pub fn kind_of(&self, sink: &str) -> Kind {
+        let is_merge =
+            |feed: &FeedPart| feed.feeder.kind == Kind::Transform && *feed.feeder.id == *sink;
+        if self.feeds.iter().any(is_merge) { Kind::Transform } else { Kind::Sink }
+    }
+
+    /// Checks the parts against these settings without opening anything.
+    pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
+        if self.sinks.len() > SINKS_MAX {
+            return Err(EngineError::TooManySinks(self.sinks.len()));
+        }
+        check_states(&self.sinks, settings)?;
+        let grant_bytes = grant_bytes(settings);
+        check_buffers(&self.sinks, grant_bytes / 2)?;
+        self.check_memory(grant_bytes, settings.threads)
+    }
+
+    /// Whether a source that runs stays when these parts replace its own.
+    pub fn keeps(&self, slot: &SourceSlot, kept: &IsKept<'_>) -> bool {
+        let is_fed = || self.feeds.iter().any(|feed| *feed.info.id == *slot.id);
+        slot.is_kept(kept) && (slot.fed.is_none() || is_fed())
+    }
+
+    /// Renames an input wherever it is read; returns whether it is.
+    fn rename_input(&mut self, (id, output): (&str, usize), name: &str) -> bool {
+        let transforms = self.transforms.iter_mut().flat_map(|part| &mut part.inputs);
+        let sinks = self.sinks.iter_mut().flat_map(|part| &mut part.inputs);
+        let mut is_read = false;
+        for input in transforms.chain(sinks).filter(|input| (&*input.0, input.1) == (id, output)) {
+            *input = (name.to_owned(), 0);
+            is_read = true;
+        }
+        is_read
+    }
+}

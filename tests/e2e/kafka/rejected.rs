@@ -1,0 +1,115 @@
+//! What the broker refuses goes to `ID.rejected`: dead letters.
+
+use super::{PATIENCE, texts, write};
+use crate::support::{Agent, folder, lines, wait_until};
+use millstream_testkit_servers::kafka::Kafka;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+/// Kills of the agent in one test.
+const KILLS: u64 = 20;
+
+/// Lines of the log.
+const LINES: usize = 40_000;
+
+fn config(kafka: &Kafka, topic: &str) -> String {
+    format!(
+        "
+limits: {{ memory: 64MiB }}
+sources:
+  app: {{ type: file, include: ['DIR/in/*.log'] }}
+sinks:
+  out:
+    type: kafka
+    inputs: [app]
+    brokers: ['{}']
+    topic: {topic}
+    encoding: {{ metadata: [id] }}
+  dead: {{ type: file, inputs: [out.rejected], path: DIR/dead.json, sync: 100ms, encoding: {{ metadata: [id] }} }}
+",
+        kafka.bootstrap()
+    )
+}
+
+/// Whether the broker refuses a line: it is too large.
+fn is_refused(number: usize) -> bool {
+    number % 100 == 50
+}
+
+fn line(number: usize) -> String {
+    let filler = if is_refused(number) { "x".repeat(5000) } else { String::new() };
+    format!("line {number:07}{filler}")
+}
+
+/// Returns the event of each line of JSON by its id, which names one message.
+fn by_id<'t>(texts: impl Iterator<Item = &'t str>) -> BTreeMap<String, String> {
+    let mut messages: BTreeMap<String, String> = BTreeMap::new();
+    for text in texts {
+        let event: Value = serde_json::from_str(text).unwrap();
+        let id = event["meta"]["id"].as_str().unwrap().to_owned();
+        let message = event["message"].as_str().unwrap().to_owned();
+        let before = messages.insert(id, message.clone());
+        assert!(before.is_none_or(|before| before == message));
+    }
+    messages
+}
+
+fn expected(is_wanted: impl Fn(usize) -> bool) -> BTreeSet<String> {
+    (0..LINES).filter(|number| is_wanted(*number)).map(line).collect()
+}
+
+/// Checks that the broker has every line that it accepts, and the file every other one.
+fn check(kafka: &Kafka, topic: &str, folder: &Path) {
+    let records = kafka.read(topic);
+    let accepted = by_id(texts(&records).into_iter());
+    let dead = lines(&folder.join("dead.json"));
+    let refused = by_id(dead.iter().map(String::as_str));
+    let distinct = |of: &BTreeMap<String, String>| -> BTreeSet<String> {
+        assert_eq!(of.len(), of.values().collect::<BTreeSet<_>>().len(), "a line has one id");
+        of.values().cloned().collect()
+    };
+    assert!(distinct(&accepted) == expected(|number| !is_refused(number)));
+    assert!(distinct(&refused) == expected(is_refused));
+    for line in &dead {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert!(event["reason"].as_str().unwrap().contains("too large"), "{event}");
+    }
+}
+
+#[test]
+fn refused_records_arrive_once_by_id_over_kills() {
+    let (folder, kafka) = (folder(), Kafka::shared());
+    kafka.create_topic_with("dead-letters", 1, &[("max.message.bytes", "4000")]);
+    let config = config(kafka, "dead-letters");
+    write(folder.path(), "a.log", (0..LINES).map(line));
+    for kill in 0..KILLS {
+        let mut agent = Agent::start(folder.path(), &config, &[]);
+        std::thread::sleep(Duration::from_millis(100 + (kill * 137) % 1200));
+        agent.kill();
+    }
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    let status = agent.wait(PATIENCE);
+    assert!(status.success(), "nothing is dropped\n{}", agent.log());
+    check(kafka, "dead-letters", folder.path());
+}
+
+#[test]
+fn a_stalled_sink_of_dead_letters_delays_its_sink_and_loses_nothing() {
+    let (folder, kafka) = (folder(), Kafka::shared());
+    kafka.create_topic_with("stalled-letters", 1, &[("max.message.bytes", "4000")]);
+    // A file cannot be created below a file.
+    std::fs::write(folder.path().join("way"), "").unwrap();
+    let config = config(kafka, "stalled-letters").replace("DIR/dead.json", "DIR/way/dead.json");
+    write(folder.path(), "a.log", (0..LINES).map(line));
+    let mut agent = Agent::start(folder.path(), &config, &[]);
+    let is_late = |agent: &Agent| agent.get("/ready").is_some_and(|text| text.contains("way/dead.json"));
+    wait_until("the sink of dead letters fails", PATIENCE, || is_late(&agent));
+    // Its events stay unsettled: the next start reads them again.
+    agent.kill();
+    let config = config.replace("DIR/way/dead.json", "DIR/dead.json");
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    check(kafka, "stalled-letters", folder.path());
+}
