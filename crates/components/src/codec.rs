@@ -1,6 +1,7 @@
 //! Codecs: `text` (the raw line), `json` (one object per line), `msgpack` (blocks of metrics).
 
 mod json;
+pub mod metric_record;
 pub mod metric_view;
 pub mod msgpack;
 mod text;

@@ -5,7 +5,7 @@
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_model::{
-    Batch, CellKind, Column, Columns, Counters, MEMBERS, Payload, Value as Field,
+    Batch, CellKind, Column, Columns, Counters, EncodeCx, MEMBERS, Payload, Value as Field,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -98,25 +98,44 @@ impl<'a> MetricView<'a> {
     }
 }
 
-/// Counts events that are not metrics, and subtracts them from the events of the payload. Logs once
-/// how to send events and service checks.
-pub fn count_refused(
-    refused: &mut BTreeMap<Reason, u64>,
-    payload: &mut Payload,
-    counters: &Counters,
-) {
-    static LOGGED: Once = Once::new();
-    for (reason, events) in std::mem::take(refused) {
-        counters.dropped(reason, events);
-        payload.events = payload.events.saturating_sub(events);
-        if reason == EVENT_NOT_SUPPORTED {
-            LOGGED.call_once(|| {
-                log::warn!(
-                    "metric sinks drop DogStatsD events and service checks, counted as {EVENT_NOT_SUPPORTED}; send \
-                     them to another sink, such as http or file with codec json, by a transform `route` or `filter` \
-                     with type in [\"event\", \"service_check\"]"
-                );
-            });
+/// Events of a batch that are not metrics.
+#[derive(Default)]
+pub struct NotMetrics {
+    /// Those that nobody reads, by reason.
+    dropped: BTreeMap<Reason, u64>,
+    /// Those that someone reads.
+    read: u64,
+}
+
+impl NotMetrics {
+    /// Adds a row. If someone reads what is refused, the row is passed on, else it is dropped.
+    pub fn add(&mut self, row: usize, reason: Reason, cx: &mut EncodeCx<'_>) {
+        match &mut cx.refused {
+            Some(refused) => {
+                refused.push((row, reason));
+                self.read += 1;
+            }
+            None => *self.dropped.entry(reason).or_default() += 1,
+        }
+    }
+
+    /// Subtracts the events added since the last call from those of the payload, and counts the
+    /// dropped ones. Logs once how to send events and service checks.
+    pub fn settle(&mut self, payload: &mut Payload, counters: &Counters) {
+        static LOGGED: Once = Once::new();
+        payload.events = payload.events.saturating_sub(std::mem::take(&mut self.read));
+        for (reason, events) in std::mem::take(&mut self.dropped) {
+            counters.dropped(reason, events);
+            payload.events = payload.events.saturating_sub(events);
+            if reason == EVENT_NOT_SUPPORTED {
+                LOGGED.call_once(|| {
+                    log::warn!(
+                        "metric sinks drop DogStatsD events and service checks, counted as {EVENT_NOT_SUPPORTED}; \
+                         send them to another sink, such as http or file with codec json, by a transform `route` or \
+                         `filter` with type in [\"event\", \"service_check\"]"
+                    );
+                });
+            }
         }
     }
 }
@@ -175,7 +194,7 @@ fn number(field: Field<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_model::{ColumnBuilder, Grant, Ledger};
+    use millstream_model::{BlockPool, ColumnBuilder, Grant, Ledger};
     use millstream_testkit::{Rows, batch};
 
     /// Builds a batch with a row for each list of fields.
@@ -266,14 +285,24 @@ mod tests {
             &[NAME_A, of("events"), ONE],
         ]);
         let view = MetricView::new(&batch);
-        let mut refused = BTreeMap::new();
-        for row in 0..batch.rows() {
-            *refused.entry(view.metric(row).unwrap_err()).or_default() += 1;
-        }
-        let (mut payload, counters) = (Payload::new(5), Counters::default());
-        count_refused(&mut refused, &mut payload, &counters);
+        let reasons = [EVENT_NOT_SUPPORTED, EVENT_NOT_SUPPORTED, NOT_A_METRIC];
+        let (pool, grant, counters) = (BlockPool::new(), Grant::new(1), Counters::default());
+        let mut permit = grant.try_take(1).unwrap();
+        let (mut rows, mut added) = (Vec::new(), NotMetrics::default());
+        let mut add_all = |refused: Option<&mut Vec<(usize, Reason)>>| {
+            let mut payload = Payload::new(5);
+            let mut cx =
+                EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused };
+            (0..3).for_each(|row| added.add(row, view.metric(row).unwrap_err(), &mut cx));
+            added.settle(&mut payload, &counters);
+            payload.events
+        };
+        assert_eq!(add_all(Some(&mut rows)), 2);
+        assert_eq!(rows, reasons.into_iter().enumerate().collect::<Vec<_>>());
+        assert_eq!(counters.snapshot().dropped_events, [].into(), "someone reads them");
+        assert_eq!(add_all(None), 2);
         let expected = [(EVENT_NOT_SUPPORTED, 2), (NOT_A_METRIC, 1)];
-        assert_eq!((counters.snapshot().dropped_events, payload.events), (expected.into(), 2));
+        assert_eq!(counters.snapshot().dropped_events, expected.into());
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! The `msgpack` codec: encodes metric events as self-contained blocks, each a part of the payload.
-//! Events that are not metrics are skipped and counted.
+//! Events that are not metrics are refused.
 
 use super::{Encoding, Metadata};
-use crate::codec::metric_view::{MetricView, NOT_A_METRIC, Reason, count_refused};
+use crate::codec::metric_view::{MetricView, NOT_A_METRIC, NotMetrics};
 use crate::util::seed::secret_seed;
 use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
-use std::collections::BTreeMap;
 
 /// Block size from which no more metrics are added. A block should fit into one record of a Kafka
 /// broker, 1 MB by default.
@@ -28,7 +27,7 @@ pub struct MetricBlock {
 pub struct MetricBlocks {
     metadata: Vec<Metadata>,
     encoder: BlockEncoder,
-    refused: BTreeMap<Reason, u64>,
+    refused: NotMetrics,
     /// Whether the encoder is inside a block: after a panic it holds data that must not be sent.
     is_open: bool,
 }
@@ -39,7 +38,7 @@ impl MetricBlocks {
         MetricBlocks {
             metadata: encoding.metadata.clone(),
             encoder: BlockEncoder::new(secret_seed()),
-            refused: BTreeMap::new(),
+            refused: NotMetrics::default(),
             is_open: false,
         }
     }
@@ -61,7 +60,7 @@ impl MetricBlocks {
                 .metric(row)
                 .and_then(|metric| self.encoder.push(&metric).or(Err(NOT_A_METRIC)));
             if let Err(reason) = added {
-                *self.refused.entry(reason).or_default() += 1;
+                self.refused.add(row, reason, cx);
             }
             if self.encoder.bytes() >= BLOCK_BYTES {
                 self.finish(batch, segment, cx, blocks);
@@ -99,9 +98,10 @@ impl MetricBlocks {
         blocks.push(MetricBlock { bytes: cx.freeze(out), events });
     }
 
-    /// Counts the events skipped since the last call, and subtracts them from the payload's events.
+    /// Subtracts the events refused since the last call from the payload's events, and counts those
+    /// that nobody reads.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
-        count_refused(&mut self.refused, payload, cx.counters);
+        self.refused.settle(payload, cx.counters);
     }
 }
 

@@ -9,6 +9,7 @@ use millstream_model::{
 use millstream_testkit::{Rows, batch};
 use proptest::prelude::*;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -39,13 +40,22 @@ fn events(rows: &[Vec<Field>], times: Vec<i64>) -> Batch {
 }
 
 fn encode(codec: Codec, batch: &Batch) -> (Payload, Counters) {
+    encode_for(None, codec, batch)
+}
+
+/// Encodes for a sink whose refused rows someone reads.
+fn encode_for(
+    refused: Option<&mut Vec<(usize, &'static str)>>,
+    codec: Codec,
+    batch: &Batch,
+) -> (Payload, Counters) {
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let metadata = vec![Metadata::Host, Metadata::Source];
     let encoding = Encoding { codec, metadata, ..Encoding::default() };
     let declared = encoding.payload_bytes_max(batch.block.len() as u64, batch.rows() as u64);
     let mut permit = grant.try_take(declared).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
-    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused };
     encoding.encoder().encode(batch, &mut payload, &mut cx).unwrap();
     (payload, counters)
 }
@@ -195,6 +205,26 @@ fn events_that_are_not_metrics_are_skipped_and_counted() {
     let (payload, counters) = encode(Codec::Msgpack, &events(&[vec![]], vec![0]));
     assert!(payload.is_empty() && payload.events == 0);
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 1)].into());
+}
+
+#[test]
+fn events_that_are_not_metrics_are_passed_on_if_someone_reads_them() {
+    let log = vec![("level", CellKind::Text, "info".to_owned())];
+    let check = vec![("type", CellKind::Text, "service_check".to_owned())];
+    let mut bad = counter("a", "1");
+    bad.push(("tags", CellKind::Object, r#"{"bad":{}}"#.to_owned()));
+    let rows = [log.clone(), counter("a", "1"), check, counter("b", "2"), bad];
+    let mut refused = Vec::new();
+    let (payload, counters) =
+        encode_for(Some(&mut refused), Codec::Msgpack, &events(&rows, vec![0; 5]));
+    let expected = [(0, NOT_A_METRIC), (2, "event_not_supported"), (4, NOT_A_METRIC)];
+    assert_eq!((&refused[..], payload.parts.len(), payload.events), (&expected[..], 1, 2));
+    assert!(counters.snapshot().dropped_events.is_empty());
+    refused.clear();
+    let batch = events(&[log.clone(), log], vec![0; 2]);
+    let (payload, counters) = encode_for(Some(&mut refused), Codec::Msgpack, &batch);
+    assert_eq!((refused.len(), payload.parts.len(), payload.events), (2, 0, 0));
+    assert!(counters.snapshot().dropped_events.is_empty());
 }
 
 /// A batch that contains only metrics with invalid tags leaves nothing in the encoder.

@@ -142,6 +142,10 @@ impl Component for HttpConfig {
         errors
     }
 
+    fn outputs(&self) -> Vec<String> {
+        vec!["rejected".to_owned()]
+    }
+
     fn files(&self) -> Vec<(String, PathBuf)> {
         access_files(self.auth.as_ref(), self.tls.as_ref())
     }
@@ -162,6 +166,7 @@ impl SinkComponent for HttpConfig {
         let format = BodyFormat {
             framing: self.framing(),
             line_ends: self.encoding.codec != Codec::Msgpack,
+            is_json: self.encoding.codec == Codec::Json,
             compression: self.compression,
             level: self.compression_level,
             bytes_max: self.batch.bytes.0,

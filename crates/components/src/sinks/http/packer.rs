@@ -1,12 +1,14 @@
 //! Packs payloads into bodies, and splits refused bodies.
 
-use crate::sinks::http_delivery::{Capacity, EncodedPayload, Packer, Request};
+use crate::codec::metric_record;
+use crate::sinks::http_delivery::{Capacity, EncodedPayload, EventSet, Packer, Record, Request};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
 use millstream_model::{EncodeCx, Permit};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::ops::Range;
 
 /// How events are framed in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -29,6 +31,8 @@ pub struct BodyFormat {
     pub framing: Framing,
     /// Whether a line feed ends each unit; blocks have none.
     pub line_ends: bool,
+    /// Whether each event is a JSON object.
+    pub is_json: bool,
     /// How it is compressed.
     pub compression: Algorithm,
     /// The compression level; `None` for the default.
@@ -69,7 +73,8 @@ struct Piece {
     parts: Vec<Bytes>,
     /// Bytes and events of each unit; `None` if line feeds separate them.
     units: Option<Vec<(u32, u32)>>,
-    events: u64,
+    /// Its events, by their index in the batch.
+    events: Range<u32>,
 }
 
 impl HttpPacker {
@@ -94,7 +99,8 @@ impl HttpPacker {
         };
         let framed = framed.map_or_else(|| piece.parts.clone(), |framed| vec![Bytes::from(framed)]);
         let (body, headers) = self.compress(framed);
-        Request { body, headers, events: piece.events, origin: Box::new(piece) }
+        let events = EventSet::of(piece.events.clone());
+        Request { body, headers, events, origin: Box::new(piece) }
     }
 
     /// Compresses a body, and returns the header for it. If the library runs out of memory, the
@@ -120,7 +126,7 @@ impl HttpPacker {
             events: self.format.events_max,
             is_empty: true,
         };
-        while rest.bytes() > capacity.bytes || rest.events > capacity.events {
+        while rest.bytes() > capacity.bytes || rest.events.len() as u64 > capacity.events {
             let front = Front::of(rest.units().iter().copied(), capacity);
             let Some((first, second)) = rest.split_at_unit(front.units) else { break };
             pieces.push(first);
@@ -171,13 +177,24 @@ impl Packer for HttpPacker {
         };
         Some(vec![self.request(first), self.request(second)])
     }
+
+    fn record(&mut self, request: &Request) -> Record {
+        let Some(piece) = request.origin.downcast_ref::<Piece>() else { return Record::default() };
+        let unit = piece.joined();
+        if !self.format.line_ends {
+            let metric = metric_record::of_block(&unit).and_then(|mut metrics| metrics.pop());
+            return metric.map(Record::json).unwrap_or_default();
+        }
+        let len = unit.len() - usize::from(unit.ends_with(b"\n"));
+        Record { bytes: unit.slice(..len), is_json: self.format.is_json }
+    }
 }
 
 impl Piece {
     /// Combines the units of these payloads.
     fn of(payloads: Vec<EncodedPayload>) -> Piece {
-        let events = payloads.iter().map(|payload| payload.events).sum();
-        let mut piece = Piece { parts: Vec::new(), units: None, events };
+        let events: u64 = payloads.iter().map(|payload| payload.events).sum();
+        let mut piece = Piece { parts: Vec::new(), units: None, events: 0..events as u32 };
         for payload in payloads {
             if let Some(known) = known_units(&payload) {
                 let mut left = payload.events;
@@ -191,6 +208,14 @@ impl Piece {
             piece.parts.extend(payload.parts);
         }
         piece
+    }
+
+    /// Returns the bytes as one view, or as a copy if there are several parts.
+    fn joined(&self) -> Bytes {
+        match &self.parts[..] {
+            [part] => part.clone(),
+            parts => parts.concat().into(),
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -229,23 +254,24 @@ impl Piece {
         let second = first.split_off(units);
         let (front, back) =
             cut(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
-        let piece = |parts, units: Vec<(u32, u32)>| {
-            let events = units.iter().map(|(_, events)| u64::from(*events)).sum();
-            Piece { parts, events, units: Some(units) }
-        };
-        Some((piece(front, first), piece(back, second)))
+        let middle = self.events.start + first.iter().map(|(_, events)| *events).sum::<u32>();
+        let piece = |parts, units, events| Piece { parts, units: Some(units), events };
+        let (before, behind) = (self.events.start..middle, middle..self.events.end);
+        Some((piece(front, first, before), piece(back, second, behind)))
     }
 
     /// Splits a block into two with half of the metrics each; `None` if this is not a block, or one
     /// of a single metric.
     fn halves_of_block(&self) -> Option<(Piece, Piece)> {
-        let piece = |block: Vec<u8>| {
-            let events = msgpack::blocks(&block).next()?.ok()?.metrics().len() as u64;
-            let units = Some(vec![(block.len() as u32, events as u32)]);
-            Some(Piece { parts: vec![Bytes::from(block)], units, events })
-        };
         let [first, second] = msgpack::split(&self.parts.concat())?;
-        Some((piece(first)?, piece(second)?))
+        let metrics = msgpack::blocks(&first).next()?.ok()?.metrics().len() as u32;
+        let middle = self.events.start + metrics;
+        let piece = |block: Vec<u8>, events: Range<u32>| {
+            let units = Some(vec![(block.len() as u32, events.len() as u32)]);
+            Piece { parts: vec![Bytes::from(block)], units, events }
+        };
+        let (before, behind) = (self.events.start..middle, middle..self.events.end);
+        Some((piece(first, before), piece(second, behind)))
     }
 
     /// Calls `write` for each unit, without its line feed if it has one.

@@ -2,7 +2,7 @@
 
 use super::packer::Framing;
 use super::*;
-use crate::sinks::http_delivery::{Capacity, EncodedPayload, Packer, Request};
+use crate::sinks::http_delivery::{Capacity, EncodedPayload, EventSet, Packer, Record, Request};
 use millstream_compression::Algorithm;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
@@ -12,6 +12,7 @@ fn format(framing: Framing) -> BodyFormat {
     BodyFormat {
         framing,
         line_ends: true,
+        is_json: false,
         compression: Algorithm::None,
         level: None,
         bytes_max: 1 << 20,
@@ -57,7 +58,7 @@ fn body(request: &Request) -> String {
 }
 
 fn bodies(requests: &[Request]) -> Vec<(String, u64)> {
-    requests.iter().map(|request| (body(request), request.events)).collect()
+    requests.iter().map(|request| (body(request), request.events.len())).collect()
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn each_framing_separates_events() {
     let pack = |framing, codec, texts: [&str; 2]| {
         let requests =
             HttpPacker::new(format(framing)).pack(texts.map(|text| encoded(codec, text)).into());
-        assert_eq!((requests.len(), requests[0].events), (1, 3));
+        assert_eq!((requests.len(), requests[0].events.len()), (1, 3));
         body(&requests[0])
     };
     let text = ["one\n\n", "three\n"];
@@ -106,7 +107,7 @@ fn a_body_respects_the_limits_and_a_large_event_is_sent_alone() {
         requests.iter().map(body).collect::<String>(),
         "a\nb\nc\nd\ne\n0123456789abcdef\nf\n"
     );
-    assert!(requests.iter().all(|request| request.events <= 3));
+    assert!(requests.iter().all(|request| request.events.len() <= 3));
     let over: Vec<String> = requests.iter().map(body).filter(|body| body.len() > 12).collect();
     assert_eq!(over, ["0123456789abcdef\n"]);
 }
@@ -188,20 +189,62 @@ fn a_refused_block_is_halved_down_to_the_single_metric() {
     let blocks = BodyFormat { line_ends: false, ..format(Framing::None) };
     let mut packer = HttpPacker::new(blocks);
     let (mut left, mut alone) = (packer.pack(vec![encoded_batch("msgpack", &batch)]), Vec::new());
-    assert_eq!((left.len(), left[0].events), (1, 3));
+    assert_eq!((left.len(), left[0].events.len()), (1, 3));
     while let Some(request) = left.pop() {
-        let (body, events) = (request.body.concat(), request.events);
+        let (body, record) = (request.body.concat(), packer.record(&request));
+        let events = request.events.clone();
         match packer.split(request) {
             Some(halves) => left.extend(halves.into_iter().rev()),
-            None => alone.push((body, events)),
+            None => alone.push((body, events, record)),
         }
     }
-    let name = |(body, events): &(Vec<u8>, u64)| {
+    let name = |(index, (body, events, record)): (u32, &(Vec<u8>, EventSet, Record))| {
         let block = millstream_encodings::msgpack::blocks(body).next().unwrap().unwrap();
-        assert_eq!((block.metrics().len(), *events), (1, 1));
-        block.metrics().next().unwrap().name.to_owned()
+        assert_eq!((block.metrics().len(), events), (1, &EventSet::of(index..index + 1)));
+        let name = block.metrics().next().unwrap().name.to_owned();
+        let metric: serde_json::Value = serde_json::from_slice(&record.bytes).unwrap();
+        let expected = serde_json::json!({ "name": name, "tags": {}, "type": "gauge", "value": 7 });
+        assert_eq!((metric, record.is_json), (expected, true));
+        name
     };
-    assert_eq!(alone.iter().map(name).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!((0..).zip(&alone).map(name).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+/// Halves refused bodies down to single events; returns the index and the record of each.
+fn singles(packer: &mut HttpPacker, mut left: Vec<Request>) -> Vec<(u32, Record)> {
+    let mut alone = Vec::new();
+    left.reverse();
+    while let Some(request) = left.pop() {
+        let (record, first) = (packer.record(&request), request.events.iter().next().unwrap());
+        match packer.split(request) {
+            Some(halves) => left.extend(halves.into_iter().rev()),
+            None => alone.push((first, record)),
+        }
+    }
+    alone
+}
+
+#[test]
+fn a_refused_event_is_known_as_it_was_encoded() {
+    let line = |(index, text): (u32, &str)| {
+        (index, Record { bytes: text.to_owned().into(), is_json: false })
+    };
+    for framing in [Framing::Newline, Framing::Length, Framing::None] {
+        let mut packer = HttpPacker::new(BodyFormat { events_max: 2, ..format(framing) });
+        let bodies = packer.pack(vec![encoded("text", "a\n\nb\n"), encoded("text", "c\n")]);
+        let sets: Vec<EventSet> = bodies.iter().map(|body| body.events.clone()).collect();
+        assert_eq!(sets, [EventSet::of(0..2), EventSet::of(2..4)]);
+        let expected = [(0, "a"), (1, ""), (2, "b"), (3, "c")].map(line);
+        assert_eq!(singles(&mut packer, bodies), expected);
+    }
+    let mut packer = HttpPacker::new(BodyFormat { is_json: true, ..format(Framing::JsonArray) });
+    let bodies = packer.pack(vec![encoded("json", "a\nb\n")]);
+    for ((index, record), text) in singles(&mut packer, bodies).into_iter().zip(["a", "b"]) {
+        let event: serde_json::Value = serde_json::from_slice(&record.bytes).unwrap();
+        assert_eq!((event["message"].as_str(), record.is_json), (Some(text), true));
+        assert_eq!(index, u32::from(text == "b"));
+        assert!(record.bytes.starts_with(b"{") && record.bytes.ends_with(b"}"));
+    }
 }
 
 #[test]

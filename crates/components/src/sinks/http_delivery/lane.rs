@@ -4,17 +4,22 @@
 //! One batch is in flight while the next is packed. A request stays at the head of the queue until
 //! it is delivered or permanently refused, which preserves order.
 
+mod shares;
+
 use super::batcher::Batcher;
 use super::dispatcher::{Attempt, Dispatcher};
 use super::pack_task::{Job, JobResult, PackTask};
-use super::response_class::{ResponseClass, explain, kind, refusal, response_class};
-use super::{EncodedPayload, Packer, PayloadMetadata, Request, Settings};
+use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
+use super::{
+    EncodedPayload, EventSet, PackRefusal, Packer, PayloadMetadata, Record, Request, Settings,
+};
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, EngineTime, Lane, LaneCx, Now, Outcome, Payload,
-    Settled,
+    BoxFuture, Counters, DeliverError, Delivery, EngineTime, Feed, Lane, LaneCx, Now, Outcome,
+    Payload, Refused, Settled,
 };
 use millstream_transport::http::Response;
 use millstream_transport::{HeaderMap, Pause};
+use shares::{Numbering, Shares};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -33,14 +38,19 @@ pub struct RequestLane<P> {
     /// Name of the sink.
     sink: Arc<str>,
     counters: Arc<Counters>,
+    /// Says whether someone reads what is refused.
+    feed: Arc<Feed>,
     batcher: Batcher,
     pack_task: PackTask<P>,
     batches: VecDeque<Batch>,
+    numbering: Numbering,
     /// Refused events of the oldest unsettled payload that belonged to earlier batches.
     refused_before: u64,
     dispatcher: Dispatcher,
     ids: Ids,
     done: Vec<Settled>,
+    /// Refused events that the engine has not taken yet.
+    refused: Vec<Refused>,
     /// Headers of responses that the packer has not seen yet.
     responses: Vec<HeaderMap>,
     /// When a refusal was last logged.
@@ -49,22 +59,12 @@ pub struct RequestLane<P> {
 
 /// Payloads, and pieces of payloads, that are packed together.
 struct Batch {
-    /// The payload pieces, in order.
-    shares: Vec<Share>,
+    shares: Shares,
     bytes: u64,
     /// Requests still to be sent; `None` while the batch is packed.
     requests: Option<VecDeque<QueuedRequest>>,
     /// Set while the packer splits or converts the first request, which left the queue.
     repair: Option<Repair>,
-    /// Events that were dropped and counted.
-    refused: u64,
-}
-
-/// A batch's share of one payload.
-struct Share {
-    events: u64,
-    /// Another piece of the payload follows in a later batch, which settles it.
-    continues: bool,
 }
 
 /// A request and its id, which stays the same across retries.
@@ -78,19 +78,26 @@ struct QueuedRequest {
 
 /// What the packer does with a request that the endpoint refused.
 enum Repair {
-    /// Waits for the packer to split it. `true`: the response says that the endpoint already has
-    /// its events.
-    Split(QueuedRequest, bool),
-    /// Waits for the packer to convert it to another format.
-    Convert(QueuedRequest, FormatError),
+    /// Waits for the packer.
+    Waiting(QueuedRequest, Cause),
     /// Runs on the packer.
-    Running {
-        id: String,
-        events: u64,
-        in_doubt: bool,
-        is_duplicate: bool,
-        format_error: Option<FormatError>,
-    },
+    Running { id: String, events: EventSet, in_doubt: bool, cause: Cause },
+}
+
+/// Why a request is repaired.
+enum Cause {
+    /// Its content was refused: it is split.
+    Content(Refusal),
+    /// Its format was refused: it is converted.
+    Format(FormatError),
+}
+
+/// An endpoint's refusal of the content of a request.
+struct Refusal {
+    /// The response says that the endpoint already has the events.
+    is_duplicate: bool,
+    /// Why, if someone reads what is refused.
+    reason: Option<String>,
 }
 
 /// An endpoint's response to a request format that it does not support.
@@ -116,12 +123,6 @@ impl Ids {
     }
 }
 
-impl Share {
-    fn of(payload: &EncodedPayload) -> Share {
-        Share { events: payload.events, continues: payload.continues }
-    }
-}
-
 impl<P: Packer> RequestLane<P> {
     /// Creates a lane with its own packer.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
@@ -129,14 +130,17 @@ impl<P: Packer> RequestLane<P> {
             batcher: Batcher::new(settings.batch),
             pack_task: PackTask::new(packer),
             batches: VecDeque::new(),
+            numbering: Numbering::default(),
             refused_before: 0,
             dispatcher: Dispatcher::new(settings.clone(), cx.lane),
             ids: Ids::new(),
             done: Vec::new(),
+            refused: Vec::new(),
             responses: Vec::new(),
             warned_at: None,
             sink: cx.sink,
             counters: cx.counters,
+            feed: cx.feed,
             settings,
         }
     }
@@ -158,12 +162,9 @@ impl<P: Packer> RequestLane<P> {
                 && batch.requests.as_ref().is_some_and(|requests| requests.is_empty())
         };
         while self.batches.front().is_some_and(is_done) {
-            let Some(mut batch) = self.batches.pop_front() else { return };
+            let Some(batch) = self.batches.pop_front() else { return };
             for share in batch.shares {
-                // A refused event cannot be attributed to a payload; only the total is exact.
-                let of_share = batch.refused.min(share.events);
-                batch.refused -= of_share;
-                self.refused_before += of_share;
+                self.refused_before += share.missing();
                 if share.continues {
                     continue;
                 }
@@ -181,15 +182,17 @@ impl<P: Packer> RequestLane<P> {
             packer.on_success(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
         }
         let Some(batch) = self.batches.front_mut() else { return };
-        let (queued, is_duplicate, format_error) = match batch.repair.take() {
-            Some(Repair::Split(queued, is_duplicate)) => (queued, is_duplicate, None),
-            Some(Repair::Convert(queued, format_error)) => (queued, false, Some(format_error)),
+        let (queued, cause) = match batch.repair.take() {
+            Some(Repair::Waiting(queued, cause)) => (queued, cause),
             other => return batch.repair = other,
         };
         let QueuedRequest { id, request, in_doubt } = queued;
-        let events = request.events;
-        let job = if format_error.is_some() { Job::Convert(request) } else { Job::Split(request) };
-        batch.repair = Some(Repair::Running { id, events, in_doubt, is_duplicate, format_error });
+        let events = request.events.clone();
+        let job = match &cause {
+            Cause::Content(refusal) => Job::Split(request, refusal.reason.is_some()),
+            Cause::Format(_) => Job::Convert(request),
+        };
+        batch.repair = Some(Repair::Running { id, events, in_doubt, cause });
         self.pack_task.begin(job);
     }
 
@@ -204,11 +207,10 @@ impl<P: Packer> RequestLane<P> {
         }
         let payloads = self.batcher.take(now, P::cut);
         self.batches.push_back(Batch {
-            shares: payloads.iter().map(Share::of).collect(),
+            shares: self.numbering.shares(&payloads),
             bytes: payloads.iter().map(|payload| payload.bytes).sum(),
             requests: None,
             repair: None,
-            refused: 0,
         });
         self.pack_task.begin(Job::Pack(payloads));
         None
@@ -227,45 +229,48 @@ impl<P: Packer> RequestLane<P> {
     /// Applies a job result of the packer.
     fn on_job_result(&mut self, result: JobResult, now: Instant) -> Result<(), DeliverError> {
         match result {
-            JobResult::Packed(requests) => {
-                let packed = requests.iter().map(|request| request.events).sum();
-                let queued =
-                    requests.into_iter().map(|request| self.ids.number(request, false)).collect();
-                let Some(batch) = self.batches.back_mut() else { return Ok(()) };
-                batch.refused = batch
-                    .shares
-                    .iter()
-                    .map(|share| share.events)
-                    .sum::<u64>()
-                    .saturating_sub(packed);
-                batch.requests = Some(queued);
-            }
-            JobResult::Split(smaller) => self.split(smaller),
+            JobResult::Packed(requests, refused) => self.packed(requests, refused),
+            JobResult::Split(smaller, refused) => self.split(smaller, refused),
+            JobResult::Single(record) => self.refuse(record),
             JobResult::Converted(request, other) => return self.converted(request, other, now),
         }
         Ok(())
     }
 
-    /// Replaces a refused request with smaller ones, or drops its events if it cannot be split. The
-    /// packer has counted events that are missing from the smaller requests.
-    fn split(&mut self, smaller: Option<Vec<Request>>) {
+    fn packed(&mut self, requests: Vec<Request>, refused: Vec<PackRefusal>) {
+        let Some(batch) = self.batches.back_mut() else { return };
+        self.refused.extend(of_packer(&batch.shares, refused));
+        let queued = requests.into_iter().map(|request| self.ids.number(request, false));
+        batch.requests = Some(queued.collect());
+    }
+
+    /// Replaces a refused request with smaller ones.
+    fn split(&mut self, smaller: Vec<Request>, refused: Vec<PackRefusal>) {
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(Repair::Running { events, in_doubt, is_duplicate, .. }) = batch.repair.take()
-        else {
-            return;
-        };
-        let Some(smaller) = smaller else {
-            if is_duplicate {
-                return;
-            }
-            batch.refused += events;
-            return self.counters.dropped("refused", events);
-        };
-        let left = smaller.iter().map(|request| request.events).sum();
-        batch.refused += events.saturating_sub(left);
+        let Some(Repair::Running { in_doubt, .. }) = batch.repair.take() else { return };
+        self.refused.extend(of_packer(&batch.shares, refused));
         let Some(requests) = &mut batch.requests else { return };
         let queued = smaller.into_iter().rev().map(|request| self.ids.number(request, in_doubt));
         queued.for_each(|queued| requests.push_front(queued));
+    }
+
+    /// Ends a refused request that cannot be split: passes its event on if someone reads it, else
+    /// drops it.
+    fn refuse(&mut self, record: Record) {
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(Repair::Running { events, cause: Cause::Content(refusal), .. }) =
+            batch.repair.take()
+        else {
+            return;
+        };
+        if refusal.is_duplicate {
+            return batch.shares.deliver(&events);
+        }
+        let Some(reason) = refusal.reason else {
+            return self.counters.dropped("refused", events.len());
+        };
+        let refused = |event| batch.shares.refused(event, reason.clone(), record.clone());
+        self.refused.extend(events.iter().filter_map(refused));
     }
 
     /// Replaces a request with its converted form. Without one, the original is retried slowly.
@@ -276,17 +281,17 @@ impl<P: Packer> RequestLane<P> {
         now: Instant,
     ) -> Result<(), DeliverError> {
         let Some(batch) = self.batches.front_mut() else { return Ok(()) };
-        let Some(Repair::Running { id, in_doubt, format_error, .. }) = batch.repair.take() else {
+        let Some(Repair::Running { id, in_doubt, cause, .. }) = batch.repair.take() else {
             return Ok(());
         };
         if let Some(requests) = &mut batch.requests {
             requests.push_front(QueuedRequest { id, request, in_doubt });
         }
-        match format_error.filter(|_| !other) {
-            Some(FormatError { endpoint, text }) => {
+        match cause {
+            Cause::Format(FormatError { endpoint, text }) if !other => {
                 Err(self.failed(endpoint, "refused", &text, self.slow_retry(), now))
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -317,7 +322,7 @@ impl<P: Packer> RequestLane<P> {
                 return Err(self.failed(endpoint, kind, &text(), self.slow_retry(), now));
             }
             ResponseClass::Refused { too_large } => {
-                self.refused(endpoint, &response, too_large, now)
+                self.on_refusal(endpoint, &response, too_large, now)
             }
             ResponseClass::UnsupportedFormat => self.unsupported_format(endpoint, text()),
         }
@@ -328,7 +333,7 @@ impl<P: Packer> RequestLane<P> {
     /// matters.
     fn is_probe(&self) -> bool {
         let requests = self.batches.front().and_then(|batch| batch.requests.as_ref());
-        requests.and_then(VecDeque::front).is_some_and(|first| first.request.events == 0)
+        requests.and_then(VecDeque::front).is_some_and(|first| first.request.events.is_empty())
     }
 
     /// Drops a probe that the endpoint does not support.
@@ -343,9 +348,9 @@ impl<P: Packer> RequestLane<P> {
         self.dispatcher.mark_healthy(endpoint);
         self.batcher.grow(now);
         self.responses.push(response.headers);
-        if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
-            requests.pop_front();
-        }
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        batch.shares.deliver(&queued.request.events);
     }
 
     /// Marks the first request as possibly accepted: a proxy may have sent the response after the
@@ -369,9 +374,10 @@ impl<P: Packer> RequestLane<P> {
         DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
     }
 
-    fn refused(&mut self, endpoint: usize, response: &Response, too_large: bool, now: Instant) {
+    fn on_refusal(&mut self, endpoint: usize, response: &Response, too_large: bool, now: Instant) {
         self.dispatcher.mark_healthy(endpoint);
         self.counters.error("refused");
+        let is_read = self.feed.keeps_refused();
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         if too_large {
@@ -382,14 +388,16 @@ impl<P: Packer> RequestLane<P> {
             log::warn!(
                 "sink {}: {}: {} {}; further refusals are only counted for {} s",
                 self.sink,
-                refusal(queued.request.events),
+                refusal(queued.request.events.len(), is_read),
                 self.settings.targets[endpoint],
                 explain(response),
                 WARN_INTERVAL.as_secs()
             );
         }
         let is_duplicate = queued.in_doubt && P::is_duplicate(&response.body);
-        batch.repair = Some(Repair::Split(queued, is_duplicate));
+        let reason = is_read.then(|| reason(response));
+        let cause = Cause::Content(Refusal { is_duplicate, reason });
+        batch.repair = Some(Repair::Waiting(queued, cause));
     }
 
     /// Returns the pause before a retry that needs an operator's change first: jittered between
@@ -402,8 +410,16 @@ impl<P: Packer> RequestLane<P> {
     fn unsupported_format(&mut self, endpoint: usize, text: String) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
-        batch.repair = Some(Repair::Convert(queued, FormatError { endpoint, text }));
+        let cause = Cause::Format(FormatError { endpoint, text });
+        batch.repair = Some(Repair::Waiting(queued, cause));
     }
+}
+
+/// Returns the events that the packer refused as the engine takes them.
+fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item = Refused> {
+    refused.into_iter().filter_map(|PackRefusal { event, reason, record }| {
+        shares.refused(event, reason.to_owned(), record)
+    })
 }
 
 /// Returns whether any request would currently get this status, success included.
@@ -446,6 +462,10 @@ impl<P: Packer> Lane for RequestLane<P> {
         self.batcher.flush(Instant::now());
     }
 
+    fn refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
+    }
+
     fn settled(&mut self) -> Vec<Settled> {
         std::mem::take(&mut self.done)
     }
@@ -455,7 +475,8 @@ impl<P: Packer> Lane for RequestLane<P> {
             let was_full = self.is_full();
             loop {
                 let next = self.advance(Instant::now());
-                if !self.done.is_empty() || (was_full && !self.is_full()) {
+                let has_news = !self.done.is_empty() || !self.refused.is_empty();
+                if has_news || (was_full && !self.is_full()) {
                     return Ok(());
                 }
                 let time = async {

@@ -6,6 +6,7 @@
 mod batcher;
 mod config;
 mod dispatcher;
+mod event_set;
 mod jitter;
 mod lane;
 mod pack_task;
@@ -15,6 +16,7 @@ pub use config::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets,
     under,
 };
+pub use event_set::EventSet;
 pub use jitter::{Hold, Jitter};
 pub use lane::RequestLane;
 
@@ -66,17 +68,45 @@ pub struct Request {
     pub body: Vec<Bytes>,
     /// Headers of this request in addition to those of the sink: lower-case names, and values.
     pub headers: Vec<(&'static str, String)>,
-    /// Events in the request. A request without events is a probe: any rejection ends it.
-    pub events: u64,
+    /// Its events, by their index in the batch. A request without events is a probe: any rejection
+    /// ends it.
+    pub events: EventSet,
     /// The packer's record of what the request was made from, for [`Packer::split`].
     pub origin: Box<dyn Any + Send>,
+}
+
+/// A refused event as it was encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The bytes, without a line end; empty if they are unknown.
+    pub bytes: Bytes,
+    /// Whether they are a JSON object.
+    pub is_json: bool,
+}
+
+impl Record {
+    /// Creates a record from a JSON object.
+    pub fn json(object: impl Into<Bytes>) -> Record {
+        Record { bytes: object.into(), is_json: true }
+    }
+}
+
+/// An event that a packer refused.
+pub struct PackRefusal {
+    /// Its index in the batch.
+    pub event: u32,
+    /// Why.
+    pub reason: &'static str,
+    /// The event as it was encoded.
+    pub record: Record,
 }
 
 /// Packs payloads into requests. It may keep state: a lane has one packer, which sees each payload
 /// once, in order, however often its request is sent.
 pub trait Packer: Send + 'static {
-    /// Packs the payloads into requests, both in order. The packer drops events that are in no
-    /// request, and counts them with a reason. Runs on a blocking thread.
+    /// Packs the payloads into requests, both in order. Events that are in no request are refused:
+    /// the packer either drops them and counts them with a reason, or returns them with
+    /// [`Packer::take_refused`]. Runs on a blocking thread.
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request>;
 
     /// Cuts a payload in two between two events, so that the first piece fills a batch with this
@@ -93,10 +123,20 @@ pub trait Packer: Send + 'static {
     }
 
     /// Splits a request that the endpoint refused for its content (400, 413, 422) into smaller ones
-    /// that together carry the same events, in order. `None` for a single event, which the lane
-    /// then drops and counts as `refused`. The packer drops events that are in none of them, and
-    /// counts them with a reason. Runs on a blocking thread.
+    /// that together carry the same events, in order. `None` for a single event, which is then
+    /// refused. Events that are in none of them are refused as in [`Packer::pack`]. Runs on a
+    /// blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
+
+    /// Returns the event of a request with a single event. Called only if someone reads what is
+    /// refused. Runs on a blocking thread.
+    fn record(&mut self, request: &Request) -> Record;
+
+    /// Returns the events that the packer has refused since the last call, and not counted as
+    /// dropped because someone reads them. Runs on a blocking thread.
+    fn take_refused(&mut self) -> Vec<PackRefusal> {
+        Vec::new()
+    }
 
     /// Returns whether the `body` of a refusal means that the endpoint already has the request's
     /// events. Called only if the response to an earlier attempt was lost, so that attempt may have

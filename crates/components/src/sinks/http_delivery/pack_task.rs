@@ -1,6 +1,6 @@
 //! Runs the packer on a blocking thread.
 
-use super::{EncodedPayload, Packer, Request};
+use super::{EncodedPayload, PackRefusal, Packer, Record, Request};
 use std::future::pending;
 use std::panic::resume_unwind;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -9,18 +9,20 @@ use tokio::task::{JoinHandle, spawn_blocking};
 pub enum Job {
     /// Packs payloads into requests.
     Pack(Vec<EncodedPayload>),
-    /// Splits a refused request.
-    Split(Request),
+    /// Splits a refused request. `true`: if it has a single event, returns its record.
+    Split(Request, bool),
     /// Converts a request to another format.
     Convert(Request),
 }
 
 /// The result of a [`Job`].
 pub enum JobResult {
-    /// The requests.
-    Packed(Vec<Request>),
-    /// The smaller requests; `None` if the request has a single event.
-    Split(Option<Vec<Request>>),
+    /// The requests, and the events that the packer refused.
+    Packed(Vec<Request>, Vec<PackRefusal>),
+    /// The smaller requests, and the events that the packer refused.
+    Split(Vec<Request>, Vec<PackRefusal>),
+    /// The request cannot be split: its event, empty unless asked for.
+    Single(Record),
     /// The request, and whether it was converted: `false` if there is no other format.
     Converted(Request, bool),
 }
@@ -46,14 +48,7 @@ impl<P: Packer> PackTask<P> {
     pub fn begin(&mut self, job: Job) {
         let Some(mut packer) = self.packer.take() else { return };
         self.work = Some(spawn_blocking(move || {
-            let result = match job {
-                Job::Pack(payloads) => JobResult::Packed(packer.pack(payloads)),
-                Job::Split(request) => JobResult::Split(packer.split(request)),
-                Job::Convert(request) => match packer.convert(&request) {
-                    Some(converted) => JobResult::Converted(converted, true),
-                    None => JobResult::Converted(request, false),
-                },
-            };
+            let result = run(&mut packer, job);
             (packer, result)
         }));
     }
@@ -73,5 +68,26 @@ impl<P: Packer> PackTask<P> {
             // The runtime shuts down.
             Err(_) => pending().await,
         }
+    }
+}
+
+fn run(packer: &mut impl Packer, job: Job) -> JobResult {
+    match job {
+        Job::Pack(payloads) => {
+            let requests = packer.pack(payloads);
+            JobResult::Packed(requests, packer.take_refused())
+        }
+        Job::Split(request, wants_record) => {
+            let is_wanted = wants_record && request.events.len() == 1;
+            let record = if is_wanted { packer.record(&request) } else { Record::default() };
+            match packer.split(request) {
+                Some(smaller) => JobResult::Split(smaller, packer.take_refused()),
+                None => JobResult::Single(record),
+            }
+        }
+        Job::Convert(request) => match packer.convert(&request) {
+            Some(converted) => JobResult::Converted(converted, true),
+            None => JobResult::Converted(request, false),
+        },
     }
 }

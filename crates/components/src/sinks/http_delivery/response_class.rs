@@ -64,6 +64,16 @@ pub fn explain(response: &Response) -> String {
     if let Some(advice) = advice(response) {
         text = format!("{text} {advice}");
     }
+    with_excerpt(text, response)
+}
+
+/// Returns the reason of a refusal: the status and the beginning of the body.
+pub fn reason(response: &Response) -> String {
+    with_excerpt(response.status.to_string(), response)
+}
+
+/// Appends the beginning of the response body.
+fn with_excerpt(text: String, response: &Response) -> String {
     let excerpt = String::from_utf8_lossy(&response.body[..response.body.len().min(4 * SHOWN)]);
     // Control characters could move the cursor of a terminal.
     let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -71,14 +81,19 @@ pub fn explain(response: &Response) -> String {
     if excerpt.is_empty() { text } else { format!("{text}: {excerpt}") }
 }
 
-/// Describes what happens to a refused request with this many events.
-pub fn refusal(events: u64) -> String {
+/// Describes what happens to a refused request with this many events; `is_read` says whether
+/// someone reads what is refused.
+pub fn refusal(events: u64, is_read: bool) -> String {
+    let end = match is_read {
+        true => "passed on to the output `rejected`",
+        false => "dropped and counted as refused",
+    };
     match events {
         0 => "the endpoint refused a request without events".to_owned(),
-        1 => "the endpoint refused an event; it is dropped and counted as refused".to_owned(),
+        1 => format!("the endpoint refused an event; it is {end}"),
         _ => format!(
             "the endpoint refused a request with {events} events; it is split and resent, and an event that \
-            is refused on its own is dropped and counted as refused"
+            is refused on its own is {end}"
         ),
     }
 }
@@ -165,8 +180,10 @@ mod tests {
 
     #[test]
     fn a_refused_single_event_is_not_reported_as_split() {
-        assert!(refusal(1).contains("it is dropped") && !refusal(1).contains("split"));
-        assert!(refusal(7).contains("7 events") && refusal(7).contains("is split"));
+        let of = |events| refusal(events, false);
+        assert!(of(1).contains("it is dropped") && !of(1).contains("split"));
+        assert!(of(7).contains("7 events") && of(7).contains("is split"));
+        assert!(refusal(7, true).contains("rejected") && !refusal(7, true).contains("dropped"));
     }
 
     #[test]
@@ -179,5 +196,7 @@ mod tests {
         assert_eq!(text, "responded 400: out of order sample");
         let text = explain(&response(400, None, "\u{1b}[2Jgone\u{7}\u{9b}1m\0!"));
         assert_eq!(text, "responded 400: [2Jgone1m!");
+        let refused = |body| reason(&response(422, None, body));
+        assert_eq!((refused("no\nfield x"), refused("")), ("422: no field x".into(), "422".into()));
     }
 }

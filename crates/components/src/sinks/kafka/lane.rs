@@ -3,10 +3,12 @@
 use super::config::{KafkaConfig, Partitioner};
 use super::encoder::EncodedShipment;
 use super::errors;
+use super::refusals::of_record;
 use super::settings::{self, Batching, RECORDS_MAX};
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Outcome, Payload, Refused,
+    Settled,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -83,6 +85,8 @@ struct Cause {
 pub struct KafkaLane {
     config: Arc<KafkaConfig>,
     counters: Arc<Counters>,
+    /// Says whether someone reads what is refused.
+    feed: Arc<Feed>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,
     /// Partitions of each topic, and when they were fetched.
@@ -91,6 +95,8 @@ pub struct KafkaLane {
     pending: VecDeque<Pending>,
     /// Number of the oldest.
     first: u64,
+    /// Refused events that the engine has not taken yet.
+    refused: Vec<Refused>,
     records_in_flight: usize,
     linger: Duration,
     batching: Batching,
@@ -107,16 +113,18 @@ pub struct KafkaLane {
 
 impl KafkaLane {
     /// Creates a lane that connects when it starts.
-    pub fn new(config: Arc<KafkaConfig>, counters: Arc<Counters>) -> KafkaLane {
+    pub fn new(config: Arc<KafkaConfig>, cx: LaneCx) -> KafkaLane {
         let linger = settings::linger(&config);
         KafkaLane {
             config,
-            counters,
+            counters: cx.counters,
+            feed: cx.feed,
             client: None,
             receipts: Arc::default(),
             topics: HashMap::new(),
             pending: VecDeque::new(),
             first: 0,
+            refused: Vec::new(),
             records_in_flight: 0,
             linger,
             batching: Batching::default(),
@@ -160,7 +168,7 @@ impl KafkaLane {
             let (mut left, mut suspects, mut refused) = (Vec::new(), Vec::new(), 0);
             for failure in &receipt.failures {
                 if self.is_refused(failure) {
-                    refused += self.refuse(&shipment, failure);
+                    refused += self.refuse((receipt.tag, &shipment), failure);
                     continue;
                 }
                 left.push(failure.record);
@@ -187,23 +195,47 @@ impl KafkaLane {
             && (failure.rejected_by_client || self.batching.one_by_one)
     }
 
-    /// Counts and logs a refused record; returns its number of events.
-    fn refuse(&mut self, shipment: &Shipment, failure: &Failure) -> u64 {
+    /// Logs a refused record of a payload, and passes it on or counts it; returns its number of
+    /// events.
+    fn refuse(&mut self, (payload, shipment): (u64, &Shipment), failure: &Failure) -> u64 {
         let reason = errors::reason(failure.code);
         let run = &shipment.runs[failure.record.run as usize];
-        self.counters.dropped(reason, run.events);
         if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
+            let is_read = self.feed.keeps_refused();
+            let end = if is_read { "passed on to the output `rejected`" } else { reason };
             log::warn!(
-                "topic {}: the broker refused a record of {} bytes ({}); counted as {reason}, further refusals \
+                "topic {}: the broker refused a record of {} bytes ({}); {}{end}, further refusals \
                  are only counted for {} s",
                 run.topic,
                 shipment.payload(failure.record).len(),
                 failure.code,
+                if is_read { "" } else { "counted as " },
                 WARN_INTERVAL.as_secs()
             );
         }
-        run.events
+        let text = || failure.code.to_string();
+        self.pass_on((payload, shipment), &[failure.record], (reason, &text))
+    }
+
+    /// Passes the events of refused records on if someone reads them, else counts them as dropped;
+    /// returns their number. The reason is a label of the counter, and a text.
+    fn pass_on(
+        &mut self,
+        (payload, shipment): (u64, &Shipment),
+        records: &[RecordId],
+        (label, text): (&'static str, &dyn Fn() -> String),
+    ) -> u64 {
+        let events = records.iter().map(|id| shipment.runs[id.run as usize].events).sum();
+        if records.is_empty() || !self.feed.keeps_refused() {
+            self.counters.dropped(label, events);
+            return events;
+        }
+        let (codec, text) = (self.config.encoding.codec, text());
+        for id in records {
+            self.refused.extend(of_record((payload, shipment), *id, codec, &text));
+        }
+        events
     }
 
     /// Records the cause of a failure. Failures that are only consequences never replace it.
@@ -379,21 +411,20 @@ impl KafkaLane {
                 only = Some(suspects);
             }
             pending.suspects.clear();
-            let only = without_unknown_topics(
-                only,
-                &shipment,
-                &self.topics,
-                &self.counters,
-                &mut pending.refused,
-            );
+            let unknown = take_unknown_topics(&mut only, &shipment, &self.topics);
             (pending.state, pending.sent) = (State::InFlight, Instant::now());
+            let (payload, topics_max) = (self.first + index as u64, self.config.topics_max);
+            let reason = || format!("more than {topics_max} topics");
+            let refused =
+                self.pass_on((payload, &shipment), &unknown, ("too_many_topics", &reason));
+            self.pending[index].refused += refused;
             self.records_in_flight += shipment.records();
             let (topics, by, round) = (&self.topics, self.config.partitioner(), self.round);
             let partition = |run: &Run, key: Option<&[u8]>| {
                 let partitions = topics.get(&run.topic).map_or(1, |(partitions, _)| *partitions);
                 partition_of(by, run, key, round, partitions)
             };
-            client.send(&shipment, self.first + index as u64, only.as_deref(), partition);
+            client.send(&shipment, payload, only.as_deref(), partition);
             self.round = self.round.wrapping_add(1) & i32::MAX;
         }
         Ok(())
@@ -423,16 +454,14 @@ impl KafkaLane {
     }
 }
 
-/// Removes and counts the records of topics beyond the limit.
-fn without_unknown_topics(
-    only: Option<Vec<RecordId>>,
+/// Takes the records of topics beyond the limit out of those to be sent, and returns them.
+fn take_unknown_topics(
+    only: &mut Option<Vec<RecordId>>,
     shipment: &Shipment,
     topics: &HashMap<Arc<str>, (i32, Instant)>,
-    counters: &Counters,
-    refused: &mut u64,
-) -> Option<Vec<RecordId>> {
+) -> Vec<RecordId> {
     if shipment.runs.iter().all(|run| topics.contains_key(&run.topic)) {
-        return only;
+        return Vec::new();
     }
     let all = || {
         let records = |(run, of): (usize, &Run)| {
@@ -441,17 +470,10 @@ fn without_unknown_topics(
         };
         shipment.runs.iter().enumerate().flat_map(records).collect()
     };
-    let mut records: Vec<RecordId> = only.unwrap_or_else(all);
-    let mut dropped = 0;
-    records.retain(|id| {
-        let run = &shipment.runs[id.run as usize];
-        let is_known = topics.contains_key(&run.topic);
-        dropped += if is_known { 0 } else { run.events };
-        is_known
-    });
-    counters.dropped("too_many_topics", dropped);
-    *refused += dropped;
-    Some(records)
+    let is_known = |id: &RecordId| topics.contains_key(&shipment.runs[id.run as usize].topic);
+    let (known, unknown) = only.take().unwrap_or_else(all).into_iter().partition(is_known);
+    *only = Some(known);
+    unknown
 }
 
 /// Returns the partition of a record.
@@ -521,8 +543,13 @@ impl Lane for KafkaLane {
         })
     }
 
-    fn settled(&mut self) -> Vec<Settled> {
+    fn refused(&mut self) -> Vec<Refused> {
         self.process_receipts();
+        std::mem::take(&mut self.refused)
+    }
+
+    // Processes no reports: what they refuse has to be returned first.
+    fn settled(&mut self) -> Vec<Settled> {
         let mut settled = Vec::new();
         while self.pending.front().is_some_and(|pending| pending.state == State::Done) {
             let Some(Pending { refused, .. }) = self.pending.pop_front() else { break };
@@ -537,7 +564,8 @@ impl Lane for KafkaLane {
         Box::pin(async move {
             loop {
                 self.recover().await?;
-                if self.pending.front().is_some_and(|pending| pending.state == State::Done) {
+                let has_settled = self.pending.front().is_some_and(|p| p.state == State::Done);
+                if has_settled || !self.refused.is_empty() {
                     return Ok(());
                 }
                 self.wait_for_reports().await?;

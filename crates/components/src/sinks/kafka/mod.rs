@@ -12,6 +12,7 @@ mod config;
 mod encoder;
 mod errors;
 mod lane;
+mod refusals;
 mod settings;
 
 pub use config::KafkaConfig;
@@ -56,6 +57,10 @@ impl Component for KafkaConfig {
         }
         errors.extend(settings::check_options(&self.options));
         errors
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        vec!["rejected".to_owned()]
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
@@ -104,6 +109,6 @@ impl Sink for KafkaSink {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        Box::new(KafkaLane::new(self.config.clone(), cx.counters))
+        Box::new(KafkaLane::new(self.config.clone(), cx))
     }
 }

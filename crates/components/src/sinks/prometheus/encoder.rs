@@ -1,6 +1,6 @@
 //! Encodes batches as rows of metrics.
 
-use crate::codec::metric_view::{MetricView, Reason, count_refused};
+use crate::codec::metric_view::{MetricView, NotMetrics};
 use crate::sinks::http_delivery::{Jitter, PayloadMetadata};
 use crate::util::seed::secret_seed;
 #[cfg(test)]
@@ -12,7 +12,6 @@ use millstream_encodings::prometheus::{Distributions, Row, Rows, RowsBuilder};
 use millstream_model::Grant;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// State shared by the encoders of a sink.
@@ -53,13 +52,13 @@ pub fn rows_of(routing: &Option<Arc<dyn Any + Send + Sync>>) -> Option<&Rows> {
 /// Encodes metric events as rows; their texts are the only part of the payload.
 pub struct RowsEncoder {
     encoding: Arc<Encoding>,
-    refused: BTreeMap<Reason, u64>,
+    refused: NotMetrics,
 }
 
 impl RowsEncoder {
     /// Creates an encoder of a sink.
     pub fn new(encoding: Arc<Encoding>) -> RowsEncoder {
-        RowsEncoder { encoding, refused: BTreeMap::new() }
+        RowsEncoder { encoding, refused: NotMetrics::default() }
     }
 }
 
@@ -77,10 +76,10 @@ impl Encoder for RowsEncoder {
         for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
             match view.metric(row) {
                 Ok(metric) => rows.push(&metric),
-                Err(reason) => *self.refused.entry(reason).or_default() += 1,
+                Err(reason) => self.refused.add(row, reason, cx),
             }
         }
-        count_refused(&mut self.refused, payload, cx.counters);
+        self.refused.settle(payload, cx.counters);
         let (rows, text) = rows.finish();
         if rows.rows().is_empty() {
             cx.pool.give_back(text);

@@ -117,6 +117,10 @@ impl Component for PrometheusRemoteWriteConfig {
         errors
     }
 
+    fn outputs(&self) -> Vec<String> {
+        vec!["rejected".to_owned()]
+    }
+
     fn files(&self) -> Vec<(String, PathBuf)> {
         access_files(self.auth.as_ref(), self.tls.as_ref())
     }

@@ -33,7 +33,9 @@ impl Sink for PrometheusRemoteWrite {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let packer = RemotePacker::new(self.options.clone(), self.limits, cx.counters.clone());
+        let (options, counters, feed) =
+            (self.options.clone(), cx.counters.clone(), cx.feed.clone());
+        let packer = RemotePacker::new(options, self.limits, counters, feed);
         Box::new(RequestLane::new(self.settings.clone(), packer, cx))
     }
 }

@@ -1,13 +1,14 @@
 //! The packer: looks up series, accumulates deltas, and encodes requests.
 
-use crate::sinks::http_delivery::{EncodedPayload, Packer, Request};
+use crate::codec::metric_record;
+use crate::sinks::http_delivery::{EncodedPayload, EventSet, PackRefusal, Packer, Record, Request};
 use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
     Accumulator, Body, Options, RemoteWriteLabels, RequestBuilder, Rows, Version,
 };
-use millstream_model::Counters;
+use millstream_model::{Counters, Feed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -42,14 +43,32 @@ pub struct Limits {
     pub protocol: Protocol,
 }
 
+/// The payloads of a batch, kept until its requests are delivered: they have the events that the
+/// endpoint refuses. `None` if nobody reads these.
+type Kept = Option<Arc<[EncodedPayload]>>;
+
+/// What a request was made from.
+struct Packed {
+    body: Body,
+    events: EventSet,
+    kept: Kept,
+}
+
 /// Packs rows into requests.
 pub struct RemotePacker {
     accumulator: Accumulator<RemoteWriteLabels>,
     builder: RequestBuilder,
+    /// Events of the request in progress.
+    events: EventSet,
     limits: Limits,
     compressor: Compressor,
     counters: Arc<Counters>,
-    refused: BTreeMap<&'static str, u64>,
+    /// Says whether someone reads what is refused.
+    feed: Arc<Feed>,
+    /// Refused events that nobody reads, by reason.
+    dropped: BTreeMap<&'static str, u64>,
+    /// Refused events that someone reads.
+    refused: Vec<PackRefusal>,
     /// The version in use.
     version: Version,
     /// Whether the endpoint was probed for its version.
@@ -58,76 +77,134 @@ pub struct RemotePacker {
 
 impl RemotePacker {
     /// Creates a packer without any series.
-    pub fn new(options: Options, limits: Limits, counters: Arc<Counters>) -> RemotePacker {
+    pub fn new(
+        options: Options,
+        limits: Limits,
+        counters: Arc<Counters>,
+        feed: Arc<Feed>,
+    ) -> RemotePacker {
         let (form, seed) = (RemoteWriteLabels::new(&options.distributions), options.seed);
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
         RemotePacker {
             accumulator: Accumulator::new(options, form),
             builder: RequestBuilder::new(version, seed),
+            events: EventSet::default(),
             limits,
             compressor: Compressor::new(Algorithm::Snappy, None),
             counters,
-            refused: BTreeMap::new(),
+            feed,
+            dropped: BTreeMap::new(),
+            refused: Vec::new(),
             version,
             probed: limits.protocol != Protocol::Auto,
         }
     }
 
-    fn add(&mut self, (rows, text): (&Rows, &[u8]), now_ms: i64, requests: &mut Vec<Request>) {
-        for row in rows.rows() {
+    /// Adds the rows of a payload, whose first event has the index `first` in the batch.
+    fn add(
+        &mut self,
+        (rows, text): (&Rows, &[u8]),
+        (first, now_ms): (u32, i64),
+        kept: &Kept,
+        requests: &mut Vec<Request>,
+    ) {
+        for (event, row) in (first..).zip(rows.rows()) {
             match self.accumulator.add((rows, row, text), now_ms, &mut self.builder) {
-                Ok(()) => self.builder.end_event(),
-                Err(refusal) => *self.refused.entry(refusal.reason()).or_default() += 1,
+                Ok(()) => {
+                    self.builder.end_event();
+                    self.events.push(event);
+                }
+                Err(refusal) => {
+                    let record = || Record::json(metric_record::of_row(rows, row, text));
+                    self.refuse(event, refusal.reason(), record);
+                }
             }
             if self.builder.events() >= self.limits.events
                 || self.builder.bytes() >= self.limits.bytes
             {
-                self.finish(requests);
+                self.finish(kept, requests);
             }
         }
     }
 
-    fn finish(&mut self, requests: &mut Vec<Request>) {
+    fn finish(&mut self, kept: &Kept, requests: &mut Vec<Request>) {
         if self.builder.events() > 0 {
-            let body = self.builder.take();
-            requests.extend(self.request(body));
+            let (body, events) = (self.builder.take(), std::mem::take(&mut self.events));
+            requests.extend(self.request(Packed { body, events, kept: kept.clone() }));
         }
     }
 
-    /// Builds a compressed request. `None` if compression runs out of memory: sums include what was
-    /// dropped, so their next value makes up for it.
-    fn request(&mut self, body: Body) -> Option<Request> {
-        let events = body.events();
-        let request = self.compressed(body);
-        if request.is_none() {
-            *self.refused.entry("compression").or_default() += events;
+    /// Refuses an event: passes it on if someone reads it, else drops it.
+    fn refuse(&mut self, event: u32, reason: &'static str, record: impl FnOnce() -> Record) {
+        if self.feed.keeps_refused() {
+            self.refused.push(PackRefusal { event, reason, record: record() });
+        } else {
+            *self.dropped.entry(reason).or_default() += 1;
         }
-        request
     }
 
-    fn compressed(&mut self, body: Body) -> Option<Request> {
-        let (version, compressed) = (body.version, self.compressor.compress(&body.parts()));
-        let failed = |error| {
-            log::error!("cannot compress a request: {error}; dropping its {} events", body.events())
+    /// Builds a compressed request. `None` if compression runs out of memory, which refuses its
+    /// events: sums include them, so their next value makes up for it.
+    fn request(&mut self, packed: Packed) -> Option<Request> {
+        match self.compressed(packed) {
+            Ok(request) => Some(request),
+            Err(Packed { events, kept, .. }) => {
+                for event in events.iter() {
+                    self.refuse(event, "compression", || record(&kept, event));
+                }
+                None
+            }
+        }
+    }
+
+    /// Builds a compressed request, or gives its content back if compression runs out of memory.
+    fn compressed(&mut self, packed: Packed) -> Result<Request, Packed> {
+        let Packed { body, events, .. } = &packed;
+        let version = body.version;
+        let compressed = match self.compressor.compress(&body.parts()) {
+            Ok(compressed) => Bytes::from(compressed),
+            Err(error) => {
+                log::error!(
+                    "cannot compress a request: {error}; refusing its {} events",
+                    events.len()
+                );
+                return Err(packed);
+            }
         };
-        Some(Request {
-            body: vec![Bytes::from(compressed.map_err(failed).ok()?)],
+        Ok(Request {
+            body: vec![compressed],
             headers: vec![
                 ("content-type", version.content_type().to_owned()),
                 ("content-encoding", "snappy".to_owned()),
                 ("x-prometheus-remote-write-version", version.number().to_owned()),
             ],
-            events: body.events(),
-            origin: Box::new(body),
+            events: events.clone(),
+            origin: Box::new(packed),
         })
     }
 
     fn count(&mut self) {
-        for (reason, events) in std::mem::take(&mut self.refused) {
+        for (reason, events) in std::mem::take(&mut self.dropped) {
             self.counters.dropped(reason, events);
         }
         self.counters.noted("label_cut", self.accumulator.take_cut());
     }
+}
+
+/// Returns an event of a batch from its payloads; empty if they are not kept.
+fn record(kept: &Kept, event: u32) -> Record {
+    let mut row = event as usize;
+    for EncodedPayload { parts, routing, events, .. } in kept.iter().flat_map(|kept| kept.iter()) {
+        let Some(after) = row.checked_sub(*events as usize) else {
+            let of_row = |(rows, text): (&Rows, &Bytes)| {
+                Some(metric_record::of_row(rows, rows.rows().get(row)?, text))
+            };
+            let metric = rows_of(routing).zip(parts.first()).and_then(of_row);
+            return metric.map(Record::json).unwrap_or_default();
+        };
+        row = after;
+    }
+    Record::default()
 }
 
 impl Packer for RemotePacker {
@@ -135,24 +212,42 @@ impl Packer for RemotePacker {
         let (now_ms, mut requests) = (now_ms(), Vec::new());
         self.accumulator.sweep(now_ms);
         if !std::mem::replace(&mut self.probed, true) {
-            requests.extend(self.request(Body::probe()));
+            let probe = Packed { body: Body::probe(), events: EventSet::default(), kept: None };
+            requests.extend(self.request(probe));
         }
         self.builder.set_version(self.version);
-        for EncodedPayload { parts, routing, .. } in &payloads {
+        let kept: Kept = self.feed.keeps_refused().then(|| payloads.as_slice().into());
+        let mut first = 0;
+        for EncodedPayload { parts, routing, events, .. } in &payloads {
             if let (Some(rows), [text]) = (rows_of(routing), &parts[..]) {
-                self.add((rows, text), now_ms, &mut requests);
+                self.add((rows, text), (first, now_ms), &kept, &mut requests);
             }
+            first += *events as u32;
         }
-        self.finish(&mut requests);
+        self.finish(&kept, &mut requests);
         self.count();
         requests
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
-        let halves = request.origin.downcast_ref::<Body>()?.split()?;
-        let requests = halves.into_iter().filter_map(|body| self.request(body)).collect();
+        let Packed { body, events, kept } = request.origin.downcast_ref::<Packed>()?;
+        let [one, other] = body.split()?;
+        let (first, second) = events.split_at(one.events());
+        let halves = [(one, first), (other, second)].into_iter();
+        let halves = halves.map(|(body, events)| Packed { body, events, kept: kept.clone() });
+        let requests = halves.filter_map(|half| self.request(half)).collect();
         self.count();
         Some(requests)
+    }
+
+    fn record(&mut self, request: &Request) -> Record {
+        let packed = request.origin.downcast_ref::<Packed>();
+        let event = packed.and_then(|packed| Some((&packed.kept, packed.events.iter().next()?)));
+        event.map(|(kept, event)| record(kept, event)).unwrap_or_default()
+    }
+
+    fn take_refused(&mut self) -> Vec<PackRefusal> {
+        std::mem::take(&mut self.refused)
     }
 
     /// When a request is repeated, the endpoint accepts the same newest samples again but rejects
@@ -167,7 +262,9 @@ impl Packer for RemotePacker {
         if self.limits.protocol != Protocol::Auto {
             return None;
         }
-        let converted = self.compressed(request.origin.downcast_ref::<Body>()?.to_version_1()?)?;
+        let Packed { body, events, kept } = request.origin.downcast_ref::<Packed>()?;
+        let (body, events, kept) = (body.to_version_1()?, events.clone(), kept.clone());
+        let converted = self.compressed(Packed { body, events, kept }).ok()?;
         self.version = Version::One;
         Some(converted)
     }

@@ -18,17 +18,28 @@ const MS: Duration = Duration::from_millis(1);
 struct Letters {
     packed: Arc<AtomicUsize>,
     unsupported_format: bool,
-    /// Drops and counts the events of a request instead of splitting it.
+    /// Refuses the events of a request instead of splitting it.
     no_memory: bool,
+    /// Returns what it refuses.
+    reads_refused: bool,
+    refused: Vec<PackRefusal>,
     headers_seen: Arc<Mutex<Vec<String>>>,
 }
 
-fn letters(text: Vec<u8>) -> Request {
+fn letters(text: Vec<u8>, events: EventSet) -> Request {
+    assert_eq!(text.len() as u64, events.len());
     Request {
-        events: text.len() as u64,
+        events,
         headers: Vec::new(),
         body: vec![Bytes::from(text.clone())],
         origin: Box::new(text),
+    }
+}
+
+impl Letters {
+    fn refuse(&mut self, event: u32, letter: u8) {
+        let record = Record { bytes: vec![letter].into(), is_json: false };
+        self.refused.push(PackRefusal { event, reason: "unpacked", record });
     }
 }
 
@@ -37,9 +48,17 @@ impl Packer for Letters {
         self.packed.fetch_add(1, Ordering::Relaxed);
         let text: Vec<u8> = payloads.iter().flat_map(|payload| payload.parts.concat()).collect();
         assert!(!text.contains(&b'!'), "the packer panics");
-        // Drops everything but letters.
-        let text: Vec<u8> = text.into_iter().filter(u8::is_ascii_alphabetic).collect();
-        vec![letters(text)]
+        // Refuses everything but letters.
+        let (mut kept, mut events) = (Vec::new(), EventSet::default());
+        for (event, letter) in (0..).zip(text) {
+            if letter.is_ascii_alphabetic() {
+                kept.push(letter);
+                events.push(event);
+            } else if self.reads_refused {
+                self.refuse(event, letter);
+            }
+        }
+        vec![letters(kept, events)]
     }
 
     fn cut(
@@ -63,12 +82,26 @@ impl Packer for Letters {
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
+        let mut first = *request.origin.downcast::<Vec<u8>>().unwrap();
         if self.no_memory {
+            let refused = if self.reads_refused { first } else { Vec::new() };
+            let all = request.events.iter().zip(refused);
+            all.for_each(|(event, letter)| self.refuse(event, letter));
             return Some(Vec::new());
         }
-        let mut first = *request.origin.downcast::<Vec<u8>>().unwrap();
         let second = first.split_off(first.len() / 2);
-        (!first.is_empty()).then(|| vec![letters(first), letters(second)])
+        let (of_first, of_second) = request.events.split_at(first.len() as u64);
+        (!first.is_empty()).then(|| vec![letters(first, of_first), letters(second, of_second)])
+    }
+
+    fn record(&mut self, request: &Request) -> Record {
+        assert!(self.reads_refused, "nobody reads it");
+        let letter = request.origin.downcast_ref::<Vec<u8>>().unwrap().clone();
+        Record { bytes: letter.into(), is_json: false }
+    }
+
+    fn take_refused(&mut self) -> Vec<PackRefusal> {
+        std::mem::take(&mut self.refused)
     }
 
     fn is_duplicate(body: &[u8]) -> bool {
@@ -77,8 +110,8 @@ impl Packer for Letters {
 
     fn convert(&mut self, request: &Request) -> Option<Request> {
         let body = vec![Bytes::from(request.body.concat().to_ascii_uppercase())];
-        let converted =
-            Request { body, headers: Vec::new(), events: request.events, origin: Box::new(()) };
+        let events = request.events.clone();
+        let converted = Request { body, headers: Vec::new(), events, origin: Box::new(()) };
         self.unsupported_format.then_some(converted)
     }
 
@@ -91,7 +124,10 @@ impl Packer for Letters {
 struct Rig {
     lane: RequestLane<Letters>,
     counters: Arc<Counters>,
+    feed: Arc<Feed>,
     settled: Vec<Settled>,
+    /// Refused events, with the number of payloads that were settled before.
+    refusals: Vec<(usize, Refused)>,
     errors: Vec<DeliverError>,
 }
 
@@ -118,10 +154,20 @@ impl Rig {
             Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), both);
         settings.slow_retry = 40 * MS;
         let counters = Arc::new(Counters::default());
-        let keep = Arc::new(|_| Ok(()));
-        let cx = LaneCx { keep, ..LaneCx::outside("out", 0, counters.clone()) };
+        let (keep, feed) = (Arc::new(|_| Ok(())), Feed::of_refused());
+        if options.packer.reads_refused {
+            feed.attach(0, Arc::new(|| ()));
+        }
+        let cx = LaneCx { keep, feed: feed.clone(), ..LaneCx::outside("out", 0, counters.clone()) };
         let lane = RequestLane::new(Arc::new(settings), options.packer, cx);
-        Rig { lane, counters, settled: Vec::new(), errors: Vec::new() }
+        let (settled, refusals, errors) = (Vec::new(), Vec::new(), Vec::new());
+        Rig { lane, counters, feed, settled, refusals, errors }
+    }
+
+    /// Creates a lane whose refused events someone reads.
+    fn with_reader(server: &HttpServer, packer: Letters) -> Rig {
+        let packer = Letters { reads_refused: true, ..packer };
+        Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() })
     }
 
     fn to(server: &HttpServer) -> Rig {
@@ -155,6 +201,8 @@ impl Rig {
             assert!(Instant::now() < end, "settled {:?}, errors {:?}", self.settled, self.errors);
             // The engine drops the future on any other event, and starts again.
             let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
+            let settled = self.settled.len();
+            self.refusals.extend(self.lane.refused().into_iter().map(|of| (settled, of)));
             self.settled.extend(self.lane.settled());
             if let Ok(Err(error)) = progress {
                 tokio::time::sleep(error.retry_after.unwrap()).await;
@@ -177,6 +225,24 @@ impl Rig {
 
     fn refused(&self) -> u64 {
         self.settled.iter().map(|settled| settled.refused).sum()
+    }
+
+    /// Returns payload, index, record and reason of the refused events, which were all reported
+    /// before their payloads were settled.
+    fn refusals(&self) -> Vec<(u64, u32, String, &str)> {
+        let of = |(settled, refused): &'_ (usize, Refused)| {
+            assert!(refused.payload >= *settled as u64, "{refused:?} after {settled} payloads");
+            let record = String::from_utf8(refused.record.to_vec()).unwrap();
+            (refused.payload, refused.event, record)
+        };
+        let reasons = self.refusals.iter().map(|(_, refused)| &*refused.reason);
+        let all = self.refusals.iter().map(of).zip(reasons);
+        all.map(|((payload, event, record), reason)| (payload, event, record, reason)).collect()
+    }
+
+    fn dropped(&self) -> BTreeMap<String, u64> {
+        let dropped = self.counters.snapshot().dropped_events;
+        dropped.into_iter().map(|(reason, events)| (reason.to_owned(), events)).collect()
     }
 }
 
@@ -229,8 +295,8 @@ async fn requests_fill_up_to_the_limit_and_a_split_payload_is_settled_once() {
     let delivered = |refused| Settled { outcome: Outcome::Delivered, refused };
     let refused = |refused| Settled { outcome: Outcome::Rejected, refused };
     assert_eq!(rig.settled[0], delivered(0));
-    assert_eq!(rig.settled[1], refused(2), "the payload of a refused event is unknown");
-    assert_eq!(rig.settled[2], delivered(0));
+    assert_eq!(rig.settled[1..], [refused(1), refused(1)]);
+    assert!(rig.refusals.is_empty(), "nobody reads them");
     let counted = rig.counters.snapshot().dropped_events;
     assert_eq!(counted.get("refused"), Some(&2));
 }
@@ -331,7 +397,7 @@ async fn a_refused_request_is_split_and_only_invalid_events_are_dropped() {
     assert_eq!(rig.refused(), 2);
     let snapshot = rig.counters.snapshot();
     assert_eq!(snapshot.dropped_events.get("refused"), Some(&2));
-    assert_eq!(rig.settled.iter().filter(|s| s.outcome == Outcome::Rejected).count(), 1);
+    assert_eq!(rig.settled.iter().map(|s| s.refused).collect::<Vec<_>>(), [1, 1, 0]);
     let ids = server
         .requests()
         .iter()
@@ -375,6 +441,101 @@ async fn events_that_the_packer_drops_in_a_split_are_counted_once() {
     rig.bring(&["abc"]).await;
     assert_eq!((rig.refused(), rig.settled[0].outcome), (3, Outcome::Rejected));
     assert_eq!(rig.counters.snapshot().dropped_events.get("refused"), None);
+}
+
+/// Refuses requests with capital letters.
+fn refusing() -> HttpServer {
+    HttpServer::start(|seen| match seen.body.iter().any(u8::is_ascii_uppercase) {
+        true => Reply::Status(400, Vec::new(), format!("no {}", seen.text())),
+        false => Reply::status(204),
+    })
+}
+
+#[tokio::test]
+async fn a_refused_event_is_attributed_to_its_payload_over_split_batches_and_pieces() {
+    let server = refusing();
+    let mut rig = Rig::with_reader(&server, Letters::default());
+    // The batches: abcdeFgh, ijKlmnop, qrstuvwX, yZAbC. The second payload has three pieces.
+    for text in ["abcde", "FghijKlmnopqrst", "uv", "wXyZ", "AbC"] {
+        rig.deliver_cuttable(text).await;
+    }
+    rig.settle(5).await;
+    let of = |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
+    let expected = [
+        of(1, 0, "F", "400: no F"),
+        of(1, 5, "K", "400: no K"),
+        of(3, 1, "X", "400: no X"),
+        of(3, 3, "Z", "400: no Z"),
+        of(4, 0, "A", "400: no A"),
+        of(4, 2, "C", "400: no C"),
+    ];
+    assert_eq!(rig.refusals(), expected);
+    assert_eq!(rig.settled.iter().map(|s| s.refused).collect::<Vec<_>>(), [0, 2, 0, 2, 2]);
+    assert_eq!(rig.dropped(), BTreeMap::new(), "nothing is lost");
+    assert!(rig.counters.snapshot().errors["refused"] >= 6);
+}
+
+#[tokio::test]
+async fn a_payload_that_is_refused_as_a_whole_and_one_between_two_are_told_apart() {
+    let mut rig = Rig::with_reader(&refusing(), Letters::default());
+    rig.bring(&["ab", "CD", "ef", "G", "h"]).await;
+    let found = rig.refusals();
+    let places: Vec<(u64, u32)> = found.iter().map(|(of, event, ..)| (*of, *event)).collect();
+    assert_eq!(places, [(1, 0), (1, 1), (3, 0)]);
+    assert_eq!(rig.settled.iter().map(|s| s.refused).collect::<Vec<_>>(), [0, 2, 0, 1, 0]);
+}
+
+#[tokio::test]
+async fn events_that_the_packer_refuses_are_attributed_too() {
+    let mut rig = Rig::with_reader(&refusing(), Letters::default());
+    rig.bring(&["a1b2", "Xc", "3"]).await;
+    let of = |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
+    let mut found = rig.refusals();
+    found.sort();
+    let expected = [
+        of(0, 1, "1", "unpacked"),
+        of(0, 3, "2", "unpacked"),
+        of(1, 0, "X", "400: no X"),
+        of(2, 0, "3", "unpacked"),
+    ];
+    assert_eq!((found, rig.refused()), (expected.into(), 4));
+    let packer = Letters { no_memory: true, ..Letters::default() };
+    let mut rig = Rig::with_reader(&refusing(), packer);
+    rig.bring(&["aB", "c"]).await;
+    let found = rig.refusals();
+    let expected =
+        [of(0, 0, "a", "unpacked"), of(0, 1, "B", "unpacked"), of(1, 0, "c", "unpacked")];
+    assert_eq!((found, rig.refused()), (expected.into(), 3));
+}
+
+#[tokio::test]
+async fn a_duplicate_is_not_passed_on_as_refused() {
+    let server = script(vec![
+        Reply::Close,
+        Reply::Status(400, Vec::new(), "known".into()),
+        Reply::Status(400, Vec::new(), "known".into()),
+        Reply::Status(400, Vec::new(), "bad".into()),
+    ]);
+    let mut rig = Rig::with_reader(&server, Letters::default());
+    rig.bring(&["kx"]).await;
+    assert_eq!(rig.refusals(), [(0, 1, "x".to_owned(), "400: bad")]);
+    assert_eq!(rig.settled, [Settled { outcome: Outcome::Rejected, refused: 1 }]);
+}
+
+#[tokio::test]
+async fn whether_an_event_is_dropped_is_decided_when_it_is_refused() {
+    let mut rig = Rig::with_reader(&refusing(), Letters::default());
+    rig.bring(&["aB"]).await;
+    rig.feed.detach();
+    rig.deliver("C").await;
+    rig.settle(2).await;
+    assert_eq!(rig.refusals().len(), 1);
+    assert_eq!((rig.refused(), rig.dropped()), (2, [("refused".to_owned(), 1)].into()));
+    rig.feed.attach(0, Arc::new(|| ()));
+    rig.deliver("D").await;
+    rig.settle(3).await;
+    assert_eq!(rig.refusals()[1], (2, 0, "D".to_owned(), "400: no D"));
+    assert_eq!((rig.refused(), rig.dropped()), (3, [("refused".to_owned(), 1)].into()));
 }
 
 #[tokio::test]

@@ -4,6 +4,17 @@ use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::prometheus::{Distributions, LabelRules};
 
 fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
+    packer_of(Feed::of_refused(), protocol, events)
+}
+
+/// Creates a packer of a sink whose refused events someone reads.
+fn packer_with_reader(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
+    let feed = Feed::of_refused();
+    feed.attach(0, Arc::new(|| ()));
+    packer_of(feed, protocol, events)
+}
+
+fn packer_of(feed: Arc<Feed>, protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     let rules = LabelRules {
         constant: Vec::new(),
         host_label: None,
@@ -19,10 +30,8 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
         seed: 1,
     };
     let counters = Arc::<Counters>::default();
-    (
-        RemotePacker::new(options, Limits { events, bytes: 1 << 20, protocol }, counters.clone()),
-        counters,
-    )
+    let limits = Limits { events, bytes: 1 << 20, protocol };
+    (RemotePacker::new(options, limits, counters.clone(), feed), counters)
 }
 
 /// Builds a payload with a counter of 1 for each name, at this second.
@@ -61,12 +70,12 @@ fn header(request: &Request, name: &str) -> String {
 }
 
 fn body(request: &Request) -> Vec<u8> {
-    request.origin.downcast_ref::<Body>().unwrap().parts().concat()
+    request.origin.downcast_ref::<Packed>().unwrap().body.parts().concat()
 }
 
 /// Returns the events of each request.
 fn events(requests: &[Request]) -> Vec<u64> {
-    requests.iter().map(|request| request.events).collect()
+    requests.iter().map(|request| request.events.len()).collect()
 }
 
 #[test]
@@ -85,7 +94,7 @@ fn a_refused_request_is_halved_down_to_single_events() {
     let (mut packer, _) = packer(Protocol::Two, 10);
     let whole = packer.pack(vec![payload(&["a", "b", "c"], 0)]).remove(0);
     let [first, second] = packer.split(whole).unwrap().try_into().ok().unwrap();
-    assert_eq!((first.events, second.events), (1, 2));
+    assert_eq!((&first.events, &second.events), (&EventSet::of(0..1), &EventSet::of(1..3)));
     assert!(packer.split(first).is_none());
     assert_eq!(events(&packer.split(second).unwrap()), [1, 1]);
 }
@@ -99,6 +108,79 @@ fn dropped_events_are_counted_by_reason() {
     let counted = counters.snapshot();
     assert_eq!(counted.dropped_events, [("future", 1), ("too_many_series", 1)].into());
     assert_eq!(counted.noted_events, [("label_cut", 5)].into());
+}
+
+/// Returns index, reason and metric of the events that the packer refused.
+fn refused(packer: &mut RemotePacker) -> Vec<(u32, &'static str, String)> {
+    let of = |refusal: PackRefusal| {
+        assert!(refusal.record.is_json);
+        (refusal.event, refusal.reason, name(&refusal.record))
+    };
+    packer.take_refused().into_iter().map(of).collect()
+}
+
+fn name(record: &Record) -> String {
+    let metric: serde_json::Value = serde_json::from_slice(&record.bytes).unwrap();
+    assert_eq!(
+        (&metric["tags"]["tag"], &metric["value"], &metric["temporality"]),
+        (&"longer".into(), &1.into(), &"delta".into()),
+        "the increase of the event, not the sum"
+    );
+    metric["name"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn events_that_the_packer_refuses_are_passed_on_if_someone_reads_them() {
+    let (mut packer, counters) = packer_with_reader(Protocol::One, 4);
+    let requests = packer.pack(vec![
+        payload(&["a", "b"], 0),
+        payload(&["c"], 3600),
+        payload(&["c", "d", "e", "f", "a"], 0),
+    ]);
+    let sets: Vec<Vec<u32>> = requests.iter().map(|r| r.events.iter().collect()).collect();
+    assert_eq!(sets, [vec![0, 1, 3, 4], vec![5, 7]]);
+    let expected = [(2, "future", "c".to_owned()), (6, "too_many_series", "f".to_owned())];
+    assert_eq!(refused(&mut packer), expected);
+    assert!(packer.take_refused().is_empty() && counters.snapshot().dropped_events.is_empty());
+}
+
+#[test]
+fn an_event_that_the_endpoint_refuses_is_known_after_splits_and_conversions() {
+    for is_converted in [false, true] {
+        let (mut packer, _) = packer_with_reader(Protocol::Auto, 10);
+        packer.version = Version::Two;
+        let payloads = vec![
+            payload(&["a"], 0),
+            payload(&["x"], 3600),
+            payload(&["b", "c"], 0),
+            payload(&["d"], 0),
+        ];
+        let mut left = packer.pack(payloads);
+        left.retain(|request| !request.events.is_empty());
+        let mut alone = Vec::new();
+        while let Some(mut request) = left.pop() {
+            if is_converted && let Some(converted) = packer.convert(&request) {
+                request = converted;
+            }
+            let (record, events) = (packer.record(&request), request.events.clone());
+            match packer.split(request) {
+                Some(halves) => left.extend(halves.into_iter().rev()),
+                None => alone.push((events, name(&record))),
+            }
+        }
+        let expected = [(0, "a"), (2, "b"), (3, "c"), (4, "d")];
+        let expected = expected.map(|(n, name)| (EventSet::of(n..n + 1), name.to_owned()));
+        assert_eq!(alone, expected);
+    }
+}
+
+#[test]
+fn payloads_are_kept_only_if_someone_reads_what_is_refused() {
+    let (mut unread, _) = packer(Protocol::One, 10);
+    let requests = unread.pack(vec![payload(&["a"], 0)]);
+    assert_eq!(unread.record(&requests[0]), Record::default());
+    assert!(requests[0].origin.downcast_ref::<Packed>().unwrap().kept.is_none());
+    assert!(unread.take_refused().is_empty());
 }
 
 #[test]

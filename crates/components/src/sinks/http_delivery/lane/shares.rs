@@ -1,0 +1,143 @@
+//! Which payload each event of a batch belongs to.
+
+use crate::sinks::http_delivery::{EncodedPayload, EventSet, Record};
+use millstream_model::Refused;
+use std::ops::Range;
+
+/// A batch's share of one payload.
+pub struct Share {
+    /// Number of the payload, counted from 0 since the lane was opened.
+    payload: u64,
+    /// Its events that went with earlier batches.
+    events_before: u32,
+    /// Its events, by their index in the batch.
+    events: Range<u32>,
+    delivered: u64,
+    /// Another piece of the payload follows in a later batch, which settles it.
+    pub continues: bool,
+}
+
+impl Share {
+    /// Returns the number of events that were not delivered.
+    pub fn missing(&self) -> u64 {
+        (self.events.len() as u64).saturating_sub(self.delivered)
+    }
+}
+
+/// The payload pieces of a batch, in order.
+pub struct Shares(Vec<Share>);
+
+impl Shares {
+    /// Notes that the endpoint has these events.
+    pub fn deliver(&mut self, events: &EventSet) {
+        for range in events.ranges() {
+            let first = self.0.partition_point(|share| share.events.end <= range.start);
+            let reached = self.0[first..].iter_mut().take_while(|s| s.events.start < range.end);
+            for share in reached {
+                let (start, end) = (share.events.start, share.events.end);
+                let both = start.max(range.start)..end.min(range.end);
+                share.delivered += both.len() as u64;
+            }
+        }
+    }
+
+    /// Returns an event of the batch as the engine takes it.
+    pub fn refused(&self, event: u32, reason: String, record: Record) -> Option<Refused> {
+        let of = self.0.partition_point(|share| share.events.end <= event);
+        let share = self.0.get(of)?;
+        let Record { bytes: record, is_json } = record;
+        let event = share.events_before + event.checked_sub(share.events.start)?;
+        Some(Refused { payload: share.payload, event, reason, record, is_json })
+    }
+}
+
+impl IntoIterator for Shares {
+    type Item = Share;
+    type IntoIter = std::vec::IntoIter<Share>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Numbers payloads in the order in which they are packed, which is that of their delivery.
+#[derive(Default)]
+pub struct Numbering {
+    /// Number of the next payload.
+    payload: u64,
+    /// Events of it that are packed.
+    events_before: u32,
+}
+
+impl Numbering {
+    /// Returns the shares of the next batch.
+    pub fn shares(&mut self, payloads: &[EncodedPayload]) -> Shares {
+        let mut end = 0;
+        let share = |payload: &EncodedPayload| {
+            let start = end;
+            end += payload.events as u32;
+            self.share(start..end, payload.continues)
+        };
+        Shares(payloads.iter().map(share).collect())
+    }
+
+    fn share(&mut self, events: Range<u32>, continues: bool) -> Share {
+        let (payload, events_before) = (self.payload, self.events_before);
+        if continues {
+            self.events_before += events.len() as u32;
+        } else {
+            (self.payload, self.events_before) = (payload + 1, 0);
+        }
+        Share { payload, events_before, events, delivered: 0, continues }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates payload pieces from their numbers of events; a negative one continues.
+    fn pieces(events: &[i64]) -> Vec<EncodedPayload> {
+        let piece = |events: &i64| EncodedPayload {
+            parts: Vec::new(),
+            events: events.unsigned_abs(),
+            bytes: 0,
+            routing: None,
+            units_before: 0,
+            continues: *events < 0,
+        };
+        events.iter().map(piece).collect()
+    }
+
+    fn place(shares: &Shares, event: u32) -> Option<(u64, u32)> {
+        let refused = shares.refused(event, String::new(), Record::default())?;
+        Some((refused.payload, refused.event))
+    }
+
+    #[test]
+    fn an_event_of_a_batch_is_found_in_its_payload_over_pieces_and_empty_payloads() {
+        let mut numbering = Numbering::default();
+        let first = numbering.shares(&pieces(&[3, 0, 2, -4]));
+        let second = numbering.shares(&pieces(&[-1]));
+        let third = numbering.shares(&pieces(&[2, 1]));
+        let places = |shares: &Shares| (0..9).map_while(|n| place(shares, n)).collect::<Vec<_>>();
+        let of_first = [(0, 0), (0, 1), (0, 2), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2), (3, 3)];
+        assert_eq!(places(&first), of_first);
+        assert_eq!(places(&second), [(3, 4)]);
+        assert_eq!(places(&third), [(3, 5), (3, 6), (4, 0)]);
+    }
+
+    #[test]
+    fn delivered_events_count_for_their_own_share() {
+        let mut shares = Numbering::default().shares(&pieces(&[3, 0, 2, 4]));
+        let mut events = EventSet::of(1..2);
+        (4..8).for_each(|event| events.push(event));
+        shares.deliver(&events);
+        shares.deliver(&EventSet::of(8..9));
+        shares.deliver(&EventSet::default());
+        assert_eq!(
+            shares.into_iter().map(|share| share.missing()).collect::<Vec<_>>(),
+            [2, 0, 1, 0]
+        );
+    }
+}
