@@ -101,14 +101,14 @@ impl<'a> MetricView<'a> {
 /// Events of a batch that are not metrics.
 #[derive(Default)]
 pub struct NotMetrics {
-    /// Those that nobody reads, by reason.
+    /// Those that no component reads, by reason.
     dropped: BTreeMap<Reason, u64>,
-    /// Those that someone reads.
+    /// Those that a component reads.
     read: u64,
 }
 
 impl NotMetrics {
-    /// Adds a row. If someone reads what is refused, the row is passed on, else it is dropped.
+    /// Adds a row. If a component reads what is refused, the row is passed on, else it is dropped.
     pub fn add(&mut self, row: usize, reason: Reason, cx: &mut EncodeCx<'_>) {
         match &mut cx.refused {
             Some(refused) => {
@@ -299,7 +299,7 @@ mod tests {
         };
         assert_eq!(add_all(Some(&mut rows)), 2);
         assert_eq!(rows, reasons.into_iter().enumerate().collect::<Vec<_>>());
-        assert_eq!(counters.snapshot().dropped_events, [].into(), "someone reads them");
+        assert_eq!(counters.snapshot().dropped_events, [].into(), "a component reads them");
         assert_eq!(add_all(None), 2);
         let expected = [(EVENT_NOT_SUPPORTED, 2), (NOT_A_METRIC, 1)];
         assert_eq!(counters.snapshot().dropped_events, expected.into());

@@ -99,7 +99,7 @@ impl MetricBlocks {
     }
 
     /// Subtracts the events refused since the last call from the payload's events, and counts those
-    /// that nobody reads.
+    /// that no component reads.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
         self.refused.settle(payload, cx.counters);
     }

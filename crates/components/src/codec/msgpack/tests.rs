@@ -43,7 +43,7 @@ fn encode(codec: Codec, batch: &Batch) -> (Payload, Counters) {
     encode_for(None, codec, batch)
 }
 
-/// Encodes for a sink whose refused rows someone reads.
+/// Encodes for a sink whose refused rows a component reads.
 fn encode_for(
     refused: Option<&mut Vec<(usize, &'static str)>>,
     codec: Codec,

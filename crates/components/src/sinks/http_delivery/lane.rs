@@ -38,7 +38,7 @@ pub struct RequestLane<P> {
     /// Name of the sink.
     sink: Arc<str>,
     counters: Arc<Counters>,
-    /// Says whether someone reads what is refused.
+    /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
     batcher: Batcher,
     pack_task: PackTask<P>,
@@ -96,7 +96,7 @@ enum Cause {
 struct Refusal {
     /// The response says that the endpoint already has the events.
     is_duplicate: bool,
-    /// Why, if someone reads what is refused.
+    /// Why, if a component reads what is refused.
     reason: Option<String>,
 }
 
@@ -254,7 +254,7 @@ impl<P: Packer> RequestLane<P> {
         queued.for_each(|queued| requests.push_front(queued));
     }
 
-    /// Ends a refused request that cannot be split: passes its event on if someone reads it, else
+    /// Ends a refused request that cannot be split: passes its event on if a component reads it, else
     /// drops it.
     fn refuse(&mut self, record: Record) {
         let Some(batch) = self.batches.front_mut() else { return };
@@ -386,7 +386,7 @@ impl<P: Packer> RequestLane<P> {
         if self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL) {
             self.warned_at = Some(now);
             log::warn!(
-                "sink {}: {}: {} {}; further refusals are only counted for {} s",
+                "sink {}: {}: {} {}; further refusals are not logged for {} s",
                 self.sink,
                 refusal(queued.request.events.len(), is_read),
                 self.settings.targets[endpoint],

@@ -128,12 +128,12 @@ pub trait Packer: Send + 'static {
     /// blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
-    /// Returns the event of a request with a single event. Called only if someone reads what is
+    /// Returns the event of a request with a single event. Called only if a component reads what is
     /// refused. Runs on a blocking thread.
     fn record(&mut self, request: &Request) -> Record;
 
     /// Returns the events that the packer has refused since the last call, and not counted as
-    /// dropped because someone reads them. Runs on a blocking thread.
+    /// dropped because a component reads them. Runs on a blocking thread.
     fn take_refused(&mut self) -> Vec<PackRefusal> {
         Vec::new()
     }

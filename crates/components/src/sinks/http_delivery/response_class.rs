@@ -82,7 +82,7 @@ fn with_excerpt(text: String, response: &Response) -> String {
 }
 
 /// Describes what happens to a refused request with this many events; `is_read` says whether
-/// someone reads what is refused.
+/// a component reads what is refused.
 pub fn refusal(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",

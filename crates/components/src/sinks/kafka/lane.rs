@@ -85,7 +85,7 @@ struct Cause {
 pub struct KafkaLane {
     config: Arc<KafkaConfig>,
     counters: Arc<Counters>,
-    /// Says whether someone reads what is refused.
+    /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,
@@ -202,15 +202,16 @@ impl KafkaLane {
         let run = &shipment.runs[failure.record.run as usize];
         if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
-            let is_read = self.feed.keeps_refused();
-            let end = if is_read { "passed on to the output `rejected`" } else { reason };
+            let end = match self.feed.keeps_refused() {
+                true => "passed on to the output `rejected`".to_owned(),
+                false => format!("counted as {reason}"),
+            };
             log::warn!(
-                "topic {}: the broker refused a record of {} bytes ({}); {}{end}, further refusals \
-                 are only counted for {} s",
+                "topic {}: the broker refused a record of {} bytes ({}); {end}, further refusals are not logged for \
+                 {} s",
                 run.topic,
                 shipment.payload(failure.record).len(),
                 failure.code,
-                if is_read { "" } else { "counted as " },
                 WARN_INTERVAL.as_secs()
             );
         }
@@ -218,7 +219,7 @@ impl KafkaLane {
         self.pass_on((payload, shipment), &[failure.record], (reason, &text))
     }
 
-    /// Passes the events of refused records on if someone reads them, else counts them as dropped;
+    /// Passes the events of refused records on if a component reads them, else counts them as dropped;
     /// returns their number. The reason is a label of the counter, and a text.
     fn pass_on(
         &mut self,
@@ -573,3 +574,6 @@ impl Lane for KafkaLane {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

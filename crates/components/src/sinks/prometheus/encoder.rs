@@ -106,3 +106,52 @@ pub fn encoded(
     let paid = Grant::new(1).try_take(1).expect("a permit");
     (Arc::new(EncodedRows { rows, _paid: paid }), text.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Ledger};
+    use millstream_testkit::{Rows as Lines, batch};
+
+    /// Encodes lines as gauges named by them; `-` is not a metric. Returns the payload's events
+    /// and rows, and what was dropped.
+    fn encode(text: &str, refused: Option<&mut Vec<(usize, &'static str)>>) -> (u64, usize, u64) {
+        let (grant, ledger) = (Grant::new(1 << 20), Ledger::new());
+        let mut batch =
+            batch(&[Lines { name: "f", text: text.as_bytes() }], usize::MAX, &grant, &ledger);
+        let metrics: Vec<bool> = text.lines().map(|line| line != "-").collect();
+        batch.fields.set(Column::new("name".into(), batch.message.cells().to_vec(), ""));
+        let kind = |is_metric: &bool| match is_metric {
+            true => Cell::own(CellKind::Text, 0, 5),
+            false => Cell::ABSENT,
+        };
+        batch.fields.set(Column::new("type".into(), metrics.iter().map(kind).collect(), "gauge"));
+        let values = vec![Cell::own(CellKind::Int, 0, 1); metrics.len()];
+        batch.fields.set(Column::new("value".into(), values, "7"));
+        let (pool, counters) = (BlockPool::new(), Counters::default());
+        let (mut permit, mut payload) =
+            (grant.try_take(1 << 16).unwrap(), Payload::new(metrics.len() as u64));
+        let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused };
+        let mut encoder = RowsEncoder::new(Encoding::new(Distributions::Native, None));
+        encoder.encode(&batch, &mut payload, &mut cx).unwrap();
+        let rows = payload
+            .routing
+            .as_ref()
+            .and_then(|routing| rows_of(&routing.downcast_ref::<PayloadMetadata>()?.routing));
+        assert_eq!(rows.is_none(), payload.parts.is_empty());
+        let rows = rows.map_or(0, |rows| rows.rows().len());
+        let dropped = counters.snapshot().dropped_events;
+        (payload.events, rows, dropped.values().sum())
+    }
+
+    #[test]
+    fn rows_that_are_not_metrics_are_dropped_or_passed_on() {
+        assert_eq!(encode("a\n-\nb\n-\n", None), (2, 2, 2));
+        let mut refused = Vec::new();
+        assert_eq!(encode("a\n-\nb\n-\n", Some(&mut refused)), (2, 2, 0));
+        assert_eq!(refused, [(1, "not_a_metric"), (3, "not_a_metric")]);
+        refused.clear();
+        assert_eq!(encode("-\n-\n", Some(&mut refused)), (0, 0, 0));
+        assert_eq!(refused.len(), 2);
+    }
+}

@@ -44,7 +44,7 @@ pub struct Limits {
 }
 
 /// The payloads of a batch, kept until its requests are delivered: they have the events that the
-/// endpoint refuses. `None` if nobody reads these.
+/// endpoint refuses. `None` if no component reads these.
 type Kept = Option<Arc<[EncodedPayload]>>;
 
 /// What a request was made from.
@@ -63,11 +63,11 @@ pub struct RemotePacker {
     limits: Limits,
     compressor: Compressor,
     counters: Arc<Counters>,
-    /// Says whether someone reads what is refused.
+    /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
-    /// Refused events that nobody reads, by reason.
+    /// Refused events that no component reads, by reason.
     dropped: BTreeMap<&'static str, u64>,
-    /// Refused events that someone reads.
+    /// Refused events that a component reads.
     refused: Vec<PackRefusal>,
     /// The version in use.
     version: Version,
@@ -134,7 +134,7 @@ impl RemotePacker {
         }
     }
 
-    /// Refuses an event: passes it on if someone reads it, else drops it.
+    /// Refuses an event: passes it on if a component reads it, else drops it.
     fn refuse(&mut self, event: u32, reason: &'static str, record: impl FnOnce() -> Record) {
         if self.feed.keeps_refused() {
             self.refused.push(PackRefusal { event, reason, record: record() });
@@ -146,41 +146,22 @@ impl RemotePacker {
     /// Builds a compressed request. `None` if compression runs out of memory, which refuses its
     /// events: sums include them, so their next value makes up for it.
     fn request(&mut self, packed: Packed) -> Option<Request> {
-        match self.compressed(packed) {
-            Ok(request) => Some(request),
-            Err(Packed { events, kept, .. }) => {
-                for event in events.iter() {
-                    self.refuse(event, "compression", || record(&kept, event));
-                }
-                None
-            }
+        if let Some(compressed) = self.compressed(&packed.body) {
+            return Some(request_of(packed, compressed));
         }
+        for event in packed.events.iter() {
+            self.refuse(event, "compression", || record(&packed.kept, event));
+        }
+        None
     }
 
-    /// Builds a compressed request, or gives its content back if compression runs out of memory.
-    fn compressed(&mut self, packed: Packed) -> Result<Request, Packed> {
-        let Packed { body, events, .. } = &packed;
-        let version = body.version;
-        let compressed = match self.compressor.compress(&body.parts()) {
-            Ok(compressed) => Bytes::from(compressed),
-            Err(error) => {
-                log::error!(
-                    "cannot compress a request: {error}; refusing its {} events",
-                    events.len()
-                );
-                return Err(packed);
-            }
+    /// Compresses a body. `None` if that runs out of memory.
+    fn compressed(&mut self, body: &Body) -> Option<Bytes> {
+        let compressed = self.compressor.compress(&body.parts());
+        let failed = |error| {
+            log::error!("cannot compress a request: {error}; refusing its {} events", body.events())
         };
-        Ok(Request {
-            body: vec![compressed],
-            headers: vec![
-                ("content-type", version.content_type().to_owned()),
-                ("content-encoding", "snappy".to_owned()),
-                ("x-prometheus-remote-write-version", version.number().to_owned()),
-            ],
-            events: events.clone(),
-            origin: Box::new(packed),
-        })
+        Some(compressed.map_err(failed).ok()?.into())
     }
 
     fn count(&mut self) {
@@ -188,6 +169,21 @@ impl RemotePacker {
             self.counters.dropped(reason, events);
         }
         self.counters.noted("label_cut", self.accumulator.take_cut());
+    }
+}
+
+/// Builds the request for a compressed body.
+fn request_of(packed: Packed, compressed: Bytes) -> Request {
+    let version = packed.body.version;
+    Request {
+        body: vec![compressed],
+        headers: vec![
+            ("content-type", version.content_type().to_owned()),
+            ("content-encoding", "snappy".to_owned()),
+            ("x-prometheus-remote-write-version", version.number().to_owned()),
+        ],
+        events: packed.events.clone(),
+        origin: Box::new(packed),
     }
 }
 
@@ -264,9 +260,9 @@ impl Packer for RemotePacker {
         }
         let Packed { body, events, kept } = request.origin.downcast_ref::<Packed>()?;
         let (body, events, kept) = (body.to_version_1()?, events.clone(), kept.clone());
-        let converted = self.compressed(Packed { body, events, kept }).ok()?;
+        let compressed = self.compressed(&body)?;
         self.version = Version::One;
-        Some(converted)
+        Some(request_of(Packed { body, events, kept }, compressed))
     }
 
     /// An endpoint that returns the number of samples written supports version 2.

@@ -164,7 +164,7 @@ impl Rig {
         Rig { lane, counters, feed, settled, refusals, errors }
     }
 
-    /// Creates a lane whose refused events someone reads.
+    /// Creates a lane whose refused events a component reads.
     fn with_reader(server: &HttpServer, packer: Letters) -> Rig {
         let packer = Letters { reads_refused: true, ..packer };
         Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() })
@@ -477,7 +477,8 @@ async fn a_refused_event_is_attributed_to_its_payload_over_split_batches_and_pie
 
 #[tokio::test]
 async fn a_payload_that_is_refused_as_a_whole_and_one_between_two_are_told_apart() {
-    let mut rig = Rig::with_reader(&refusing(), Letters::default());
+    let server = refusing();
+    let mut rig = Rig::with_reader(&server, Letters::default());
     rig.bring(&["ab", "CD", "ef", "G", "h"]).await;
     let found = rig.refusals();
     let places: Vec<(u64, u32)> = found.iter().map(|(of, event, ..)| (*of, *event)).collect();
@@ -487,7 +488,8 @@ async fn a_payload_that_is_refused_as_a_whole_and_one_between_two_are_told_apart
 
 #[tokio::test]
 async fn events_that_the_packer_refuses_are_attributed_too() {
-    let mut rig = Rig::with_reader(&refusing(), Letters::default());
+    let server = refusing();
+    let mut rig = Rig::with_reader(&server, Letters::default());
     rig.bring(&["a1b2", "Xc", "3"]).await;
     let of = |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
     let mut found = rig.refusals();
@@ -500,7 +502,7 @@ async fn events_that_the_packer_refuses_are_attributed_too() {
     ];
     assert_eq!((found, rig.refused()), (expected.into(), 4));
     let packer = Letters { no_memory: true, ..Letters::default() };
-    let mut rig = Rig::with_reader(&refusing(), packer);
+    let mut rig = Rig::with_reader(&server, packer);
     rig.bring(&["aB", "c"]).await;
     let found = rig.refusals();
     let expected =
@@ -524,7 +526,8 @@ async fn a_duplicate_is_not_passed_on_as_refused() {
 
 #[tokio::test]
 async fn whether_an_event_is_dropped_is_decided_when_it_is_refused() {
-    let mut rig = Rig::with_reader(&refusing(), Letters::default());
+    let server = refusing();
+    let mut rig = Rig::with_reader(&server, Letters::default());
     rig.bring(&["aB"]).await;
     rig.feed.detach();
     rig.deliver("C").await;

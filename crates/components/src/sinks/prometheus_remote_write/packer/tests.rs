@@ -7,7 +7,7 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     packer_of(Feed::of_refused(), protocol, events)
 }
 
-/// Creates a packer of a sink whose refused events someone reads.
+/// Creates a packer of a sink whose refused events a component reads.
 fn packer_with_reader(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     let feed = Feed::of_refused();
     feed.attach(0, Arc::new(|| ()));

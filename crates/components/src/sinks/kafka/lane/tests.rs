@@ -1,0 +1,226 @@
+//! Refused records, without a broker: the tests play the client's part.
+
+use super::*;
+use crate::sinks::kafka::encoder::KafkaEncoder;
+use bytes::Bytes;
+use millstream_kafka::{Key, Record};
+use millstream_model::{
+    Batch, BlockPool, Cell, CellKind, Column, EncodeCx, Encoder, Grant, Ledger,
+};
+use millstream_testkit::{Rows, batch};
+use serde_json::{Value, json};
+
+/// A lane, with the topics `logs-x` and `logs-y`.
+struct Rig {
+    lane: KafkaLane,
+    encoder: KafkaEncoder,
+    counters: Arc<Counters>,
+}
+
+impl Rig {
+    fn with(codec: &str, has_reader: bool) -> Rig {
+        let options = json!({
+            "brokers": ["127.0.0.1:1"], "topic": "logs-{{ app }}", "topics_max": 2,
+            "encoding": { "codec": codec, "metadata": [] }
+        });
+        let config: Arc<KafkaConfig> = Arc::new(serde_json::from_value(options).unwrap());
+        let (counters, feed) = (Arc::<Counters>::default(), Feed::of_refused());
+        if has_reader {
+            feed.attach(0, Arc::new(|| ()));
+        }
+        let cx = LaneCx { feed, ..LaneCx::outside("out", 0, counters.clone()) };
+        let mut lane = KafkaLane::new(config.clone(), cx);
+        for topic in ["logs-x", "logs-y"] {
+            lane.topics.insert(topic.into(), (1, Instant::now()));
+        }
+        Rig { lane, encoder: KafkaEncoder::new(config), counters }
+    }
+
+    /// Encodes a batch and hands it over.
+    async fn deliver(&mut self, batch: &Batch) {
+        let payload = self.encode(batch, None);
+        assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
+    }
+
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        refused: Option<&mut Vec<(usize, &'static str)>>,
+    ) -> Payload {
+        let (pool, grant) = (BlockPool::new(), Grant::new(1 << 30));
+        let mut permit = grant.try_take(1 << 20).unwrap();
+        let mut payload = Payload::new(batch.events() as u64);
+        let counters = &self.counters;
+        let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters, refused };
+        self.encoder.encode(batch, &mut payload, &mut cx).unwrap();
+        payload
+    }
+
+    /// Reports a payload, of which the broker refuses these records: (run, record).
+    fn report(&self, tag: u64, refused: &[(u32, u32)]) {
+        let failure = |(run, record): &(u32, u32)| Failure {
+            record: RecordId { run: *run, record: *record },
+            code: ErrorCode::MessageSizeTooLarge,
+            rejected_by_client: true,
+        };
+        self.lane.receipts.put(Receipt { tag, failures: refused.iter().map(failure).collect() });
+    }
+
+    /// Returns payload, index and record of what was refused since the last call.
+    fn refused(&mut self) -> Vec<(u64, u32, String)> {
+        let of = |refused: Refused| {
+            let record = String::from_utf8(refused.record.to_vec()).unwrap();
+            (refused.payload, refused.event, record)
+        };
+        self.lane.refused().into_iter().map(of).collect()
+    }
+
+    /// Returns the number of refused events of each payload settled since the last call.
+    fn settled(&mut self) -> Vec<u64> {
+        let check = |settled: Settled| {
+            let is_refused = settled.outcome == Outcome::Rejected;
+            assert_eq!(is_refused, settled.refused > 0);
+            settled.refused
+        };
+        self.lane.settled().into_iter().map(check).collect()
+    }
+}
+
+/// Builds a batch of a gauge with the value 7 per line, in two files: name and line are the text,
+/// `apps` has the letter of each app.
+fn events(one: &str, other: &str, apps: &str) -> Batch {
+    let parts =
+        [Rows { name: "f", text: one.as_bytes() }, Rows { name: "g", text: other.as_bytes() }];
+    let mut batch = batch(&parts, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
+    let rows = batch.rows();
+    let letters = (0..rows).map(|row| Cell::own(CellKind::Text, row, 1)).collect();
+    batch.fields.set(Column::new("app".into(), letters, apps.to_owned()));
+    let names = batch.message.cells().to_vec();
+    batch.fields.set(Column::new("name".into(), names, ""));
+    let same = |kind, len| vec![Cell::own(kind, 0, len); rows];
+    batch.fields.set(Column::new("type".into(), same(CellKind::Text, 5), "gauge"));
+    batch.fields.set(Column::new("value".into(), same(CellKind::Int, 1), "7"));
+    batch
+}
+
+fn found(expected: &[(u64, u32, &str)]) -> Vec<(u64, u32, String)> {
+    expected.iter().map(|(payload, event, text)| (*payload, *event, (*text).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_refused_record_is_attributed_to_its_payload_and_event() {
+    let mut rig = Rig::with("text", true);
+    let mut batch = events("a\nb\nc\nd\n", "e\nf\n", "xxyxyy");
+    // Runs: ab, c, d, ef; then, without the first row: b, c, d, ef.
+    rig.deliver(&batch).await;
+    batch.select_range(1, 6);
+    rig.deliver(&batch).await;
+    rig.deliver(&batch).await;
+    rig.report(1, &[(0, 0), (3, 1)]);
+    assert_eq!(rig.settled(), [0; 0], "what is refused comes first");
+    assert_eq!(rig.refused(), found(&[(1, 0, "b"), (1, 4, "f")]));
+    assert_eq!(rig.settled(), [0; 0], "an older payload is in flight");
+    rig.report(0, &[(0, 1), (1, 0), (3, 1)]);
+    assert_eq!(rig.refused(), found(&[(0, 1, "b"), (0, 2, "c"), (0, 5, "f")]));
+    assert_eq!(rig.settled(), [3, 2]);
+    rig.report(2, &[(2, 0)]);
+    assert_eq!(rig.refused(), found(&[(2, 2, "d")]));
+    assert_eq!((rig.settled(), rig.refused()), (vec![1], Vec::new()));
+    assert!(rig.counters.snapshot().dropped_events.is_empty(), "nothing is lost");
+}
+
+#[tokio::test]
+async fn a_refused_record_is_dropped_if_nobody_reads_it() {
+    let mut rig = Rig::with("text", false);
+    rig.deliver(&events("a\nb\n", "c\n", "xyz")).await;
+    rig.report(0, &[(0, 0)]);
+    assert_eq!((rig.refused(), rig.settled()), (Vec::new(), vec![2]));
+    let dropped = rig.counters.snapshot().dropped_events;
+    assert_eq!(dropped, [("too_large", 1), ("too_many_topics", 1)].into());
+}
+
+#[tokio::test]
+async fn events_for_too_many_topics_are_passed_on() {
+    let mut rig = Rig::with("text", true);
+    rig.deliver(&events("a\nb\nc\n", "d\n", "xzxz")).await;
+    let refused = rig.lane.refused();
+    assert!(refused.iter().all(|refused| refused.reason == "more than 2 topics"));
+    assert_eq!(refused.iter().map(|refused| refused.event).collect::<Vec<_>>(), [1, 3]);
+    rig.report(0, &[]);
+    assert_eq!((rig.refused(), rig.settled()), (Vec::new(), vec![2]));
+    assert!(rig.counters.snapshot().dropped_events.is_empty());
+}
+
+#[tokio::test]
+async fn a_record_is_passed_on_as_it_was_encoded_with_the_error() {
+    let mut rig = Rig::with("json", true);
+    rig.deliver(&events("a\nb\n", "", "xx")).await;
+    rig.report(0, &[(0, 1)]);
+    let refused = rig.lane.refused().remove(0);
+    let event: Value = serde_json::from_slice(&refused.record).unwrap();
+    assert_eq!((&event["name"], &event["app"], refused.is_json), (&"b".into(), &"x".into(), true));
+    assert!(refused.reason.contains("Message size too large"), "{}", refused.reason);
+}
+
+#[tokio::test]
+async fn every_metric_of_a_refused_block_is_an_event() {
+    let mut rig = Rig::with("msgpack", true);
+    rig.deliver(&events("a\nb\nc\nd\n", "e\n", "xyyxx")).await;
+    rig.report(0, &[(1, 0), (3, 0)]);
+    let metric = |refused: Refused| {
+        let metric: Value = serde_json::from_slice(&refused.record).unwrap();
+        let name = metric["name"].as_str().unwrap().to_owned();
+        let expected = json!({ "name": name, "tags": {}, "type": "gauge", "value": 7 });
+        assert_eq!((metric, refused.is_json), (expected, true));
+        (refused.payload, refused.event, name)
+    };
+    let refused: Vec<_> = rig.lane.refused().into_iter().map(metric).collect();
+    assert_eq!(refused, found(&[(0, 1, "b"), (0, 2, "c"), (0, 4, "e")]));
+    assert_eq!(rig.settled(), [3]);
+}
+
+#[test]
+fn the_encoder_passes_events_that_are_not_metrics_on_in_order() {
+    let mut rig = Rig::with("msgpack", true);
+    let mut batch = events("a\nb\nc\n", "d\ne\n", "xyxyx");
+    let value = |row: usize| match row {
+        0 | 2 | 4 => Cell::ABSENT,
+        _ => Cell::own(CellKind::Int, 0, 1),
+    };
+    batch.fields.set(Column::new("value".into(), (0..5).map(value).collect(), "7"));
+    let mut refused = Vec::new();
+    let payload = rig.encode(&batch, Some(&mut refused));
+    assert_eq!(refused, [0, 2, 4].map(|row| (row, "not_a_metric")));
+    assert_eq!((payload.events, payload.parts.len()), (2, 2));
+    batch.select_range(2, 3);
+    let payload = rig.encode(&batch, Some(&mut refused));
+    assert_eq!((payload.events, payload.parts.len(), refused.len()), (0, 0, 4));
+    assert!(rig.counters.snapshot().dropped_events.is_empty());
+}
+
+#[test]
+fn the_events_of_a_block_that_cannot_be_decoded_are_empty() {
+    let block = Bytes::from_static(b"no block");
+    let run = |part, events| Run {
+        topic: "t".into(),
+        origin: 0,
+        part,
+        key: Key::None,
+        headers: Arc::new([]),
+        events,
+        records: vec![Record { start: 0, len: 8 }],
+    };
+    let parts = vec![block.clone(), block];
+    let shipment = Shipment { parts, runs: vec![run(0, 5), run(1, 2)] };
+    let id = RecordId { run: 1, record: 0 };
+    let refused = of_record((3, &shipment), id, crate::codec::Codec::Msgpack, "why");
+    let (reason, record) = ("why".to_owned(), Bytes::new());
+    let of = |event| Refused {
+        payload: 3,
+        event,
+        reason: reason.clone(),
+        record: record.clone(),
+        is_json: false,
+    };
+    assert_eq!(refused, [of(5), of(6)]);
+}
