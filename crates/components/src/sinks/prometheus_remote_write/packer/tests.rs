@@ -153,7 +153,7 @@ fn an_event_that_the_endpoint_refuses_is_known_after_splits_and_conversions() {
             payload(&["a"], 0),
             payload(&["x"], 3600),
             payload(&["b", "c"], 0),
-            payload(&["d"], 0),
+            payload(&["d", "e"], 0),
         ];
         let mut left = packer.pack(payloads);
         left.retain(|request| !request.events.is_empty());
@@ -168,7 +168,7 @@ fn an_event_that_the_endpoint_refuses_is_known_after_splits_and_conversions() {
                 None => alone.push((events, name(&record))),
             }
         }
-        let expected = [(0, "a"), (2, "b"), (3, "c"), (4, "d")];
+        let expected = [(0, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")];
         let expected = expected.map(|(n, name)| (EventSet::of(n..n + 1), name.to_owned()));
         assert_eq!(alone, expected);
     }
