@@ -42,7 +42,7 @@ impl Scratch {
     }
 
     /// Removes rotated files that have not been written to for a while, unless the folder is to be
-    /// kept: whoever keeps it looks up lost lines in them.
+    /// kept: lost lines are looked up in them.
     pub fn sweep(&self) -> io::Result<()> {
         if self.keep {
             return Ok(());

@@ -36,7 +36,7 @@ fn config(window: &str) -> String {
     CONFIG.replace("WINDOW", window)
 }
 
-/// Appends lines to a log until it is told to stop, in bursts; returns the totals of each level.
+/// Appends lines to a log in bursts until `stop`; returns the totals of each level.
 fn write(path: &Path, stop: &AtomicBool) -> BTreeMap<String, (u64, u64)> {
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
     let mut totals: BTreeMap<String, (u64, u64)> = BTreeMap::new();

@@ -1,12 +1,15 @@
 //! Metrics that reach a real Prometheus by remote write and by scraping, with exact values.
 
-use crate::support::{Agent, folder, wait_until};
+use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions, free_port};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -145,6 +148,56 @@ fn samples_rejected_by_prometheus_are_counted_and_the_rest_delivered() {
     assert_eq!(prometheus.value("refused_a_total"), Some(1.0));
     assert!(dropped(&agent, "future") >= 1.0);
     assert!(prometheus.query("refused_old[100y]").is_empty());
+}
+
+/// Metrics in a log; Prometheus refuses those of 2001.
+const LOG: &str = "
+sources:
+  app: { type: file, include: ['DIR/in.log'] }
+transforms:
+  parsed: { type: parse, inputs: [app], format: json, time: { field: time, format: epoch_s } }
+sinks:
+  out: { type: prometheus_remote_write, inputs: [parsed], uri: 'URI', spread: 0s, batch: { events: 100 } }
+  dead: { type: file, inputs: [out.rejected], path: DIR/dead.json, sync: 100ms, encoding: { metadata: [id] } }
+";
+
+#[test]
+fn refused_samples_arrive_as_dead_letters_once_by_id_over_kills() {
+    const SAMPLES: usize = 10_000;
+    let (dir, prometheus) = (folder(), Prometheus::shared());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let is_old = |number: usize| number % 50 == 25;
+    let line = |number: usize| {
+        let time = if is_old(number) { 1_000_000_000 } else { now };
+        let labels = format!("\"tags\":{{\"number\":\"{number}\"}}");
+        format!(
+            "{{\"name\":\"letters\",{labels},\"type\":\"gauge\",\"value\":{number},\"time\":{time}}}\n"
+        )
+    };
+    fs::write(dir.path().join("in.log"), (0..SAMPLES).map(line).collect::<String>()).unwrap();
+    let config = LOG.replace("URI", &prometheus.write_uri());
+    for kill in 0..20 {
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        std::thread::sleep(Duration::from_millis(30 + kill * 97 % 1000));
+        agent.kill();
+    }
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "nothing is dropped\n{}", agent.log());
+    let accepted = (0..SAMPLES).filter(|number| !is_old(*number)).count();
+    assert_eq!(prometheus.value("count(letters)"), Some(accepted as f64));
+    let mut letters: BTreeMap<String, u64> = BTreeMap::new();
+    for line in lines(&dir.path().join("dead.json")) {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        assert!(event["reason"].as_str().unwrap().contains("out of"), "{event}");
+        let (id, number) =
+            (event["meta"]["id"].as_str().unwrap(), event["value"].as_u64().unwrap());
+        assert_eq!(event["tags"]["number"], number.to_string());
+        assert_eq!(*letters.entry(id.to_owned()).or_insert(number), number, "an id is one event");
+    }
+    let mut numbers: Vec<u64> = letters.into_values().collect();
+    numbers.sort_unstable();
+    let expected: Vec<u64> = (0..SAMPLES).filter(|n| is_old(*n)).map(|n| n as u64).collect();
+    assert_eq!(numbers, expected);
 }
 
 /// Returns the head and body of an exporter's response to a request with these headers.

@@ -4,6 +4,7 @@
 mod blocks;
 mod faults;
 mod kill;
+mod rejected;
 mod security;
 
 use crate::support::{Agent, folder, wait_until};

@@ -342,25 +342,22 @@ fn sink_node(
     let (id, counters) = shared.named(kind, &part.id, part.type_name);
     part.buffer.announce(&counters);
     let feed = if kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
-    let mut lanes = Vec::new();
-    for lane in 0..part.sink.lanes().max(1) {
-        let scheduler = Arc::downgrade(&shared.old.scheduler);
-        let queue = LaneQueue::new(move || wake_for_room(&scheduler));
-        lanes.push(queue.clone());
-        drivers.push(LaneDriver {
-            kind,
-            sink_id: id.clone(),
-            lane,
-            sink: part.sink.clone(),
-            queue,
-            counters: counters.clone(),
-            state_bytes: part.sink.state_bytes_min() + shared.state_bytes,
-            store: shared.old.store.clone(),
-            clock: (shared.old.clock, shared.old.started),
-            feed: feed.clone(),
-            after: shared.places.after[index].clone(),
-        });
-    }
+    let driver = |lane| LaneDriver {
+        kind,
+        sink_id: id.clone(),
+        lane,
+        sink: part.sink.clone(),
+        queue: lane_queue(shared),
+        counters: counters.clone(),
+        state_bytes: part.sink.state_bytes_min() + shared.state_bytes,
+        store: shared.old.store.clone(),
+        clock: (shared.old.clock, shared.old.started),
+        feed: feed.clone(),
+        after: shared.places.after[index].clone(),
+    };
+    let new: Vec<LaneDriver> = (0..part.sink.lanes().max(1)).map(driver).collect();
+    let lanes = new.iter().map(|driver| driver.queue.clone()).collect();
+    drivers.extend(new);
     Node {
         id,
         type_name: part.type_name,
@@ -371,6 +368,12 @@ fn sink_node(
         counters,
         load: Arc::default(),
     }
+}
+
+/// Returns a queue that wakes the sources when it has capacity.
+fn lane_queue(shared: &Shared<'_>) -> Arc<LaneQueue> {
+    let scheduler = Arc::downgrade(&shared.old.scheduler);
+    LaneQueue::new(move || wake_for_room(&scheduler))
 }
 
 /// Returns the source of a feed, whose sink is among the nodes.

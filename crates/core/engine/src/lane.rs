@@ -366,8 +366,8 @@ impl LaneDriver {
         }
     }
 
-    /// Delivers one payload, retrying as long as that can help.
-    async fn deliver(&self, lane: &mut dyn Lane, mut payload: Payload) -> Option<Delivery> {
+    /// Passes on what the encoder refused; returns the payload if it is to be delivered.
+    fn accept(&self, mut payload: Payload) -> Option<Payload> {
         payload.refused.drain(..).for_each(|event| self.feed.push(event));
         if payload.is_empty() {
             payload.settle(Outcome::Delivered);
@@ -378,6 +378,12 @@ impl LaneDriver {
             payload.settle(Outcome::Returned);
             return None;
         }
+        Some(payload)
+    }
+
+    /// Delivers one payload, retrying as long as that can help.
+    async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
+        let payload = self.accept(payload)?;
         let mut backoff = Backoff::new(Jitter::Equal);
         let begun = Instant::now();
         let busy_since = std::time::Instant::now();

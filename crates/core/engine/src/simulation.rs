@@ -322,7 +322,7 @@ fn run(seed: u64) {
     if scenario.counts.is_some() {
         check_counts(world(life));
     }
-    // A payload comes again if a reload finds nobody who reads what is refused of it.
+    // A payload comes again if a reload removes the reader of what is refused of it.
     let may_return = scenario.refuser == Some(0) && scenario.reload_one_in > 0;
     let is_undisturbed =
         life == 0 && shape.source == 0 && scenario.revokes_one_in == 0 && !may_return;
@@ -386,7 +386,7 @@ fn check(world: World<'_>, sink: usize) {
     let foreign: Vec<&String> = got.difference(&expected).collect();
     assert!(foreign.is_empty(), "sink {sink} got what it should not have: {foreign:?}");
     if world.scenario.is_ordered(sink) {
-        // A refused line may come again when nobody reads what is refused.
+        // A refused line may come again when nothing reads what is refused.
         let one_in = world.scenario.behaviors[sink].refuses_one_in;
         let lines: Vec<String> =
             lines.into_iter().filter(|line| !is_refused(line.as_bytes(), one_in)).collect();

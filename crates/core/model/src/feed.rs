@@ -1,4 +1,4 @@
-//! Feeds: events that a sink makes, passed on by a source of their own.
+//! Feeds: events that a sink makes, passed on by a separate source.
 //!
 //! A merge transform is a sink of its input and feeds its results; a sink feeds the events that its
 //! endpoint refused. Events are numbered. Each stays in the feed until every sink of that source has

@@ -17,9 +17,9 @@ pub struct Payload {
     pub bytes: u64,
     /// Metadata from a sink's encoder to its own lane: where each part goes, where records end.
     pub routing: Option<Box<dyn Any + Send + Sync>>,
-    /// The row that each event was; empty if nobody reads what is refused.
+    /// The row that each event was; empty if nothing reads what is refused.
     pub sources: Vec<RowSource>,
-    /// Events that the encoder refused, and that nobody has taken.
+    /// Events that the encoder refused; the lane passes them on.
     pub refused: Vec<FeedEvent>,
     holds: Vec<Hold>,
 }

@@ -66,7 +66,7 @@ pub struct EncodeCx<'a> {
     pub permit: &'a mut Permit,
     /// The sink's counters.
     pub counters: &'a Counters,
-    /// Takes the rows that cannot be encoded, with the reason; `None` if nobody reads them, and
+    /// Takes the rows that cannot be encoded, with the reason; `None` if nothing reads them, and
     /// they are counted as dropped.
     pub refused: Option<&'a mut Vec<(usize, &'static str)>>,
 }
@@ -107,8 +107,8 @@ pub struct LaneCx {
 }
 
 impl LaneCx {
-    /// Creates what a lane gets outside of an engine: no saved state, no folder, and nobody who
-    /// reads what is refused.
+    /// Creates what a lane gets outside of an engine: no saved state, no folder, and no reader of
+    /// what is refused.
     pub fn outside(sink: &str, lane: usize, counters: Arc<Counters>) -> LaneCx {
         LaneCx {
             sink: sink.into(),

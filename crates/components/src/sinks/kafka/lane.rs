@@ -23,6 +23,9 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time without delivery reports after which an error is reported.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// Time for the reports of a client that a record has stopped; also the interval of that check.
+const STOPPED_WAIT: Duration = Duration::from_millis(500);
+
 /// Interval at which the number of a topic's partitions is refreshed.
 const METADATA_REFRESH: Duration = Duration::from_secs(300);
 
@@ -107,6 +110,8 @@ pub struct KafkaLane {
     last_progress: Instant,
     /// The library's last error since then.
     last_error: Option<(ErrorCode, String)>,
+    /// When the client was found stopped by a record that cannot be delivered.
+    stopped_at: Option<Instant>,
     round: i32,
     warned_at: Option<Instant>,
 }
@@ -132,6 +137,7 @@ impl KafkaLane {
             cause: None,
             last_progress: Instant::now(),
             last_error: None,
+            stopped_at: None,
             round: 0,
             warned_at: None,
         }
@@ -152,6 +158,7 @@ impl KafkaLane {
 
     /// Closes the client on the blocking pool, since that may block.
     fn close_client(&mut self) {
+        self.stopped_at = None;
         if let Some(client) = self.client.take() {
             tokio::task::spawn_blocking(move || drop(client));
         }
@@ -431,13 +438,25 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// Waits for delivery reports. Fails if there were none for a long time.
-    async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
-        let reported =
-            timeout(Duration::from_secs(1), self.receipts.changed.notified()).await.is_ok();
+    /// Whether a record stopped the client a while ago. Such a client (librdkafka 2.12) sometimes
+    /// keeps the records behind that one without reporting them.
+    fn look_for_stop(&mut self) -> bool {
         if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_last_error()) {
+            if errors::is_consequence(last_error.0) {
+                self.stopped_at.get_or_insert_with(Instant::now);
+            }
             self.last_error = Some(last_error);
         }
+        self.stopped_at.is_some_and(|at| at.elapsed() >= STOPPED_WAIT)
+    }
+
+    /// Waits for delivery reports. Fails if there were none for a long time.
+    async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
+        if self.look_for_stop() {
+            self.purge().await;
+            return Ok(());
+        }
+        let reported = timeout(STOPPED_WAIT, self.receipts.changed.notified()).await.is_ok();
         let silence = self.last_progress.elapsed();
         if reported || silence < SILENCE {
             return Ok(());
