@@ -4,8 +4,9 @@ use super::definition::Definition;
 use super::totals::Totals;
 use crate::util::template::Field;
 use millstream_model::{
-    Batch, ComponentError, EncodeCx, Encoder, Number as FieldNumber, Payload, Segment,
+    Batch, Column, ComponentError, EncodeCx, Encoder, Number as FieldNumber, Payload, Segment,
 };
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use xxhash_rust::xxh3::xxh3_64;
@@ -33,10 +34,40 @@ pub type KeyMap<K, V> = HashMap<K, V, BuildHasherDefault<KeyHasher>>;
 /// Marks a field that an event does not have.
 const ABSENT: u32 = u32::MAX;
 
+/// A field that is read from every event.
+struct Input {
+    field: Field,
+    name: String,
+}
+
+impl Input {
+    fn new(name: &str) -> Input {
+        Input { field: Field::named(name), name: name.to_owned() }
+    }
+
+    /// Returns the field's column in a batch, if its values are in one.
+    fn column<'b>(&self, batch: &'b Batch) -> Option<&'b Column> {
+        let is_named = matches!(self.field, Field::Named(_));
+        batch.fields.get(&self.name).filter(|_| is_named)
+    }
+
+    /// Returns the value of a row, given the column. Rows without a value there may have it
+    /// elsewhere.
+    #[inline]
+    fn value<'b>(
+        &self,
+        column: Option<&'b Column>,
+        (batch, segment, row): (&'b Batch, &'b Segment, usize),
+    ) -> Option<Cow<'b, [u8]>> {
+        let value = column.and_then(|column| batch.value(column, row).plain());
+        value.or_else(|| self.field.of(batch, segment, row))
+    }
+}
+
 /// Adds up the events of batches.
 pub struct GroupEncoder {
-    group_by: Vec<Field>,
-    fields: Vec<Field>,
+    group_by: Vec<Input>,
+    fields: Vec<Input>,
     /// Index in `totals`, by key.
     groups: KeyMap<Box<[u8]>, usize>,
     totals: Vec<Totals>,
@@ -44,12 +75,18 @@ pub struct GroupEncoder {
     last_key: Vec<u8>,
 }
 
+/// The columns of a batch that are read, in the order of the inputs.
+struct InputColumns<'b> {
+    group_by: Vec<Option<&'b Column>>,
+    fields: Vec<Option<&'b Column>>,
+}
+
 impl GroupEncoder {
     /// Creates an encoder for a definition.
     pub fn new(definition: &Definition) -> GroupEncoder {
         GroupEncoder {
-            group_by: definition.group_by.iter().map(|name| Field::named(name)).collect(),
-            fields: definition.fields().into_iter().map(Field::named).collect(),
+            group_by: definition.group_by.iter().map(|name| Input::new(name)).collect(),
+            fields: definition.fields().into_iter().map(Input::new).collect(),
             groups: KeyMap::default(),
             totals: Vec::new(),
             key: Vec::new(),
@@ -57,11 +94,21 @@ impl GroupEncoder {
         }
     }
 
+    fn columns<'b>(&self, batch: &'b Batch) -> InputColumns<'b> {
+        let of = |inputs: &[Input]| inputs.iter().map(|input| input.column(batch)).collect();
+        InputColumns { group_by: of(&self.group_by), fields: of(&self.fields) }
+    }
+
     /// Adds an event; returns how many of its fields are there but no numbers.
-    fn add(&mut self, batch: &Batch, segment: &Segment, row: usize, group: &mut usize) -> u64 {
+    fn add(
+        &mut self,
+        at: (&Batch, &Segment, usize),
+        columns: &InputColumns<'_>,
+        group: &mut usize,
+    ) -> u64 {
         self.key.clear();
-        for field in &self.group_by {
-            push_value(field.of(batch, segment, row).as_deref(), &mut self.key);
+        for (input, column) in self.group_by.iter().zip(&columns.group_by) {
+            push_value(input.value(*column, at).as_deref(), &mut self.key);
         }
         if self.totals.is_empty() || self.key != self.last_key {
             *group = self.group();
@@ -70,8 +117,9 @@ impl GroupEncoder {
         let totals = &mut self.totals[*group];
         totals.events += 1;
         let mut invalid = 0;
-        for (field, number) in self.fields.iter().zip(&mut totals.numbers) {
-            let Some(text) = field.of(batch, segment, row) else { continue };
+        let inputs = self.fields.iter().zip(&columns.fields);
+        for ((input, column), number) in inputs.zip(&mut totals.numbers) {
+            let Some(text) = input.value(*column, at) else { continue };
             match FieldNumber::parse(&text).map(FieldNumber::as_f64).filter(|n| n.is_finite()) {
                 Some(value) => number.add(value),
                 None => invalid += 1,
@@ -119,11 +167,11 @@ impl Encoder for GroupEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        let (mut group, mut invalid) = (0, 0);
+        let (columns, mut group, mut invalid) = (self.columns(batch), 0, 0);
         for segment in batch.segments.iter() {
             let runs = batch.runs(segment.first_row, segment.first_row + segment.rows);
             for row in runs.flat_map(|(begin, end)| begin..end) {
-                invalid += self.add(batch, segment, row, &mut group);
+                invalid += self.add((batch, segment, row), &columns, &mut group);
             }
         }
         cx.counters.noted("not_a_number", invalid);

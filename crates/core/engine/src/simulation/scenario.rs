@@ -57,9 +57,9 @@ fn merge_behavior(random: &mut Rng) -> MergeBehavior {
     // Some syncs take longer than a reload waits for them.
     let short = ms(40);
     // Some syncs take longer than a reload waits for them; others panic before the next one.
-    let (is_slow, panics) = (random.u64(..6) == 0, random.u64(..2) == 0);
+    let (is_slow, panics) = (random.u64(..5) == 0, random.u64(..3) > 0);
     let sync_delay = if is_slow { Duration::from_millis(1200) } else { short };
-    let panics_one_in = if panics && !is_slow { 80 } else { 0 };
+    let panics_one_in = if panics && !is_slow { 40 } else { 0 };
     MergeBehavior { window, delay, sync_delay, sync_interval, panics_one_in }
 }
 
@@ -108,7 +108,7 @@ impl Scenario {
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
             refuser,
             letters_stall: random.u64(..3) == 0,
-            counts: (random.u64(..3) > 0).then(|| merge_behavior(&mut random)),
+            counts: (random.u64(..8) > 0).then(|| merge_behavior(&mut random)),
             revokes_one_in: if random.u64(..3) == 0 { 5 + random.u64(..50) } else { 0 },
         }
     }
