@@ -134,3 +134,20 @@ fn a_window_continues_after_a_stop_and_a_reload() {
     assert_eq!(totals(&out), BTreeMap::from(expected));
     assert_eq!(lines(&out).len(), 4, "each window has one result per group and aggregate");
 }
+
+#[test]
+fn more_groups_than_a_batch_has_rows_arrive_once() {
+    const LINES: usize = 40_000;
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("in")).unwrap();
+    let text: String = (0..LINES).map(|n| format!("level=l{n} size=1\n")).collect();
+    fs::write(folder.path().join("in/app.log"), text).unwrap();
+    let config = config("10s").replace("emit: {", "groups_max: 50000\n    emit: {");
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    let totals = totals(&folder.path().join("out.json"));
+    assert!(totals.len() == LINES && totals.values().all(|total| *total == (1, 1)));
+    // A restart with results that one sink has settled, and that are still in the snapshot.
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success() && !agent.log().contains("panic"), "{}", agent.log());
+}

@@ -1,6 +1,6 @@
 //! The real binary with an HTTP endpoint: nothing is lost, whatever it responds.
 
-use crate::support::{Agent, folder, wait_until};
+use crate::support::{Agent, folder, lines, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,4 +212,28 @@ fn refused_events_are_dropped_one_by_one_and_counted() {
         taken.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
     assert_eq!(lines, (0..2000).filter(|line| ![700, 1999].contains(line)).collect::<Vec<_>>());
     assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn a_stop_settles_dead_letters_that_were_delivered() {
+    let dir = folder();
+    write_lines(dir.path(), 2000);
+    let is_bad = |text: &str| text.contains("line 000700") || text.contains("line 001999");
+    let server =
+        HttpServer::start(move |seen| Reply::status(if is_bad(&seen.text()) { 422 } else { 200 }));
+    let dead = "}, dead: { type: file, inputs: [out.rejected], path: DIR/dead.json, sync: 5s";
+    let config = config(&server.uri("/in"), &format!("batch: {{ timeout: 50ms }} {dead}"));
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let sent = "millstream_component_sent_events_total{component_id=\"out\"";
+    wait_until("the others are sent", LIMIT, || {
+        agent.metric(sent).is_some_and(|sent| sent >= 1998.0)
+    });
+    // The letters are written, but the file is not synced before the stop.
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let letters = || lines(&dir.path().join("dead.json"));
+    assert_eq!(letters().len(), 2, "{}", agent.log());
+    let requests = server.requests().len();
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(LIMIT).success(), "nothing is dropped\n{}", agent.log());
+    assert_eq!((letters().len(), server.requests().len()), (2, requests), "nothing is repeated");
 }

@@ -4,6 +4,7 @@ use crate::backlog::Backlog;
 use crate::blueprint::{Clock, Feeder, IsKept, chain_expansion};
 use crate::buffer::{Buffer, WhenFull};
 use crate::cut::{Cut, Load};
+use crate::feed_source;
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
@@ -527,6 +528,16 @@ impl Core {
         }
         let open = self.sources.iter().map(|slot| slot.release.lock().open());
         open.fold(SinkSet::EMPTY, |all, one| all | one)
+    }
+
+    /// Settles the refused events that were delivered after their sources had ended.
+    pub fn settle_refused(&self) {
+        for slot in &self.sources {
+            let refused = slot.fed.as_ref().filter(|fed| !fed.feed.is_of_results());
+            refused.into_iter().for_each(|fed| {
+                feed_source::settle_refused(&fed.feed, &slot.ledger, slot.downstream);
+            });
+        }
     }
 
     /// Returns the sinks behind feeds that have not ended.

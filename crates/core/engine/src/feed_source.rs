@@ -8,8 +8,8 @@ use bytes::Bytes;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{
     Ack, Batch, BatchBuilder, Block, BuildError, Cell, Choice, Column, Cursors, Feed, FeedEvent,
-    FeedField, FeedId, Leftover, MEMBERS, Origin, OriginId, Polled, SinkIndex, SinkSet, Source,
-    SourceCx, SourceOpen,
+    FeedField, FeedId, Ledger, Leftover, MEMBERS, Origin, OriginId, Polled, SinkIndex, SinkSet,
+    Source, SourceCx, SourceOpen,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -46,7 +46,7 @@ impl FeedSource {
     pub fn open(open: SourceOpen, feed: Arc<Feed>) -> Result<Box<dyn Source>, BuildError> {
         let (id, checkpoints) = match feed.is_of_results() {
             true => saved(&open)?,
-            false => (OriginId(0), BTreeMap::new()),
+            false => (REFUSED, BTreeMap::new()),
         };
         let position = |sink: &String| checkpoints.get(sink).copied().unwrap_or(0);
         let sinks: Vec<_> =
@@ -80,10 +80,8 @@ impl FeedSource {
 
     /// Removes from the feed what every sink has settled.
     fn settle(&self, cx: &SourceCx<'_>) {
-        let of_sink =
-            |(index, ..): &(SinkIndex, String, u64)| cx.ledger.checkpoint(self.origin.id, *index);
-        let settled = self.sinks.iter().filter_map(of_sink).min();
-        self.feed.settle(settled.unwrap_or_else(|| self.feed.next_number()));
+        let sinks = self.sinks.iter().map(|(index, ..)| *index).collect();
+        settle(&self.feed, cx.ledger, self.origin.id, sinks);
     }
 
     fn has_ended(&self, cx: &SourceCx<'_>) -> bool {
@@ -97,6 +95,10 @@ impl FeedSource {
     /// Emits the next events of a cursor.
     fn emit(&mut self, cx: &mut SourceCx<'_>, choice: Choice, end: u64) -> Polled {
         let Choice { index, cursor, limit } = choice;
+        // After a restart a sink may be ahead of what has come back from the snapshot.
+        if cursor.position >= end {
+            return Polled::Wait(SETTLE_LOOK);
+        }
         // An event that panics in a delivery takes no other with it.
         let rows_max = if cursor.attempt > 0 { 1 } else { BATCH_ROWS_MAX as u64 };
         let until = limit.unwrap_or(end).min(end).min(cursor.position + rows_max);
@@ -133,6 +135,20 @@ impl FeedSource {
         cx.counters.dropped("panic", 1);
         self.cursors.advance(choice.index, at + 1);
     }
+}
+
+/// Origin of refused events in the ledger of their source.
+const REFUSED: OriginId = OriginId(0);
+
+/// Settles the refused events that all `sinks` have, which their source did not see before it ended.
+pub(crate) fn settle_refused(feed: &Feed, ledger: &Ledger, sinks: SinkSet) {
+    settle(feed, ledger, REFUSED, sinks);
+}
+
+/// Removes from the feed what every one of `sinks` has settled.
+fn settle(feed: &Feed, ledger: &Ledger, origin: OriginId, sinks: SinkSet) {
+    let settled = sinks.iter().filter_map(|sink| ledger.checkpoint(origin, sink)).min();
+    feed.settle(settled.unwrap_or_else(|| feed.next_number()));
 }
 
 /// Returns the id of a transform's results, and how far each sink has settled them.
@@ -190,7 +206,8 @@ impl Source for FeedSource {
 
     fn close(&mut self, for_good: bool) -> bool {
         self.closing = Some(for_good);
-        self.cursors.is_behind(self.feed.next_number())
+        // At a stop it is polled until the sink that feeds it has ended.
+        !for_good && self.cursors.is_behind(self.feed.next_number())
     }
 
     fn can_wait(&self) -> bool {

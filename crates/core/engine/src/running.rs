@@ -218,6 +218,7 @@ impl Running {
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
         core.sinks().for_each(|(_, slot)| slot.sink.close());
         core.sources.iter().for_each(|source| source.ledger.stop());
+        core.settle_refused();
         core.scheduler.stop();
         core.offload.stop();
         self.call_watch.iter().for_each(tokio::task::JoinHandle::abort);

@@ -61,11 +61,17 @@ impl Payload {
     }
 
     /// Takes the payload for a merge transform, which counts it once; returns whether it may: none
-    /// of it will be read again, and everything before it is counted.
+    /// of it will be read again, and everything before it is counted. If not, the payload must be
+    /// returned.
     pub fn take_once(&self) -> bool {
-        let may_count = self.holds.iter().all(|hold| !hold.is_stale() && hold.is_next());
-        self.holds.iter().filter(|_| may_count).for_each(Hold::take);
-        may_count
+        // One by one: several segments may be of one origin.
+        self.holds.iter().all(|hold| {
+            let may_count = !hold.is_stale() && hold.is_next();
+            if may_count {
+                hold.take();
+            }
+            may_count
+        })
     }
 
     /// Appends a payload that settles together with this one.

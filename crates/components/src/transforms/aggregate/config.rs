@@ -1,7 +1,7 @@
 //! Configuration of transform `aggregate`.
 
 use super::Aggregate;
-use super::definition::{Definition, Emit};
+use super::definition::{Definition, Emit, is_field};
 use crate::component::{Component, TransformComponent};
 use indexmap::IndexMap;
 use millstream_model::{BuildError, Interval, OptionError, Transform};
@@ -15,6 +15,9 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 
 /// Longest window.
 const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Most groups that can be configured: each takes memory in addition to `limits.memory`.
+const GROUPS_MAX: usize = 1_000_000;
 
 /// Options of transform `aggregate`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -64,8 +67,11 @@ impl Component for AggregateConfig {
             error(format!("/emit/{name}"), "is not a name; write letters, digits, `_` and `-`");
         }
         for (index, name) in self.group_by.iter().enumerate() {
-            if name.is_empty() {
-                error(format!("/group_by/{index}"), "is empty; write the name of a field");
+            if !is_field(name) {
+                error(format!("/group_by/{index}"), "is not a field; write its name alone");
+            } else if name == "overflow" {
+                let message = "is the tag of the events beyond `groups_max`; rename the field";
+                error(format!("/group_by/{index}"), message);
             } else if self.group_by[..index].contains(name) {
                 error(format!("/group_by/{index}"), "is there twice; remove one of them");
             }
@@ -74,8 +80,8 @@ impl Component for AggregateConfig {
         if window.subsec_nanos() > 0 || window < WINDOW_MIN || window > WINDOW_MAX {
             error("/window".into(), "must be whole seconds, from 1s to 24h; write for example 10s");
         }
-        if self.groups_max == 0 {
-            error("/groups_max".into(), "would keep no group; write for example 10000");
+        if !(1..=GROUPS_MAX).contains(&self.groups_max) {
+            error("/groups_max".into(), "must be from 1 to 1000000; write for example 10000");
         }
         errors
     }

@@ -31,6 +31,11 @@ impl Definition {
     }
 }
 
+/// Whether a text is a field, not a template or an expression.
+pub fn is_field(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "(){}*<>=,\"'".contains(c))
+}
+
 /// An aggregate.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(inline, extend("format" = "aggregate"))]
@@ -69,8 +74,8 @@ impl Aggregate {
         let is_empty = number.count == 0;
         match self {
             Aggregate::Count => Some(number.count as f64),
-            Aggregate::Sum => Some(number.sum),
             _ if is_empty => None,
+            Aggregate::Sum => Some(number.sum),
             Aggregate::Min => Some(number.min),
             Aggregate::Max => Some(number.max),
             Aggregate::Avg => Some(number.sum / number.count as f64),
@@ -124,6 +129,9 @@ impl FromStr for Emit {
         match (found, field) {
             (Some((_, Aggregate::Count)), "") => Ok(Emit(Function::Count)),
             (Some(_), "") => Err(format!("`{text}` names no field; {advice}")),
+            (Some(_), field) if !is_field(field) => {
+                Err(format!("`{field}` is not a field; {advice}"))
+            }
             (Some((_, aggregate)), field) => {
                 Ok(Emit(Function::OfField(*aggregate, field.to_owned())))
             }

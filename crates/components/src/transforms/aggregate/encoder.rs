@@ -75,6 +75,14 @@ pub struct GroupEncoder {
     last_key: Vec<u8>,
 }
 
+/// Fields of events that cannot be used.
+#[derive(Default)]
+struct Faults {
+    /// There, but no numbers.
+    invalid: u64,
+    missing: u64,
+}
+
 /// The columns of a batch that are read, in the order of the inputs.
 struct InputColumns<'b> {
     group_by: Vec<Option<&'b Column>>,
@@ -99,16 +107,19 @@ impl GroupEncoder {
         InputColumns { group_by: of(&self.group_by), fields: of(&self.fields) }
     }
 
-    /// Adds an event; returns how many of its fields are there but no numbers.
+    /// Adds an event, and counts the fields that are missing or no numbers.
     fn add(
         &mut self,
         at: (&Batch, &Segment, usize),
         columns: &InputColumns<'_>,
         group: &mut usize,
-    ) -> u64 {
+        faults: &mut Faults,
+    ) {
         self.key.clear();
         for (input, column) in self.group_by.iter().zip(&columns.group_by) {
-            push_value(input.value(*column, at).as_deref(), &mut self.key);
+            let value = input.value(*column, at);
+            faults.missing += u64::from(value.is_none());
+            push_value(value.as_deref(), &mut self.key);
         }
         if self.totals.is_empty() || self.key != self.last_key {
             *group = self.group();
@@ -116,16 +127,17 @@ impl GroupEncoder {
         }
         let totals = &mut self.totals[*group];
         totals.events += 1;
-        let mut invalid = 0;
         let inputs = self.fields.iter().zip(&columns.fields);
         for ((input, column), number) in inputs.zip(&mut totals.numbers) {
-            let Some(text) = input.value(*column, at) else { continue };
+            let Some(text) = input.value(*column, at) else {
+                faults.missing += 1;
+                continue;
+            };
             match FieldNumber::parse(&text).map(FieldNumber::as_f64).filter(|n| n.is_finite()) {
                 Some(value) => number.add(value),
-                None => invalid += 1,
+                None => faults.invalid += 1,
             }
         }
-        invalid
     }
 
     /// Returns the index of the group of `key`.
@@ -167,14 +179,15 @@ impl Encoder for GroupEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        let (columns, mut group, mut invalid) = (self.columns(batch), 0, 0);
+        let (columns, mut group, mut faults) = (self.columns(batch), 0, Faults::default());
         for segment in batch.segments.iter() {
             let runs = batch.runs(segment.first_row, segment.first_row + segment.rows);
             for row in runs.flat_map(|(begin, end)| begin..end) {
-                invalid += self.add((batch, segment, row), &columns, &mut group);
+                self.add((batch, segment, row), &columns, &mut group, &mut faults);
             }
         }
-        cx.counters.noted("not_a_number", invalid);
+        cx.counters.noted("not_a_number", faults.invalid);
+        cx.counters.noted("missing_field", faults.missing);
         let mut buffer = cx.pool.buffer();
         for (key, group) in self.groups.drain() {
             self.totals[group].write(&key, &mut buffer);
