@@ -111,7 +111,6 @@ const NOT_YET: &[(Kind, &[&str])] = &[
             "wasm",
             "log_to_metric",
             "logs_to_metrics",
-            "aggregate",
             "reduce",
             "kubernetes",
             "geoip",

@@ -184,7 +184,8 @@ impl Source for FeedSource {
         match self.cursors.is_behind(end) {
             true if !results_stay => Polled::Backpressure,
             _ if has_ended => Polled::Ended,
-            _ if self.feed.first() < Some(end) || cx.until_eof => Polled::Wait(SETTLE_LOOK),
+            _ if self.feed.first() < Some(end) => Polled::Wait(SETTLE_LOOK),
+            _ if cx.until_eof || self.closing.is_some() => Polled::Wait(SETTLE_LOOK),
             _ => Polled::Wait(IDLE_LOOK),
         }
     }
