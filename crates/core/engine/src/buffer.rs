@@ -74,7 +74,8 @@ impl SinkSlot {
     }
 
     pub(crate) fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
-        node.counters.dropped("buffer_full", payload.events);
+        let refused = payload.refused.len() as u64;
+        node.counters.dropped("buffer_full", payload.events + refused);
         payload.settle(Outcome::Rejected);
         let (now, before) = (now.uptime().as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
         let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();

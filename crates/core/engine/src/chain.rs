@@ -145,8 +145,8 @@ impl Worker {
             refused: refused_rows.as_mut(),
         };
         let result = encoder.encode(&batch, &mut payload, &mut cx);
-        if let Some(rows) = refused_rows {
-            refusals::note(&batch, &rows, slot.index, &mut payload);
+        if let (Some(rows), Ok(())) = (refused_rows, &result) {
+            refusals::note(&batch, &rows, &mut payload, permit);
         }
         node.counters.busy(begun.elapsed());
         node.counters.received(events, batch.text_bytes());

@@ -368,7 +368,7 @@ impl LaneDriver {
 
     /// Passes on what the encoder refused; returns the payload if it is to be delivered.
     fn accept(&self, mut payload: Payload) -> Option<Payload> {
-        payload.refused.drain(..).for_each(|event| self.feed.push(event));
+        payload.take_refused().into_iter().for_each(|event| self.feed.push(event));
         if payload.is_empty() {
             payload.settle(Outcome::Delivered);
             return None;

@@ -2,6 +2,7 @@
 
 use crate::ack::{Hold, Outcome};
 use crate::feed::{FeedEvent, FeedId};
+use crate::grant::Permit;
 use crate::origin::Origin;
 use bytes::Bytes;
 use std::any::Any;
@@ -21,6 +22,8 @@ pub struct Payload {
     pub sources: Vec<RowSource>,
     /// Events that the encoder refused; the lane passes them on.
     pub refused: Vec<FeedEvent>,
+    /// Pays for `sources` and `refused`.
+    pub paid: Option<Permit>,
     holds: Vec<Hold>,
 }
 
@@ -53,6 +56,16 @@ impl Payload {
     /// Returns another debt for the segment of a record.
     pub fn hold_of(&self, origin: &Origin, offset: u64) -> Option<Hold> {
         self.holds.iter().find(|hold| hold.covers(origin.id, offset))?.split()
+    }
+
+    /// Takes out the events that the encoder refused, each with a debt.
+    pub fn take_refused(&mut self) -> Vec<FeedEvent> {
+        let mut refused = std::mem::take(&mut self.refused);
+        for event in &mut refused {
+            let id = event.id.as_ref();
+            event.hold = id.and_then(|id| self.hold_of(&id.origin, id.offset));
+        }
+        refused
     }
 
     /// Adds debts that this payload settles.
@@ -90,5 +103,49 @@ impl Payload {
     /// Settles all debts with `outcome`.
     pub fn settle(mut self, outcome: Outcome) {
         self.take_holds().into_iter().for_each(|hold| hold.settle(outcome));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EngineTime, Ledger, OriginId, SinkIndex, SinkSet};
+    use std::sync::Arc;
+
+    /// Issues a range to one sink; returns a payload with an event that was refused in it.
+    fn payload(ledger: &Arc<Ledger>, does_owe: bool) -> Payload {
+        let (sink, origin) = (SinkIndex::new(0), Arc::new(Origin::new(OriginId(7), "")));
+        ledger.open(&origin, [(sink, 0)]);
+        let ack = ledger.issue(origin.id, 0..9, SinkSet::one(sink), 0, EngineTime::ZERO);
+        let source = RowSource { id: FeedId { origin, offset: 4, ordinal: 0 }, time_ns: 0 };
+        let mut payload = Payload::new(0);
+        payload.refused.push(FeedEvent::refused(&source, (b"x", false), "not_a_metric"));
+        payload.owe(does_owe.then(|| ack.hold(sink)).flatten());
+        ack.finish();
+        payload
+    }
+
+    fn checkpoint(ledger: &Ledger) -> Option<u64> {
+        ledger.checkpoint(OriginId(7), SinkIndex::new(0))
+    }
+
+    #[test]
+    fn a_segment_is_open_until_what_was_refused_of_it_is_settled() {
+        let ledger = Ledger::new();
+        let mut payload = payload(&ledger, true);
+        let refused = payload.take_refused();
+        payload.settle(Outcome::Delivered);
+        assert_eq!(checkpoint(&ledger), Some(0));
+        let holds = refused.into_iter().filter_map(|event| event.hold);
+        holds.for_each(|hold| hold.settle(Outcome::Rejected));
+        assert_eq!(checkpoint(&ledger), Some(9));
+    }
+
+    /// A chain that panics encodes the batch again, in halves.
+    #[test]
+    fn a_payload_that_the_chain_discards_abandons_nothing() {
+        let ledger = Ledger::new();
+        drop(payload(&ledger, false));
+        assert_eq!((checkpoint(&ledger), ledger.take_rereads()), (Some(9), Vec::new()));
     }
 }

@@ -1,9 +1,10 @@
 //! A merge transform that counts lines, with a snapshot that survives the agent.
 
+use crate::sink::FakeEncoder;
 use fastrand::Rng;
 use millstream_model::{
-    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Feed, FeedEvent,
-    Lane, LaneCx, Payload, Results, Sink,
+    BoxFuture, DeliverError, Delivery, Encoder, Feed, FeedEvent, Lane, LaneCx, Payload, Results,
+    Sink,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -49,7 +50,7 @@ pub struct MergeBehavior {
 
 impl Sink for FakeMerge {
     fn encoder(&self) -> Box<dyn Encoder> {
-        Box::new(LineEncoder)
+        Box::new(FakeEncoder)
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
@@ -70,25 +71,6 @@ impl Sink for FakeMerge {
             random: Rng::with_seed(self.seed ^ fastrand::u64(..)),
             behavior: self.behavior,
         })
-    }
-}
-
-struct LineEncoder;
-
-impl Encoder for LineEncoder {
-    fn encode(
-        &mut self,
-        batch: &Batch,
-        payload: &mut Payload,
-        cx: &mut EncodeCx<'_>,
-    ) -> Result<(), ComponentError> {
-        let mut buffer = cx.pool.buffer();
-        for row in (0..batch.rows()).filter(|row| batch.is_selected(*row)) {
-            buffer.extend_from_slice(batch.text(row));
-            buffer.push(b'\n');
-        }
-        payload.push(cx.freeze(buffer));
-        Ok(())
     }
 }
 

@@ -156,7 +156,8 @@ pub fn is_refused(line: &[u8], one_in: u64) -> bool {
     one_in > 0 && sum.is_multiple_of(one_in)
 }
 
-struct FakeEncoder;
+/// Encodes the text of each event as a line.
+pub(crate) struct FakeEncoder;
 
 impl Encoder for FakeEncoder {
     fn encode(

@@ -1,7 +1,7 @@
 //! What a payload carries for events that are refused: where they come from.
 
 use millstream_model::{
-    Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, RowSource, Segment, SinkIndex,
+    Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, Permit, RowSource, Segment,
 };
 
 /// Notes the rows of an encoded batch, except those that the encoder `refused` for a reason, which
@@ -9,8 +9,8 @@ use millstream_model::{
 pub fn note(
     batch: &Batch,
     refused: &[(usize, &'static str)],
-    sink: SinkIndex,
     payload: &mut Payload,
+    permit: &mut Permit,
 ) {
     let mut refused = refused.iter().peekable();
     for segment in batch.segments.iter() {
@@ -20,13 +20,18 @@ pub fn note(
             match refused.next_if(|(of, _)| *of == row) {
                 None => payload.sources.push(source),
                 Some((_, reason)) => {
-                    let mut event = event(batch, row, &source, reason);
-                    event.hold = segment.ack.hold(sink);
-                    payload.refused.push(event);
+                    payload.refused.push(event(batch, row, &source, reason));
                 }
             }
         }
     }
+    payload.paid = Some(permit.split(memory(payload)));
+}
+
+/// Returns the bytes of the sources of a payload's events, and of the events that it carries.
+fn memory(payload: &Payload) -> u64 {
+    let carried: usize = payload.refused.iter().map(|event| event.text.len()).sum();
+    (payload.sources.capacity() * size_of::<RowSource>() + carried) as u64
 }
 
 fn source(batch: &Batch, segment: &Segment, row: usize) -> RowSource {
