@@ -22,12 +22,18 @@ use scenario::{
     GivenUp, LETTERS, OPERATOR, OUT_OF_ORDER, RESULTS, Scenario, Shape, World, blueprint,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A run that takes more steps than this counts as stuck.
 const STEPS_MAX: usize = 400_000;
+
+/// Most reloads of a life: each may return what slow sinks have, so that without end there is no
+/// progress.
+const RELOADS_MAX: u32 = 20;
 
 /// Most steps for which the sink of refused lines is stalled.
 const LETTERS_STALL_STEPS: usize = 10_000;
@@ -66,6 +72,8 @@ struct Life<'a> {
     calls: Vec<RunningCall>,
     /// Whether calls that hang return: a sink that is not behind the operator has everything.
     is_released: bool,
+    /// Number of reloads so far.
+    reloads: u32,
     random: Rng,
 }
 
@@ -83,8 +91,20 @@ impl Life<'_> {
         let random = Rng::with_seed(world.scenario.seed ^ world.life);
         let (current, running) = (built.current, VecDeque::new());
         let (retired, calls) = (Vec::new(), Vec::new());
-        let is_released = false;
-        Life { world, shape, current, retired, core, workers, running, calls, is_released, random }
+        let (is_released, reloads) = (false, 0);
+        Life {
+            world,
+            shape,
+            current,
+            retired,
+            core,
+            workers,
+            running,
+            calls,
+            is_released,
+            reloads,
+            random,
+        }
     }
 
     /// Switches to another topology, or stays if that one cannot be opened.
@@ -133,7 +153,9 @@ impl Life<'_> {
 
     fn reloads(&mut self) -> bool {
         let one_in = self.world.scenario.reload_one_in;
-        one_in > 0 && self.random.u64(..one_in) == 0
+        let reloads = one_in > 0 && self.reloads < RELOADS_MAX && self.random.u64(..one_in) == 0;
+        self.reloads += u32::from(reloads);
+        reloads
     }
 
     async fn barrier(&mut self) {
@@ -266,6 +288,7 @@ fn live(world: World<'_>) -> Option<Shape> {
         let steps = if last { STEPS_MAX } else { running.random.u64(..600) as usize };
         endpoints[1].stall(scenario.stall);
         endpoints[LETTERS].stall(scenario.letters_stall);
+        endpoints[RESULTS].stall(scenario.results_stall);
         for step in 0..steps {
             running.step().await;
             // The blocked sink recovers once the other one has everything.
@@ -276,6 +299,7 @@ fn live(world: World<'_>) -> Option<Shape> {
             // What comes back undelivered waits for what was refused of it.
             if is_complete || step == LETTERS_STALL_STEPS {
                 endpoints[LETTERS].stall(false);
+                endpoints[RESULTS].stall(false);
             }
             if step % 50 == 0 {
                 running.release_calls();
@@ -345,18 +369,40 @@ fn every_line_arrives_in_order_under_any_fault() {
     let one = std::env::var("MILLSTREAM_SEED").ok().and_then(|seed| seed.parse().ok());
     let runs: u64 =
         std::env::var("MILLSTREAM_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
-    let seeds = one.map_or(1..=runs, |seed| seed..=seed);
-    for seed in seeds {
-        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text
-                .or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned()))
-                .unwrap_or_default();
-            let _ = std::panic::take_hook();
-            panic!("seed {seed}: {text}\n{:?}", Scenario::draw(seed));
-        }
-    }
+    let seeds = one.map_or(1..runs + 1, |seed| seed..seed + 1);
+    let failure = first_failure(seeds);
     let _ = std::panic::take_hook();
+    if let Some((seed, text)) = failure {
+        panic!("seed {seed}: {text}\n{:?}", Scenario::draw(seed));
+    }
+}
+
+/// Runs scenarios on every core, and returns the lowest seed that fails, with the message.
+fn first_failure(seeds: Range<u64>) -> Option<(u64, String)> {
+    let next = AtomicU64::new(seeds.start);
+    let search = || {
+        let mut drawn = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
+            .take_while(|seed| *seed < seeds.end);
+        let failure = drawn.find_map(|seed| Some((seed, failure(seed)?)));
+        // The other threads end, too; what they run has a lower seed or is nearly as low.
+        if failure.is_some() {
+            next.store(seeds.end, Ordering::Relaxed);
+        }
+        failure
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        let searches: Vec<_> = (0..threads).map(|_| scope.spawn(search)).collect();
+        searches.into_iter().filter_map(|search| search.join().expect("it catches panics")).min()
+    })
+}
+
+/// Runs a scenario, and returns what it failed with.
+fn failure(seed: u64) -> Option<String> {
+    let panic = std::panic::catch_unwind(|| run(seed)).err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned()));
+    Some(text.unwrap_or_default())
 }
 
 fn expected(scenario: &Scenario, log: &MemoryLog) -> HashSet<String> {

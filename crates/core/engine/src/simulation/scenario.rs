@@ -38,6 +38,8 @@ pub struct Scenario {
     pub refuser: Option<usize>,
     /// Whether the sink for refused lines is stalled until the first sink has everything.
     pub letters_stall: bool,
+    /// Whether the sink for results is stalled until the first sink has everything.
+    pub results_stall: bool,
     /// Whether a merge transform counts the lines; its results go to [`RESULTS`].
     pub counts: Option<MergeBehavior>,
 }
@@ -51,15 +53,20 @@ pub const RESULTS: usize = 5;
 /// Id of the merge transform.
 pub const COUNTER: &str = "counter";
 
-fn merge_behavior(random: &mut Rng) -> MergeBehavior {
+fn merge_behavior(random: &mut Rng, is_busy: bool) -> MergeBehavior {
     let mut ms = |max| Duration::from_millis(random.u64(..max));
-    let (window, delay, sync_interval) = (ms(200) + ms(2), ms(8), ms(60));
-    // Some syncs take longer than a reload waits for them.
+    let window = ms(200) + ms(2);
+    let (delay, sync_interval) = (ms(8), ms(60));
     let short = ms(40);
     // Some syncs take longer than a reload waits for them; others panic before the next one.
-    let (is_slow, panics) = (random.u64(..5) == 0, random.u64(..3) > 0);
+    let is_slow = if is_busy { random.u64(..3) > 0 } else { random.u64(..5) == 0 };
+    let panics = random.u64(..3) > 0;
     let sync_delay = if is_slow { Duration::from_millis(1200) } else { short };
-    let panics_one_in = if panics && !is_slow { 40 } else { 0 };
+    let panics_one_in = match (panics && !is_slow, is_busy) {
+        (false, _) => 0,
+        (true, true) => 8,
+        (true, false) => 40,
+    };
     MergeBehavior { window, delay, sync_delay, sync_interval, panics_one_in }
 }
 
@@ -67,8 +74,12 @@ impl Scenario {
     /// Draws a scenario.
     pub fn draw(seed: u64) -> Scenario {
         let mut random = Rng::with_seed(seed);
-        let (origins, lines) = (1 + random.u64(..4) as usize, 20 + random.u64(..200) as usize);
-        let poison = (0..random.u64(..3))
+        // Every other run is short and has many faults of the kind that need others to be seen.
+        let is_busy = seed % 2 == 1;
+        let lines_max = if is_busy { 80 } else { 200 };
+        let (origins, lines) =
+            (1 + random.u64(..4) as usize, 20 + random.u64(..lines_max) as usize);
+        let poison = (0..random.u64(..3) + if is_busy { 3 } else { 0 })
             .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
         let poison = poison.collect();
         let behavior = |random: &mut Rng| {
@@ -87,13 +98,21 @@ impl Scenario {
             }
         };
         let mut behaviors: [SinkBehavior; 6] = std::array::from_fn(|_| behavior(&mut random));
-        let refuser = (random.u64(..2) == 0).then(|| random.u64(..2) as usize);
+        let refuser = (is_busy || random.u64(..2) == 0).then(|| random.u64(..2) as usize);
         if let Some(sink) = refuser {
             behaviors[sink].sends = true;
             behaviors[sink].refuses_one_in = 1 + random.u64(..6);
         }
+        if is_busy {
+            // Results wait, so that a reload or a kill finds some; and some come back.
+            let panics_one_in = 10 * random.u64(..3);
+            let delay = Duration::from_millis(random.u64(..200));
+            let unsynced = SinkBehavior { sends: false, syncs: false, ..behaviors[RESULTS] };
+            behaviors[RESULTS] = SinkBehavior { panics_one_in, delay, ..unsynced };
+        }
         let pool = ["panicky", "watch", "offload", "watch"];
-        let transforms = pool.into_iter().filter(|_| random.u64(..2) == 0).collect();
+        let mut is_there = |name: &&str| is_busy && *name == "panicky" || random.u64(..2) == 0;
+        let transforms = pool.into_iter().filter(|name| is_there(name)).collect();
         Scenario {
             seed,
             origins,
@@ -101,15 +120,24 @@ impl Scenario {
             poison,
             behaviors,
             transforms,
-            kills: random.u64(..4),
+            kills: random.u64(..if is_busy { 10 } else { 4 }),
             stall: random.u64(..3) == 0,
             rate_limit: (random.u64(..8) == 0).then(|| 1000 + random.u64(..4000)),
-            reload_one_in: if random.u64(..3) == 0 { 20 + random.u64(..100) } else { 0 },
+            reload_one_in: match (is_busy, random.u64(..3)) {
+                (true, 0 | 1) => 5 + random.u64(..30),
+                (false, 0) => 20 + random.u64(..100),
+                _ => 0,
+            },
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
             refuser,
-            letters_stall: random.u64(..3) == 0,
-            counts: (random.u64(..8) > 0).then(|| merge_behavior(&mut random)),
-            revokes_one_in: if random.u64(..3) == 0 { 5 + random.u64(..50) } else { 0 },
+            letters_stall: is_busy || random.u64(..3) == 0,
+            results_stall: is_busy && random.u64(..2) == 0,
+            counts: (is_busy || random.u64(..8) > 0).then(|| merge_behavior(&mut random, is_busy)),
+            revokes_one_in: match (is_busy, random.u64(..3)) {
+                (true, 0 | 1) => 5 + random.u64(..20),
+                (false, 0) => 5 + random.u64(..50),
+                _ => 0,
+            },
         }
     }
 
@@ -310,9 +338,9 @@ impl Default for Shape {
 impl Shape {
     pub fn draw(self, random: &mut Rng) -> Shape {
         let mut bump = |number: u64, one_in| number + u64::from(random.u64(..one_in) == 0);
-        let (source, second_sink) = (bump(self.source, 4), bump(self.second_sink, 3));
+        let (source, second_sink) = (bump(self.source, 3), bump(self.second_sink, 3));
         let (transforms, third) = (bump(self.transforms, 3), bump(self.third_sink.unwrap_or(0), 3));
-        let counter = bump(self.counter, 3);
+        let counter = bump(self.counter, 2);
         let third_sink = (random.u64(..2) == 0).then_some(third);
         let (watched, keeps_letters) = (random.u64(..2) == 0, random.u64(..4) > 0);
         Shape { source, second_sink, transforms, third_sink, watched, keeps_letters, counter }
