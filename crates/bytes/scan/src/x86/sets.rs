@@ -81,15 +81,21 @@ pub unsafe fn bitmap<V: Set64>(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     let len = out.len();
     out.resize(len + block.len().div_ceil(64) * 8, 0);
     let (words, _) = out[len..].as_chunks_mut::<8>();
+    // Loops, not closures: a closure that is not inlined lacks the CPU features, and each intrinsic in
+    // it becomes a call.
     match set.only {
-        Some(byte) => words.iter_mut().zip(chunks).for_each(|(word, chunk)| {
-            // SAFETY: the caller's condition.
-            *word = unsafe { V::byte_mask(chunk, byte) }.to_le_bytes();
-        }),
-        None => words.iter_mut().zip(chunks).for_each(|(word, chunk)| {
-            // SAFETY: as above.
-            *word = unsafe { V::set_mask(chunk, set) }.to_le_bytes();
-        }),
+        Some(byte) => {
+            for (word, chunk) in words.iter_mut().zip(chunks) {
+                // SAFETY: the caller's condition.
+                *word = unsafe { V::byte_mask(chunk, byte) }.to_le_bytes();
+            }
+        }
+        None => {
+            for (word, chunk) in words.iter_mut().zip(chunks) {
+                // SAFETY: as above.
+                *word = unsafe { V::set_mask(chunk, set) }.to_le_bytes();
+            }
+        }
     }
     if let Some(word) = words.get_mut(chunks.len()) {
         // SAFETY: as above.

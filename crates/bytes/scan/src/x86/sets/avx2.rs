@@ -23,7 +23,8 @@ impl Set64 for Avx2 {
     unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64 {
         // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
         unsafe {
-            let [low, high] = [0, 32].map(|half| set_mask32(at.as_ptr().add(half), set));
+            let low = set_mask32(at.as_ptr(), set);
+            let high = set_mask32(at.as_ptr().add(32), set);
             u64::from(low) | u64::from(high) << 32
         }
     }
@@ -32,7 +33,8 @@ impl Set64 for Avx2 {
     unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
         // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
         unsafe {
-            let [low, high] = [0, 32].map(|half| byte_mask32(at.as_ptr().add(half), byte));
+            let low = byte_mask32(at.as_ptr(), byte);
+            let high = byte_mask32(at.as_ptr().add(32), byte);
             u64::from(low) | u64::from(high) << 32
         }
     }
