@@ -79,7 +79,8 @@ impl Cursors {
         self.join();
     }
 
-    /// Picks a cursor whose sinks are all `ready`, round robin.
+    /// Picks a cursor whose sinks are all `ready`, round robin. Of the ranges that a sink gets again
+    /// the lowest comes first: a merge transform returns all behind one that it misses.
     ///
     /// A cursor that waits only for `blocked` sinks is split first: those sinks keep a cursor of
     /// their own, the others continue. Cursors at `end` have nothing to read and are skipped.
@@ -90,6 +91,7 @@ impl Cursors {
             |i: &usize| self.list[*i].sinks.is_subset(ready) && Some(self.list[*i].position) != end;
         let index = (0..count).map(|i| (self.turn + i) % count).find(can_read)?;
         self.turn = (index + 1) % count;
+        let index = self.lowest_reread(index).unwrap_or(index);
         let cursor = self.list[index];
         Some(Choice {
             index,
@@ -101,6 +103,13 @@ impl Cursors {
     /// Whether some cursor is not at `end`.
     pub fn is_behind(&self, end: u64) -> bool {
         self.list.iter().any(|c| c.position != end)
+    }
+
+    /// Returns the lowest range that the sinks of cursor `index` get again, if that is such a range.
+    fn lowest_reread(&self, index: usize) -> Option<usize> {
+        let Cursor { until, sinks, .. } = self.list[index];
+        until?;
+        self.list.iter().position(|c| c.until.is_some() && c.sinks == sinks)
     }
 
     fn detach(&mut self, ready: SinkSet, blocked: SinkSet) {
@@ -212,6 +221,25 @@ mod tests {
         let first = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
         let second = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn ranges_are_reread_in_order_and_in_turn_with_the_head() {
+        let mut cursors = Cursors::resume([(sink(0), 100)]);
+        for start in [60, 20, 80, 40] {
+            let range = start..start + 20;
+            cursors.reread(&Reread { origin: OriginId(1), range, sink: sink(0), attempt: 0 });
+        }
+        let mut seen = Vec::new();
+        while cursors.list().len() > 1 {
+            let Choice { index, cursor, limit } =
+                cursors.choose(set(&[0]), SinkSet::EMPTY, None).unwrap();
+            seen.push(cursor.position);
+            cursors.advance(index, limit.unwrap_or(cursor.position + 1));
+        }
+        let rereads: Vec<u64> = seen.iter().copied().filter(|at| *at < 100).collect();
+        assert_eq!(rereads, [20, 40, 60, 80]);
+        assert!(seen.iter().any(|at| *at >= 100), "the head is read meanwhile: {seen:?}");
     }
 
     #[test]
