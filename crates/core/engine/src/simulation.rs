@@ -31,10 +31,6 @@ use std::time::Duration;
 /// A run that takes more steps than this counts as stuck.
 const STEPS_MAX: usize = 400_000;
 
-/// Most reloads of a life: each may return what slow sinks have, so that without end there is no
-/// progress.
-const RELOADS_MAX: u32 = 20;
-
 /// Most steps for which the sink of refused lines is stalled.
 const LETTERS_STALL_STEPS: usize = 10_000;
 
@@ -144,16 +140,16 @@ impl Life<'_> {
             3 | 4 => self.run_one(),
             5 => self.offloads(),
             6 => tokio::task::yield_now().await,
-            _ if self.reloads() => self.reload().await,
+            _ if self.draws_reload() => self.reload().await,
             _ if self.random.u64(..20) == 0 => _ = self.current.commit(),
             _ if self.random.u64(..40) == 0 => self.barrier().await,
             _ => tokio::time::sleep(Duration::from_millis(self.random.u64(..30))).await,
         }
     }
 
-    fn reloads(&mut self) -> bool {
-        let one_in = self.world.scenario.reload_one_in;
-        let reloads = one_in > 0 && self.reloads < RELOADS_MAX && self.random.u64(..one_in) == 0;
+    fn draws_reload(&mut self) -> bool {
+        let Scenario { reload_one_in: one_in, reloads_max, .. } = *self.world.scenario;
+        let reloads = one_in > 0 && self.reloads < reloads_max && self.random.u64(..one_in) == 0;
         self.reloads += u32::from(reloads);
         reloads
     }
@@ -384,7 +380,7 @@ fn first_failure(seeds: Range<u64>) -> Option<(u64, String)> {
         let mut drawn = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
             .take_while(|seed| *seed < seeds.end);
         let failure = drawn.find_map(|seed| Some((seed, failure(seed)?)));
-        // The other threads end, too; what they run has a lower seed or is nearly as low.
+        // The other threads end with what they run: every lower seed has been drawn by now.
         if failure.is_some() {
             next.store(seeds.end, Ordering::Relaxed);
         }

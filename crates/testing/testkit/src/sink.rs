@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The behavior of a fake sink.
 #[derive(Clone, Copy, Debug, Default)]
@@ -146,6 +147,7 @@ impl Sink for FakeSink {
             sent: 0,
             refused: Vec::new(),
             outcomes: Vec::new(),
+            response_due: None,
         })
     }
 }
@@ -190,6 +192,8 @@ struct FakeLane {
     refused: Vec<Refused>,
     /// Outcomes of payloads not yet reported as settled, oldest first.
     outcomes: Vec<Outcome>,
+    /// When the endpoint next responds; it does not start again when a wait is dropped.
+    response_due: Option<Instant>,
 }
 
 /// A payload in flight.
@@ -304,7 +308,10 @@ impl Lane for FakeLane {
 
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async move {
-            tokio::time::sleep(self.behavior.delay + Duration::from_millis(1)).await;
+            let delay = self.behavior.delay + Duration::from_millis(1);
+            let due = *self.response_due.get_or_insert_with(|| Instant::now() + delay);
+            tokio::time::sleep_until(due).await;
+            self.response_due = None;
             if self.endpoint.lock().stalled || self.chance(self.behavior.fails_one_in) {
                 return Err(DeliverError::retry("fake", "no response from the endpoint"));
             }

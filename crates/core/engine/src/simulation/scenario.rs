@@ -34,6 +34,8 @@ pub struct Scenario {
     pub rate_limit: Option<u64>,
     /// One step in this many is a reload; 0 for none.
     pub reload_one_in: u64,
+    /// Most reloads of a life.
+    pub reloads_max: u32,
     /// The sink that refuses some lines, which go to [`LETTERS`].
     pub refuser: Option<usize>,
     /// Whether the sink for refused lines is stalled until the first sink has everything.
@@ -70,6 +72,40 @@ fn merge_behavior(random: &mut Rng, is_busy: bool) -> MergeBehavior {
     MergeBehavior { window, delay, sync_delay, sync_interval, panics_one_in }
 }
 
+fn draw_sink(random: &mut Rng) -> SinkBehavior {
+    let panics = random.u64(..4) == 0;
+    SinkBehavior {
+        lanes: 1 + random.u64(..3) as usize,
+        fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
+        panics_one_in: if panics { 20 } else { 0 },
+        syncs: random.u64(..2) == 0,
+        sends: random.u64(..3) == 0,
+        // Payloads that come back, and panics that return all others, leave no progress.
+        unordered: !panics && random.u64(..3) == 0,
+        delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
+        sync_delay: Duration::ZERO,
+        refuses_one_in: 0,
+    }
+}
+
+/// Draws the sinks, and which of them refuses lines.
+fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usize>) {
+    let mut behaviors: [SinkBehavior; 6] = std::array::from_fn(|_| draw_sink(random));
+    let refuser = (is_busy || random.u64(..2) == 0).then(|| random.u64(..2) as usize);
+    if let Some(sink) = refuser {
+        behaviors[sink].sends = true;
+        behaviors[sink].refuses_one_in = 1 + random.u64(..6);
+    }
+    if is_busy {
+        // Results wait, so that a reload or a kill finds some; and some come back.
+        let panics_one_in = 10 * random.u64(..3);
+        let delay = Duration::from_millis(random.u64(..200));
+        let unsynced = SinkBehavior { sends: false, syncs: false, ..behaviors[RESULTS] };
+        behaviors[RESULTS] = SinkBehavior { panics_one_in, delay, ..unsynced };
+    }
+    (behaviors, refuser)
+}
+
 impl Scenario {
     /// Draws a scenario.
     pub fn draw(seed: u64) -> Scenario {
@@ -82,34 +118,7 @@ impl Scenario {
         let poison = (0..random.u64(..3) + if is_busy { 3 } else { 0 })
             .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
         let poison = poison.collect();
-        let behavior = |random: &mut Rng| {
-            let panics = random.u64(..4) == 0;
-            SinkBehavior {
-                lanes: 1 + random.u64(..3) as usize,
-                fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
-                panics_one_in: if panics { 20 } else { 0 },
-                syncs: random.u64(..2) == 0,
-                sends: random.u64(..3) == 0,
-                // Payloads that come back, and panics that return all others, leave no progress.
-                unordered: !panics && random.u64(..3) == 0,
-                delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
-                sync_delay: Duration::ZERO,
-                refuses_one_in: 0,
-            }
-        };
-        let mut behaviors: [SinkBehavior; 6] = std::array::from_fn(|_| behavior(&mut random));
-        let refuser = (is_busy || random.u64(..2) == 0).then(|| random.u64(..2) as usize);
-        if let Some(sink) = refuser {
-            behaviors[sink].sends = true;
-            behaviors[sink].refuses_one_in = 1 + random.u64(..6);
-        }
-        if is_busy {
-            // Results wait, so that a reload or a kill finds some; and some come back.
-            let panics_one_in = 10 * random.u64(..3);
-            let delay = Duration::from_millis(random.u64(..200));
-            let unsynced = SinkBehavior { sends: false, syncs: false, ..behaviors[RESULTS] };
-            behaviors[RESULTS] = SinkBehavior { panics_one_in, delay, ..unsynced };
-        }
+        let (behaviors, refuser) = draw_sinks(&mut random, is_busy);
         let pool = ["panicky", "watch", "offload", "watch"];
         let mut is_there = |name: &&str| is_busy && *name == "panicky" || random.u64(..2) == 0;
         let transforms = pool.into_iter().filter(|name| is_there(name)).collect();
@@ -128,6 +137,9 @@ impl Scenario {
                 (false, 0) => 20 + random.u64(..100),
                 _ => 0,
             },
+            // As often as in a busy run, reloads without end would return what slow sinks have
+            // before they settle it.
+            reloads_max: if is_busy { 20 } else { u32::MAX },
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
             refuser,
             letters_stall: is_busy || random.u64(..3) == 0,
@@ -346,15 +358,16 @@ impl Shape {
         Shape { source, second_sink, transforms, third_sink, watched, keeps_letters, counter }
     }
 
-    /// Whether a component is unchanged.
+    /// Whether a component is there before and after, unchanged.
     pub fn keeps(self, before: Shape, id: &str) -> bool {
         match id {
             "log" => self.source == before.source,
-            "s0" | "s3" | "s4" | "s5" => true,
+            "s0" | "s3" | "s5" => true,
+            "s4" => self.keeps_letters && before.keeps_letters,
             COUNTER => self.counter == before.counter,
             "s1" => self.second_sink == before.second_sink,
             "s2" => self.third_sink == before.third_sink,
-            "watched" => before.watched,
+            "watched" => self.watched && before.watched,
             _ => self.transforms == before.transforms,
         }
     }
