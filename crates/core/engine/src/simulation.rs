@@ -123,7 +123,7 @@ impl Life<'_> {
                 tokio::spawn(driver.run());
             }
             for retired in replaced.retired {
-                let drain = Duration::from_millis(self.random.u64(..2000));
+                let drain = Duration::from_millis(self.random.u64(..4000));
                 tokio::spawn(retired.clone().drain(drain));
                 self.retired.push(retired);
             }

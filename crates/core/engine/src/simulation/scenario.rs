@@ -97,11 +97,13 @@ fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usi
         behaviors[sink].refuses_one_in = 1 + random.u64(..6);
     }
     if is_busy {
-        // Results wait, so that a reload or a kill finds some; and some come back.
-        let panics_one_in = 10 * random.u64(..3);
-        let delay = Duration::from_millis(random.u64(..200));
-        let unsynced = SinkBehavior { sends: false, syncs: false, ..behaviors[RESULTS] };
-        behaviors[RESULTS] = SinkBehavior { panics_one_in, delay, ..unsynced };
+        // Results and refused lines wait, so that a reload or a kill finds some; and some come back.
+        for sink in [LETTERS, RESULTS].into_iter() {
+            let panics_one_in = 10 * random.u64(1..3);
+            let delay = Duration::from_millis(random.u64(..200));
+            let unsynced = SinkBehavior { sends: false, syncs: false, ..behaviors[sink] };
+            behaviors[sink] = SinkBehavior { panics_one_in, delay, ..unsynced };
+        }
     }
     (behaviors, refuser)
 }
@@ -133,7 +135,7 @@ impl Scenario {
             stall: random.u64(..3) == 0,
             rate_limit: (random.u64(..8) == 0).then(|| 1000 + random.u64(..4000)),
             reload_one_in: match (is_busy, random.u64(..3)) {
-                (true, 0 | 1) => 5 + random.u64(..30),
+                (true, 0 | 1) => 2 + random.u64(..12),
                 (false, 0) => 20 + random.u64(..100),
                 _ => 0,
             },
