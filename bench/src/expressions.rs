@@ -73,7 +73,7 @@ impl Block {
         let constants = [(0, "/var/log/access.log")];
         let field = |name: &str| match name {
             "source" => Some(Field::Constants(&constants)),
-            name => self.columns.iter().find(|column| &*column.name == name).map(Field::Column),
+            name => self.columns.iter().find(|column| &*column.name == name).map(Field::from),
         };
         let runs = [(0, self.rows)];
         let input =

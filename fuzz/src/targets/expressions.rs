@@ -186,7 +186,7 @@ fn with_table<T>(with: impl FnOnce(&Input<'_>) -> T) -> T {
     let field = |name: &str| match name {
         "when" => Some(Field::Times(&table.times)),
         "source" => Some(Field::Constants(&[(3, "GET /api"), (40, "error")])),
-        name => columns.iter().find(|column| &*column.name == name).map(Field::Column),
+        name => columns.iter().find(|column| &*column.name == name).map(Field::from),
     };
     let runs = &[(0, 20), (21, 63), (64, ROWS)];
     with(&Input { block: &table.block, rows: ROWS, runs, field: &field, rest: Some(members) })

@@ -48,29 +48,19 @@ impl Column {
     /// Returns the bytes of a cell of this column in a batch over `block`.
     #[inline(always)]
     pub fn bytes<'a>(&'a self, block: &'a [u8], cell: Cell) -> &'a [u8] {
-        let buffer = if cell.is_own() { &self.own[..] } else { block };
-        &buffer[cell.start()..cell.start() + cell.len()]
+        self.view().bytes(block, cell)
     }
 
     /// Returns the value of a row in a batch over `block`.
     #[inline]
     pub fn value<'a>(&'a self, block: &'a [u8], row: usize) -> Value<'a> {
-        let cell = self.cells[row];
-        let bytes = self.bytes(block, cell);
-        match cell.kind() {
-            Kind::Absent => Value::Absent,
-            Kind::Null => Value::Null,
-            Kind::False => Value::Bool(false),
-            Kind::True => Value::Bool(true),
-            Kind::Int => Value::Int(bytes),
-            Kind::Float => Value::Float(bytes),
-            Kind::Time => Value::Time(bytes),
-            Kind::Text => Value::Text(bytes),
-            Kind::Escaped => Value::Escaped(bytes),
-            Kind::Object => Value::Object(bytes),
-            Kind::Array => Value::Array(bytes),
-            Kind::Members => Value::Members(bytes),
-        }
+        self.view().value(block, row)
+    }
+
+    /// Returns the cells and the buffer, borrowed.
+    #[inline]
+    pub fn view(&self) -> ColumnView<'_> {
+        ColumnView { cells: &self.cells, own: &self.own }
     }
 
     /// Returns the same column under another name.
@@ -87,6 +77,55 @@ impl Column {
     /// Returns the memory it uses in bytes, not counting the block.
     pub fn memory_bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.own.len()
+    }
+}
+
+/// The values of a field in every row, borrowed: from a [`Column`], or from cells that are still
+/// being computed.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnView<'a> {
+    cells: &'a [Cell],
+    own: &'a [u8],
+}
+
+impl<'a> ColumnView<'a> {
+    /// Creates a view of cells that refer to the block of their batch and to `own`.
+    pub fn new(cells: &'a [Cell], own: &'a [u8]) -> ColumnView<'a> {
+        ColumnView { cells, own }
+    }
+
+    /// Returns the cells, one per row.
+    #[inline(always)]
+    pub fn cells(self) -> &'a [Cell] {
+        self.cells
+    }
+
+    /// Returns the bytes of a cell of this column in a batch over `block`.
+    #[inline(always)]
+    pub fn bytes(self, block: &'a [u8], cell: Cell) -> &'a [u8] {
+        let buffer = if cell.is_own() { self.own } else { block };
+        &buffer[cell.start()..cell.start() + cell.len()]
+    }
+
+    /// Returns the value of a row in a batch over `block`.
+    #[inline]
+    pub fn value(self, block: &'a [u8], row: usize) -> Value<'a> {
+        let cell = self.cells[row];
+        let bytes = self.bytes(block, cell);
+        match cell.kind() {
+            Kind::Absent => Value::Absent,
+            Kind::Null => Value::Null,
+            Kind::False => Value::Bool(false),
+            Kind::True => Value::Bool(true),
+            Kind::Int => Value::Int(bytes),
+            Kind::Float => Value::Float(bytes),
+            Kind::Time => Value::Time(bytes),
+            Kind::Text => Value::Text(bytes),
+            Kind::Escaped => Value::Escaped(bytes),
+            Kind::Object => Value::Object(bytes),
+            Kind::Array => Value::Array(bytes),
+            Kind::Members => Value::Members(bytes),
+        }
     }
 }
 

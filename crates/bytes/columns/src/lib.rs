@@ -18,7 +18,7 @@ mod text;
 mod value;
 
 pub use cell::{BLOCK_BYTES_MAX, Cell, Kind, VALUE_BYTES_MAX};
-pub use column::{COLUMNS_MAX, Column, ColumnBuilder, Columns};
+pub use column::{COLUMNS_MAX, Column, ColumnBuilder, ColumnView, Columns};
 pub use members::{MEMBERS, push_member};
 pub use number::{Number, parse_float, parse_int};
 pub use text::{push_json_string, unescape, unescape_into};

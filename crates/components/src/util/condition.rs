@@ -98,10 +98,10 @@ fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input
         false => Vec::new(),
     };
     let field = |name: &str| match batch.fields.get(name) {
-        Some(column) => Some(Field::Column(column)),
-        None if name == "message" => Some(Field::Column(&batch.message)),
+        Some(column) => Some(Field::from(column)),
+        None if name == "message" => Some(Field::from(&batch.message)),
         None if name == "timestamp" => Some(Field::Times(&times)).filter(|_| !times.is_empty()),
-        None => constants.iter().find(|column| &*column.name == name).map(Field::Column),
+        None => constants.iter().find(|column| &*column.name == name).map(Field::from),
     };
     let rest = batch.fields.get("");
     run(&Input { block: &batch.block, rows: batch.rows(), runs: &runs, field: &field, rest })

@@ -2,7 +2,8 @@
 
 use crate::json::Walk;
 use crate::value::{Error, Value};
-use millstream_columns::{Column, Kind, Value as Cell};
+use millstream_columns::{Column, ColumnView, Kind, Value as Cell};
+use std::sync::Arc;
 
 /// The rows of a batch.
 #[derive(Clone, Copy)]
@@ -23,12 +24,18 @@ pub struct Input<'a> {
 #[derive(Clone, Copy)]
 pub enum Field<'a> {
     /// A cell per row.
-    Column(&'a Column),
+    Column(ColumnView<'a>),
     /// Strings that apply to many rows, each with the first row it applies to, ascending. Rows
     /// before the first one have no value.
     Constants(&'a [(usize, &'a str)]),
     /// A time per row, in nanoseconds since 1970.
     Times(&'a [i64]),
+}
+
+impl<'a> From<&'a Column> for Field<'a> {
+    fn from(column: &'a Column) -> Field<'a> {
+        Field::Column(column.view())
+    }
 }
 
 /// Rows whose condition was false or whose computed field has no value because of an error, by
@@ -61,7 +68,7 @@ impl Counts {
 /// `a`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    parts: Vec<String>,
+    parts: Arc<[String]>,
     /// The whole path, then without its last part, and so on.
     names: Vec<String>,
 }
@@ -69,7 +76,7 @@ pub struct Path {
 impl Path {
     pub fn new(parts: Vec<String>) -> Path {
         let names = (1..=parts.len()).rev().map(|len| parts[..len].join(".")).collect();
-        Path { parts, names }
+        Path { parts: parts.into(), names }
     }
 
     /// Returns the whole path with dots.
@@ -80,16 +87,11 @@ impl Path {
     /// Resolves the locations of its values in a batch.
     fn bind<'a>(&self, input: &Input<'a>) -> Vec<Location<'a>> {
         let len = self.parts.len();
-        let by_len = self
-            .names
-            .iter()
-            .enumerate()
-            .map(|(cut, name)| (name, self.parts[len - cut..].to_vec()));
-        let fields = by_len
-            .filter_map(|(name, members)| Some(Location { field: (input.field)(name)?, members }));
-        let rest = input
-            .rest
-            .map(|rest| Location { field: Field::Column(rest), members: self.parts.clone() });
+        let location = |field, first| Location { field, parts: self.parts.clone(), first };
+        let by_name = self.names.iter().enumerate();
+        let fields =
+            by_name.filter_map(|(cut, name)| Some(location((input.field)(name)?, len - cut)));
+        let rest = input.rest.map(|rest| location(Field::from(rest), 0));
         fields.chain(rest).collect()
     }
 }
@@ -97,7 +99,20 @@ impl Path {
 /// A field, and the path of members within its values.
 struct Location<'a> {
     field: Field<'a>,
-    members: Vec<String>,
+    parts: Arc<[String]>,
+    /// Index of the first part that is a member.
+    first: usize,
+}
+
+impl<'a> Location<'a> {
+    /// Returns the location of the values of a field.
+    fn whole(field: Field<'a>) -> Location<'a> {
+        Location { field, parts: Arc::default(), first: 0 }
+    }
+
+    fn members(&self) -> &[String] {
+        &self.parts[self.first..]
+    }
 }
 
 /// A value that has not been decoded.
@@ -121,7 +136,7 @@ impl<'a> Bound<'a> {
     /// Returns the field of a path, if all its values are in that field.
     pub fn single_field(&self, path: usize) -> Option<Field<'a>> {
         match &self.locations[path][..] {
-            [location] if location.members.is_empty() => Some(location.field),
+            [location] if location.members().is_empty() => Some(location.field),
             _ => None,
         }
     }
@@ -133,8 +148,8 @@ impl<'a> Bound<'a> {
 
     /// Returns the value of a field by a computed name.
     pub fn named(&self, name: &str, row: usize) -> Option<Raw<'a>> {
-        let known = (self.input.field)(name)
-            .and_then(|field| self.resolve(&Location { field, members: Vec::new() }, row));
+        let known =
+            (self.input.field)(name).and_then(|field| self.resolve(&Location::whole(field), row));
         known.or_else(|| {
             let rest = self.input.rest?.value(self.input.block, row);
             member(rest, name).map(Raw::Cell)
@@ -149,10 +164,10 @@ impl<'a> Bound<'a> {
                 Cell::Text(list.get(after.checked_sub(1)?)?.1.as_bytes())
             }
             Field::Times(times) => {
-                return location.members.is_empty().then(|| Raw::Time(times[row]));
+                return location.members().is_empty().then(|| Raw::Time(times[row]));
             }
         };
-        for name in &location.members {
+        for name in location.members() {
             value = member(value, name)?;
         }
         (value != Cell::Absent).then_some(Raw::Cell(value))

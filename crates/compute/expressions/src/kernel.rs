@@ -2,6 +2,7 @@
 //! Everything else is evaluated row by row by `eval.rs`.
 
 use crate::ast::Operator;
+use crate::conjunct::Literal;
 use crate::eval::{evaluate_condition, holds};
 use crate::input::{Bound, Field, Raw};
 use crate::node::Node;
@@ -157,7 +158,13 @@ impl Kernel {
     }
 
     /// Writes the verdict of each selected row to its position in `out`.
-    pub fn run(&self, bound: &Bound<'_>, selected: Selected<'_>, out: &mut [Verdict]) {
+    pub fn run(
+        &self,
+        bound: &Bound<'_>,
+        selected: Selected<'_>,
+        out: &mut [Verdict],
+        scratch: &mut Scratch,
+    ) {
         match self {
             Kernel::Constant(value) => selected.each(|row| out[row] = Verdict::from(*value)),
             Kernel::Compare(path, operator, literal) => {
@@ -179,10 +186,12 @@ impl Kernel {
                 Cells { bound, path: *path, selected }.each(out, is_true, |_| MISTYPED);
             }
             Kernel::Not(of) => {
-                of.run(bound, selected, out);
+                of.run(bound, selected, out, scratch);
                 selected.each(|row| out[row] ^= Verdict::from(out[row] <= TRUE));
             }
-            Kernel::Joined(parts, decisive) => joined(parts, *decisive, bound, selected, out),
+            Kernel::Joined(parts, decisive) => {
+                joined((parts, *decisive), bound, selected, out, scratch);
+            }
             Kernel::Row(node) => {
                 selected.each(|row| out[row] = verdict_of(evaluate_condition(node, bound, row)))
             }
@@ -212,15 +221,15 @@ fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
 
 /// Evaluates each part only for the rows that the parts before it have not decided.
 fn joined(
-    parts: &[Kernel],
-    decisive: Verdict,
+    (parts, decisive): (&[Kernel], Verdict),
     bound: &Bound<'_>,
     selected: Selected<'_>,
     out: &mut [Verdict],
+    scratch: &mut Scratch,
 ) {
     let Some((first, others)) = parts.split_first() else { return };
-    first.run(bound, selected, out);
-    let (mut undecided, mut verdicts) = (Vec::new(), vec![FALSE; out.len()]);
+    first.run(bound, selected, out, scratch);
+    let (mut undecided, mut verdicts) = (scratch.rows(), scratch.verdicts(out.len()));
     for part in others {
         undecided.clear();
         selected.each(|row| {
@@ -230,13 +239,46 @@ fn joined(
         });
         let remaining =
             if undecided.len() == selected.count() { selected } else { Selected::Rows(&undecided) };
-        part.run(bound, remaining, &mut verdicts);
+        part.run(bound, remaining, &mut verdicts, scratch);
         remaining.each(|row| {
             // Keeps the first error, unless this part decides the row.
             if verdicts[row] == decisive || out[row] <= TRUE {
                 out[row] = verdicts[row];
             }
         });
+    }
+    scratch.give_back(undecided, verdicts);
+}
+
+/// Buffers that evaluations share, so that a condition over few rows does not allocate or clear a
+/// byte per row of the batch.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    rows: Vec<Vec<u32>>,
+    verdicts: Vec<Vec<Verdict>>,
+}
+
+impl Scratch {
+    fn rows(&mut self) -> Vec<u32> {
+        self.rows.pop().unwrap_or_default()
+    }
+
+    /// Returns verdicts for at least `rows` rows. They have the values of an earlier evaluation.
+    pub(crate) fn verdicts(&mut self, rows: usize) -> Vec<Verdict> {
+        let mut verdicts = self.verdicts.pop().unwrap_or_default();
+        if verdicts.len() < rows {
+            verdicts.resize(rows, FALSE);
+        }
+        verdicts
+    }
+
+    fn give_back(&mut self, rows: Vec<u32>, verdicts: Vec<Verdict>) {
+        self.rows.push(rows);
+        self.give_back_verdicts(verdicts);
+    }
+
+    pub(crate) fn give_back_verdicts(&mut self, verdicts: Vec<Verdict>) {
+        self.verdicts.push(verdicts);
     }
 }
 
@@ -568,6 +610,12 @@ impl Set {
         set.ints.sort_unstable();
         set.texts.sort_unstable();
         Some(set)
+    }
+
+    /// Returns the elements.
+    pub fn literals(&self) -> impl Iterator<Item = Literal<'_>> {
+        let texts = self.texts.iter().map(|text| Literal::Text(text));
+        texts.chain(self.ints.iter().map(|value| Literal::Int(*value)))
     }
 
     fn has_text(&self, text: &[u8]) -> bool {

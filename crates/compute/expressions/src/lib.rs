@@ -12,6 +12,7 @@
 
 mod ast;
 mod compile;
+mod conjunct;
 mod eval;
 mod fault;
 mod functions;
@@ -31,10 +32,13 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use conjunct::{Literal, Test};
 pub use fault::Fault;
 pub use input::{Counts, Field, Input};
+pub use kernel::Scratch;
 pub use parser::{HEIGHT_MAX, NESTING_MAX, TEXT_BYTES_MAX};
 
+use ast::Expr;
 use compile::{Compiled, compile};
 use input::Bound;
 use kernel::{FALSE, Kernel, Selected, TRUE, error_of};
@@ -76,13 +80,16 @@ impl Expression {
     }
 
     fn parse(text: &str, strict: bool) -> Result<Expression, Fault> {
-        let expr = parser::parse(text)?;
+        Expression::of(&parser::parse(text)?, text, strict)
+    }
+
+    fn of(expr: &Expr, text: &str, strict: bool) -> Result<Expression, Fault> {
         // One for columns, one for single rows: sharing their parts is not worth the effort.
-        let mut kernel = Kernel::new(compile(&expr, strict)?.node);
+        let mut kernel = Kernel::new(compile(expr, strict)?.node);
         if kernel.macros() > 1 {
-            kernel = Kernel::Row(compile(&expr, strict)?.node);
+            kernel = Kernel::Row(compile(expr, strict)?.node);
         }
-        Ok(Expression { text: text.to_owned(), compiled: compile(&expr, strict)?, kernel })
+        Ok(Expression { text: text.to_owned(), compiled: compile(expr, strict)?, kernel })
     }
 
     /// Returns the names of the fields it refers to, each once, with dots between their parts. A
@@ -96,7 +103,7 @@ impl Expression {
     pub fn matches(&self, input: &Input<'_>, out: &mut Vec<u64>, counts: &mut Counts) {
         let bound = Bound::new(&self.compiled.paths, input);
         let mut verdicts = vec![FALSE; input.rows];
-        self.kernel.run(&bound, Selected::Runs(input.runs), &mut verdicts);
+        self.kernel.run(&bound, Selected::Runs(input.runs), &mut verdicts, &mut Scratch::default());
         out.clear();
         out.extend(verdicts.chunks(64).map(|chunk| {
             let bits =
@@ -109,6 +116,27 @@ impl Expression {
                 .filter_map(|verdict| error_of(*verdict))
                 .for_each(|error| counts.add(error));
         }
+    }
+
+    /// Evaluates the condition for some rows, given in ascending order, and removes those that do
+    /// not match. The cost depends on these rows alone, not on the size of the batch. Rows without
+    /// a result are counted.
+    pub fn retain(
+        &self,
+        input: &Input<'_>,
+        rows: &mut Vec<u32>,
+        scratch: &mut Scratch,
+        counts: &mut Counts,
+    ) {
+        let bound = Bound::new(&self.compiled.paths, input);
+        let mut verdicts = scratch.verdicts(input.rows);
+        self.kernel.run(&bound, Selected::Rows(rows), &mut verdicts, scratch);
+        rows.retain(|row| {
+            let verdict = verdicts[*row as usize];
+            error_of(verdict).into_iter().for_each(|error| counts.add(error));
+            verdict == TRUE
+        });
+        scratch.give_back_verdicts(verdicts);
     }
 
     /// Evaluates the expression for the selected rows. A row without a result gets no value and is

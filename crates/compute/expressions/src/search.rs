@@ -2,7 +2,7 @@
 
 use crate::kernel::{FALSE, MISSING, TRUE, Verdict};
 use memchr::memmem::Finder;
-use millstream_columns::{Cell, Column, Kind, Value};
+use millstream_columns::{Cell, ColumnView, Kind, Value};
 
 /// A string to search for.
 pub struct Search(pub Finder<'static>);
@@ -19,7 +19,7 @@ impl std::fmt::Debug for Search {
 pub fn contains(
     search: &Search,
     block: &[u8],
-    column: &Column,
+    column: ColumnView<'_>,
     runs: &[(usize, usize)],
     out: &mut [Verdict],
     of_cell: impl Fn(Value<'_>) -> Verdict,
@@ -67,7 +67,7 @@ fn is_plain(cell: Cell) -> bool {
 /// the span.
 fn prepare(
     block: &[u8],
-    column: &Column,
+    column: ColumnView<'_>,
     runs: &[(usize, usize)],
     out: &mut [Verdict],
     of_cell: impl Fn(Value<'_>) -> Verdict,

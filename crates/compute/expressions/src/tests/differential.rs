@@ -2,8 +2,8 @@
 
 use super::table::{Random, Table};
 use crate::eval::evaluate_condition;
-use crate::input::{Bound, Counts};
-use crate::{Expression, Fault};
+use crate::input::{Bound, Counts, Input};
+use crate::{Expression, Fault, Literal, Scratch, Test};
 
 /// Generates random expressions from names, literals and operators that often fit each other.
 struct Grammar<'r>(&'r mut Random);
@@ -113,8 +113,33 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
             }
         }
         assert_eq!((&words, counts), (&expected, expected_counts), "seed {seed}: {expression}");
+        compare_lists(expression, input, &words, seed);
         words.iter().map(|word| u64::from(word.count_ones())).sum()
     })
+}
+
+/// Compares the rows that match with those of lists: every row that is selected and every other
+/// one, for the condition and for its conjuncts, one after another.
+fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed: u64) {
+    let mut scratch = Scratch::default();
+    let selected = input.runs.iter().flat_map(|(start, end)| *start as u32..*end as u32);
+    let all: Vec<u32> = selected.collect();
+    let others: Vec<u32> = all.iter().copied().step_by(2).collect();
+    let conjuncts = expression.conjuncts().unwrap_or_default();
+    for rows in [all, others] {
+        let is_set = |row: &u32| words[*row as usize / 64] >> (row % 64) & 1 == 1;
+        let expected: Vec<u32> = rows.iter().copied().filter(is_set).collect();
+        let (mut whole, mut split) = (rows.clone(), rows);
+        expression.retain(input, &mut whole, &mut scratch, &mut Counts::default());
+        assert_eq!(whole, expected, "seed {seed}: {expression}");
+        if conjuncts.is_empty() {
+            continue;
+        }
+        for conjunct in &conjuncts {
+            conjunct.retain(input, &mut split, &mut scratch, &mut Counts::default());
+        }
+        assert_eq!(split, expected, "seed {seed}: the conjuncts of {expression}");
+    }
 }
 
 #[test]
@@ -143,4 +168,30 @@ fn a_search_over_the_block_finds_the_same_rows() {
         .map(|seed| compare(&contains, &Table::random(&mut Random::new(seed)), seed))
         .sum();
     assert!(held > 1000, "{held}");
+}
+
+#[test]
+fn a_conjunct_says_what_it_tests() {
+    let text = "a == 'x' && (3 == n && m in ['p', 4]) && text.contains('err') && \
+                m.startsWith('GET') && m.endsWith('z') && m.matches('a+b') && n > 5 && has(a.b) && \
+                (a == 'y' || n == 2) && [1].all(x, x > 0) && n == 0.5 && [2].exists(x, x == n)";
+    let conjuncts = Expression::condition(text).unwrap().conjuncts().unwrap();
+    let tests: Vec<Test<'_>> = conjuncts.iter().map(Expression::test).collect();
+    assert_eq!(
+        tests,
+        [
+            Test::OneOf("a", vec![Literal::Text(b"x")]),
+            Test::OneOf("n", vec![Literal::Int(3)]),
+            Test::OneOf("m", vec![Literal::Text(b"p"), Literal::Int(4)]),
+            Test::Contains("text", b"err"),
+            Test::StartsWith("m", b"GET"),
+            Test::EndsWith("m", b"z"),
+            Test::Matches("m", "a+b"),
+            Test::Compare("n"),
+            Test::Compare("a.b"),
+            Test::Other,
+            Test::Compare("n"),
+            Test::Other,
+        ]
+    );
 }

@@ -17,7 +17,7 @@ fn columns(fields: &[(&str, Kind, &str)]) -> Vec<Column> {
 
 fn with_input<T>(columns: &[Column], visit: impl FnOnce(&Input<'_>) -> T) -> T {
     let find = |name: &str| columns.iter().find(|column| &*column.name == name);
-    let field = |name: &str| find(name).map(Field::Column);
+    let field = |name: &str| find(name).map(Field::from);
     visit(&Input { block: b"", rows: 1, runs: &[(0, 1)], field: &field, rest: find("*") })
 }
 
@@ -125,7 +125,7 @@ fn values_inside_the_block_are_not_copied() {
     let mut builder = ColumnBuilder::new(1);
     builder.set(0, millstream_columns::Cell::new(Kind::Text, 4, 10));
     let path = builder.finish("path".into());
-    let field = |_: &str| Some(Field::Column(&path));
+    let field = |_: &str| Some(Field::from(&path));
     let input = Input { block, rows: 1, runs: &[(0, 1)], field: &field, rest: None };
     for (text, value) in
         [("path", "/api/items"), ("path.substring(5)", "items"), ("path.split(\"/\")[1]", "api")]
@@ -170,7 +170,7 @@ fn invalid_utf8_is_compared_bytewise() {
     let mut builder = ColumnBuilder::new(1);
     builder.text(0, b"caf\xE9 au lait");
     let column = builder.finish("m".into());
-    let field = |_: &str| Some(Field::Column(&column));
+    let field = |_: &str| Some(Field::from(&column));
     let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &field, rest: None };
     for text in [
         "m.startsWith(\"caf\")",
@@ -195,7 +195,7 @@ fn strings_and_prefixes_of_every_length_are_compared_at_any_position() {
     {
         let column =
             Column::new("m".into(), vec![Cell::new(Kind::Text, start, end - start)], Vec::new());
-        let field = |_: &str| Some(Field::Column(&column));
+        let field = |_: &str| Some(Field::from(&column));
         let input = Input { block, rows: 1, runs: &[(0, 1)], field: &field, rest: None };
         for until in start..=block.len() {
             let prefix = std::str::from_utf8(&block[start..until]).unwrap();

@@ -49,7 +49,7 @@ fn every_example_has_the_documented_value() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let json = page.split("```json\n").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     let columns = columns(json);
-    let field = |name: &str| columns.iter().find(|column| &*column.name == name).map(Field::Column);
+    let field = |name: &str| columns.iter().find(|column| &*column.name == name).map(Field::from);
     let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &field, rest: None };
     let with_value = |text: &str, visit: &mut dyn FnMut(Option<Value<'_>>)| {
         let expression = Expression::new(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));

@@ -106,7 +106,7 @@ impl Table {
             "when" => Some(Field::Times(&self.times)),
             "source" => Some(Field::Constants(&self.constants)),
             "rest" => None,
-            name => self.columns.iter().find(|column| &*column.name == name).map(Field::Column),
+            name => self.columns.iter().find(|column| &*column.name == name).map(Field::from),
         };
         visit(&Input {
             block: &self.block,
