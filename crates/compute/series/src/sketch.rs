@@ -6,6 +6,8 @@
 //! The middle of a bucket differs from its values by at most 1/128. The bucket is in the upper bits
 //! of the float, so that finding it takes no logarithm.
 
+mod bytes;
+
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 
 /// Maximum relative error of a quantile.

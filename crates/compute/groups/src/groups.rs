@@ -1,0 +1,267 @@
+//! The table of groups.
+
+mod batches;
+mod snapshot;
+
+use crate::accumulators::Layout;
+use crate::chunks::List;
+use crate::dictionary::{ABSENT, Dictionary, Probe};
+use crate::hashing::hash_ids;
+use crate::index::{Hashes, Index, NONE};
+use crate::limits::KEYS_MAX;
+use crate::rows::Rows;
+use crate::side::Side;
+use snapshot::Written;
+use std::sync::Arc;
+
+/// A table of groups: the distinct combinations of key fields, each with the words of a [`Layout`].
+///
+/// Groups have dense numbers in the order in which they appeared, and are not removed: a window has
+/// a table, which is dropped as a whole.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    layout: Arc<Layout>,
+    dictionaries: Vec<Dictionary>,
+    /// From hashes of key ids to groups; empty with fewer than two key columns.
+    index: Index<Hashes>,
+    rows: Rows,
+    /// With one key column, the group of events without the field, or [`NONE`].
+    absent: u32,
+    sides: List<Side>,
+    /// Bytes that the sides have allocated.
+    side_bytes: usize,
+    groups_max: usize,
+    written: Written,
+}
+
+impl Groups {
+    /// Creates an empty table with this many key columns, at most [`KEYS_MAX`]; more are ignored.
+    /// Once it has `groups_max` groups it adds neither groups nor texts.
+    pub fn new(layout: Arc<Layout>, keys: usize, groups_max: usize) -> Groups {
+        let keys = keys.min(KEYS_MAX);
+        Groups {
+            rows: Rows::new(layout.clone(), if keys > 1 { keys } else { 0 }),
+            layout,
+            dictionaries: vec![Dictionary::default(); keys],
+            index: Index::default(),
+            absent: NONE,
+            sides: List::default(),
+            side_bytes: 0,
+            groups_max: groups_max.min(NONE as usize),
+            written: Written::new(keys),
+        }
+    }
+
+    /// Returns the layout of the words of a group.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// Returns the number of key columns.
+    pub fn keys(&self) -> usize {
+        self.dictionaries.len()
+    }
+
+    /// Returns the number of groups.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it has the maximum number of groups, so that no other is added.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.groups_max
+    }
+
+    /// Removes all groups and frees their memory.
+    pub fn clear(&mut self) {
+        *self = Groups::new(self.layout.clone(), self.keys(), self.groups_max);
+    }
+
+    /// Returns the id of a text in a key column; `None` if it has none.
+    #[inline]
+    pub fn find(&self, column: usize, text: &[u8]) -> Option<u32> {
+        self.dictionaries.get(column)?.find(Probe::new(text), text)
+    }
+
+    /// Returns the id of a text in a key column, and adds the text if it has none; `None` if the
+    /// table is full, or no such column exists. With one key column, the text becomes a group.
+    pub fn intern(&mut self, column: usize, text: &[u8]) -> Option<u32> {
+        self.intern_probe(column, Probe::new(text), text)
+    }
+
+    fn intern_probe(&mut self, column: usize, probe: Probe, text: &[u8]) -> Option<u32> {
+        let dictionary = self.dictionaries.get(column)?;
+        if let Some(id) = dictionary.find(probe, text) {
+            return Some(id);
+        }
+        // Without a limit of texts, those of rejected groups would accumulate.
+        if self.is_full() || dictionary.len() >= self.groups_max {
+            return None;
+        }
+        self.add_text(column, probe, text)
+    }
+
+    /// Adds a text that the column does not have.
+    fn add_text(&mut self, column: usize, probe: Probe, text: &[u8]) -> Option<u32> {
+        let id = self.dictionaries.get_mut(column)?.add(probe, text)?;
+        if self.keys() == 1 {
+            self.rows.push(&[], Vec::new);
+        }
+        Some(id)
+    }
+
+    /// Returns the group with these key ids, one for each column; `None` if there is none.
+    #[inline]
+    pub fn find_group(&self, ids: &[u32]) -> Option<u32> {
+        match ids {
+            _ if ids.len() != self.keys() => None,
+            [] => (!self.is_empty()).then_some(0),
+            [id] => self.group_of(*id),
+            _ => self.index.find(hash_ids(ids), |row| self.rows.has_ids(row as usize, ids)),
+        }
+    }
+
+    /// Returns the group of an id, with one key column.
+    #[inline(always)]
+    fn group_of(&self, id: u32) -> Option<u32> {
+        if id == ABSENT {
+            return Some(self.absent).filter(|group| *group != NONE);
+        }
+        // Texts that appeared after the group without the field are one group further.
+        let group = (id - 1) + u32::from(id > self.absent);
+        ((group as usize) < self.len() && id != NONE).then_some(group)
+    }
+
+    /// Returns the group with these key ids, one for each column, and adds it if there is none;
+    /// `None` if the table is full, or an id is not of this table.
+    pub fn add(&mut self, ids: &[u32]) -> Option<u32> {
+        if let Some(group) = self.find_group(ids) {
+            return Some(group);
+        }
+        if self.is_full() { None } else { self.add_group(ids) }
+    }
+
+    /// Adds a group that there is not.
+    fn add_group(&mut self, ids: &[u32]) -> Option<u32> {
+        let is_known = |(id, of): (&u32, &Dictionary)| *id as usize <= of.len();
+        if ids.len() != self.keys() || !ids.iter().zip(&self.dictionaries).all(is_known) {
+            return None;
+        }
+        let group = u32::try_from(self.len()).ok().filter(|group| *group < NONE)?;
+        match ids {
+            [] => {
+                self.rows.push(&[], Vec::new);
+            }
+            [id] => {
+                self.absent = (*id == ABSENT).then_some(group)?;
+                self.rows.push(&[], Vec::new);
+            }
+            _ => {
+                let dictionaries = &self.dictionaries;
+                let ids_max = || dictionaries.iter().map(|of| of.len() as u32).collect();
+                self.rows.push(ids, ids_max);
+                self.index.insert(hash_ids(ids), group);
+            }
+        }
+        Some(group)
+    }
+
+    /// Returns the key id of a group in a column; `None` if there is no such group or column.
+    #[inline]
+    pub fn id(&self, group: u32, column: usize) -> Option<u32> {
+        if group as usize >= self.len() || column >= self.keys() {
+            return None;
+        }
+        match self.keys() {
+            1 if group == self.absent => Some(ABSENT),
+            1 => Some(group + u32::from(group < self.absent)),
+            _ => self.rows.id(group as usize, column),
+        }
+    }
+
+    /// Returns the key of a group in a column; `None` if its events lack the field.
+    #[inline]
+    pub fn key(&self, group: u32, column: usize) -> Option<&[u8]> {
+        self.text(column, self.id(group, column)?)
+    }
+
+    /// Returns the text of an id in a column; `None` if there is none.
+    #[inline]
+    pub fn text(&self, column: usize, id: u32) -> Option<&[u8]> {
+        self.dictionaries.get(column)?.text(id)
+    }
+
+    /// Returns the words of a group; none if there is no such group.
+    #[inline]
+    pub fn words(&self, group: u32) -> &[u64] {
+        self.rows.words(group as usize)
+    }
+
+    /// Returns the words of a group, to change them; it counts as changed. References to sides must
+    /// stay as they are.
+    #[inline]
+    pub fn words_mut(&mut self, group: u32) -> &mut [u64] {
+        self.rows.words_mut(group as usize)
+    }
+
+    /// Merges words, laid out as those of the table, into a group. References to sides are ignored.
+    #[inline]
+    pub fn merge(&mut self, group: u32, words: &[u64]) {
+        self.rows.merge(group as usize, words);
+    }
+
+    /// Returns the side of an accumulator of a group, by the accumulator's index in the layout;
+    /// `None` if it has no values, or is kept in words.
+    pub fn side(&self, group: u32, accumulator: usize) -> Option<&Side> {
+        if !self.layout.accumulators().get(accumulator)?.is_side() {
+            return None;
+        }
+        let reference = *self.words(group).get(self.layout.offsets()[accumulator])?;
+        self.sides.get((reference as usize).checked_sub(1)?)
+    }
+
+    /// Calls `change` with the side of an accumulator of a group, which is created if needed;
+    /// `None` if the group does not exist, or the accumulator is kept in words.
+    pub fn change_side<T>(
+        &mut self,
+        group: u32,
+        accumulator: usize,
+        change: impl FnOnce(&mut Side) -> T,
+    ) -> Option<T> {
+        let fresh = Side::new(*self.layout.accumulators().get(accumulator)?)?;
+        let offset = *self.layout.offsets().get(accumulator)?;
+        let reference = self.rows.words_mut(group as usize).get_mut(offset)?;
+        if *reference == 0 {
+            self.side_bytes += fresh.memory_bytes();
+            self.sides.push(fresh);
+            *reference = self.sides.len() as u64;
+        }
+        let side = self.sides.get_mut((*reference as usize).checked_sub(1)?)?;
+        let before = side.memory_bytes();
+        let result = change(side);
+        self.side_bytes = self.side_bytes + side.memory_bytes() - before;
+        Some(result)
+    }
+
+    /// Merges a side into that of an accumulator of a group.
+    pub fn merge_side(&mut self, group: u32, accumulator: usize, side: &Side) {
+        self.change_side(group, accumulator, |into| into.merge(side));
+    }
+
+    /// Returns the bytes that it has allocated, without the layout.
+    pub fn memory_bytes(&self) -> usize {
+        let dictionaries: usize = self.dictionaries.iter().map(Dictionary::memory_bytes).sum();
+        dictionaries
+            + self.dictionaries.capacity() * size_of::<Dictionary>()
+            + self.index.memory_bytes()
+            + self.rows.memory_bytes()
+            + self.sides.memory_bytes()
+            + self.side_bytes
+            + self.written.memory_bytes()
+    }
+}

@@ -1,0 +1,247 @@
+//! Many rows at a time: the cache misses of a block of rows overlap.
+
+use super::Groups;
+use crate::dictionary::Probe;
+use crate::hashing::hash_ids;
+use crate::index::NONE;
+use crate::limits::BLOCK_ROWS;
+use std::ops::Range;
+
+/// Rows between the prefetch of a group and its merge.
+const MERGE_AHEAD_ROWS: usize = 16;
+
+/// A value for each row of a block.
+type Block<T> = [T; BLOCK_ROWS];
+
+impl Groups {
+    /// Interns the texts of a key column; `None` is an event without the field. Writes the ids to
+    /// the column of `ids`, which has the ids of all columns of a row side by side. An id is
+    /// [`NONE`] where [`Groups::intern`] returns `None`.
+    pub fn intern_many(&mut self, column: usize, texts: &[Option<&[u8]>], ids: &mut [u32]) {
+        let keys = self.keys();
+        if column >= keys {
+            return;
+        }
+        let mut probes = [Probe::default(); BLOCK_ROWS];
+        for (texts, ids) in texts.chunks(BLOCK_ROWS).zip(ids.chunks_mut(BLOCK_ROWS * keys)) {
+            for (text, probe) in texts.iter().zip(&mut probes) {
+                *probe = self.dictionaries[column].probe(*text);
+            }
+            self.intern_block(column, texts, &probes, ids);
+        }
+    }
+
+    /// Interns prefetched texts.
+    #[inline]
+    fn intern_block(
+        &mut self,
+        column: usize,
+        texts: &[Option<&[u8]>],
+        probes: &[Probe],
+        ids: &mut [u32],
+    ) {
+        let (dictionary, keys) = (&self.dictionaries[column], self.keys());
+        let rows = ids.chunks_exact_mut(keys).zip(texts.iter().zip(probes));
+        let mut unknown = false;
+        for (row, (text, probe)) in rows {
+            let id = dictionary.first(*probe, || *text);
+            row[column] = id;
+            unknown |= id == NONE;
+        }
+        if unknown {
+            self.intern_unknown(column, texts, probes, ids);
+        }
+    }
+
+    /// Interns the texts of a block that are not in their first place.
+    #[cold]
+    fn intern_unknown(
+        &mut self,
+        column: usize,
+        texts: &[Option<&[u8]>],
+        probes: &[Probe],
+        ids: &mut [u32],
+    ) {
+        let rows = ids.chunks_exact_mut(self.keys()).zip(texts.iter().zip(probes));
+        for (row, (text, probe)) in rows.filter(|(row, _)| row[column] == NONE) {
+            let id = text.and_then(|text| self.intern_probe(column, *probe, text));
+            row[column] = id.unwrap_or(NONE);
+        }
+    }
+
+    /// Adds the groups of rows of key ids, which are side by side, and writes their numbers to
+    /// `groups`. A group is [`NONE`] where [`Groups::add`] returns `None`.
+    pub fn add_many(&mut self, ids: &[u32], groups: &mut [u32]) {
+        if self.keys() < 2 {
+            return self.add_each(ids, groups);
+        }
+        let keys = self.keys();
+        let mut hashes: Block<u32> = [0; BLOCK_ROWS];
+        let blocks = ids.chunks(BLOCK_ROWS * keys).zip(groups.chunks_mut(BLOCK_ROWS));
+        for (ids, groups) in blocks {
+            self.prefetch_index(ids, &mut hashes);
+            self.prefetch_rows(&hashes, groups);
+            self.add_block(ids, groups);
+        }
+    }
+
+    /// Adds groups that no hash table has.
+    fn add_each(&mut self, ids: &[u32], groups: &mut [u32]) {
+        for (at, group) in groups.iter_mut().enumerate() {
+            let ids = if self.keys() == 0 { Some(&[][..]) } else { ids.get(at..=at) };
+            *group = ids.and_then(|ids| self.add(ids)).unwrap_or(NONE);
+        }
+    }
+
+    /// Hashes rows of ids.
+    #[inline]
+    fn prefetch_index(&self, ids: &[u32], hashes: &mut Block<u32>) {
+        for (ids, hash) in ids.chunks_exact(self.keys()).zip(hashes) {
+            *hash = hash_ids(ids);
+            self.index.prefetch(*hash);
+        }
+    }
+
+    /// Sets for each row the first group with its hash, or [`NONE`].
+    #[inline]
+    fn prefetch_rows(&self, hashes: &Block<u32>, groups: &mut [u32]) {
+        for (hash, group) in hashes.iter().zip(groups) {
+            *group = self.index.first(*hash);
+            self.rows.prefetch(*group as usize);
+        }
+    }
+
+    /// Sets the group of each row, starting with the one that was prefetched.
+    #[inline]
+    fn add_block(&mut self, ids: &[u32], groups: &mut [u32]) {
+        let mut unknown = false;
+        for (ids, group) in ids.chunks_exact(self.keys()).zip(groups.iter_mut()) {
+            if !self.rows.has_ids(*group as usize, ids) {
+                *group = NONE;
+                unknown = true;
+            }
+        }
+        if unknown {
+            self.add_unknown(ids, groups);
+        }
+    }
+
+    /// Adds the groups of a block that are not in their first place.
+    #[cold]
+    fn add_unknown(&mut self, ids: &[u32], groups: &mut [u32]) {
+        let rows = ids.chunks_exact(self.keys()).zip(groups);
+        for (ids, group) in rows.filter(|(_, group)| **group == NONE) {
+            *group = self.add(ids).unwrap_or(NONE);
+        }
+    }
+
+    /// Merges rows of words, which are side by side, each into its group. Rows of groups that do
+    /// not exist, such as [`NONE`], are ignored.
+    pub fn merge_many(&mut self, groups: &[u32], words: &[u64]) {
+        let of_row = self.layout.words();
+        if of_row == 0 {
+            return;
+        }
+        for (at, (group, words)) in groups.iter().zip(words.chunks_exact(of_row)).enumerate() {
+            if let Some(ahead) = groups.get(at + MERGE_AHEAD_ROWS) {
+                self.rows.prefetch(*ahead as usize);
+            }
+            self.rows.merge(*group as usize, words);
+        }
+    }
+
+    /// Interns, adds and merges: [`Groups::intern_many`] for each key column, then
+    /// [`Groups::add_many`] and [`Groups::merge_many`], but faster. `columns` has the texts of each
+    /// key column, `words` the words of each row side by side. Sets the group of each row that all
+    /// columns have, or [`NONE`].
+    ///
+    /// A block of rows is looked up in the dictionaries while the groups of the one before are read
+    /// from memory.
+    pub fn merge_rows(&mut self, columns: &[&[Option<&[u8]>]], words: &[u64], groups: &mut [u32]) {
+        let rows = columns.iter().map(|texts| texts.len()).fold(groups.len(), usize::min);
+        let columns = &columns[..columns.len().min(self.keys())];
+        let groups = &mut groups[..rows];
+        if self.keys() < 2 {
+            return self.merge_plainly(columns, words, groups);
+        }
+        let mut blocks = [Pending::new(self.keys()), Pending::new(self.keys())];
+        let mut now = 0..0;
+        for from in (0..rows + BLOCK_ROWS).step_by(BLOCK_ROWS) {
+            let next = from.min(rows)..(from + BLOCK_ROWS).min(rows);
+            let [of_next, of_now] = &mut blocks;
+            self.probe_columns(columns, next.clone(), of_next);
+            self.prefetch_rows(&of_now.hashes, &mut groups[now.clone()]);
+            self.intern_columns(columns, next.clone(), of_next);
+            self.add_block(&of_now.ids[..now.len() * self.keys()], &mut groups[now.clone()]);
+            self.merge_block(words, now, groups);
+            blocks.swap(0, 1);
+            now = next;
+        }
+    }
+
+    /// Does the steps of [`Groups::merge_rows`] one after the other.
+    fn merge_plainly(&mut self, columns: &[&[Option<&[u8]>]], words: &[u64], groups: &mut [u32]) {
+        let mut ids = vec![0; groups.len() * self.keys()];
+        for (column, texts) in columns.iter().enumerate() {
+            self.intern_many(column, texts, &mut ids);
+        }
+        self.add_many(&ids, groups);
+        self.merge_many(groups, words);
+    }
+
+    /// Prepares the look-ups of the key columns of a block.
+    #[inline]
+    fn probe_columns(&self, columns: &[&[Option<&[u8]>]], rows: Range<usize>, block: &mut Pending) {
+        let probes = block.probes.chunks_exact_mut(BLOCK_ROWS);
+        for ((texts, dictionary), probes) in columns.iter().zip(&self.dictionaries).zip(probes) {
+            for (text, probe) in texts[rows.clone()].iter().zip(probes) {
+                *probe = dictionary.probe(*text);
+            }
+        }
+    }
+
+    /// Looks a block up in the dictionaries, and prepares the look-ups of its groups.
+    #[inline]
+    fn intern_columns(
+        &mut self,
+        columns: &[&[Option<&[u8]>]],
+        rows: Range<usize>,
+        block: &mut Pending,
+    ) {
+        let Pending { probes, ids, hashes } = block;
+        let ids = &mut ids[..rows.len() * self.keys()];
+        let probes = probes.chunks_exact(BLOCK_ROWS);
+        for (column, (texts, probes)) in columns.iter().zip(probes).enumerate() {
+            self.intern_block(column, &texts[rows.clone()], probes, ids);
+        }
+        self.prefetch_index(ids, hashes);
+    }
+
+    #[inline]
+    fn merge_block(&mut self, words: &[u64], rows: Range<usize>, groups: &[u32]) {
+        let of_row = self.layout.words();
+        for row in rows {
+            let words = words.get(row * of_row..(row + 1) * of_row).unwrap_or_default();
+            self.rows.merge(groups[row] as usize, words);
+        }
+    }
+}
+
+/// A block that is looked up in the dictionaries.
+struct Pending {
+    /// A block of each key column.
+    probes: Vec<Probe>,
+    /// The key ids of a row side by side.
+    ids: Vec<u32>,
+    hashes: Block<u32>,
+}
+
+impl Pending {
+    fn new(keys: usize) -> Pending {
+        Pending {
+            probes: vec![Probe::default(); keys * BLOCK_ROWS],
+            ids: vec![0; keys * BLOCK_ROWS],
+            hashes: [0; BLOCK_ROWS],
+        }
+    }
+}

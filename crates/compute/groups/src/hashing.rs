@@ -1,0 +1,149 @@
+//! Hash functions for texts and for the key ids of a group.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Longest text that a [`Key`] contains.
+pub const SHORT_BYTES_MAX: usize = 15;
+
+/// Odd constants with random bits, from the fractional parts of the golden ratio and of square
+/// roots.
+const SEEDS: [u64; 4] =
+    [0x9E37_79B9_7F4A_7C15, 0xBB67_AE85_84CA_A73B, 0x3C6E_F372_FE94_F82B, 0xA54F_F53A_5F1D_36F1];
+
+/// Bits behind the length of a short text, in the second word of its key.
+const LENGTH_SHIFT: u32 = 56;
+
+/// The mark of a long text in place of a length.
+const LONG: u64 = 0xFF << LENGTH_SHIFT;
+
+/// A text as two words, for comparisons without a call: its bytes, padded with zeros, and its
+/// length plus one. Of a longer text it is a hash, and a mark.
+pub type Key = [u64; 2];
+
+/// Returns the key of a text.
+#[inline(always)]
+pub fn key(text: &[u8]) -> Key {
+    let length = (text.len() as u64 + 1) << LENGTH_SHIFT;
+    match text.len() {
+        8..=SHORT_BYTES_MAX => {
+            let [first, last] = ends::<8>(text).map(u64::from_le_bytes);
+            // Two shifts, as the last eight bytes have none of the second word if they are all.
+            [first, last >> 1 >> (127 - 8 * text.len()) | length]
+        }
+        4..8 => {
+            let [first, last] = ends(text).map(|bytes| u64::from(u32::from_le_bytes(bytes)));
+            [first | last << (8 * text.len() - 32), length]
+        }
+        1..4 => {
+            let at = |at: usize| u64::from(text[at]) << (8 * at);
+            [at(0) | at(text.len() / 2) | at(text.len() - 1), length]
+        }
+        0 => [0, length],
+        _ => [xxh3_64(text), LONG],
+    }
+}
+
+/// Whether the key is that of a text of more than [`SHORT_BYTES_MAX`] bytes.
+#[inline(always)]
+pub fn is_long(key: Key) -> bool {
+    key[1] == LONG
+}
+
+/// Hashes a key for an index, which takes less than [`hash`] and has fewer random bits.
+#[inline(always)]
+pub fn index_hash([low, high]: Key) -> u32 {
+    let mixed = fold(low ^ SEEDS[0], high ^ SEEDS[1]);
+    (mixed ^ mixed >> u32::BITS) as u32
+}
+
+/// Hashes a text, for the dictionaries of a table and for [`Hll`](crate::Hll). The function is
+/// fixed, as distinct counts in snapshots depend on it. It has no secret: whoever chooses the texts
+/// can construct collisions, which make a table slower and never wrong.
+#[inline]
+pub fn hash(text: &[u8]) -> u64 {
+    let [low, high] = key(text);
+    fold(fold(low ^ SEEDS[0], high ^ SEEDS[1]), SEEDS[2])
+}
+
+/// Returns the first and the last `N` bytes of a text that has as many; they may overlap.
+#[inline(always)]
+fn ends<const N: usize>(text: &[u8]) -> [[u8; N]; 2] {
+    let first = text.first_chunk().copied().unwrap_or([0; N]);
+    [first, text.last_chunk().copied().unwrap_or([0; N])]
+}
+
+/// Hashes the key ids of a group.
+#[inline(always)]
+pub fn hash_ids(ids: &[u32]) -> u32 {
+    let (pairs, rest) = ids.as_chunks::<2>();
+    let word = |pair: &[u32; 2]| u64::from(pair[0]) << 32 | u64::from(pair[1]);
+    let mixed = pairs.iter().fold(SEEDS[3], |mixed, pair| fold(mixed ^ word(pair), SEEDS[0]));
+    let last = rest.first().map_or(0, |id| u64::from(*id) + 1);
+    fold(mixed ^ last, SEEDS[1]) as u32
+}
+
+/// Multiplies two words and folds the product, as wyhash does (Wang Yi,
+/// <https://github.com/wangyi-fudan/wyhash>), in its variant that a factor of 0 does not defeat.
+#[inline(always)]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    (one ^ product as u64) ^ (other ^ (product >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// Texts of all short lengths that differ in a few bits.
+    fn texts() -> Vec<Vec<u8>> {
+        let of_length = |len: usize| {
+            let counted = (0..1000_u32).map(move |at| {
+                let mut text = format!("{at:0len$}").into_bytes();
+                text.rotate_left(at as usize % len);
+                text.truncate(len);
+                text
+            });
+            counted.collect::<HashSet<_>>()
+        };
+        (1..40).flat_map(of_length).chain([Vec::new(), vec![0], vec![0, 0]]).collect()
+    }
+
+    #[test]
+    fn texts_have_distinct_hashes_with_random_bits() {
+        let texts = texts();
+        let hashes: HashSet<u64> = texts.iter().map(|text| hash(text)).collect();
+        assert_eq!(hashes.len(), texts.len());
+        for bit in 0..64 {
+            let ones = hashes.iter().filter(|hash| *hash >> bit & 1 == 1).count();
+            let part = ones as f64 / hashes.len() as f64;
+            assert!((0.48..0.52).contains(&part), "bit {bit}: {part}");
+        }
+    }
+
+    #[test]
+    fn ids_have_distinct_hashes() {
+        let combined = |a: u32| [vec![a], vec![a, 0], vec![0, a, 7]];
+        let ids: HashSet<Vec<u32>> = (0..2000).flat_map(combined).collect();
+        let hashes: HashSet<u32> = ids.iter().map(|ids| hash_ids(ids)).collect();
+        assert!(hashes.len() > ids.len() - 20, "{} of {}", hashes.len(), ids.len());
+    }
+
+    #[test]
+    fn a_key_has_the_bytes_of_a_short_text() {
+        for text in texts() {
+            let expected = match text.len() {
+                0..=SHORT_BYTES_MAX => {
+                    let mut bytes = [0; 16];
+                    bytes[..text.len()].copy_from_slice(&text);
+                    bytes[15] = text.len() as u8 + 1;
+                    u128::from_le_bytes(bytes)
+                }
+                _ => u128::from(xxh3_64(&text)) | 0xFF << 120,
+            };
+            let [low, high] = key(&text);
+            assert_eq!(u128::from(high) << 64 | u128::from(low), expected, "{text:?}");
+            assert_eq!(is_long([low, high]), text.len() > SHORT_BYTES_MAX);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The first events of a group.
+
+use crate::bytes::{number, number_to, push_number, push_text, text, word};
+
+/// The first texts by time, origin and offset of their events: the same ones for any order in which
+/// they are added and merged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Samples {
+    size: u16,
+    /// Ascending.
+    samples: Vec<Sample>,
+    text_bytes: usize,
+}
+
+/// A text of an event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sample {
+    /// The time in nanoseconds since 1970.
+    pub time: i64,
+    /// The origin; with the offset it orders events of the same time.
+    pub origin: u64,
+    /// The offset in the origin.
+    pub offset: u64,
+    /// The text.
+    pub text: Box<[u8]>,
+}
+
+impl Sample {
+    fn place(&self) -> (i64, u64, u64, &[u8]) {
+        (self.time, self.origin, self.offset, &self.text)
+    }
+}
+
+impl Samples {
+    /// Creates an empty list of up to `size` texts, at least one.
+    pub fn new(size: u16) -> Samples {
+        Samples { size: size.max(1), samples: Vec::new(), text_bytes: 0 }
+    }
+
+    /// Adds the text of an event, unless the list is full of earlier ones.
+    pub fn add(&mut self, time: i64, origin: u64, offset: u64, text: &[u8]) {
+        let place = (time, origin, offset, text);
+        let is_full = self.samples.len() == usize::from(self.size);
+        if is_full && self.samples.last().is_some_and(|last| last.place() <= place) {
+            return;
+        }
+        if is_full && let Some(last) = self.samples.pop() {
+            self.text_bytes -= last.text.len();
+        }
+        let at = self.samples.partition_point(|sample| sample.place() <= place);
+        crate::chunks::grow(&mut self.samples, 1, self.size.into());
+        self.samples.insert(at, Sample { time, origin, offset, text: text.into() });
+        self.text_bytes += text.len();
+    }
+
+    /// Adds the texts of another list.
+    pub fn merge(&mut self, other: &Samples) {
+        for Sample { time, origin, offset, text } in &other.samples {
+            self.add(*time, *origin, *offset, text);
+        }
+    }
+
+    /// Returns the texts in the order of their events.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Appends it to `out`: size, number of texts, and time, origin, offset and text of each.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        push_number(out, u64::from(self.size));
+        push_number(out, self.samples.len() as u64);
+        for Sample { time, origin, offset, text } in &self.samples {
+            out.extend_from_slice(&time.to_le_bytes());
+            push_number(out, *origin);
+            push_number(out, *offset);
+            push_text(out, text);
+        }
+    }
+
+    /// Takes what [`Samples::write`] wrote from the front of `bytes`; `None` if it is damaged.
+    pub fn read(bytes: &mut &[u8]) -> Option<Samples> {
+        let size = number_to(bytes, u16::MAX.into())? as u16;
+        let mut read = Samples::new(size);
+        for _ in 0..number_to(bytes, size.into())? {
+            let (time, origin, offset) = (word(bytes)? as i64, number(bytes)?, number(bytes)?);
+            let text = text(bytes)?;
+            if read.samples.last().is_some_and(|last| last.place() > (time, origin, offset, text)) {
+                return None;
+            }
+            read.add(time, origin, offset, text);
+        }
+        (read.size == size).then_some(read)
+    }
+
+    /// Returns the bytes that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.samples.capacity() * size_of::<Sample>() + self.text_bytes
+    }
+}

@@ -1,0 +1,139 @@
+//! Sketches as bytes, for snapshots.
+
+use super::{PAGE_BUCKETS, Page, Sketch};
+use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
+
+/// Largest number of a page, in either direction: the exponent of the largest float.
+const PAGE_NUMBER_MAX: i32 = 0x7FE;
+
+impl Sketch {
+    /// Appends the sketch to `out`, without loss, little endian: weight, sum, minimum, maximum and
+    /// misplaced weight; the number of individual values in a byte, and each with its weight; the
+    /// number of pages in a byte, and for each its number in four bytes, a bit in eight bytes for
+    /// each bucket with a weight, and these weights.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let floats = |floats: &[f64], out: &mut Vec<u8>| {
+            floats.iter().for_each(|float| out.extend_from_slice(&float.to_le_bytes()));
+        };
+        floats(&[self.weight, self.sum, self.min, self.max, self.misplaced], out);
+        out.push(self.values.len() as u8);
+        self.values.iter().for_each(|(value, weight)| floats(&[*value, *weight], out));
+        out.push(self.pages.len() as u8);
+        for Page { number, weights } in &self.pages {
+            let bits = weights.iter().rev().fold(0, |bits, w| bits << 1 | u64::from(*w != 0.0));
+            out.extend_from_slice(&number.to_le_bytes());
+            out.extend_from_slice(&bits.to_le_bytes());
+            weights.iter().filter(|weight| **weight != 0.0).for_each(|w| floats(&[*w], out));
+        }
+    }
+
+    /// Takes what [`Sketch::write`] wrote from the front of `bytes`; `None` if it is damaged.
+    pub fn read(bytes: &mut &[u8]) -> Option<Sketch> {
+        let [weight, sum, min, max, misplaced] = floats(bytes)?;
+        let is_valid = weight >= 0.0 && min <= max && misplaced >= 0.0;
+        let mut sketch = Sketch { weight, sum, min, max, misplaced, ..Sketch::default() };
+        let [values] = array(bytes)?;
+        for _ in 0..values {
+            let [value, weight] = floats(bytes)?;
+            sketch.values.push((value, (weight > 0.0).then_some(weight)?));
+        }
+        let [pages] = array(bytes)?;
+        for _ in 0..pages {
+            let page = page(bytes)?;
+            let is_ascending = sketch.pages.last().is_none_or(|last| last.number < page.number);
+            sketch.pages.reserve_exact(1);
+            sketch.pages.push(is_ascending.then_some(page)?);
+        }
+        let is_one_form = values == 0 || pages == 0;
+        let fits = usize::from(values) <= EXACT_VALUES_MAX && usize::from(pages) <= PAGES_MAX;
+        (is_valid && is_one_form && fits).then_some(sketch)
+    }
+
+    /// Returns the bytes that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.values.capacity() * size_of::<(f64, f64)>() + self.pages.capacity() * size_of::<Page>()
+    }
+}
+
+fn page(bytes: &mut &[u8]) -> Option<Page> {
+    let number = i32::from_le_bytes(array(bytes)?);
+    let bits = u64::from_le_bytes(array(bytes)?);
+    let mut weights = [0.0; PAGE_BUCKETS];
+    for weight in (0..PAGE_BUCKETS).filter(|at| bits >> at & 1 == 1) {
+        let [read] = floats(bytes)?;
+        weights[weight] = (read > 0.0).then_some(read)?;
+    }
+    let is_valid = number.unsigned_abs() <= PAGE_NUMBER_MAX as u32;
+    is_valid.then_some(Page { number, weights })
+}
+
+/// Takes floats, which are finite.
+fn floats<const N: usize>(bytes: &mut &[u8]) -> Option<[f64; N]> {
+    let mut floats = [0.0; N];
+    for float in &mut floats {
+        *float = Some(f64::from_le_bytes(array(bytes)?)).filter(|float| float.is_finite())?;
+    }
+    Some(floats)
+}
+
+fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (array, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns an empty, an exact and a spread sketch.
+    fn sketches() -> [Sketch; 3] {
+        [0, 40, 3000].map(|values| {
+            let mut sketch = Sketch::default();
+            for at in 0..values {
+                let value = f64::from(at - 20) * 1.7_f64.powi(at % 90 - 40);
+                sketch.add(value, 1.0 + f64::from(at % 3));
+            }
+            sketch
+        })
+    }
+
+    fn written(sketch: &Sketch) -> Vec<u8> {
+        let mut out = Vec::new();
+        sketch.write(&mut out);
+        out
+    }
+
+    #[test]
+    fn a_sketch_is_read_as_it_was_written() {
+        for sketch in sketches() {
+            let bytes = [written(&sketch), vec![7]].concat();
+            let mut rest = &bytes[..];
+            let read = Sketch::read(&mut rest).unwrap();
+            assert_eq!(rest, [7]);
+            assert_eq!(written(&read), written(&sketch));
+            let parts = [0.0, 0.1, 0.5, 0.99, 1.0];
+            assert_eq!(read.quantiles(parts), sketch.quantiles(parts));
+            assert_eq!(read.weight(), sketch.weight());
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_read_as_another_sketch() {
+        for sketch in sketches() {
+            let bytes = written(&sketch);
+            for at in 0..bytes.len() {
+                assert!(Sketch::read(&mut &bytes[..at]).is_none(), "{at} bytes");
+                for bit in 0..8 {
+                    let mut bytes = bytes.clone();
+                    bytes[at] ^= 1 << bit;
+                    if let Some(mut read) = Sketch::read(&mut &bytes[..]) {
+                        read.quantiles([0.0, 0.5, 1.0]);
+                        read.merge(&sketch);
+                        read.points(&mut Vec::new());
+                    }
+                }
+            }
+        }
+    }
+}
