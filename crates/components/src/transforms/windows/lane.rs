@@ -1,0 +1,225 @@
+//! The lane of windows: merges partial results, ends windows, and saves what changed.
+
+use super::definition::Definition;
+use super::encoder::split;
+use super::result::{Group, Outcome, WindowResults};
+use super::snapshot::{Frame, Saved};
+use super::tasks::{EndedWindow, Tasks};
+use crate::util::segments::{Place, Segments};
+use millstream_model::{
+    BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Now, Payload, Results,
+};
+use millstream_rules::{PartialReader, Plan};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause before the next look at whether a snapshot is committed.
+const COMMIT_LOOK: Duration = Duration::from_millis(10);
+
+/// Groups whose results are made at a time, so that events and other tasks do not wait for a large
+/// window: a few milliseconds.
+const GROUPS_AT_ONCE: u64 = 2_000;
+
+/// Longest time between two looks at which windows have ended, when events come all the time.
+const END_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The lane.
+pub struct WindowLane {
+    id: Arc<str>,
+    plan: Arc<Plan>,
+    tasks: Tasks,
+    now: Arc<dyn Fn() -> Now + Send + Sync>,
+    is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
+    feed: Arc<Feed>,
+    counters: Arc<Counters>,
+    /// `None` in a unit test of a configuration, and while a thread writes.
+    segments: Option<Segments>,
+    results: Results<Outcome>,
+    /// When to look next at which windows have ended.
+    next_end: millstream_model::EngineTime,
+    /// Whether the next snapshot says everything, not only what changed.
+    is_whole: bool,
+    /// Whether older segments may be left.
+    has_old_segments: bool,
+}
+
+impl WindowLane {
+    /// Opens the lane with what the last committed snapshot says.
+    pub fn open(
+        (plan, definitions): (Arc<Plan>, Arc<[Arc<Definition>]>),
+        memory_bytes_max: usize,
+        cx: LaneCx,
+    ) -> WindowLane {
+        let place: Option<Place> =
+            cx.state.as_ref().and_then(|state| serde_json::from_slice(state).ok());
+        let mut saved = Saved::default();
+        let opened = cx
+            .folder
+            .as_ref()
+            .map(|folder| Segments::open(folder, place, &mut |body| saved.apply(body)));
+        let segments = opened.map(|(segments, read)| {
+            if let Err(error) = read {
+                cx.counters.error("snapshot");
+                log::error!("transform {}: its snapshot is lost: {error}; open windows and waiting results are gone", cx.sink);
+                saved = Saved { first: segments.next(), ..Saved::default() };
+            }
+            segments
+        });
+        let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
+        let now = (cx.now)();
+        WindowLane {
+            id: cx.sink,
+            plan,
+            tasks: Tasks::open(&definitions, memory_bytes_max, &mut saved, now),
+            now: cx.now,
+            is_committed: cx.is_committed,
+            feed: cx.feed,
+            counters: cx.counters,
+            segments,
+            is_whole: results.first() != saved.first,
+            results,
+            next_end: now.since_start,
+            has_old_segments: false,
+        }
+    }
+
+    /// Merges the partial results of a batch.
+    fn merge(&mut self, part: &[u8], now: Now) {
+        let Some((partial, origins)) = split(part) else { return };
+        for (origin, latest_ns) in origins {
+            self.tasks.note_origin(origin, latest_ns, now);
+        }
+        let Some(mut reader) = PartialReader::new(partial) else { return };
+        while let Some(section) = reader.next(&self.plan) {
+            self.tasks.merge(&section, &reader, &self.counters, now);
+        }
+    }
+
+    /// Ends the windows that are due, and makes some of their results.
+    fn end_windows(&mut self, now: Now, has_input_ended: bool) {
+        self.next_end = now.since_start + END_INTERVAL;
+        self.tasks.end_due(now, has_input_ended);
+        let mut left = if has_input_ended { u64::MAX } else { GROUPS_AT_ONCE };
+        while left > 0
+            && let Some(ended) = self.tasks.first_ended()
+        {
+            left -= emit(&self.id, ended, left, &mut self.results);
+            if ended.emitted == ended.len() {
+                self.tasks.drop_ended();
+            }
+        }
+    }
+
+    /// Returns the next frame of the snapshot: what changed, or everything.
+    fn frame(&mut self, is_whole: bool) -> Vec<u8> {
+        let mut frame = Frame::default();
+        self.tasks.write(is_whole, &mut frame);
+        let (first, all) = self.results.unsettled();
+        frame.settled(first);
+        if is_whole {
+            all.iter().for_each(|result| frame.result(result));
+        } else {
+            self.results.unsaved().for_each(|result| frame.result(result));
+        }
+        frame.0
+    }
+
+    async fn save(&mut self) -> Result<Option<Vec<u8>>, DeliverError> {
+        let Some(mut segments) = self.segments.take() else {
+            drop(self.frame(false));
+            self.results.saved();
+            return Ok(None);
+        };
+        let begins = self.is_whole || segments.begins_segment();
+        let frame = self.frame(begins);
+        // Until it is written, the tables say that there is nothing to write.
+        self.is_whole = true;
+        let next = self.results.next();
+        let append = move || (segments.append(&frame, begins, next), segments);
+        let (appended, segments) = match tokio::task::spawn_blocking(append).await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime shuts down.
+            Err(_) => return std::future::pending().await,
+        };
+        self.segments = Some(segments);
+        let failed =
+            |error| DeliverError::retry("snapshot", format!("cannot write the snapshot: {error}"));
+        let place: Place = appended.map_err(failed)?;
+        self.has_old_segments |= begins;
+        self.is_whole = false;
+        self.results.saved();
+        let state = serde_json::to_vec(&place);
+        state.map(Some).map_err(|error| DeliverError::retry("snapshot", error.to_string()))
+    }
+
+    /// Removes older segments once nothing committed refers to them.
+    fn remove_old_segments(&mut self) {
+        if self.has_old_segments && (self.is_committed)() {
+            self.segments.iter().for_each(Segments::remove_others);
+            self.has_old_segments = false;
+        }
+    }
+}
+
+/// Makes the results of up to `groups_max` groups of a window; returns their number.
+fn emit(id: &str, ended: &mut EndedWindow, groups_max: u64, results: &mut Results<Outcome>) -> u64 {
+    let definition = &ended.definition;
+    let inputs = definition.inputs();
+    let task = if definition.name.is_empty() { id } else { &definition.name };
+    let of_window = WindowResults {
+        task,
+        definition,
+        inputs: &inputs,
+        end_ns: ended.window.end_ns,
+        completeness: ended.completeness,
+    };
+    let until = ended.emitted.saturating_add(groups_max).min(ended.len());
+    let within = ended.window.groups.len() as u64;
+    for at in ended.emitted..until {
+        let group = match at.checked_sub(within) {
+            None => Group { groups: &ended.window.groups, group: at as u32, is_overflow: false },
+            Some(at) => {
+                Group { groups: &ended.window.overflow, group: at as u32, is_overflow: true }
+            }
+        };
+        of_window.of_group(group, |result| results.push(result));
+    }
+    let emitted = until - ended.emitted;
+    ended.emitted = until;
+    emitted
+}
+
+impl Lane for WindowLane {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+        let now = (self.now)();
+        if now.since_start >= self.next_end {
+            self.end_windows(now, false);
+        }
+        payload.parts.iter().for_each(|part| self.merge(part, now));
+        Box::pin(async { Ok(Delivery::Taken) })
+    }
+
+    fn tick(&mut self) -> Option<Duration> {
+        let (now, has_ended) = ((self.now)(), self.feed.has_input_ended());
+        self.end_windows(now, has_ended);
+        let has_all = self.results.pass_on(|_, result| result.event());
+        if has_ended && has_all {
+            self.feed.finish();
+        }
+        self.remove_old_segments();
+        let left = self.tasks.left(now);
+        Some(if has_all { left } else { left.min(COMMIT_LOOK) })
+    }
+
+    fn wants_sync(&self) -> bool {
+        self.results.are_unsaved()
+    }
+
+    fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
+        Box::pin(self.save())
+    }
+}

@@ -1,0 +1,176 @@
+//! Snapshots of a merge transform: what changed since the last one, appended to a file.
+//!
+//! A segment is a file `NUMBER.segment` of frames: the length of the body in four bytes, its XXH3
+//! hash seeded with that of the frame before in eight, all little endian, and the body. The store has the number of the segment, its
+//! length and the last hash: what lies behind them was not committed, and is cut off. Once a segment
+//! is much larger than what it describes, the next frame begins another.
+
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Smallest size at which a segment is followed by another.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+
+/// A segment is followed by another when it is this many times as long as its first frame.
+const GROWTH_MAX: u64 = 8;
+
+/// Bytes before the body of a frame.
+const HEAD_BYTES: usize = 12;
+
+/// What the store has of a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// Number of the segment.
+    segment: u64,
+    /// Its committed length.
+    length: u64,
+    /// Hash of its last committed frame.
+    hash: u64,
+    /// Length of its first frame.
+    base: u64,
+    /// Number of the next result: numbers below are used up even if the segment is lost.
+    next: u64,
+}
+
+/// Applies the body of a frame; `None` if it is not one.
+pub type Apply<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
+
+/// The file of a snapshot.
+pub struct Segments {
+    folder: PathBuf,
+    file: Option<File>,
+    place: Place,
+}
+
+impl Segments {
+    /// Opens the snapshot in `folder` at the place that the store has, and applies its frames.
+    ///
+    /// # Errors It cannot be read, or is damaged; what it said is lost, even if frames were applied.
+    pub fn open(
+        folder: &Path,
+        place: Option<Place>,
+        apply: Apply<'_>,
+    ) -> (Segments, io::Result<()>) {
+        let read = place.map_or(Ok(()), |place| read(folder, &place, apply));
+        let next = place.unwrap_or_default().next;
+        let place = match &read {
+            Ok(()) => place.unwrap_or_default(),
+            Err(_) => Place { segment: place.map_or(0, |of| of.segment), next, ..Place::default() },
+        };
+        let segments = Segments { folder: folder.to_path_buf(), file: None, place };
+        match &read {
+            Ok(()) => segments.remove_others(),
+            Err(_) => segments.set_aside(),
+        }
+        (segments, read)
+    }
+
+    /// Returns the number of the next result, as the store has it.
+    pub fn next(&self) -> u64 {
+        self.place.next
+    }
+
+    /// Whether the next frame begins another segment, and so must say everything.
+    pub fn begins_segment(&self) -> bool {
+        let Place { length, base, .. } = self.place;
+        length == 0 || length > SEGMENT_BYTES_MIN.max(base * GROWTH_MAX)
+    }
+
+    /// Appends a frame, durable on return; it `begins` another segment if it says everything.
+    /// `next` is the number of the next result.
+    ///
+    /// # Errors It cannot be written; the next attempt writes to the same place.
+    pub fn append(&mut self, frame: &[u8], begins: bool, next: u64) -> io::Result<Place> {
+        let mut place = Place { next, ..self.place };
+        if begins {
+            place = Place { segment: self.place.segment + 1, next, ..Place::default() };
+            self.file = None;
+        }
+        let is_new = self.file.is_none();
+        if is_new {
+            self.file = Some(self.open_segment(place.segment, place.length)?);
+        }
+        let Some(file) = &self.file else { return Ok(place) };
+        let hash = xxh3_64_with_seed(frame, place.hash);
+        let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
+        let head = [&length.to_le_bytes()[..], &hash.to_le_bytes()].concat();
+        file.write_all_at(&head, place.length)?;
+        file.write_all_at(frame, place.length + HEAD_BYTES as u64)?;
+        file.sync_data()?;
+        if is_new {
+            File::open(&self.folder)?.sync_all()?;
+        }
+        place.length += (HEAD_BYTES + frame.len()) as u64;
+        place.hash = hash;
+        if begins {
+            place.base = place.length;
+        }
+        self.place = place;
+        Ok(place)
+    }
+
+    fn open_segment(&self, number: u64, length: u64) -> io::Result<File> {
+        fs::create_dir_all(&self.folder)?;
+        let path = segment(&self.folder, number);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        file.set_len(length)?;
+        Ok(file)
+    }
+
+    /// Renames a damaged segment, so that it is neither read nor removed.
+    fn set_aside(&self) {
+        let path = segment(&self.folder, self.place.segment);
+        // It may be missing.
+        let _ = fs::rename(&path, path.with_extension("damaged"));
+    }
+
+    /// Removes the segments before the current one, once that is committed.
+    pub fn remove_others(&self) {
+        let current = segment(&self.folder, self.place.segment);
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        let paths = entries.flatten().map(|entry| entry.path());
+        for path in paths
+            .filter(|path| *path != current && path.extension().is_some_and(|e| e == "segment"))
+        {
+            if let Err(error) = fs::remove_file(&path) {
+                log::warn!("{} could not be removed: {error}", path.display());
+            }
+        }
+    }
+}
+
+fn segment(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number}.segment"))
+}
+
+/// Reads a segment up to its committed length.
+fn read(folder: &Path, place: &Place, apply: Apply<'_>) -> io::Result<()> {
+    let path = segment(folder, place.segment);
+    let bytes = fs::read(&path)?;
+    let damaged = || io::Error::other(format!("{} is damaged", path.display()));
+    let committed = bytes.get(..place.length as usize).ok_or_else(damaged)?;
+    let (mut rest, mut hash) = (committed, 0);
+    while !rest.is_empty() {
+        let length = array(&mut rest).map(u32::from_le_bytes).ok_or_else(damaged)?;
+        let expected = array(&mut rest).map(u64::from_le_bytes).ok_or_else(damaged)?;
+        let (body, behind) = rest.split_at_checked(length as usize).ok_or_else(damaged)?;
+        hash = xxh3_64_with_seed(body, hash);
+        if hash != expected {
+            return Err(damaged());
+        }
+        apply(body).ok_or_else(damaged)?;
+        rest = behind;
+    }
+    if hash == place.hash { Ok(()) } else { Err(damaged()) }
+}
+
+/// Takes an array from the front of `bytes`.
+pub fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (array, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*array)
+}

@@ -1,0 +1,132 @@
+//! Evaluates the tasks of a plan over a batch.
+
+pub(crate) mod accumulate;
+mod columns;
+mod extract;
+mod keys;
+mod select;
+
+use crate::partial::Partial;
+use crate::plan::{Fields, Plan};
+use accumulate::Accumulation;
+use columns::Columns;
+use keys::KeyColumns;
+use millstream_columns::ColumnView;
+use millstream_expressions::{Counts, Field, Input};
+use select::Selection;
+
+/// The rows of a batch.
+pub struct Rows<'r, 'b> {
+    /// The block, the selected rows, and the fields of the events.
+    pub input: &'r Input<'b>,
+    /// The time of each row in nanoseconds since 1970, for tasks with windows by it.
+    pub times: &'r [i64],
+    /// Returns the origin and the offset of a row, which together with its time order events.
+    pub place: &'r dyn Fn(u32) -> (u64, u64),
+}
+
+/// A batch and what is known of it before any task is evaluated.
+pub(crate) struct Batch<'p, 'b> {
+    pub fields: &'p Fields,
+    pub input: &'p Input<'b>,
+    /// The columns of the fields of the event that are columns.
+    pub events: Vec<Option<ColumnView<'b>>>,
+    /// Number of selected rows.
+    pub selected: usize,
+}
+
+impl<'p, 'b> Batch<'p, 'b> {
+    fn new(fields: &'p Fields, input: &'p Input<'b>) -> Batch<'p, 'b> {
+        let column = |name: &String| match (input.field)(name) {
+            // Members of objects have names with dots; the rest may have any.
+            Some(Field::Column(column)) if input.rest.is_none() && !name.contains('.') => {
+                Some(column)
+            }
+            _ => None,
+        };
+        let selected = input.runs.iter().map(|(start, end)| end - start).sum();
+        Batch { fields, input, events: fields.events.iter().map(column).collect(), selected }
+    }
+}
+
+/// What the evaluation of a task cost and found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounts {
+    /// Rows that passed the gate.
+    pub examined: u64,
+    /// Rows that matched.
+    pub matched: u64,
+    /// Values that were aggregated and are there, but are no numbers.
+    pub not_numbers: u64,
+    /// Values that were aggregated and are missing.
+    pub missing: u64,
+}
+
+/// Evaluates plans over batches, on one thread. It keeps buffers, never events.
+#[derive(Default)]
+pub struct Evaluator {
+    columns: Columns,
+    selection: Selection,
+    keys: KeyColumns,
+    accumulation: Accumulation,
+    counts: Vec<TaskCounts>,
+    faults: Counts,
+}
+
+impl Evaluator {
+    /// Calls `visit` with each task that some rows match, and these rows in ascending order.
+    pub fn matches(
+        &mut self,
+        plan: &Plan,
+        rows: &Rows<'_, '_>,
+        mut visit: impl FnMut(usize, &[u32]),
+    ) {
+        self.run(plan, rows, |_, _, _, task, rows| visit(task, rows));
+    }
+
+    /// Adds up the rows of each task; returns the partial results.
+    pub fn add_up(&mut self, plan: &Plan, rows: &Rows<'_, '_>, partial: &mut Partial) {
+        let mut accumulation = std::mem::take(&mut self.accumulation);
+        self.run(plan, rows, |batch, columns, keys, task, list| {
+            accumulation.add((plan, task), (batch, rows), list, (columns, keys, partial));
+        });
+        self.keys.write(partial);
+        for (task, counts) in accumulation.take_counts() {
+            self.counts[task].not_numbers += counts.not_numbers;
+            self.counts[task].missing += counts.missing;
+        }
+        self.accumulation = accumulation;
+    }
+
+    fn run(
+        &mut self,
+        plan: &Plan,
+        rows: &Rows<'_, '_>,
+        mut visit: impl FnMut(&Batch<'_, '_>, &mut Columns, &mut KeyColumns, usize, &[u32]),
+    ) {
+        let batch = Batch::new(&plan.fields, rows.input);
+        self.counts.resize(plan.tasks.len(), TaskCounts::default());
+        self.columns.begin(&plan.fields);
+        self.keys.begin(plan);
+        let Evaluator { columns, selection, keys, counts, faults, .. } = self;
+        selection.find(plan, &batch, columns);
+        selection.each_task(plan, (&batch, columns, faults), |columns, task, examined, list| {
+            counts[task].examined += examined as u64;
+            counts[task].matched += list.len() as u64;
+            if !list.is_empty() {
+                visit(&batch, columns, keys, task, list);
+            }
+        });
+    }
+
+    /// Takes the counts of all tasks since the last call.
+    pub fn take_counts(&mut self) -> Vec<TaskCounts> {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Takes the rows whose conditions had no result, by reason, since the last call. Conditions
+    /// are evaluated only for rows that are still candidates, so only these count.
+    pub fn take_faults(&mut self) -> Counts {
+        std::mem::take(&mut self.faults)
+    }
+}

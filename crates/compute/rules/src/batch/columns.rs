@@ -1,0 +1,227 @@
+//! The fields of a batch: each value is computed at most once, for the rows that need it.
+
+use super::Batch;
+use super::extract::{Positions, Values, between, cast, number_of};
+use crate::bits::Bits;
+use crate::plan::{Compute, FieldId, Fields};
+use millstream_columns::{Cell, ColumnView};
+use millstream_expressions::{Counts, Expression};
+use regex::bytes::CaptureLocations;
+
+/// The values that were computed for a batch. It keeps its memory from batch to batch.
+#[derive(Default)]
+pub struct Columns {
+    /// Changes with every batch.
+    batch: u64,
+    /// Changes with every task: private values are those of one task.
+    run: u64,
+    memos: Vec<Memo>,
+    /// Fields of the event that are not a column of it.
+    events: Vec<Memo>,
+    positions: Vec<Positions>,
+    numbers: Vec<Numbers>,
+    locations: Vec<CaptureLocations>,
+    /// Rows that are computed now.
+    missing: Vec<u32>,
+}
+
+/// Values of a field.
+#[derive(Default)]
+struct Memo {
+    /// The batch or run that they are of.
+    stamp: u64,
+    values: Values,
+    known: Bits,
+    is_complete: bool,
+}
+
+/// The numbers of a field; NaN where it has none.
+#[derive(Default)]
+struct Numbers {
+    stamp: u64,
+    list: Vec<f64>,
+    known: Bits,
+}
+
+impl Memo {
+    fn begin(&mut self, stamp: u64, rows: usize) {
+        if self.stamp == stamp {
+            return;
+        }
+        self.stamp = stamp;
+        self.values.begin(rows);
+        self.known.reset(rows);
+        self.is_complete = false;
+    }
+
+    /// Collects the rows without a value, which has one from now on.
+    fn take_missing(&mut self, rows: &[u32], selected: usize, missing: &mut Vec<u32>) {
+        missing.clear();
+        if self.is_complete {
+            return;
+        }
+        missing.extend(rows.iter().copied().filter(|row| self.known.add(*row)));
+        self.is_complete = rows.len() == selected;
+    }
+}
+
+impl Columns {
+    /// Begins a batch.
+    pub fn begin(&mut self, fields: &Fields) {
+        self.batch += 1;
+        self.run = self.batch << 32;
+        self.memos.resize_with(fields.memos, Memo::default);
+        self.events.resize_with(fields.events.len(), Memo::default);
+        self.positions.resize_with(fields.lefts.len(), Positions::default);
+        self.numbers.resize_with(fields.number_memos, Numbers::default);
+        self.locations.clear();
+        let patterns = fields.patterns.iter();
+        self.locations.extend(patterns.map(|pattern| pattern.regex.capture_locations()));
+    }
+
+    /// Begins a task.
+    pub fn begin_task(&mut self) {
+        self.run += 1;
+    }
+
+    fn stamp(&self, is_private: bool) -> u64 {
+        if is_private { self.run } else { self.batch << 32 }
+    }
+
+    /// Computes a field for some rows.
+    pub fn ensure(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {
+        let plan = &batch.fields.list[field.index()];
+        if let Compute::Event(event) = plan.compute {
+            return self.ensure_event(batch, event);
+        }
+        let stamp = self.stamp(plan.is_private);
+        let memo = &mut self.memos[plan.memo];
+        memo.begin(stamp, batch.input.rows);
+        let mut missing = std::mem::take(&mut self.missing);
+        memo.take_missing(rows, batch.selected, &mut missing);
+        if !missing.is_empty() {
+            self.compute(batch, field, &missing);
+        }
+        self.missing = missing;
+    }
+
+    fn compute(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {
+        let plan = &batch.fields.list[field.index()];
+        match &plan.compute {
+            Compute::Event(_) => {}
+            Compute::Cast(event) => {
+                self.ensure_event(batch, *event);
+                let source = event_view(batch, &self.events, *event);
+                let values = &mut self.memos[plan.memo].values;
+                cast((source, batch.input.block), rows, plan.field.kind, values);
+            }
+            Compute::Between(left, index, right) => {
+                let start = &batch.fields.lefts[*left];
+                self.ensure_event(batch, start.from);
+                let source = event_view(batch, &self.events, start.from);
+                let positions = &mut self.positions[*left];
+                positions.begin(self.batch, start.kept, batch.input.rows);
+                let value = (start, positions, *index, right);
+                let values = &mut self.memos[plan.memo].values;
+                between((source, batch.input.block), rows, value, plan.field.kind, values);
+            }
+            Compute::Group(pattern) => self.search(batch, *pattern, rows),
+        }
+    }
+
+    /// Sets all groups of a pattern for some rows.
+    fn search(&mut self, batch: &Batch<'_, '_>, pattern: usize, rows: &[u32]) {
+        let plan = &batch.fields.patterns[pattern];
+        self.ensure_event(batch, plan.from);
+        let source = event_view(batch, &self.events, plan.from);
+        let stamp = self.stamp(false);
+        for (field, _) in &plan.groups {
+            let memo = batch.fields.list[field.index()].memo;
+            self.memos[memo].begin(stamp, batch.input.rows);
+        }
+        let locations = &mut self.locations[pattern];
+        for row in rows {
+            super::extract::with_text((source, batch.input.block), *row, |text, cell| {
+                let is_match =
+                    text.is_some_and(|text| plan.regex.captures_read(locations, text).is_some());
+                for (field, group) in &plan.groups {
+                    let of_field = &batch.fields.list[field.index()];
+                    let memo = &mut self.memos[of_field.memo];
+                    memo.known.add(*row);
+                    let place = locations.get(*group).filter(|_| is_match);
+                    let place = place.map(|(start, end)| start..end);
+                    memo.values.set(
+                        *row,
+                        (text.unwrap_or_default(), cell),
+                        place,
+                        of_field.field.kind,
+                    );
+                }
+            });
+        }
+    }
+
+    /// Computes a field of the event that is not a column of it, for all selected rows.
+    fn ensure_event(&mut self, batch: &Batch<'_, '_>, event: usize) {
+        let stamp = self.stamp(false);
+        let memo = &mut self.events[event];
+        if batch.events[event].is_some() || memo.stamp == stamp {
+            return;
+        }
+        memo.begin(stamp, batch.input.rows);
+        let Ok(expression) = Expression::new(&batch.fields.events[event]) else {
+            memo.values.cells.fill(Cell::ABSENT);
+            return;
+        };
+        let column = expression.compute(batch.input, &mut Counts::default()).finish("".into());
+        memo.values.cells.copy_from_slice(column.cells());
+        memo.values.own.extend_from_slice(column.own());
+    }
+
+    /// Returns the values of a field; only those of ensured rows mean anything.
+    pub fn view<'a, 'b: 'a>(&'a self, batch: &Batch<'_, 'b>, field: FieldId) -> ColumnView<'a> {
+        let plan = &batch.fields.list[field.index()];
+        match plan.compute {
+            Compute::Event(event) => event_view(batch, &self.events, event),
+            _ => self.memos[plan.memo].values.view(),
+        }
+    }
+
+    /// Appends the number of each row, or NaN if it has none.
+    pub fn numbers(
+        &mut self,
+        batch: &Batch<'_, '_>,
+        field: FieldId,
+        rows: &[u32],
+        out: &mut Vec<f64>,
+    ) {
+        self.ensure(batch, field, rows);
+        let Some(index) = batch.fields.list[field.index()].numbers else {
+            let view = self.view(batch, field);
+            out.extend(rows.iter().map(|row| number_of(view, batch.input.block, *row)));
+            return;
+        };
+        let mut numbers = std::mem::take(&mut self.numbers[index]);
+        if numbers.stamp != self.batch {
+            numbers.stamp = self.batch;
+            numbers.known.reset(batch.input.rows);
+            numbers.list.resize(batch.input.rows, f64::NAN);
+        }
+        let view = self.view(batch, field);
+        for row in rows {
+            if numbers.known.add(*row) {
+                numbers.list[*row as usize] = number_of(view, batch.input.block, *row);
+            }
+            out.push(numbers.list[*row as usize]);
+        }
+        self.numbers[index] = numbers;
+    }
+}
+
+fn event_view<'a, 'b: 'a>(
+    batch: &Batch<'_, 'b>,
+    events: &'a [Memo],
+    event: usize,
+) -> ColumnView<'a> {
+    batch.events[event].unwrap_or_else(|| events[event].values.view())
+}

@@ -1,0 +1,199 @@
+//! Extracts values from texts.
+
+use crate::plan::{Left, Right};
+use crate::task::Type;
+use memchr::memchr;
+use millstream_columns::{Cell, ColumnView, Kind, Number, parse_int, unescape};
+use std::ops::Range;
+
+/// A column and the block that it refers to.
+pub type Source<'a> = (ColumnView<'a>, &'a [u8]);
+
+/// Values that are parts of a block, or copies.
+#[derive(Default)]
+pub struct Values {
+    pub cells: Vec<Cell>,
+    pub own: Vec<u8>,
+}
+
+impl Values {
+    /// Makes place for `rows` values. They are those of an earlier batch until they are set.
+    pub fn begin(&mut self, rows: usize) {
+        self.cells.resize(rows, Cell::ABSENT);
+        self.own.clear();
+    }
+
+    pub fn view(&self) -> ColumnView<'_> {
+        ColumnView::new(&self.cells, &self.own)
+    }
+
+    /// Sets the value of a row to a part of a text; `cell` is where the text is in the block.
+    #[inline(always)]
+    pub fn set(
+        &mut self,
+        row: u32,
+        (text, cell): (&[u8], Option<Cell>),
+        place: Option<Range<usize>>,
+        kind: Type,
+    ) {
+        let place = place.and_then(|place| Some((kind_of(kind, &text[place.clone()])?, place)));
+        self.cells[row as usize] = match (place, cell) {
+            (None, _) => Cell::ABSENT,
+            (Some((kind, place)), Some(cell)) => cell.part(kind, place.start, place.len()),
+            (Some((kind, place)), None) => {
+                let start = self.own.len();
+                self.own.extend_from_slice(&text[place]);
+                Cell::own(kind, start, self.own.len() - start)
+            }
+        };
+    }
+}
+
+/// Returns the kind of a text of this type; `None` if it is no such value.
+#[inline(always)]
+fn kind_of(kind: Type, text: &[u8]) -> Option<Kind> {
+    match kind {
+        Type::Text => Some(Kind::Text),
+        Type::Int => parse_int(text).map(|_| Kind::Int),
+        Type::Float => match Number::parse(text)? {
+            Number::Int(_) => Some(Kind::Int),
+            Number::Float(_) => Some(Kind::Float),
+        },
+    }
+}
+
+/// Passes on the text of a row, and its cell if the text is in the block as it is.
+#[inline(always)]
+pub fn with_text<'a, T>(
+    (column, block): Source<'a>,
+    row: u32,
+    run: impl FnOnce(Option<&[u8]>, Option<Cell>) -> T,
+) -> T {
+    let cell = column.cells()[row as usize];
+    let bytes = column.bytes(block, cell);
+    match cell.kind() {
+        Kind::Text | Kind::Int | Kind::Float | Kind::Time => {
+            run(Some(bytes), Some(cell).filter(|cell| !cell.is_own()))
+        }
+        Kind::Escaped => run(Some(&unescape(bytes)), None),
+        _ => run(None, None),
+    }
+}
+
+/// Where a string occurs in the rows of a batch, as far as that is known.
+#[derive(Default)]
+pub struct Positions {
+    batch: u64,
+    kept: usize,
+    /// Ends of the occurrences, `kept` per row.
+    ends: Vec<u32>,
+    /// How many are known of each row; [`ALL`] is added if there are no others.
+    known: Vec<u8>,
+}
+
+const ALL: u8 = 0x80;
+
+impl Positions {
+    pub fn begin(&mut self, batch: u64, kept: usize, rows: usize) {
+        if self.batch == batch || kept == 0 {
+            return;
+        }
+        (self.batch, self.kept) = (batch, kept);
+        self.ends.resize(rows * kept, 0);
+        self.known.clear();
+        self.known.resize(rows, 0);
+    }
+
+    /// Returns the end of an occurrence in the text of a row.
+    #[inline]
+    fn end(&mut self, left: &Left, row: u32, text: &[u8], index: u32) -> Option<usize> {
+        let ends = &mut self.ends[row as usize * self.kept..][..self.kept];
+        let known = &mut self.known[row as usize];
+        while index >= u32::from(*known & !ALL) {
+            if *known & ALL != 0 {
+                return None;
+            }
+            let number = usize::from(*known);
+            let from = number.checked_sub(1).map_or(0, |last| ends[last] as usize);
+            match next_end(left, text, from, number) {
+                Some(end) => {
+                    ends[number] = end as u32;
+                    *known += 1;
+                }
+                None => *known |= ALL,
+            }
+        }
+        Some(ends[index as usize] as usize)
+    }
+}
+
+/// Returns the end of the next occurrence after `from`; `number` is how many there were before.
+#[inline(always)]
+fn next_end(left: &Left, text: &[u8], from: usize, number: usize) -> Option<usize> {
+    let len = left.finder.needle().len();
+    if len == 0 {
+        // Only the beginning of the text.
+        return (number == 0).then_some(0);
+    }
+    left.finder.find(&text[from..]).map(|at| from + at + len)
+}
+
+/// Returns the end of an occurrence, without keeping the others.
+fn search_end(left: &Left, text: &[u8], index: u32) -> Option<usize> {
+    let mut end = 0;
+    for number in 0..=index {
+        end = next_end(left, text, end, number as usize)?;
+    }
+    Some(end)
+}
+
+/// Sets the values between two strings.
+pub fn between(
+    source: Source<'_>,
+    rows: &[u32],
+    (left, positions, index, right): (&Left, &mut Positions, u32, &Right),
+    kind: Type,
+    out: &mut Values,
+) {
+    for row in rows {
+        with_text(source, *row, |text, cell| {
+            let place = text.and_then(|text| {
+                let start = match left.kept {
+                    0 => search_end(left, text, index)?,
+                    _ => positions.end(left, *row, text, index)?,
+                };
+                Some(start..value_end(right, text, start))
+            });
+            out.set(*row, (text.unwrap_or_default(), cell), place, kind);
+        });
+    }
+}
+
+#[inline(always)]
+fn value_end(right: &Right, text: &[u8], start: usize) -> usize {
+    let rest = &text[start..];
+    let found = match right {
+        Right::None => None,
+        Right::Byte(byte) => memchr(*byte, rest),
+        Right::Text(finder) => finder.find(rest),
+    };
+    found.map_or(text.len(), |at| start + at)
+}
+
+/// Sets the values of a column as another type.
+pub fn cast(source: Source<'_>, rows: &[u32], kind: Type, out: &mut Values) {
+    for row in rows {
+        with_text(source, *row, |text, cell| {
+            let place = text.map(|text| 0..text.len());
+            out.set(*row, (text.unwrap_or_default(), cell), place, kind);
+        });
+    }
+}
+
+/// Returns the number in a row, or NaN if there is none.
+#[inline(always)]
+pub fn number_of(column: ColumnView<'_>, block: &[u8], row: u32) -> f64 {
+    let value = column.value(block, row as usize);
+    let number = value.plain().and_then(|text| Number::parse(&text));
+    number.map(Number::as_f64).filter(|number| number.is_finite()).unwrap_or(f64::NAN)
+}

@@ -1,0 +1,265 @@
+//! The keys of rows: each distinct value, and each distinct list of values, has a number.
+
+use super::Batch;
+use super::columns::Columns;
+use crate::bits::Bits;
+use crate::partial::{Partial, push_numbers};
+use crate::plan::{FieldId, Plan};
+use hashbrown::HashTable;
+use millstream_columns::ColumnView;
+use millstream_groups::hash;
+
+/// Marks a value that the event lacks; others are counted from 1.
+pub const ABSENT: u32 = 0;
+
+/// Distinct strings, numbered in the order in which they appear.
+#[derive(Default)]
+pub struct Dictionary {
+    table: HashTable<u32>,
+    hashes: Vec<u64>,
+    /// End of each string.
+    ends: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl Dictionary {
+    fn clear(&mut self) {
+        self.table.clear();
+        self.hashes.clear();
+        self.ends.clear();
+        self.bytes.clear();
+    }
+
+    /// Returns the number of a string, counted from 1.
+    #[inline]
+    fn number(&mut self, text: &[u8]) -> u32 {
+        let of_text = hash(text);
+        let Dictionary { table, hashes, ends, bytes } = self;
+        let is_it = |at: &u32| {
+            let at = *at as usize;
+            let start = at.checked_sub(1).map_or(0, |before| ends[before] as usize);
+            hashes[at] == of_text && bytes[start..ends[at] as usize] == *text
+        };
+        if let Some(at) = table.find(of_text, is_it) {
+            return at + 1;
+        }
+        let at = ends.len() as u32;
+        bytes.extend_from_slice(text);
+        ends.push(bytes.len() as u32);
+        hashes.push(of_text);
+        table.insert_unique(of_text, at, |at| hashes[*at as usize]);
+        at + 1
+    }
+}
+
+/// The distinct keys of some tasks. With one field they are the numbers of its values.
+#[derive(Default)]
+pub struct KeyColumn {
+    /// Index of the dictionary of each field.
+    pub dictionaries: Vec<u32>,
+    /// The numbers of the values of each key, one list after another; unused for one field.
+    pub keys: Vec<u32>,
+    table: HashTable<u32>,
+}
+
+impl KeyColumn {
+    /// Returns the index of the key of a list of numbers.
+    #[inline]
+    fn number(&mut self, key: &[u32]) -> u32 {
+        let KeyColumn { keys, table, .. } = self;
+        let width = key.len();
+        let of_key = hash_numbers(key);
+        let is_it = |at: &u32| keys[*at as usize * width..][..width] == *key;
+        if let Some(at) = table.find(of_key, is_it) {
+            return *at;
+        }
+        let at = (keys.len() / width) as u32;
+        keys.extend_from_slice(key);
+        table.insert_unique(of_key, at, |at| hash_numbers(&keys[*at as usize * width..][..width]));
+        at
+    }
+}
+
+/// Hashes a list of numbers.
+#[inline(always)]
+fn hash_numbers(numbers: &[u32]) -> u64 {
+    let mix = |hash: u64, number: &u32| {
+        let product = u128::from(hash ^ u64::from(*number)) * 0x9E37_79B9_7F4A_7C15;
+        (product >> 64) as u64 ^ product as u64
+    };
+    numbers.iter().fold(0x243F_6A88_85A3_08D3, mix)
+}
+
+/// The keys of the rows of a batch. It keeps its memory from batch to batch.
+#[derive(Default)]
+pub struct KeyColumns {
+    batch: u64,
+    /// Those in use come first.
+    dictionaries: Vec<Dictionary>,
+    dictionaries_used: usize,
+    columns: Vec<KeyColumn>,
+    columns_used: usize,
+    shared: Vec<SharedKeys>,
+    /// Numbers of the values of the rows, per field.
+    numbers: Vec<Vec<u32>>,
+    unknown: Vec<u32>,
+    found: Vec<u32>,
+}
+
+/// The keys of rows that several tasks read.
+#[derive(Default)]
+struct SharedKeys {
+    batch: u64,
+    column: u32,
+    rows: Vec<u32>,
+    known: Bits,
+}
+
+impl KeyColumns {
+    /// Begins a batch.
+    pub fn begin(&mut self, plan: &Plan) {
+        self.batch += 1;
+        self.dictionaries_used = 0;
+        self.columns_used = 0;
+        self.shared.resize_with(plan.shared_keys, SharedKeys::default);
+    }
+
+    /// Appends the key of each row to `out`; returns the index of the column that has the keys.
+    pub fn of_rows(
+        &mut self,
+        (plan, keys): (&Plan, usize),
+        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        rows: &[u32],
+        out: &mut Vec<u32>,
+    ) -> u32 {
+        let fields = &plan.keys[keys].fields;
+        let Some(index) = plan.keys[keys].shared else {
+            let column = self.add_column(fields.len());
+            self.number_rows(column, fields, (batch, columns), rows, out);
+            return column;
+        };
+        let mut shared = std::mem::take(&mut self.shared[index]);
+        if shared.batch != self.batch {
+            shared.batch = self.batch;
+            shared.column = self.add_column(fields.len());
+            shared.known.reset(batch.input.rows);
+            shared.rows.resize(batch.input.rows, 0);
+        }
+        let mut unknown = std::mem::take(&mut self.unknown);
+        unknown.clear();
+        unknown.extend(rows.iter().copied().filter(|row| shared.known.add(*row)));
+        if !unknown.is_empty() {
+            let mut found = std::mem::take(&mut self.found);
+            found.clear();
+            self.number_rows(shared.column, fields, (batch, columns), &unknown, &mut found);
+            for (row, key) in unknown.iter().zip(&found) {
+                shared.rows[*row as usize] = *key;
+            }
+            self.found = found;
+        }
+        out.extend(rows.iter().map(|row| shared.rows[*row as usize]));
+        let column = shared.column;
+        (self.shared[index], self.unknown) = (shared, unknown);
+        column
+    }
+
+    /// Returns the number of keys of a column so far.
+    pub fn keys_of(&self, column: u32) -> usize {
+        let KeyColumn { dictionaries, keys, .. } = &self.columns[column as usize];
+        match dictionaries[..] {
+            // 0 is an absent value.
+            [one] => self.dictionaries[one as usize].ends.len() + 1,
+            _ => keys.len() / dictionaries.len(),
+        }
+    }
+
+    /// Appends the dictionaries and key columns of the batch.
+    pub fn write(&self, partial: &mut Partial) {
+        let out = &mut partial.bytes;
+        let start = out.len() as u32;
+        push_numbers(&[self.dictionaries_used as u32], out);
+        for dictionary in &self.dictionaries[..self.dictionaries_used] {
+            push_numbers(&[dictionary.ends.len() as u32], out);
+            push_numbers(&dictionary.ends, out);
+            out.extend_from_slice(&dictionary.bytes);
+        }
+        push_numbers(&[self.columns_used as u32], out);
+        for column in &self.columns[..self.columns_used] {
+            push_numbers(&[column.dictionaries.len() as u32], out);
+            push_numbers(&column.dictionaries, out);
+            let keys = column.keys.len() / column.dictionaries.len();
+            push_numbers(&[keys as u32], out);
+            push_numbers(&column.keys, out);
+        }
+        push_numbers(&[start], out);
+    }
+
+    /// Takes a column with an empty dictionary for each field.
+    fn add_column(&mut self, fields: usize) -> u32 {
+        let first = self.dictionaries_used;
+        self.dictionaries_used += fields;
+        if self.dictionaries.len() < self.dictionaries_used {
+            self.dictionaries.resize_with(self.dictionaries_used, Dictionary::default);
+        }
+        self.dictionaries[first..first + fields].iter_mut().for_each(Dictionary::clear);
+        let at = self.columns_used;
+        self.columns_used += 1;
+        if self.columns.len() < self.columns_used {
+            self.columns.push(KeyColumn::default());
+        }
+        let column = &mut self.columns[at];
+        column.dictionaries.clear();
+        column.dictionaries.extend(first as u32..(first + fields) as u32);
+        column.keys.clear();
+        column.table.clear();
+        at as u32
+    }
+
+    fn number_rows(
+        &mut self,
+        column: u32,
+        fields: &[FieldId],
+        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        rows: &[u32],
+        out: &mut Vec<u32>,
+    ) {
+        let column = &mut self.columns[column as usize];
+        if let [field] = fields {
+            columns.ensure(batch, *field, rows);
+            let view = columns.view(batch, *field);
+            let dictionary = &mut self.dictionaries[column.dictionaries[0] as usize];
+            return number_values((view, batch.input.block), rows, dictionary, out);
+        }
+        self.numbers.resize_with(self.numbers.len().max(fields.len()), Vec::new);
+        for (at, field) in fields.iter().enumerate() {
+            columns.ensure(batch, *field, rows);
+            let view = columns.view(batch, *field);
+            let dictionary = &mut self.dictionaries[column.dictionaries[at] as usize];
+            self.numbers[at].clear();
+            number_values((view, batch.input.block), rows, dictionary, &mut self.numbers[at]);
+        }
+        let mut key = [0; KEYS_MAX];
+        for row in 0..rows.len() {
+            for (number, of_field) in key.iter_mut().zip(&self.numbers[..fields.len()]) {
+                *number = of_field[row];
+            }
+            out.push(column.number(&key[..fields.len()]));
+        }
+    }
+}
+
+/// Most fields of a key.
+pub const KEYS_MAX: usize = 16;
+
+/// Appends the number of each row's value.
+fn number_values(
+    (column, block): (ColumnView<'_>, &[u8]),
+    rows: &[u32],
+    dictionary: &mut Dictionary,
+    out: &mut Vec<u32>,
+) {
+    out.extend(rows.iter().map(|row| {
+        let value = column.value(block, *row as usize).plain();
+        value.map_or(ABSENT, |text| dictionary.number(&text))
+    }));
+}

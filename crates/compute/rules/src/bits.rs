@@ -1,0 +1,28 @@
+//! Sets of rows.
+
+/// A bit per row.
+#[derive(Debug, Default)]
+pub struct Bits(Vec<u64>);
+
+impl Bits {
+    /// Removes all rows, and makes place for `rows`.
+    pub fn reset(&mut self, rows: usize) {
+        self.0.clear();
+        self.0.resize(rows.div_ceil(64), 0);
+    }
+
+    #[inline(always)]
+    pub fn has(&self, row: u32) -> bool {
+        self.0[row as usize / 64] >> (row % 64) & 1 == 1
+    }
+
+    /// Adds a row; returns whether it is new.
+    #[inline(always)]
+    pub fn add(&mut self, row: u32) -> bool {
+        let word = &mut self.0[row as usize / 64];
+        let bit = 1 << (row % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+}

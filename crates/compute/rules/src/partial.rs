@@ -1,0 +1,274 @@
+//! Partial results: what a batch adds to each task, window and group.
+//!
+//! The format, little endian, is one of messages within a process; it has no version:
+//!
+//! - a section per task and window: the task (`u32`), whether it has a window (`u8`), the start of
+//!   that in nanoseconds since 1970 (`i64`), its key column or [`NO_KEYS`] (`u32`), the number of
+//!   groups (`u32`), the key (`u32`) and the number of events (`u32`) of each, the words of each
+//!   (`u64`), the number of sides (`u32`), and each side; words refer to sides from 1;
+//! - the number of dictionaries (`u32`), and for each the number of strings (`u32`),
+//!   their ends (`u32`), and the strings;
+//! - the number of key columns (`u32`), and for each the number of fields (`u32`), the dictionary of
+//!   each (`u32`), the number of keys (`u32`), and with more than one field the numbers of their
+//!   strings (`u32`), counted from 1; 0 is a value that the event lacks. A key of one field is the
+//!   number of its string;
+//! - the position of the first dictionary count (`u32`).
+
+use crate::plan::Plan;
+use millstream_groups::{Groups, Side};
+
+/// The key column of a task without keys.
+pub(crate) const NO_KEYS: u32 = u32::MAX;
+
+/// Partial results under construction.
+#[derive(Debug, Default)]
+pub struct Partial {
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The head of a section.
+pub(crate) struct Section {
+    pub task: u32,
+    pub window: Option<i64>,
+    pub column: u32,
+}
+
+impl Partial {
+    /// Creates a partial result that is written to `bytes`, which must be empty.
+    pub fn new(bytes: Vec<u8>) -> Partial {
+        Partial { bytes }
+    }
+
+    /// Returns the bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        section: &Section,
+        (keys, events): (&[u32], &[u32]),
+        words: &[u64],
+        sides: &[Side],
+    ) {
+        let out = &mut self.bytes;
+        out.extend_from_slice(&section.task.to_le_bytes());
+        out.push(u8::from(section.window.is_some()));
+        out.extend_from_slice(&section.window.unwrap_or_default().to_le_bytes());
+        push_numbers(&[section.column, keys.len() as u32], out);
+        push_numbers(keys, out);
+        push_numbers(events, out);
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        push_numbers(&[sides.len() as u32], out);
+        sides.iter().for_each(|side| side.write(out));
+    }
+}
+
+pub(crate) fn push_numbers(numbers: &[u32], out: &mut Vec<u8>) {
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+}
+
+/// Reads partial results.
+#[derive(Debug)]
+pub struct PartialReader<'b> {
+    sections: &'b [u8],
+    dictionaries: Vec<Dictionary<'b>>,
+    columns: Vec<KeyColumn<'b>>,
+}
+
+#[derive(Debug)]
+struct Dictionary<'b> {
+    ends: &'b [[u8; 4]],
+    bytes: &'b [u8],
+}
+
+#[derive(Debug)]
+struct KeyColumn<'b> {
+    dictionaries: Vec<u32>,
+    keys: &'b [[u8; 4]],
+}
+
+/// The partial result of a task in a window.
+#[derive(Debug)]
+pub struct TaskPartial<'b> {
+    /// Index of the task in the plan.
+    pub task: usize,
+    /// Start of the window, if the task has windows by the times of events.
+    pub window: Option<i64>,
+    column: Option<usize>,
+    keys: &'b [[u8; 4]],
+    events: &'b [[u8; 4]],
+    words: &'b [[u8; 8]],
+    sides: Vec<Side>,
+}
+
+/// Buffers of a merge. They keep their memory.
+#[derive(Debug, Default)]
+pub struct MergeBuffers {
+    ids: Vec<u32>,
+    words: Vec<u64>,
+}
+
+impl<'b> PartialReader<'b> {
+    /// Reads the dictionaries of partial results; `None` if the bytes are none.
+    pub fn new(bytes: &'b [u8]) -> Option<PartialReader<'b>> {
+        let (rest, start) = bytes.split_last_chunk::<4>()?;
+        let (sections, mut rest) = rest.split_at_checked(u32::from_le_bytes(*start) as usize)?;
+        let rest = &mut rest;
+        let dictionaries: Option<Vec<Dictionary<'_>>> =
+            (0..number(rest)?).map(|_| Dictionary::read(rest)).collect();
+        let columns: Option<Vec<KeyColumn<'_>>> =
+            (0..number(rest)?).map(|_| KeyColumn::read(rest)).collect();
+        let (dictionaries, columns) = (dictionaries?, columns?);
+        Some(PartialReader { sections, dictionaries, columns })
+    }
+
+    /// Returns the next section, in the order of the evaluation; `None` at the end.
+    pub fn next(&mut self, plan: &Plan) -> Option<TaskPartial<'b>> {
+        let rest = &mut self.sections;
+        let task = number(rest)? as usize;
+        let [has_window] = take::<1>(rest)?;
+        let window = i64::from_le_bytes(take(rest)?);
+        let (column, groups) = (number(rest)?, number(rest)? as usize);
+        let (keys, events) = (array(rest, groups)?, array(rest, groups)?);
+        let words = array(rest, groups.checked_mul(plan.tasks.get(task)?.layout.words())?)?;
+        let sides: Option<Vec<Side>> = (0..number(rest)?).map(|_| Side::read(rest)).collect();
+        let window = (has_window == 1).then_some(window);
+        let column = (column != NO_KEYS).then_some(column as usize);
+        Some(TaskPartial { task, window, column, keys, events, words, sides: sides? })
+    }
+}
+
+impl TaskPartial<'_> {
+    /// Returns the number of events.
+    pub fn events(&self) -> u64 {
+        self.events.iter().map(|events| u64::from(u32::from_le_bytes(*events))).sum()
+    }
+
+    /// Merges it into the groups of its window. Groups for which there is no place, or without
+    /// `may_add` all that are new, go to `overflow`, which has no keys; returns the number of their events.
+    pub fn merge(
+        &self,
+        reader: &PartialReader<'_>,
+        (groups, overflow): (&mut Groups, &mut Groups),
+        may_add: bool,
+        buffers: &mut MergeBuffers,
+    ) -> u64 {
+        let width = groups.layout().words();
+        let (mut words, mut overflows) = (self.words.chunks(width.max(1)), 0);
+        for (key, events) in self.keys.iter().zip(self.events) {
+            let of_group = words.next().unwrap_or_default();
+            buffers.words.clear();
+            buffers.words.extend(of_group.iter().map(|word| u64::from_le_bytes(*word)));
+            let key = u32::from_le_bytes(*key);
+            let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
+            match found {
+                Some(group) => self.merge_group(groups, group, &buffers.words),
+                None => {
+                    overflows += u64::from(u32::from_le_bytes(*events));
+                    if let Some(group) = overflow.add(&[]) {
+                        self.merge_group(overflow, group, &buffers.words);
+                    }
+                }
+            }
+        }
+        overflows
+    }
+
+    /// Returns the group of a key.
+    fn find(
+        &self,
+        key: u32,
+        reader: &PartialReader<'_>,
+        (groups, may_add): (&mut Groups, bool),
+        ids: &mut Vec<u32>,
+    ) -> Option<u32> {
+        ids.clear();
+        if let Some(column) = self.column {
+            let column = reader.columns.get(column)?;
+            for (at, dictionary) in column.dictionaries.iter().enumerate() {
+                let number = match column.dictionaries.len() {
+                    1 => key,
+                    width => u32::from_le_bytes(*column.keys.get(key as usize * width + at)?),
+                };
+                let dictionary = reader.dictionaries.get(*dictionary as usize)?;
+                ids.push(match number.checked_sub(1) {
+                    None => millstream_groups::ABSENT,
+                    Some(index) => {
+                        let text = dictionary.string(index as usize)?;
+                        match may_add {
+                            true => groups.intern(at, text)?,
+                            false => groups.find(at, text)?,
+                        }
+                    }
+                });
+            }
+        }
+        if may_add { groups.add(ids) } else { groups.find_group(ids) }
+    }
+
+    fn merge_group(&self, groups: &mut Groups, group: u32, words: &[u64]) {
+        groups.merge(group, words);
+        if self.sides.is_empty() {
+            return;
+        }
+        let layout = groups.layout().clone();
+        for (at, accumulator) in layout.accumulators().iter().enumerate() {
+            let reference = words[layout.offsets()[at]];
+            let side = (reference as usize).checked_sub(1).filter(|_| accumulator.is_side());
+            if let Some(side) = side.and_then(|side| self.sides.get(side)) {
+                groups.merge_side(group, at, side);
+            }
+        }
+    }
+}
+
+impl<'b> Dictionary<'b> {
+    fn read(rest: &mut &'b [u8]) -> Option<Dictionary<'b>> {
+        let strings = number(rest)? as usize;
+        let ends = array(rest, strings)?;
+        let len = ends.last().map_or(0, |end| u32::from_le_bytes(*end) as usize);
+        let (bytes, behind) = rest.split_at_checked(len)?;
+        *rest = behind;
+        Some(Dictionary { ends, bytes })
+    }
+
+    /// Returns a string.
+    fn string(&self, index: usize) -> Option<&'b [u8]> {
+        let end = |index: usize| self.ends.get(index).map(|end| u32::from_le_bytes(*end) as usize);
+        let start = index.checked_sub(1).map_or(Some(0), end)?;
+        self.bytes.get(start..end(index)?)
+    }
+}
+
+impl<'b> KeyColumn<'b> {
+    fn read(rest: &mut &'b [u8]) -> Option<KeyColumn<'b>> {
+        let fields = number(rest)? as usize;
+        let dictionaries: &[[u8; 4]] = array(rest, fields)?;
+        let dictionaries = dictionaries.iter().map(|at| u32::from_le_bytes(*at)).collect();
+        let keys = number(rest)? as usize;
+        Some(KeyColumn { dictionaries, keys: array(rest, keys.checked_mul(fields)?)? })
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, behind) = rest.split_first_chunk::<N>()?;
+    *rest = behind;
+    Some(*taken)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u32> {
+    take(rest).map(u32::from_le_bytes)
+}
+
+/// Takes `len` numbers of `N` bytes.
+fn array<'b, const N: usize>(rest: &mut &'b [u8], len: usize) -> Option<&'b [[u8; N]]> {
+    let (taken, behind) = rest.split_at_checked(len.checked_mul(N)?)?;
+    *rest = behind;
+    Some(taken.as_chunks::<N>().0)
+}
+
+/// Whether partial results have a section.
+pub fn has_sections(bytes: &[u8]) -> bool {
+    bytes.last_chunk::<4>().is_some_and(|start| u32::from_le_bytes(*start) > 0)
+}

@@ -1,0 +1,243 @@
+//! The distinct fields of all tasks, and how each is computed.
+
+use super::TaskPlan;
+use crate::task::{Extraction, Field, Type};
+use memchr::memmem::Finder;
+use regex::bytes::Regex;
+use std::collections::HashMap;
+
+/// Most occurrences of a string whose positions are kept per row.
+const KEPT_MAX: u32 = 64;
+
+/// Index of a field in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FieldId(pub u32);
+
+impl FieldId {
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A field, and where its values are kept while a batch is evaluated.
+#[derive(Debug)]
+pub struct FieldPlan {
+    pub field: Field,
+    pub compute: Compute,
+    /// Index of its values. A field that only one task uses shares it with those of other tasks.
+    pub memo: usize,
+    pub is_private: bool,
+    /// Index of its parsed numbers, if several tasks read them.
+    pub numbers: Option<usize>,
+}
+
+/// How the values of a field are found.
+#[derive(Debug)]
+pub enum Compute {
+    /// A field of the event, by its index in [`Fields::events`].
+    Event(usize),
+    /// The same, of another type.
+    Cast(usize),
+    /// Between two strings: index of the left one in [`Fields::lefts`], occurrence, right string.
+    Between(usize, u32, Right),
+    /// Index in [`Fields::patterns`].
+    Group(usize),
+}
+
+/// The end of a value.
+#[derive(Debug)]
+pub enum Right {
+    /// It ends with the text.
+    None,
+    Byte(u8),
+    Text(Box<Finder<'static>>),
+}
+
+impl Right {
+    fn new(text: &[u8]) -> Right {
+        match text {
+            [] => Right::None,
+            [byte] => Right::Byte(*byte),
+            _ => Right::Text(Box::new(Finder::new(text).into_owned())),
+        }
+    }
+}
+
+/// A string that values begin with.
+#[derive(Debug)]
+pub struct Left {
+    /// The field that is searched, by its index in [`Fields::events`].
+    pub from: usize,
+    pub finder: Finder<'static>,
+    /// Number of occurrences whose positions are kept; 0 if only one field needs them.
+    pub kept: usize,
+}
+
+/// A regular expression.
+#[derive(Debug)]
+pub struct Pattern {
+    pub from: usize,
+    pub regex: Regex,
+    /// The fields that are groups of it: one search gives all of them.
+    pub groups: Vec<(FieldId, usize)>,
+}
+
+/// The distinct fields of a plan.
+#[derive(Debug, Default)]
+pub struct Fields {
+    pub list: Vec<FieldPlan>,
+    ids: HashMap<Field, FieldId>,
+    /// Names of fields of the event.
+    pub events: Vec<String>,
+    pub lefts: Vec<Left>,
+    left_ids: HashMap<(usize, Vec<u8>), usize>,
+    pub patterns: Vec<Pattern>,
+    pattern_ids: HashMap<(usize, String), usize>,
+    /// Number of memos.
+    pub memos: usize,
+    /// Number of memos of numbers.
+    pub number_memos: usize,
+}
+
+impl Fields {
+    /// Returns the id of a field.
+    ///
+    /// # Errors
+    ///
+    /// A pattern is invalid, or lacks the group.
+    pub fn id(&mut self, field: Field) -> Result<FieldId, InvalidField> {
+        if let Some(id) = self.ids.get(&field) {
+            return Ok(*id);
+        }
+        let id = FieldId(self.list.len() as u32);
+        let compute = self.compute(&field)?;
+        self.ids.insert(field.clone(), id);
+        self.list.push(FieldPlan { field, compute, memo: 0, is_private: true, numbers: None });
+        Ok(id)
+    }
+
+    fn compute(&mut self, field: &Field) -> Result<Compute, InvalidField> {
+        Ok(match &field.extraction {
+            Extraction::Event(name) => match field.kind {
+                Type::Text => Compute::Event(self.event(name)),
+                Type::Int | Type::Float => Compute::Cast(self.event(name)),
+            },
+            Extraction::Between { from, left, index, right } => {
+                Compute::Between(self.left(from, left), *index, Right::new(right))
+            }
+            // The part after a delimiter is what lies between two of them.
+            Extraction::Part { from, delimiter, index } => {
+                let left = if *index == 0 { &[] } else { &delimiter[..] };
+                let right = Right::new(delimiter);
+                Compute::Between(self.left(from, left), index.saturating_sub(1), right)
+            }
+            Extraction::Group { from, pattern, group } => self.group(from, pattern, group)?,
+        })
+    }
+
+    fn event(&mut self, name: &str) -> usize {
+        let known = self.events.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.events.push(name.to_owned());
+            self.events.len() - 1
+        })
+    }
+
+    fn left(&mut self, from: &str, left: &[u8]) -> usize {
+        let from = self.event(from);
+        let next = self.lefts.len();
+        let at = *self.left_ids.entry((from, left.to_vec())).or_insert(next);
+        if at == next {
+            self.lefts.push(Left { from, finder: Finder::new(left).into_owned(), kept: 0 });
+        }
+        at
+    }
+
+    fn group(&mut self, from: &str, pattern: &str, group: &str) -> Result<Compute, InvalidField> {
+        let from = self.event(from);
+        let next = self.patterns.len();
+        let at = *self.pattern_ids.entry((from, pattern.to_owned())).or_insert(next);
+        if at == next {
+            let regex = Regex::new(pattern).map_err(|error| InvalidField(error.to_string()))?;
+            self.patterns.push(Pattern { from, regex, groups: Vec::new() });
+        }
+        let regex = &self.patterns[at].regex;
+        let by_name = regex.capture_names().position(|name| name == Some(group));
+        let number = by_name.or_else(|| group.parse().ok());
+        let number = number.filter(|number| *number < regex.captures_len());
+        let missing = || InvalidField(format!("`{pattern}` has no group `{group}`"));
+        let number = number.ok_or_else(missing)?;
+        self.patterns[at].groups.push((FieldId(self.list.len() as u32), number));
+        Ok(Compute::Group(at))
+    }
+
+    /// Decides where values are kept: those that several tasks use, and those of an index, in
+    /// memos of their own. `users` are the fields of each task.
+    pub fn place(&mut self, users: &[Vec<FieldId>], indexed: &[FieldId]) {
+        let mut uses = vec![0; self.list.len()];
+        users.iter().flatten().for_each(|id| uses[id.index()] += 1);
+        indexed.iter().for_each(|id| uses[id.index()] += 2);
+        let groups = self.patterns.iter().flat_map(|pattern| &pattern.groups);
+        groups.for_each(|(id, _)| uses[id.index()] += 2);
+        for (plan, uses) in self.list.iter_mut().zip(&uses) {
+            plan.is_private = *uses < 2;
+            if !plan.is_private {
+                plan.memo = self.memos;
+                self.memos += 1;
+            }
+        }
+        let mut private_max = 0;
+        for fields in users {
+            let private = fields.iter().filter(|id| uses[id.index()] < 2);
+            for (at, id) in private.enumerate() {
+                self.list[id.index()].memo = self.memos + at;
+                private_max = private_max.max(at + 1);
+            }
+        }
+        self.memos += private_max;
+        self.keep_positions();
+    }
+
+    /// Keeps the numbers that several tasks read.
+    pub fn place_numbers(&mut self, tasks: &[TaskPlan]) {
+        let mut uses = vec![0; self.list.len()];
+        for task in tasks {
+            let mut read: Vec<FieldId> = task.inputs.iter().flatten().copied().collect();
+            read.sort();
+            read.dedup();
+            read.iter().for_each(|id| uses[id.index()] += 1);
+        }
+        for (plan, _) in self.list.iter_mut().zip(uses).filter(|(_, uses)| *uses > 1) {
+            plan.numbers = Some(self.number_memos);
+            self.number_memos += 1;
+        }
+    }
+
+    /// Keeps the positions of strings that several fields begin with.
+    fn keep_positions(&mut self) {
+        let mut uses = vec![(0, 0); self.lefts.len()];
+        for plan in &self.list {
+            let Compute::Between(left, index, _) = plan.compute else { continue };
+            let (number, occurrences) = &mut uses[left];
+            *number += 1;
+            *occurrences = index.saturating_add(1).max(*occurrences);
+        }
+        for (left, (number, occurrences)) in self.lefts.iter_mut().zip(uses) {
+            let is_kept = number > 1 && occurrences <= KEPT_MAX;
+            left.kept = if is_kept { occurrences as usize } else { 0 };
+        }
+    }
+}
+
+/// A field that cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidField(pub String);
+
+impl std::fmt::Display for InvalidField {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidField {}

@@ -1,0 +1,299 @@
+//! Gates: an index by value, and a search for the literals of all tasks.
+
+use super::fields::{FieldId, InvalidField};
+use super::literals::required_literals;
+use super::{DraftTest, GateKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use foldhash::fast::RandomState;
+use millstream_expressions::{Expression, Literal, Test};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Shortest literal that selects well enough to be searched for.
+const LITERAL_BYTES_MIN: usize = 3;
+
+/// Most values of one condition that are put into an index.
+const VALUES_MAX: usize = 64;
+
+/// Most bytes of literals for which the search is a DFA, which is faster and takes more memory.
+const DFA_BYTES_MAX: usize = 256 << 10;
+
+/// Index of a posting: the rows with one value or one literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PostingId(pub u32);
+
+impl PostingId {
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A value that an index knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Value {
+    Text(Box<[u8]>),
+    Int(i64),
+}
+
+/// What could be the gate of a task.
+#[derive(Debug)]
+pub struct Candidate {
+    field: FieldId,
+    keys: Keys,
+}
+
+#[derive(Debug)]
+enum Keys {
+    /// The field has one of these values.
+    Values(Vec<Value>),
+    /// The field contains one of these literals, which is all that the condition tests if it is
+    /// exact.
+    Literals(Vec<Box<[u8]>>, bool),
+}
+
+/// The tasks of a posting.
+#[derive(Debug, Default)]
+pub struct Posting {
+    /// Tasks that have no other posting.
+    pub single: Vec<u32>,
+    /// Tasks that have others.
+    pub several: Vec<u32>,
+}
+
+/// Finds the postings of rows.
+#[derive(Debug)]
+pub enum Index {
+    Values(ValueIndex),
+    Literals(LiteralIndex),
+}
+
+impl Index {
+    /// Returns the field that is looked up.
+    pub fn field(&self) -> FieldId {
+        match self {
+            Index::Values(index) => index.field,
+            Index::Literals(index) => index.field,
+        }
+    }
+}
+
+/// Postings by the value of a field.
+#[derive(Debug)]
+pub struct ValueIndex {
+    pub field: FieldId,
+    pub texts: HashMap<Box<[u8]>, PostingId, RandomState>,
+    pub ints: HashMap<i64, PostingId, RandomState>,
+}
+
+/// Postings by the literals in a field.
+#[derive(Debug)]
+pub struct LiteralIndex {
+    pub field: FieldId,
+    pub search: AhoCorasick,
+    /// The posting of each literal.
+    pub postings: Vec<PostingId>,
+}
+
+/// The gates of all tasks.
+#[derive(Debug, Default)]
+pub struct Gates {
+    pub indexes: Vec<Index>,
+    pub postings: Vec<Posting>,
+    /// Tasks that look at every row.
+    pub open: Vec<u32>,
+}
+
+impl Gates {
+    /// Returns whether a posting is that of a value or of a literal.
+    pub fn kind(&self, posting: PostingId) -> GateKind {
+        let is_of = |index: &Index| match index {
+            Index::Values(_) => false,
+            Index::Literals(index) => index.postings.contains(&posting),
+        };
+        if self.indexes.iter().any(is_of) { GateKind::Literal } else { GateKind::Value }
+    }
+
+    /// Returns the fields that are read for every row.
+    pub fn fields(&self) -> Vec<FieldId> {
+        self.indexes.iter().map(Index::field).collect()
+    }
+}
+
+/// Collects gates.
+#[derive(Debug, Default)]
+pub struct GateBuilder {
+    /// The distinct values in conditions on each field: the more, the fewer rows each selects.
+    seen: HashMap<FieldId, HashSet<Value>>,
+    values: BTreeMap<FieldId, ValueIndex>,
+    literals: BTreeMap<FieldId, Literals>,
+    postings: Vec<Posting>,
+}
+
+/// The literals that are searched for in a field.
+#[derive(Debug, Default)]
+struct Literals {
+    list: Vec<Box<[u8]>>,
+    postings: Vec<PostingId>,
+    ids: HashMap<Box<[u8]>, PostingId>,
+}
+
+impl GateBuilder {
+    /// Returns what a condition on a field can be found by.
+    pub fn candidate(&mut self, field: FieldId, test: &Expression) -> Option<Candidate> {
+        let keys = match test.test() {
+            Test::OneOf(_, values) => {
+                let values: Vec<Value> = values.into_iter().map(Value::from).collect();
+                Keys::Values(values).limited()?
+            }
+            Test::Contains(_, text) => literal(text, true)?,
+            Test::StartsWith(_, text) | Test::EndsWith(_, text) => literal(text, false)?,
+            Test::Matches(_, pattern) => {
+                let literals = required_literals(pattern, LITERAL_BYTES_MIN)?;
+                Keys::Literals(literals.into_iter().map(Into::into).collect(), false)
+            }
+            Test::Compare(_) | Test::Other => return None,
+        };
+        if let Keys::Values(values) = &keys {
+            self.seen.entry(field).or_default().extend(values.iter().cloned());
+        }
+        Some(Candidate { field, keys })
+    }
+
+    /// Chooses the gate of a task among its conditions. Returns its index, and whether it is all
+    /// that the condition tests.
+    pub fn choose(&self, tests: &[DraftTest]) -> (Option<usize>, bool) {
+        let candidates = tests.iter().enumerate();
+        let candidates = candidates.filter_map(|(at, test)| Some((at, test.candidate.as_ref()?)));
+        let best = candidates.max_by_key(|(at, candidate)| (self.rank(candidate), usize::MAX - at));
+        let is_exact = best.is_some_and(|(_, candidate)| candidate.keys.is_exact());
+        (best.map(|(at, _)| at), is_exact)
+    }
+
+    /// Ranks by how few rows probably pass, in thousandths; an index before a search.
+    fn rank(&self, candidate: &Candidate) -> (bool, usize) {
+        match &candidate.keys {
+            Keys::Values(values) => {
+                let seen = self.seen.get(&candidate.field).map_or(0, HashSet::len);
+                (true, seen * 1000 / values.len().max(1))
+            }
+            Keys::Literals(literals, _) => {
+                let shortest = literals.iter().map(|literal| literal.len()).min().unwrap_or(0);
+                (false, shortest * 1000 / literals.len().max(1))
+            }
+        }
+    }
+
+    /// Makes a candidate the gate of a task; returns its postings.
+    pub fn add(&mut self, task: usize, candidate: &Candidate) -> Vec<PostingId> {
+        let mut postings = match &candidate.keys {
+            Keys::Values(values) => {
+                let add = |value| self.add_value(candidate.field, value);
+                values.iter().map(add).collect::<Vec<_>>()
+            }
+            Keys::Literals(literals, _) => {
+                let literals = literals.iter().map(|literal| &**literal);
+                literals.map(|literal| self.add_literal(candidate.field, literal)).collect()
+            }
+        };
+        postings.sort();
+        postings.dedup();
+        for posting in &postings {
+            let posting = &mut self.postings[posting.index()];
+            let is_single = postings.len() == 1;
+            let list = if is_single { &mut posting.single } else { &mut posting.several };
+            list.push(task as u32);
+        }
+        postings
+    }
+
+    fn add_value(&mut self, field: FieldId, value: &Value) -> PostingId {
+        let next = PostingId(self.postings.len() as u32);
+        let index = self.values.entry(field).or_insert_with(|| ValueIndex::new(field));
+        let posting = match value {
+            Value::Text(text) => *index.texts.entry(text.clone()).or_insert(next),
+            Value::Int(value) => *index.ints.entry(*value).or_insert(next),
+        };
+        self.add_posting(posting)
+    }
+
+    fn add_literal(&mut self, field: FieldId, literal: &[u8]) -> PostingId {
+        let next = PostingId(self.postings.len() as u32);
+        let literals = self.literals.entry(field).or_default();
+        let posting = *literals.ids.entry(literal.into()).or_insert(next);
+        if posting == next {
+            literals.list.push(literal.into());
+            literals.postings.push(posting);
+        }
+        self.add_posting(posting)
+    }
+
+    fn add_posting(&mut self, posting: PostingId) -> PostingId {
+        if posting.index() == self.postings.len() {
+            self.postings.push(Posting::default());
+        }
+        posting
+    }
+
+    /// Builds the indexes. `open` are the tasks without a gate.
+    ///
+    /// # Errors
+    ///
+    /// The literals are too long for a search.
+    pub fn finish(self, open: Vec<u32>) -> Result<Gates, InvalidField> {
+        let values = self.values.into_values().map(|index| Ok(Index::Values(index)));
+        let literals = self.literals.into_iter().map(|(field, literals)| {
+            let search = literals.search().map_err(|error| InvalidField(error.to_string()))?;
+            Ok(Index::Literals(LiteralIndex { field, search, postings: literals.postings }))
+        });
+        let indexes: Result<Vec<Index>, InvalidField> = values.chain(literals).collect();
+        Ok(Gates { indexes: indexes?, postings: self.postings, open })
+    }
+}
+
+impl Literals {
+    fn search(&self) -> Result<AhoCorasick, aho_corasick::BuildError> {
+        let bytes: usize = self.list.iter().map(|literal| literal.len()).sum();
+        let kind = match bytes <= DFA_BYTES_MAX {
+            true => AhoCorasickKind::DFA,
+            false => AhoCorasickKind::ContiguousNFA,
+        };
+        let mut builder = AhoCorasick::builder();
+        builder.match_kind(MatchKind::Standard).kind(Some(kind)).build(&self.list)
+    }
+}
+
+impl ValueIndex {
+    fn new(field: FieldId) -> ValueIndex {
+        ValueIndex { field, texts: Default::default(), ints: Default::default() }
+    }
+}
+
+impl Keys {
+    fn is_exact(&self) -> bool {
+        match self {
+            Keys::Values(_) => true,
+            Keys::Literals(_, is_exact) => *is_exact,
+        }
+    }
+
+    /// Returns them if there are not too many.
+    fn limited(self) -> Option<Keys> {
+        match &self {
+            Keys::Values(values) if values.len() > VALUES_MAX => None,
+            _ => Some(self),
+        }
+    }
+}
+
+fn literal(text: &[u8], is_exact: bool) -> Option<Keys> {
+    (text.len() >= LITERAL_BYTES_MIN).then(|| Keys::Literals(vec![text.into()], is_exact))
+}
+
+impl From<Literal<'_>> for Value {
+    fn from(literal: Literal<'_>) -> Value {
+        match literal {
+            Literal::Text(text) => Value::Text(text.into()),
+            Literal::Int(value) => Value::Int(value),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the whole crate.
+
+mod differential;
+mod random;
+mod reference;

@@ -1,0 +1,243 @@
+//! A plan gives the same results as each task evaluated alone.
+
+use super::random::{fields, line, pick, task};
+use super::reference::{Outcome, Place, Table, evaluate};
+use crate::{Evaluator, MergeBuffers, Partial, PartialReader, Plan, Rows, Task};
+use fastrand::Rng;
+use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
+use millstream_groups::{Accumulator, Groups, Samples, Side, hash};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// Returns a table of random lines, and of columns as a parser makes them.
+fn table(random: &mut Rng) -> Table {
+    let rows = random.usize(..50);
+    let (mut block, mut message) = (Vec::new(), ColumnBuilder::new(rows));
+    for row in 0..rows {
+        let text = line(random);
+        if random.u32(..20) == 0 {
+            message.text(row, text.as_bytes());
+        } else {
+            message.set(row, Cell::new(Kind::Text, block.len(), text.len()));
+            block.extend_from_slice(text.as_bytes());
+            block.push(b'\n');
+        }
+    }
+    let mut columns = vec![message.finish("message".into())];
+    for name in ["status", "kind", "host", "object", "extra"] {
+        if random.u32(..5) > 0 {
+            columns.push(column(random, name, rows));
+        }
+    }
+    let has_rest = random.u32(..4) == 0;
+    let rest = has_rest.then(|| rest(random, rows));
+    let mut runs = Vec::new();
+    let mut start = 0;
+    while start < rows {
+        let end = start + random.usize(1..60);
+        runs.push((start, end.min(rows)));
+        start = end + random.usize(1..5) * random.usize(..2);
+    }
+    let times = (0..rows).map(|_| random.i64(-100_000..100_000)).collect();
+    Table { block, rows, runs, columns, rest, times }
+}
+
+fn column(random: &mut Rng, name: &str, rows: usize) -> Column {
+    let mut column = ColumnBuilder::new(rows);
+    for row in 0..rows {
+        let (kind, text) = match (name, random.u32(..6)) {
+            (_, 0) => continue,
+            ("object", 1..4) => {
+                (Kind::Object, pick(random, &[r#"{"part":"pay"}"#, r#"{"part":7}"#, "{}"]))
+            }
+            (_, 1) => (Kind::Int, pick(random, &["200", "7", "12"])),
+            (_, 2) => (Kind::Float, pick(random, &["7.0", "0.5", "2e2"])),
+            (_, 3) => (Kind::Escaped, pick(random, &[r"p\u0061y", "error", r"a=\n"])),
+            (_, 4) => (Kind::True, ""),
+            _ => (Kind::Text, pick(random, &["pay", "error", "errors a=b", ""])),
+        };
+        let cell = match kind {
+            Kind::True => Cell::constant(kind),
+            _ => column.push(kind, text.as_bytes()),
+        };
+        column.set(row, cell);
+    }
+    column.finish(name.into())
+}
+
+fn rest(random: &mut Rng, rows: usize) -> Column {
+    let mut column = ColumnBuilder::new(rows);
+    for row in 0..rows {
+        let text = pick(random, &[r#""extra":"pay""#, r#""status":7,"f0":"pay""#, r#""none":"x""#]);
+        let cell = column.push(Kind::Members, text.as_bytes());
+        column.set(row, cell);
+    }
+    column.finish("".into())
+}
+
+/// The groups of a task by window, merged from partial results.
+fn merged(
+    plan: &Plan,
+    task: usize,
+    tasks: &[Arc<Task>],
+    partials: &[Vec<u8>],
+) -> BTreeMap<Option<i64>, Groups> {
+    let (mut windows, mut buffers) = (BTreeMap::new(), MergeBuffers::default());
+    for bytes in partials {
+        let mut reader = PartialReader::new(bytes).expect("a partial result");
+        while let Some(section) = reader.next(plan) {
+            if section.task != task {
+                continue;
+            }
+            let layout = plan.tasks()[task].layout().clone();
+            let groups = windows
+                .entry(section.window)
+                .or_insert_with(|| Groups::new(layout.clone(), tasks[task].keys.len(), 1 << 20));
+            let mut overflow = Groups::new(layout, 0, 1);
+            assert_eq!(section.merge(&reader, (groups, &mut overflow), true, &mut buffers), 0);
+        }
+    }
+    windows
+}
+
+/// Compares the groups of a task with those of its definition.
+fn compare(
+    task: &Task,
+    windows: &BTreeMap<Option<i64>, Groups>,
+    outcome: &Outcome,
+    table: &Table,
+    at: &str,
+) {
+    let mut seen: HashSet<Place> = HashSet::new();
+    for (window, groups) in windows {
+        for group in 0..groups.len() as u32 {
+            let key =
+                (0..groups.keys()).map(|of| groups.key(group, of).map(<[u8]>::to_vec)).collect();
+            let place = (*window, key);
+            let rows = outcome.groups.get(&place).unwrap_or_else(|| panic!("{at}: no {place:?}"));
+            for (number, input) in task.inputs.iter().enumerate() {
+                let column = outcome.inputs[number].as_ref();
+                compare_input(
+                    input.accumulator,
+                    (groups, group, number),
+                    (column, rows),
+                    table,
+                    at,
+                );
+            }
+            seen.insert(place);
+        }
+    }
+    assert_eq!(seen.len(), outcome.groups.len(), "{at}: groups");
+}
+
+fn compare_input(
+    accumulator: Accumulator,
+    (groups, group, number): (&Groups, u32, usize),
+    (column, rows): (Option<&Column>, &[u32]),
+    table: &Table,
+    at: &str,
+) {
+    let words = &groups.words(group)[groups.layout().offsets()[number]..];
+    let Some(column) = column else {
+        return assert_eq!(words[0], rows.len() as u64, "{at}: events");
+    };
+    let text = |row: &u32| column.value(&table.block, *row as usize).plain();
+    let parsed = |row: &u32| {
+        let number = millstream_columns::Number::parse(&text(row)?)?.as_f64();
+        Some((*row, number))
+    };
+    let numbers: Vec<(u32, f64)> = rows.iter().filter_map(parsed).collect();
+    let values = || numbers.iter().map(|(_, value)| *value);
+    let float = f64::from_bits(words[0]);
+    let or_nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
+    match accumulator {
+        Accumulator::Count => assert_eq!(words[0], numbers.len() as u64, "{at}: numbers"),
+        Accumulator::Sum => {
+            let sum = or_nan((!numbers.is_empty()).then(|| values().sum()));
+            assert!(
+                (float - sum).abs() < 1e-6 || float.is_nan() && sum.is_nan(),
+                "{at}: {float} {sum}"
+            );
+        }
+        Accumulator::Min => {
+            let min = or_nan(values().reduce(f64::min));
+            assert_eq!(float.to_bits(), min.to_bits(), "{at}: min");
+        }
+        Accumulator::Max => {
+            let max = or_nan(values().reduce(f64::max));
+            assert_eq!(float.to_bits(), max.to_bits(), "{at}: max");
+        }
+        Accumulator::Last => {
+            let last = numbers.iter().max_by_key(|(row, _)| (table.times[*row as usize], *row));
+            let last = or_nan(last.map(|(_, value)| *value));
+            assert_eq!(float.to_bits(), last.to_bits(), "{at}: last");
+        }
+        Accumulator::Distinct => {
+            let distinct: HashSet<u64> =
+                rows.iter().filter_map(text).map(|text| hash(&text)).collect();
+            let estimate = match groups.side(group, number) {
+                Some(Side::Distinct(hll)) => hll.estimate().round() as usize,
+                _ => 0,
+            };
+            assert_eq!(estimate, distinct.len(), "{at}: distinct");
+        }
+        Accumulator::Samples { size } => {
+            let mut expected = Samples::new(size);
+            for row in rows {
+                let add = |text: std::borrow::Cow<'_, [u8]>| {
+                    expected.add(table.times[*row as usize], 1, u64::from(*row), &text);
+                };
+                text(row).into_iter().for_each(add);
+            }
+            match groups.side(group, number) {
+                Some(Side::Samples(samples)) => assert_eq!(*samples, expected, "{at}: samples"),
+                _ => assert!(expected.samples().is_empty(), "{at}: samples"),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Evaluates random tasks over random tables; returns the number of rows that matched.
+fn run(seed: u64) -> usize {
+    let random = &mut Rng::with_seed(seed);
+    let fields = fields(random);
+    let tasks: Vec<Arc<Task>> =
+        (0..random.usize(1..10)).map(|number| Arc::new(task(random, number, &fields))).collect();
+    let plan = Plan::new(&tasks).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let mut evaluator = Evaluator::default();
+    let mut matched = 0;
+    // The second table finds what the first has left behind.
+    for number in 0..2 {
+        let table = table(random);
+        let (mut found, mut partial) = (vec![Vec::new(); tasks.len()], Partial::default());
+        table.with_input(&[], |input| {
+            let place = |row: u32| (1, u64::from(row));
+            let rows = Rows { input, times: &table.times, place: &place };
+            evaluator.matches(&plan, &rows, |task, rows| found[task] = rows.to_vec());
+            evaluator.add_up(&plan, &rows, &mut partial);
+        });
+        let partials = [partial.into_bytes()];
+        for (index, (task, found)) in tasks.iter().zip(&found).enumerate() {
+            let outcome = evaluate(task, &table);
+            let at = format!(
+                "seed {seed}, table {number}, task {index}: {:?}",
+                task.condition.as_ref().map(|of| of.to_string())
+            );
+            assert_eq!(*found, outcome.rows, "{at}");
+            compare(task, &merged(&plan, index, &tasks, &partials), &outcome, &table, &at);
+            matched += found.len();
+        }
+    }
+    matched
+}
+
+#[test]
+fn a_plan_gives_the_results_of_each_task_alone() {
+    let cases = std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok());
+    let first = std::env::var("MODEL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let cases: u64 = cases.unwrap_or(10_000);
+    let matched: usize = (first..first + cases).map(run).sum();
+    assert!(matched as u64 > cases, "{matched} rows matched");
+}
