@@ -131,9 +131,11 @@ pub fn main() -> ExitCode {
 /// A configuration, or its errors.
 type Loaded = Result<config::Config, Vec<config::Fault>>;
 
-/// Loads a configuration and checks that it could run.
-pub fn check(files: &[PathBuf]) -> Loaded {
-    runnable(config::load(files, &Registry, &|name| std::env::var(name).ok()))
+/// Loads a configuration and checks that it could run. The task files in use replace those that are
+/// invalid.
+pub fn check(files: &[PathBuf], previous: &config::TaskFiles) -> Loaded {
+    let env = |name: &str| std::env::var(name).ok();
+    runnable(config::load_again(files, &Registry, &env, previous))
 }
 
 /// Checks how the parts of a configuration fit together.
@@ -169,6 +171,10 @@ pub fn accept(loaded: Loaded) -> Option<config::Config> {
 
 fn validate(files: &[PathBuf]) -> u8 {
     let Some(config) = load(files) else { return USAGE };
+    if !config.refused.is_empty() {
+        config.refused.iter().for_each(|fault| eprintln!("{fault}"));
+        return USAGE;
+    }
     println!("configuration is valid: {} components", config.components.len());
     DONE
 }

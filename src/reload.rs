@@ -1,6 +1,6 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
-use crate::config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
+use crate::config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, fingerprint};
 use crate::{cli, logging, run, wiring};
 use log::Level;
 use millstream_console::ConfigState;
@@ -53,7 +53,8 @@ impl Reloader {
 
     /// Waits until a reload is due; returns why.
     pub async fn wanted(&mut self) -> &'static str {
-        let (files, seen) = (self.files.clone(), self.seen.clone());
+        let files = (self.files.clone(), self.config.task_files.clone());
+        let seen = self.seen.clone();
         let watched = self.config.globals.watch && !self.settings.until_eof;
         tokio::select! {
             Some(()) = self.hangup.recv() => "SIGHUP",
@@ -67,11 +68,15 @@ impl Reloader {
             return log::warn!("{why}: a run with --until-eof does not reload");
         }
         log::info!("{why}: reloading the configuration");
-        self.seen = fingerprint_of(self.files.clone()).await;
+        let task_files = self.config.task_files.clone();
+        let before = fingerprint_of((self.files.clone(), TaskFiles::default())).await;
+        self.seen = fingerprint_of((self.files.clone(), task_files.clone())).await;
         let files = self.files.clone();
-        let checked = tokio::task::spawn_blocking(move || cli::check(&files)).await;
+        let checked = tokio::task::spawn_blocking(move || cli::check(&files, &task_files)).await;
         let checked =
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
+        let seen = |config: &Config| [before, config.task_files.seen().clone()].concat();
+        let seen = checked.as_ref().ok().map(seen);
         if let Err(faults) = self.apply(running, checked).await {
             logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
             let count = match faults.len() {
@@ -82,6 +87,9 @@ impl Reloader {
                 "the configuration was rejected with {count}; the previous one stays in use"
             );
             self.state.refuse();
+        } else if let Some(seen) = seen {
+            // The patterns of task files may be others now.
+            self.seen = seen;
         }
     }
 
@@ -92,6 +100,7 @@ impl Reloader {
     ) -> Result<(), Vec<Fault>> {
         let mut next = checked?;
         logging::each(Level::Warn, module_path!(), next.warnings.iter().map(ToString::to_string));
+        run::report_refused(&next);
         let restart = keep_fixed(&self.config.globals, &mut next.globals);
         let faults = wiring::faults(&next);
         if !faults.is_empty() {
@@ -202,13 +211,17 @@ impl Changes {
     }
 }
 
-async fn fingerprint_of(files: Vec<PathBuf>) -> Fingerprint {
+/// The files and folders of a configuration, and its task files.
+type Watched = (Vec<PathBuf>, TaskFiles);
+
+async fn fingerprint_of((files, task_files): Watched) -> Fingerprint {
     // Disks may block. What cannot be read cannot be compared.
-    tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
+    let read = move || [fingerprint(&files), task_files.fingerprint()].concat();
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
 
 /// Waits until the files differ from `seen` and have been unchanged for a moment.
-async fn changed(files: Vec<PathBuf>, seen: Fingerprint) {
+async fn changed(files: Watched, seen: Fingerprint) {
     let (mut last, mut since) = (seen.clone(), Instant::now());
     loop {
         tokio::time::sleep(CHECK_INTERVAL).await;

@@ -32,6 +32,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     // Before they are read, so that later changes cause a reload.
     let seen = config::fingerprint(files);
     let Some(config) = cli::load(files) else { return USAGE };
+    let seen = [seen, config.task_files.seen().clone()].concat();
     let target = match &config.globals.log.to {
         LogTarget::Stderr => logging::Target::Stderr,
         LogTarget::File(path) => logging::Target::File(path.clone()),
@@ -45,6 +46,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     };
     logging::install_panic_hook();
     raise_open_files();
+    report_refused(&config);
     let status = start(config, (files, seen), options);
     log.flush();
     if log.dropped_lines() > 0 {
@@ -164,6 +166,17 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     drop(progress);
     console.console.shutdown().await;
     Ok(ending(&stopped, options.until_eof, timeout))
+}
+
+/// Reports task files that are refused.
+pub fn report_refused(config: &Config) {
+    let faults = config.refused.iter().map(ToString::to_string);
+    logging::each(log::Level::Error, module_path!(), faults);
+    if !config.refused.is_empty() {
+        log::error!(
+            "invalid task files are refused; their previous version stays in use, and all other tasks run"
+        );
+    }
 }
 
 /// Warns of files held for sources that are not configured: they are not read, and they use disk

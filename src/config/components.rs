@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use millstream_components::component::AnyComponent;
 use millstream_engine::{Buffer, Pace, Priority, WhenFull};
 use millstream_model::{Kind, Size};
 use xxhash_rust::xxh3::Xxh3;
@@ -15,6 +16,7 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
+use super::task_files::{Owner, Reader};
 use super::{Catalog, Component, aliases, suggest};
 
 /// Most bytes of a file that are hashed to detect changes; no component reads as many.
@@ -46,7 +48,13 @@ pub struct Input {
 }
 
 /// Parses one component, and reports everything that is wrong with it alone.
-pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<Fault>) -> Draft {
+pub fn read(
+    kind: Kind,
+    entry: &Entry,
+    catalog: &dyn Catalog,
+    task_files: &mut Reader<'_>,
+    faults: &mut Vec<Fault>,
+) -> Draft {
     let mut own = Vec::new();
     let type_name = type_name(kind, entry, catalog, &mut own);
     let mut draft = Draft {
@@ -60,13 +68,16 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
     };
     if let Some((type_name, options)) = type_name {
         let schema = component_schema(kind, type_name, options);
+        let owner = Owner { kind, type_name, schema: &schema, catalog };
+        let expanded = task_files.expand(entry, &owner, &mut draft.warnings);
+        let entry = expanded.as_ref().unwrap_or(entry);
         let spot = Spot { key: "", place: &entry.place };
         own.extend(check::check(&entry.node, &schema, catalog.formats(), spot));
         if own.is_empty() && !entry.node.has_hole() {
             match component(kind, type_name, entry, catalog) {
                 Ok(component) => {
                     own.extend(semantic_faults(&component, &entry.node));
-                    draft.warnings = missing_files(&component, &entry.node);
+                    draft.warnings.extend(missing_files(&component, &entry.node));
                     draft.outputs = Some(component.decoded.outputs());
                     draft.component = Some(component);
                 }
@@ -251,10 +262,27 @@ fn buffer(node: &Node) -> Buffer {
 
 /// Reports what the component itself finds wrong with options that match their schema.
 fn semantic_faults(component: &Component, node: &Node) -> Vec<Fault> {
+    faults_of(&component.decoded, node, &component.place)
+}
+
+/// Decodes options that match the schema of a component, and reports what is wrong with them.
+pub fn option_faults(
+    node: &Node,
+    place: &Place,
+    (kind, type_name): (Kind, &'static str),
+    catalog: &dyn Catalog,
+) -> Vec<Fault> {
+    match catalog.decode(kind, type_name, node.to_json()) {
+        Ok(decoded) => faults_of(&decoded, node, place),
+        Err(message) => vec![Fault::new(place, message, "")],
+    }
+}
+
+fn faults_of(decoded: &AnyComponent, node: &Node, place_of_all: &Place) -> Vec<Fault> {
     let secrets = node.secrets();
-    let found = component.decoded.check().into_iter().map(|error| {
+    let found = decoded.check().into_iter().map(|error| {
         let at = node.nearest(&error.pointer);
-        let place = if std::ptr::eq(at, node) { &component.place } else { &at.place };
+        let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };
         if leaks(&error.what, &secrets) || leaks(&error.advice, &secrets) {
             return invalid_variable(place);
         }

@@ -38,25 +38,22 @@ pub fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
     } else {
         list(paths, &mut faults)
     };
-    let attributes = |path: &Path| {
-        let stat = fs::metadata(path).ok()?;
-        let written = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
-        Some([
-            written[0],
-            written[1],
-            written[2],
-            written[3],
-            stat.ino() as i64,
-            stat.size() as i64,
-        ])
+    fingerprint_of(files)
+}
+
+/// Returns the fingerprint of files.
+pub fn fingerprint_of(files: Vec<PathBuf>) -> Fingerprint {
+    let with_attributes = |path: PathBuf| {
+        let attributes = attributes(&path);
+        (path, attributes)
     };
-    files
-        .into_iter()
-        .map(|path| {
-            let attributes = attributes(&path);
-            (path, attributes)
-        })
-        .collect()
+    files.into_iter().map(with_attributes).collect()
+}
+
+fn attributes(path: &Path) -> Option<[i64; 6]> {
+    let stat = fs::metadata(path).ok()?;
+    let times = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
+    Some([times[0], times[1], times[2], times[3], stat.ino() as i64, stat.size() as i64])
 }
 
 fn default_file(candidates: &[&str], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
@@ -117,7 +114,8 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(files)
 }
 
-fn read(path: &Path) -> Result<Source, Fault> {
+/// Reads a file.
+pub fn read(path: &Path) -> Result<Source, Fault> {
     let name: Arc<str> = path.display().to_string().into();
     let mut bytes = Vec::new();
     let content =

@@ -20,6 +20,7 @@ mod schema;
 mod secret;
 pub mod suggest;
 mod syntax;
+mod task_files;
 mod topology;
 mod unit_tests;
 
@@ -41,6 +42,7 @@ pub use fault::{Fault, Place};
 pub use files::{Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use schema::schema;
+pub use task_files::TaskFiles;
 pub use unit_tests::{Event, Expectation, TestInput, UnitTest};
 
 use components::Draft;
@@ -82,6 +84,11 @@ pub struct Config {
     pub tests: Vec<UnitTest>,
     /// Allowed but likely unintended, sorted by position.
     pub warnings: Vec<Fault>,
+    /// What is wrong with task files, sorted by position: their tasks are not in the configuration,
+    /// or those of their previous version are.
+    pub refused: Vec<Fault>,
+    /// The task files in use.
+    pub task_files: TaskFiles,
 }
 
 /// One source, transform or sink.
@@ -140,9 +147,21 @@ pub fn load(
     catalog: &dyn Catalog,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Vec<Fault>> {
+    load_again(paths, catalog, env, &TaskFiles::default())
+}
+
+/// The same while `previous` task files are in use: they replace those that are invalid now.
+///
+/// # Errors All errors, sorted by position.
+pub fn load_again(
+    paths: &[PathBuf],
+    catalog: &dyn Catalog,
+    env: &dyn Fn(&str) -> Option<String>,
+    previous: &TaskFiles,
+) -> Result<Config, Vec<Fault>> {
     let mut faults = Vec::new();
     let read = read_files(paths, env, &mut faults);
-    checked(read, catalog, faults)
+    checked(read, catalog, previous, faults)
 }
 
 /// The same together with `files` that contain tests. If they also contain components, nothing else
@@ -164,13 +183,14 @@ pub fn load_with_tests(
         read.roots.splice(0..0, default.roots);
         (read.start, read.complete) = (default.start, default.complete);
     }
-    checked(read, catalog, faults)
+    checked(read, catalog, &TaskFiles::default(), faults)
 }
 
 /// Checks everything that was parsed.
 fn checked(
     read: Read,
     catalog: &dyn Catalog,
+    previous: &TaskFiles,
     mut faults: Vec<Fault>,
 ) -> Result<Config, Vec<Fault>> {
     let merged = merge::merge(read.roots, &mut faults);
@@ -178,11 +198,13 @@ fn checked(
     let allowed = millstream_host::memory_allowance(Path::new("/proc"), Path::new("/sys"));
     let globals::Read { globals, warnings: of_globals } =
         globals::read(merged.globals, &read.start, allowed, &mut faults);
+    let mut reader = task_files::Reader::new(previous);
     let drafts = merged
         .components
         .iter()
-        .map(|(kind, entry)| components::read(*kind, entry, catalog, &mut faults));
+        .map(|(kind, entry)| components::read(*kind, entry, catalog, &mut reader, &mut faults));
     let drafts: Vec<Draft> = drafts.collect();
+    let task_files::Reader { found: task_files, mut refused, .. } = reader;
     let tests = unit_tests::read(merged.tests, catalog.formats(), &mut faults);
     // Inputs may refer to a file that could not be read; only the read error is reported then.
     let mut warnings = if read.complete {
@@ -198,7 +220,8 @@ fn checked(
     warnings.extend(drafts.iter().flat_map(|draft| draft.warnings.clone()));
     sort(&mut warnings);
     let components = drafts.into_iter().filter_map(|draft| draft.component).collect();
-    Ok(Config { globals, components, hash, tests, warnings })
+    sort(&mut refused);
+    Ok(Config { globals, components, hash, tests, warnings, refused, task_files })
 }
 
 /// The trees of all files.

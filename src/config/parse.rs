@@ -69,6 +69,9 @@ struct MapBody {
 enum Key {
     Name(String, Place),
     Merge,
+    /// The rest of the call that the last value begins, as in `{ p99: quantile(cost, 0.99) }`,
+    /// which the comma ends in YAML.
+    Argument(String),
     /// Invalid and reported; the value is dropped.
     Bad,
 }
@@ -261,6 +264,7 @@ impl MapBody {
                 self.merges.push(node);
                 None
             }
+            Some(Key::Argument(text)) => self.continue_call(&text, &node),
             Some(Key::Bad) => None,
         }
     }
@@ -275,10 +279,32 @@ impl MapBody {
         if scalar.plain && scalar.text == "<<" {
             return (Key::Merge, None);
         }
+        if scalar.plain && scalar.text.contains(')') && self.open_call().is_some() {
+            return (Key::Argument(scalar.text), None);
+        }
         match self.index.get(&scalar.text).map(|index| &self.entries[*index].place) {
             Some(first) => (Key::Bad, Some(twice(&scalar.text, &node.place, first))),
             None => (Key::Name(scalar.text, node.place), None),
         }
+    }
+
+    /// Returns the last value if it begins a call without ending it.
+    fn open_call(&self) -> Option<&Scalar> {
+        let scalar = self.entries.last()?.node.scalar()?;
+        let count = |of: char| scalar.text.matches(of).count();
+        (scalar.plain && scalar.data == Data::Text && count('(') > count(')')).then_some(scalar)
+    }
+
+    /// Appends another argument to the call that the last value begins.
+    fn continue_call(&mut self, text: &str, node: &Node) -> Option<Fault> {
+        if !node.is_null() || !node.shown().is_empty() {
+            let advice = "put quotes around a value with parentheses and a colon";
+            return Some(Fault::new(&node.place, format!("`{text}` has a value"), advice));
+        }
+        if let Some(Value::Scalar(call)) = self.entries.last_mut().map(|of| &mut of.node.value) {
+            call.text = format!("{}, {text}", call.text);
+        }
+        None
     }
 
     fn fill_in(&mut self, entries: Vec<Entry>) {
@@ -325,6 +351,25 @@ mod tests {
 
     fn bad(text: &str) -> Vec<String> {
         read(text).1
+    }
+
+    /// The comma of a call does not end it, which it would in YAML.
+    #[test]
+    fn calls_with_several_arguments() {
+        assert_eq!(
+            good(
+                "{ n: count(), p50: quantile(cost, 0.5), p99: quantile(cost, 0.99), t: top(a, 3) }"
+            ),
+            r#"{"n":"count()","p50":"quantile(cost, 0.5)","p99":"quantile(cost, 0.99)","t":"top(a, 3)"}"#
+        );
+        assert_eq!(
+            bad("{ a: f(x, 1): 2 }"),
+            [
+                "f.yaml:1:15: `1)` has a value; put quotes around a value with parentheses and a colon"
+            ]
+        );
+        assert_eq!(good("{ a: f(x, b: 1 }"), r#"{"a":"f(x","b":1}"#);
+        assert_eq!(good("{ a: 'f(x', b): }"), r#"{"a":"f(x","b)":null}"#);
     }
 
     /// Plain scalars are typed; quoted and tagged ones are what they say.

@@ -63,6 +63,7 @@ pub static ROWS: &[Row] = &[
     row!(Transform, transforms::parse::ParseConfig, "parse", "transforms/parse"),
     row!(Transform, transforms::redact::RedactConfig, "redact", "transforms/redact"),
     row!(Transform, transforms::route::RouteConfig, "route", "transforms/route"),
+    row!(Transform, transforms::rules::RulesConfig, "rules", "transforms/rules"),
     row!(Transform, transforms::sample::SampleConfig, "sample", "transforms/sample"),
     row!(Transform, transforms::throttle::ThrottleConfig, "throttle", "transforms/throttle"),
     row!(Sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
@@ -112,7 +113,7 @@ pub type CheckText = fn(&str) -> Result<(), String>;
 
 /// Checks of the text formats that schemas name.
 pub static FORMATS: &[(&str, CheckText)] = &[
-    ("aggregate", |text| text.parse::<crate::transforms::aggregate::Emit>().map(drop)),
+    ("aggregate", |text| text.parse::<crate::transforms::windows::Emit>().map(drop)),
     ("condition", |text| Condition::new(text).map(drop)),
     ("expression", crate::util::condition::check_expression),
     ("glob", glob),

@@ -9,5 +9,7 @@ pub mod parse;
 pub mod redact;
 pub mod route;
 mod rows;
+pub mod rules;
 pub mod sample;
 pub mod throttle;
+pub(crate) mod windows;

@@ -6,4 +6,5 @@ pub mod framing;
 pub mod glob;
 pub mod period;
 pub mod seed;
+pub mod segments;
 pub mod template;

@@ -4,7 +4,7 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 use millstream_expressions::{Counts, Expression, Field, Input};
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Counters, Outputs, Selection};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
 
 /// An option that is a condition.
@@ -28,6 +28,12 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
 impl<'de> Deserialize<'de> for Formula {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -45,6 +51,11 @@ impl Condition {
         Expression::condition(text)
             .map(|e| Condition(Arc::new(e)))
             .map_err(|fault| fault.to_string())
+    }
+
+    /// Returns the expression.
+    pub fn expression(&self) -> Arc<Expression> {
+        self.0.clone()
     }
 
     /// Returns the selected rows that satisfy the condition. Rows for which it has no result are

@@ -1,10 +1,10 @@
 //! Configuration of transform `aggregate`.
 
-use super::Aggregate;
-use super::definition::{Definition, Emit, is_field};
 use crate::component::{Component, TransformComponent};
+use crate::transforms::windows::{Definition, Emit, TaskDefinition, Windows, is_field};
 use indexmap::IndexMap;
-use millstream_model::{BuildError, Interval, OptionError, Transform};
+use millstream_model::{BuildError, Interval, OptionError, Size, Transform};
+use millstream_rules::Task;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -35,6 +35,14 @@ pub struct AggregateConfig {
     /// `overflow`.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
+    /// Memory of all groups, part of `limits.memory`. Beyond it, events of further groups are
+    /// counted in one group with the tag `overflow`.
+    #[serde(default = "memory")]
+    pub memory: Size,
+}
+
+fn memory() -> Size {
+    Size(16 << 20)
 }
 
 fn ten_seconds() -> Interval {
@@ -46,12 +54,29 @@ fn groups_max() -> usize {
 }
 
 impl AggregateConfig {
-    fn definition(&self) -> Definition {
-        Definition {
+    /// Returns the only task, which has the name of the transform.
+    fn definition(&self) -> TaskDefinition {
+        let definition = Definition {
+            name: String::new(),
+            selection: String::new(),
             group_by: self.group_by.clone(),
             emit: self.emit.iter().map(|(name, emit)| (name.clone(), emit.clone())).collect(),
+            samples: 0,
             window_s: self.window.0.as_secs(),
-        }
+            lateness_ns: None,
+            due_ns: None,
+            priority: 0,
+            groups_max: self.groups_max,
+        };
+        let task = Task {
+            name: "".into(),
+            fields: Vec::new(),
+            condition: None,
+            keys: self.group_by.clone(),
+            inputs: definition.inputs(),
+            window_ns: None,
+        };
+        TaskDefinition { task, definition }
     }
 }
 
@@ -98,7 +123,6 @@ fn is_name(name: &str) -> bool {
 
 impl TransformComponent for AggregateConfig {
     fn build(&self) -> Result<Transform, BuildError> {
-        let definition = Arc::new(self.definition());
-        Ok(Transform::Merge(Arc::new(Aggregate { definition, groups_max: self.groups_max })))
+        Ok(Transform::Merge(Arc::new(Windows::new(vec![self.definition()], self.memory.0)?)))
     }
 }

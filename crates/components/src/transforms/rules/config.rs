@@ -1,0 +1,77 @@
+//! Configuration of transform `rules`.
+
+use super::task::TaskConfig;
+use crate::component::{Component, TransformComponent};
+use crate::transforms::windows::Windows;
+use millstream_model::{BuildError, OptionError, Size, Transform};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Most tasks of a transform.
+const TASKS_MAX: usize = 100_000;
+
+/// Least memory of all groups.
+const MEMORY_MIN: u64 = 1 << 20;
+
+/// Options of transform `rules`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RulesConfig {
+    /// The tasks, and patterns of the files that have further ones.
+    #[schemars(with = "Vec<TaskOrFiles>")]
+    pub tasks: Vec<TaskConfig>,
+    /// Memory of all groups, part of `limits.memory`. Beyond it, events of further groups are
+    /// counted in one group with the tag `overflow`.
+    #[serde(default = "memory")]
+    pub memory: Size,
+}
+
+/// What `tasks` lists. The tasks of files are put in the place of their pattern before the options
+/// are decoded.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum TaskOrFiles {
+    #[schemars(extend("format" = "task-files"))]
+    Files(String),
+    Task(Box<TaskConfig>),
+}
+
+fn memory() -> Size {
+    Size(16 << 20)
+}
+
+impl Component for RulesConfig {
+    fn check(&self) -> Vec<OptionError> {
+        let mut errors = Vec::new();
+        if self.memory.0 < MEMORY_MIN {
+            errors.push(OptionError::new("/memory", "is too little; write 1MiB or more"));
+        }
+        if self.tasks.len() > TASKS_MAX {
+            errors.push(OptionError::new("/tasks", "are more than 100000; use several transforms"));
+        }
+        let mut names = HashSet::new();
+        for (index, task) in self.tasks.iter().enumerate() {
+            let at = format!("/tasks/{index}");
+            if !names.insert(&task.name) {
+                let message = format!("there is another task `{}`; rename one of them", task.name);
+                errors.push(OptionError::new(format!("{at}/name"), message));
+            }
+            errors.extend(task.check().into_iter().map(|error| error.below(&at)));
+        }
+        errors
+    }
+
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+}
+
+impl TransformComponent for RulesConfig {
+    fn build(&self) -> Result<Transform, BuildError> {
+        let tasks = self.tasks.iter().map(TaskConfig::definition).collect();
+        Ok(Transform::Merge(Arc::new(Windows::new(tasks, self.memory.0)?)))
+    }
+}

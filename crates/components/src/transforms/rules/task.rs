@@ -1,0 +1,341 @@
+//! A task as it is configured.
+
+use crate::transforms::windows::{Definition, Emit, TaskDefinition, is_field};
+use crate::util::condition::Condition;
+use indexmap::IndexMap;
+use millstream_model::{Interval, OptionError};
+use millstream_rules::{Extraction, Field, Task, Type};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Longest window.
+const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Most groups of a window.
+const GROUPS_MAX: usize = 20_000_000;
+
+/// Most fields in `group_by`.
+const KEYS_MAX: usize = 16;
+
+/// Most sample lines of a group.
+const SAMPLES_MAX: u16 = 100;
+
+/// The message of an event.
+const MESSAGE: &str = "message";
+
+/// A task: which events it takes, how it groups them, and what it makes of each group.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskConfig {
+    /// Its name, the first part of that of its metrics.
+    pub name: String,
+    /// Fields that it takes from an event, by name. Other names refer to fields of the event.
+    #[serde(default)]
+    pub fields: IndexMap<String, FieldConfig>,
+    /// The condition that an event must meet; without it all events count.
+    #[serde(default, rename = "where")]
+    pub condition: Option<Condition>,
+    /// Fields whose values make a group; without them all events are one.
+    #[serde(default)]
+    pub group_by: Vec<String>,
+    /// The functions of a group by name: `count()`, `rate()`, `sum(field)`, ...
+    pub emit: IndexMap<String, Emit>,
+    /// Length of the windows, which are aligned to the clock.
+    #[serde(default = "one_minute")]
+    pub window: Interval,
+    /// Which time decides the window of an event.
+    #[serde(default)]
+    pub time: Time,
+    /// How long a window by `time: log` waits for late events.
+    #[serde(default)]
+    pub lateness: Option<Interval>,
+    /// Maximum groups of a window; events of further groups are counted in one group with the tag
+    /// `overflow`.
+    #[serde(default = "groups_max")]
+    pub groups_max: usize,
+    /// Sample lines that the results of a group have in the field `samples`.
+    #[serde(default)]
+    pub samples: u16,
+    /// Time after the end of a window at which its results are due.
+    #[serde(default)]
+    pub due: Option<Interval>,
+    /// Which tasks come first when memory or time is short: those with the highest number.
+    #[serde(default)]
+    pub priority: i32,
+}
+
+/// Which time decides the window of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Time {
+    /// When it arrives at the transform.
+    #[default]
+    Arrival,
+    /// Its own.
+    Log,
+}
+
+/// A field of a task: one of `between`, `delimited`, `regex` and `field`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FieldConfig {
+    /// The text between two others.
+    #[serde(default)]
+    pub between: Option<Between>,
+    /// A part of a text with delimiters.
+    #[serde(default)]
+    pub delimited: Option<Delimited>,
+    /// A group of a regular expression.
+    #[serde(default)]
+    pub regex: Option<Group>,
+    /// A field of the event.
+    #[serde(default)]
+    pub field: Option<String>,
+    /// Field of the event that is searched: the message.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// Its type. Text that is no such value is absent.
+    #[serde(default, rename = "type")]
+    pub kind: FieldType,
+}
+
+/// Type of a field.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldType {
+    /// Text; with `field`, the type that it has.
+    #[default]
+    String,
+    /// An integer.
+    Int,
+    /// A number.
+    Float,
+}
+
+/// The text after the occurrence `index` of `left`, up to the next `right`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Between {
+    /// The text before the value; without it the value begins with the text.
+    #[serde(default)]
+    pub left: String,
+    /// Which occurrence of `left`, counted from 0. Occurrences do not overlap.
+    #[serde(default)]
+    pub index: u32,
+    /// The text after the value; without it, or if there is none, the value ends with the text.
+    #[serde(default)]
+    pub right: String,
+}
+
+/// A part of a text with delimiters.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delimited {
+    /// The delimiter.
+    pub delimiter: String,
+    /// Which part, counted from 0.
+    pub index: u32,
+}
+
+/// A group of the first match of a regular expression.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The expression, in RE2 syntax.
+    pub pattern: String,
+    /// Name or number of the group; 0 is the whole match.
+    #[serde(default = "first_group")]
+    pub group: String,
+}
+
+fn one_minute() -> Interval {
+    Interval(Duration::from_secs(60))
+}
+
+fn groups_max() -> usize {
+    10_000
+}
+
+fn first_group() -> String {
+    "1".to_owned()
+}
+
+impl TaskConfig {
+    /// Returns the errors in options that match the schema.
+    pub fn check(&self) -> Vec<OptionError> {
+        let mut errors = self.check_names();
+        for (name, field) in &self.fields {
+            let at = format!("/fields/{}", escaped(name));
+            errors.extend(field.check().map(|error| error.below(&at)));
+        }
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
+        let window = self.window.0;
+        if window.subsec_nanos() > 0 || window < Duration::from_secs(1) || window > WINDOW_MAX {
+            error("/window", "must be whole seconds, from 1s to 24h; write for example 60s");
+        }
+        if self.time == Time::Arrival && self.lateness.is_some() {
+            error(
+                "/lateness",
+                "needs `time: log`; events arrive in the order in which they arrive",
+            );
+        }
+        if self.lateness.is_some_and(|lateness| lateness.0 > WINDOW_MAX) {
+            error("/lateness", "is too long; write 24h or less");
+        }
+        if self.due.is_some_and(|due| due.0 > WINDOW_MAX) {
+            error("/due", "is too long; write 24h or less");
+        }
+        if !(1..=GROUPS_MAX).contains(&self.groups_max) {
+            error("/groups_max", "must be from 1 to 20000000; write for example 10000");
+        }
+        if self.samples > SAMPLES_MAX {
+            error("/samples", "are too many; write 100 or less");
+        }
+        errors
+    }
+
+    fn check_names(&self) -> Vec<OptionError> {
+        let mut errors = Vec::new();
+        let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
+        if !is_name(&self.name) {
+            error("/name".into(), "is not a name; write letters, digits, `_` and `-`");
+        }
+        if self.emit.is_empty() {
+            error("/emit".into(), "is empty; write for example { requests: count() }");
+        }
+        for name in self.emit.keys().filter(|name| !is_name(name)) {
+            let key = format!("/emit/{}", escaped(name));
+            error(key, "is not a name; write letters, digits, `_` and `-`");
+        }
+        for name in self.fields.keys().filter(|name| !is_field(name) || name.contains('.')) {
+            let key = format!("/fields/{}", escaped(name));
+            error(key, "is not a name; write letters, digits and `_`");
+        }
+        if self.group_by.len() > KEYS_MAX {
+            error("/group_by".into(), "has too many fields; write 16 or less");
+        }
+        for (index, name) in self.group_by.iter().enumerate() {
+            let key = format!("/group_by/{index}");
+            if !is_field(name) {
+                error(key, "is not a field; write its name alone");
+            } else if name == "overflow" {
+                error(key, "is the tag of the events beyond `groups_max`; rename the field");
+            } else if self.group_by[..index].contains(name) {
+                error(key, "is there twice; remove one of them");
+            }
+        }
+        errors
+    }
+
+    /// Returns what the task computes.
+    pub fn definition(&self) -> TaskDefinition {
+        let lateness = self.lateness.map_or(Duration::from_secs(10), |lateness| lateness.0);
+        let is_log = self.time == Time::Log;
+        let selection = (&self.fields, &self.condition);
+        let definition = Definition {
+            name: self.name.clone(),
+            selection: serde_json::to_string(&selection).unwrap_or_default(),
+            group_by: self.group_by.clone(),
+            emit: self.emit.iter().map(|(name, emit)| (name.clone(), emit.clone())).collect(),
+            samples: self.samples,
+            window_s: self.window.0.as_secs(),
+            lateness_ns: is_log.then_some(lateness.as_nanos() as i64),
+            due_ns: self.due.map(|due| due.0.as_nanos() as i64),
+            priority: self.priority,
+            groups_max: self.groups_max,
+        };
+        let fields = self.fields.iter().map(|(name, field)| (name.clone(), field.field()));
+        let task = Task {
+            name: self.name.as_str().into(),
+            fields: fields.collect(),
+            condition: self.condition.as_ref().map(Condition::expression),
+            keys: self.group_by.clone(),
+            inputs: definition.inputs(),
+            window_ns: is_log.then_some(definition.window_ns()),
+        };
+        TaskDefinition { task, definition }
+    }
+}
+
+impl FieldConfig {
+    fn check(&self) -> Option<OptionError> {
+        let ways = [
+            self.between.is_some(),
+            self.delimited.is_some(),
+            self.regex.is_some(),
+            self.field.is_some(),
+        ];
+        let error = |key: &str, message: &str| Some(OptionError::new(key, message));
+        if ways.iter().filter(|way| **way).count() != 1 {
+            return error("", "needs one of `between`, `delimited`, `regex` and `field`; keep one");
+        }
+        if let Some(name) = self.field.as_ref().filter(|name| !is_field(name)) {
+            return error("/field", &format!("`{name}` is not a field; write its name alone"));
+        }
+        if self.field.is_some() && self.from.is_some() {
+            return error("/from", "has no meaning with `field`; remove it");
+        }
+        if let Some(Between { left, index, .. }) = &self.between
+            && left.is_empty()
+            && *index > 0
+        {
+            return error("/between/index", "needs a `left`; write one, or remove the index");
+        }
+        if self.delimited.as_ref().is_some_and(|of| of.delimiter.is_empty()) {
+            return error("/delimited/delimiter", "is empty; write for example ','");
+        }
+        self.regex.as_ref().and_then(Group::check)
+    }
+
+    fn field(&self) -> Field {
+        let from = self.from.clone().unwrap_or_else(|| MESSAGE.to_owned());
+        let extraction = if let Some(Between { left, index, right }) = &self.between {
+            let (left, right) = (left.clone().into_bytes(), right.clone().into_bytes());
+            Extraction::Between { from, left, index: *index, right }
+        } else if let Some(Delimited { delimiter, index }) = &self.delimited {
+            let delimiter = delimiter.clone().into_bytes();
+            Extraction::Part { from, delimiter, index: *index }
+        } else if let Some(Group { pattern, group }) = &self.regex {
+            Extraction::Group { from, pattern: pattern.clone(), group: group.clone() }
+        } else {
+            Extraction::Event(self.field.clone().unwrap_or(from))
+        };
+        let kind = match self.kind {
+            FieldType::String => Type::Text,
+            FieldType::Int => Type::Int,
+            FieldType::Float => Type::Float,
+        };
+        Field { extraction, kind }
+    }
+}
+
+impl Group {
+    fn check(&self) -> Option<OptionError> {
+        let regex = match regex::bytes::Regex::new(&self.pattern) {
+            Ok(regex) => regex,
+            Err(error) => {
+                let why = error.to_string();
+                let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let message = format!("is not a regular expression: {why}; use RE2 syntax");
+                return Some(OptionError::new("/regex/pattern", message));
+            }
+        };
+        let has_name = regex.capture_names().flatten().any(|name| name == self.group);
+        let has_number =
+            self.group.parse::<usize>().is_ok_and(|number| number < regex.captures_len());
+        let message =
+            format!("the pattern has no group `{}`; write its name or number", self.group);
+        (!has_name && !has_number).then(|| OptionError::new("/regex/group", message))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+/// Returns a key as a part of a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}

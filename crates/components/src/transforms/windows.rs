@@ -1,0 +1,77 @@
+//! Groups events by window: what the transforms `rules` and `aggregate` share.
+//!
+//! Both are merge transforms: a worker evaluates all tasks over a batch and adds up each one's
+//! groups (`encoder`), the lane merges these partial results in order (`lane`, `tasks`), and what
+//! changed is appended to a snapshot (`snapshot`), which is committed with the checkpoints of the
+//! events in it. So an event counts once, whatever happens.
+
+mod definition;
+mod emit;
+mod encoder;
+mod lane;
+mod result;
+mod snapshot;
+mod tasks;
+
+pub use definition::{Definition, TaskDefinition};
+pub use emit::{Emit, is_field};
+
+use encoder::TaskEncoder;
+use lane::WindowLane;
+use millstream_model::{BuildError, Encoder, Lane, LaneCx, Sink};
+use millstream_rules::Plan;
+use std::sync::Arc;
+
+/// Least bytes that a payload may take.
+const PAYLOAD_BYTES_MIN: u64 = 64 << 10;
+
+/// Tasks over the same events.
+pub struct Windows {
+    plan: Arc<Plan>,
+    definitions: Arc<[Arc<Definition>]>,
+    /// Names of the fields of events that the tasks read.
+    names: Arc<[String]>,
+    memory_bytes_max: u64,
+}
+
+impl Windows {
+    /// Plans tasks. Their groups take up to `memory_bytes_max` bytes; further groups are counted
+    /// together.
+    ///
+    /// # Errors
+    ///
+    /// A field cannot be computed.
+    pub fn new(tasks: Vec<TaskDefinition>, memory_bytes_max: u64) -> Result<Windows, BuildError> {
+        let names = encoder::names(&tasks);
+        let (tasks, definitions): (Vec<_>, Vec<_>) =
+            tasks.into_iter().map(|task| (Arc::new(task.task), Arc::new(task.definition))).unzip();
+        let plan = Plan::new(&tasks).map_err(|error| BuildError::Options(error.to_string()))?;
+        Ok(Windows {
+            plan: Arc::new(plan),
+            definitions: definitions.into(),
+            names: names.into(),
+            memory_bytes_max,
+        })
+    }
+}
+
+impl Sink for Windows {
+    fn encoder(&self) -> Box<dyn Encoder> {
+        Box::new(TaskEncoder::new(self.plan.clone(), self.names.clone()))
+    }
+
+    fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        // What exceeds it is a debt that the next read waits for: thousands of tasks may match a
+        // line, and mostly few do.
+        PAYLOAD_BYTES_MIN.max(block_bytes) + rows * 32
+    }
+
+    fn state_bytes_min(&self) -> u64 {
+        self.memory_bytes_max
+    }
+
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        let tasks = (self.plan.clone(), self.definitions.clone());
+        Box::new(WindowLane::open(tasks, self.memory_bytes_max as usize, cx))
+    }
+}

@@ -1,0 +1,410 @@
+//! The open windows of all tasks.
+
+use super::definition::Definition;
+use super::snapshot::{Frame, Saved, tables};
+use crate::util::period::Periods;
+use millstream_groups::Groups;
+use millstream_model::{Counters, EngineTime, Now};
+use millstream_rules::{MergeBuffers, PartialReader, TaskPartial};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An origin without events for this long does not hold up the windows of the others.
+const ORIGIN_IDLE: Duration = Duration::from_secs(10);
+
+/// An origin without events for this long is forgotten.
+const ORIGIN_FORGOTTEN: Duration = Duration::from_secs(3600);
+
+/// Shortest time without events after which a window by the time of events may end.
+const QUIET_MIN: Duration = Duration::from_secs(1);
+
+/// Percentage of the memory from which only tasks of the highest priority get new groups.
+const MEMORY_HIGH_PERCENT: usize = 80;
+
+/// The windows of all tasks.
+pub struct Tasks {
+    /// Those of the plan in its order, then those that are only in the snapshot.
+    list: Vec<Task>,
+    /// The periods of windows by arrival, by their length in seconds.
+    periods: BTreeMap<u64, Periods>,
+    origins: HashMap<u64, Origin>,
+    /// Windows that have ended and whose results are not all there, the most urgent first.
+    ended: VecDeque<EndedWindow>,
+    /// Windows that ended since the last snapshot, with all results.
+    gone: Vec<u64>,
+    next_window: u64,
+    next_definition: u32,
+    memory: Memory,
+    buffers: MergeBuffers,
+}
+
+/// A task and its open windows.
+struct Task {
+    definition: Arc<Definition>,
+    /// Number of the definition in snapshots.
+    number: u32,
+    is_saved: bool,
+    /// Open windows by their end.
+    windows: BTreeMap<i64, Window>,
+    /// Latest end of a window by the time of events that has ended.
+    ended_ns: i64,
+}
+
+/// A window and its groups.
+pub struct Window {
+    /// Its number in snapshots.
+    number: u64,
+    pub end_ns: i64,
+    pub groups: Groups,
+    pub overflow: Groups,
+    is_saved: bool,
+    /// Whether it changed since the last snapshot.
+    is_changed: bool,
+    /// When the last event came.
+    updated: EngineTime,
+    /// Whether it began before its end by the clock: its results can be due.
+    is_live: bool,
+    memory_bytes: usize,
+}
+
+/// A window that has ended.
+pub struct EndedWindow {
+    pub definition: Arc<Definition>,
+    /// Number of the definition in snapshots.
+    task: u32,
+    pub window: Window,
+    /// Groups whose results are there; those beyond the limit come last.
+    pub emitted: u64,
+    pub completeness: f64,
+}
+
+struct Origin {
+    latest_ns: i64,
+    seen: EngineTime,
+}
+
+/// The memory of all groups.
+struct Memory {
+    used: usize,
+    max: usize,
+    priority_max: i32,
+}
+
+impl Memory {
+    /// Whether a task of this priority gets new groups.
+    fn has_place(&self, priority: i32) -> bool {
+        let percent = if priority < self.priority_max { MEMORY_HIGH_PERCENT } else { 100 };
+        self.used < self.max / 100 * percent
+    }
+}
+
+impl Window {
+    fn new(number: u64, end_ns: i64, (groups, overflow): (Groups, Groups), now: Now) -> Window {
+        Window {
+            number,
+            end_ns,
+            groups,
+            overflow,
+            is_saved: false,
+            is_changed: true,
+            updated: now.since_start,
+            is_live: now.unix_ns < end_ns,
+            memory_bytes: 0,
+        }
+    }
+
+    /// Appends the window if the snapshot does not have it, and what changed in it.
+    fn write(&mut self, definition: u32, is_whole: bool, frame: &mut Frame) {
+        let is_whole = is_whole || !self.is_saved;
+        if is_whole {
+            frame.window(self.number, definition, self.end_ns);
+        }
+        if is_whole || self.is_changed {
+            for (letter, groups) in [(b'G', &mut self.groups), (b'O', &mut self.overflow)] {
+                frame.groups(letter, self.number, |out| match is_whole {
+                    true => groups.write_all(out),
+                    false => groups.write_changes(out),
+                });
+            }
+        }
+        (self.is_saved, self.is_changed) = (true, false);
+    }
+}
+
+impl EndedWindow {
+    /// Returns the number of groups, with those beyond the limit.
+    pub fn len(&self) -> u64 {
+        (self.window.groups.len() + self.window.overflow.len()) as u64
+    }
+
+    /// Returns what decides when its results come: the earliest due first, then by priority.
+    fn urgency(&self) -> (i64, Reverse<i32>, u64) {
+        let due_ns = self.definition.due_ns.unwrap_or(self.definition.window_ns());
+        let due = self.window.end_ns.saturating_add(due_ns);
+        (due, Reverse(self.definition.priority), self.window.number)
+    }
+}
+
+impl Tasks {
+    /// Opens the windows of tasks with what a snapshot says of them. Windows of other definitions
+    /// end at their own end.
+    pub fn open(
+        definitions: &[Arc<Definition>],
+        memory_bytes_max: usize,
+        saved: &mut Saved,
+        now: Now,
+    ) -> Tasks {
+        let priorities = definitions.iter().map(|definition| definition.priority);
+        let mut tasks = Tasks {
+            list: Vec::new(),
+            periods: BTreeMap::new(),
+            origins: HashMap::new(),
+            ended: VecDeque::new(),
+            gone: Vec::new(),
+            next_window: saved.windows.last_key_value().map_or(0, |(last, _)| last + 1),
+            next_definition: saved.definitions.last_key_value().map_or(0, |(last, _)| last + 1),
+            memory: Memory {
+                used: 0,
+                max: memory_bytes_max,
+                priority_max: priorities.max().unwrap_or(0),
+            },
+            buffers: MergeBuffers::default(),
+        };
+        let mut numbers: HashMap<u32, usize> = HashMap::new();
+        for definition in definitions {
+            let known = saved.definitions.iter().find(|(_, of)| *of == definition);
+            let known = known.map(|(number, _)| *number);
+            known.into_iter().for_each(|number| _ = numbers.insert(number, tasks.list.len()));
+            tasks.add_task(definition, known, now);
+        }
+        tasks.take_up(saved, &mut numbers, now);
+        tasks
+    }
+
+    fn add_task(&mut self, definition: &Arc<Definition>, number: Option<u32>, now: Now) {
+        let next = self.next_definition;
+        self.next_definition += u32::from(number.is_none());
+        self.list.push(Task {
+            definition: definition.clone(),
+            number: number.unwrap_or(next),
+            is_saved: number.is_some(),
+            windows: BTreeMap::new(),
+            ended_ns: i64::MIN,
+        });
+        if definition.lateness_ns.is_none() {
+            let periods = self.periods.entry(definition.window_s);
+            periods.or_insert_with(|| Periods::new(definition.window(), now));
+        }
+    }
+
+    /// Continues the windows of a snapshot.
+    fn take_up(&mut self, saved: &mut Saved, numbers: &mut HashMap<u32, usize>, now: Now) {
+        for (number, of) in std::mem::take(&mut saved.windows) {
+            let Some(definition) = saved.definitions.get(&of.definition) else { continue };
+            let task = *numbers.entry(of.definition).or_insert(self.list.len());
+            if task == self.list.len() {
+                self.add_task(definition, Some(of.definition), now);
+            }
+            let mut window = Window::new(number, of.end_ns, (of.groups, of.overflow), now);
+            (window.is_saved, window.is_changed) = (true, false);
+            self.memory.used += window.update_memory();
+            if of.emitted > 0 {
+                self.push_ended(task, window, 1.0, of.emitted);
+                continue;
+            }
+            self.list[task].windows.insert(of.end_ns, window);
+        }
+    }
+
+    /// Notes the latest time of an origin's events.
+    pub fn note_origin(&mut self, origin: u64, latest_ns: i64, now: Now) {
+        let fresh = Origin { latest_ns, seen: now.since_start };
+        let origin = self.origins.entry(origin).or_insert(fresh);
+        origin.latest_ns = origin.latest_ns.max(latest_ns);
+        origin.seen = now.since_start;
+    }
+
+    /// Merges a partial result into the window of its task.
+    pub fn merge(
+        &mut self,
+        partial: &TaskPartial<'_>,
+        reader: &PartialReader<'_>,
+        counters: &Counters,
+        now: Now,
+    ) {
+        let Some(task) = self.list.get_mut(partial.task) else { return };
+        let definition = &task.definition;
+        let end_ns = match partial.window {
+            Some(start_ns) => start_ns.saturating_add(definition.window_ns()),
+            None => self.periods.get(&definition.window_s).map_or(0, Periods::boundary_ns),
+        };
+        if partial.window.is_some() && end_ns <= task.ended_ns {
+            counters.noted("late_event", partial.events());
+        }
+        let next = &mut self.next_window;
+        let window = task.windows.entry(end_ns).or_insert_with(|| {
+            *next += 1;
+            Window::new(*next - 1, end_ns, tables(definition), now)
+        });
+        (window.updated, window.is_changed) = (now.since_start, true);
+        let tables = (&mut window.groups, &mut window.overflow);
+        let has_place = self.memory.has_place(definition.priority);
+        let overflows = partial.merge(reader, tables, has_place, &mut self.buffers);
+        counters.noted("overflow", overflows);
+        let before = window.memory_bytes;
+        self.memory.used = self.memory.used - before + window.update_memory();
+    }
+
+    /// Ends the windows that are due, or all of them at the end of the input.
+    pub fn end_due(&mut self, now: Now, has_input_ended: bool) {
+        let mut ends = BTreeMap::new();
+        for (window_s, periods) in &mut self.periods {
+            if has_input_ended || periods.left(now).is_zero() {
+                let boundary_ns = periods.boundary_ns();
+                let end_ns = periods.end(now).end_ns.min(boundary_ns);
+                ends.insert(*window_s, (boundary_ns, end_ns));
+            }
+        }
+        for task in 0..self.list.len() {
+            if self.list[task].windows.is_empty() {
+                continue;
+            }
+            match self.list[task].definition.lateness_ns {
+                None => self.end_arrived(task, &ends, now, has_input_ended),
+                Some(lateness_ns) => self.end_logged(task, lateness_ns, now, has_input_ended),
+            }
+        }
+        self.origins.retain(|_, origin| now.since_start - origin.seen < ORIGIN_FORGOTTEN);
+    }
+
+    /// Ends windows by arrival: the one that ended now, and those that ended while the agent was
+    /// down.
+    fn end_arrived(
+        &mut self,
+        task: usize,
+        ends: &BTreeMap<u64, (i64, i64)>,
+        now: Now,
+        has_input_ended: bool,
+    ) {
+        let window_s = self.list[task].definition.window_s;
+        let current_ns = self.periods.get(&window_s).map_or(i64::MAX, Periods::boundary_ns);
+        let is_over = |end_ns: i64| has_input_ended || end_ns <= now.unix_ns || end_ns > current_ns;
+        let ended = ends.get(&window_s);
+        let over: Vec<i64> = self.list[task].windows.keys().copied().collect();
+        for boundary_ns in over {
+            let now_ends = ended.filter(|(of, _)| *of == boundary_ns);
+            if now_ends.is_none() && !is_over(boundary_ns) {
+                continue;
+            }
+            let end_ns = now_ends.map_or(boundary_ns, |(_, end_ns)| *end_ns);
+            if let Some(mut window) = self.list[task].windows.remove(&boundary_ns) {
+                window.end_ns = end_ns;
+                self.push_ended(task, window, 1.0, 0);
+            }
+        }
+    }
+
+    /// Ends windows by the time of events: when all origins have passed the end and the lateness,
+    /// when no events have come for that long, or when the results are due.
+    fn end_logged(&mut self, task: usize, lateness_ns: i64, now: Now, has_input_ended: bool) {
+        let due_ns = self.list[task].definition.due_ns;
+        let quiet = Duration::from_nanos(lateness_ns.max(0) as u64).max(QUIET_MIN);
+        let passed_ns = self.passed_ns(now);
+        let is_over = |window: &Window| {
+            let late_ns = window.end_ns.saturating_add(lateness_ns);
+            let is_quiet = now.since_start - window.updated >= quiet && now.unix_ns >= late_ns;
+            let is_due = due_ns.is_some_and(|due_ns| {
+                window.is_live && now.unix_ns >= window.end_ns.saturating_add(due_ns)
+            });
+            has_input_ended || is_quiet || is_due || passed_ns.is_some_and(|of| of >= late_ns)
+        };
+        let of_task = &self.list[task].windows;
+        let over: Vec<i64> =
+            of_task.iter().filter(|(_, window)| is_over(window)).map(|(end, _)| *end).collect();
+        for end_ns in over {
+            let completeness = if has_input_ended { 1.0 } else { self.completeness(end_ns) };
+            self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
+            if let Some(window) = self.list[task].windows.remove(&end_ns) {
+                self.push_ended(task, window, completeness, 0);
+            }
+        }
+    }
+
+    /// Returns the time that all origins with recent events have passed; `None` without any.
+    fn passed_ns(&self, now: Now) -> Option<i64> {
+        let recent = self.origins.values().filter(|of| now.since_start - of.seen < ORIGIN_IDLE);
+        recent.map(|origin| origin.latest_ns).min()
+    }
+
+    /// Returns the share of the origins that have passed a time.
+    fn completeness(&self, end_ns: i64) -> f64 {
+        let passed = self.origins.values().filter(|origin| origin.latest_ns >= end_ns).count();
+        if self.origins.is_empty() { 1.0 } else { passed as f64 / self.origins.len() as f64 }
+    }
+
+    fn push_ended(&mut self, task: usize, window: Window, completeness: f64, emitted: u64) {
+        let Task { definition, number, .. } = &self.list[task];
+        let (definition, task) = (definition.clone(), *number);
+        let ended = EndedWindow { definition, task, window, emitted, completeness };
+        let urgency = ended.urgency();
+        let at = self.ended.partition_point(|other| other.urgency() <= urgency);
+        self.ended.insert(at, ended);
+    }
+
+    /// Returns the most urgent window that has ended; [`Tasks::drop_ended`] drops it.
+    pub fn first_ended(&mut self) -> Option<&mut EndedWindow> {
+        self.ended.front_mut()
+    }
+
+    /// Drops the most urgent window that has ended: all its results are there.
+    pub fn drop_ended(&mut self) {
+        let Some(ended) = self.ended.pop_front() else { return };
+        self.memory.used -= ended.window.memory_bytes;
+        if ended.window.is_saved {
+            self.gone.push(ended.window.number);
+        }
+    }
+
+    /// Returns the time until the next look at which windows have ended.
+    pub fn left(&self, now: Now) -> Duration {
+        if !self.ended.is_empty() {
+            return Duration::ZERO;
+        }
+        let has_logged = self
+            .list
+            .iter()
+            .any(|task| task.definition.lateness_ns.is_some() && !task.windows.is_empty());
+        let logged = if has_logged { Duration::from_millis(100) } else { Duration::MAX };
+        self.periods.values().map(|periods| periods.left(now)).min().unwrap_or(logged).min(logged)
+    }
+
+    /// Appends what changed since the last snapshot, or everything.
+    pub fn write(&mut self, is_whole: bool, frame: &mut Frame) {
+        for number in self.gone.drain(..).filter(|_| !is_whole) {
+            frame.ended(number);
+        }
+        for task in self.list.iter_mut().filter(|task| is_whole || !task.is_saved) {
+            frame.definition(task.number, &task.definition);
+            task.is_saved = true;
+        }
+        for task in &mut self.list {
+            task.windows.values_mut().for_each(|window| window.write(task.number, is_whole, frame));
+        }
+        for ended in &mut self.ended {
+            ended.window.write(ended.task, is_whole, frame);
+            if ended.emitted > 0 {
+                frame.emitted(ended.window.number, ended.emitted);
+            }
+        }
+    }
+}
+
+impl Window {
+    /// Measures the memory of its groups; returns it.
+    fn update_memory(&mut self) -> usize {
+        self.memory_bytes = self.groups.memory_bytes() + self.overflow.memory_bytes();
+        self.memory_bytes
+    }
+}
