@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, config_test, generate, run, verify};
+use crate::{config, config_test, generate, rules, run, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +57,11 @@ enum Command {
         #[command(flatten)]
         files: ConfigFiles,
     },
+    /// Work with the task files of the transform `rules`
+    Rules {
+        #[command(subcommand)]
+        what: Rules,
+    },
     /// Run the unit tests of a configuration
     #[command(after_help = config_test::HELP)]
     Test {
@@ -92,6 +97,15 @@ struct ConfigFiles {
 }
 
 #[derive(Subcommand)]
+enum Rules {
+    /// Show what the tasks of files share, how each finds its events, and what each costs
+    #[command(after_help = "Example:\n  millstream rules explain tasks/*.yaml\n  \
+        millstream rules explain tasks/*.yaml --input app.log\n\n\
+        Exit status: 0 done; 1 the input cannot be read; 2 errors in task files.")]
+    Explain(rules::ExplainArgs),
+}
+
+#[derive(Subcommand)]
 enum Generate {
     /// Web server access log lines with sequence numbers
     #[command(
@@ -122,6 +136,7 @@ pub fn main() -> ExitCode {
         Command::Validate { files } => validate(&files.config),
         Command::Test { files, tests } => config_test::run(&files.config, &tests),
         Command::Schema => schema(),
+        Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
         Command::Generate { what: Generate::Metrics(args) } => generate::metrics(&args),

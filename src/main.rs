@@ -10,6 +10,7 @@ mod interrupts;
 mod logging;
 mod progress;
 mod reload;
+mod rules;
 mod run;
 mod verify;
 mod wiring;

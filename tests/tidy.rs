@@ -17,13 +17,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream",
         &[
+            "millstream-columns",
             "millstream-components",
             "millstream-console",
             "millstream-engine",
+            "millstream-expressions",
             "millstream-host",
             "millstream-kafka",
             "millstream-model",
             "millstream-receiver",
+            "millstream-rules",
             "millstream-scan",
         ],
     ),
@@ -54,12 +57,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
+            "millstream-groups",
             "millstream-host",
             "millstream-kafka",
             "millstream-model",
             "millstream-parsers",
             "millstream-points",
             "millstream-receiver",
+            "millstream-rules",
             "millstream-scan",
             "millstream-series",
             "millstream-tail",
@@ -105,6 +110,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-points", &["millstream-scan", "millstream-series"]),
     ("millstream-receiver", &[]),
     ("millstream-scan", &[]),
+    ("millstream-rules", &["millstream-columns", "millstream-expressions", "millstream-groups"]),
     ("millstream-series", &["millstream-scan"]),
     ("millstream-store", &["millstream-model"]),
     ("millstream-tail", &["millstream-framing", "millstream-model", "millstream-scan"]),
@@ -301,6 +307,7 @@ const SHARED: &[&str] = &[
     "sources/points",
     "transforms/on_error",
     "transforms/rows",
+    "transforms/windows",
 ];
 
 #[test]

@@ -42,7 +42,7 @@ pub use fault::{Fault, Place};
 pub use files::{Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use schema::schema;
-pub use task_files::TaskFiles;
+pub use task_files::{TaskFiles, options_of};
 pub use unit_tests::{Event, Expectation, TestInput, UnitTest};
 
 use components::Draft;

@@ -120,6 +120,30 @@ impl<'r> Reader<'r> {
     }
 }
 
+/// Reads task files alone, for a component type that lists such; returns its options.
+///
+/// # Errors
+///
+/// All errors of all files.
+pub fn options_of(
+    files: &[PathBuf],
+    (kind, type_name): (Kind, &'static str),
+    catalog: &dyn Catalog,
+) -> Result<Json, Vec<Fault>> {
+    let schema = catalog.schema(kind, type_name).map(schemars::Schema::to_value);
+    let schema = schema.unwrap_or_default();
+    let owner = Owner { kind, type_name, schema: &schema, catalog };
+    let (mut tasks, mut names, mut faults) = (Vec::new(), HashMap::new(), Vec::new());
+    for file in files {
+        match read(file, &names, &owner) {
+            Ok(of_file) => add(of_file, &mut names, &mut tasks),
+            Err(of_file) => faults.extend(of_file),
+        }
+    }
+    let tasks: Vec<Json> = tasks.iter().map(Node::to_json).collect();
+    if faults.is_empty() { Ok(json!({ KEY: tasks })) } else { Err(faults) }
+}
+
 /// Whether the options of a schema list task files.
 fn takes_files(schema: &Json) -> bool {
     schema.pointer("/properties/tasks").is_some() && schema.to_string().contains(FORMAT)

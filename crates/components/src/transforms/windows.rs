@@ -15,6 +15,7 @@ mod tasks;
 
 pub use definition::{Definition, TaskDefinition};
 pub use emit::{Emit, is_field};
+pub use encoder::names as field_names;
 
 use encoder::TaskEncoder;
 use lane::WindowLane;

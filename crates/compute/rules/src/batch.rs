@@ -16,7 +16,7 @@ use millstream_expressions::{Counts, Field, Input};
 use select::Selection;
 
 /// The rows of a batch.
-pub struct Rows<'r, 'b> {
+pub struct BatchRows<'r, 'b> {
     /// The block, the selected rows, and the fields of the events.
     pub input: &'r Input<'b>,
     /// The time of each row in nanoseconds since 1970, for tasks with windows by it.
@@ -52,14 +52,26 @@ impl<'p, 'b> Batch<'p, 'b> {
 /// What the evaluation of a task cost and found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
-    /// Rows that passed the gate.
+    /// BatchRows that passed the gate.
     pub examined: u64,
-    /// Rows that matched.
+    /// BatchRows that matched.
     pub matched: u64,
     /// Values that were aggregated and are there, but are no numbers.
     pub not_numbers: u64,
     /// Values that were aggregated and are missing.
     pub missing: u64,
+    /// Time of the task in nanoseconds, in the batches that were measured. What tasks share is
+    /// counted for the first of them.
+    pub measured_ns: u64,
+}
+
+/// Measures the time of tasks in some batches.
+#[derive(Clone, Copy)]
+pub struct Sampling {
+    /// Returns monotonic nanoseconds.
+    pub now: fn() -> u64,
+    /// One batch in this many is measured.
+    pub every: u64,
 }
 
 /// Evaluates plans over batches, on one thread. It keeps buffers, never events.
@@ -71,21 +83,28 @@ pub struct Evaluator {
     accumulation: Accumulation,
     counts: Vec<TaskCounts>,
     faults: Counts,
+    sampling: Option<Sampling>,
+    batches: u64,
 }
 
 impl Evaluator {
+    /// Creates an evaluator that measures the time of tasks.
+    pub fn with_sampling(sampling: Sampling) -> Evaluator {
+        Evaluator { sampling: Some(sampling), ..Evaluator::default() }
+    }
+
     /// Calls `visit` with each task that some rows match, and these rows in ascending order.
     pub fn matches(
         &mut self,
         plan: &Plan,
-        rows: &Rows<'_, '_>,
+        rows: &BatchRows<'_, '_>,
         mut visit: impl FnMut(usize, &[u32]),
     ) {
         self.run(plan, rows, |_, _, _, task, rows| visit(task, rows));
     }
 
     /// Adds up the rows of each task; returns the partial results.
-    pub fn add_up(&mut self, plan: &Plan, rows: &Rows<'_, '_>, partial: &mut Partial) {
+    pub fn add_up(&mut self, plan: &Plan, rows: &BatchRows<'_, '_>, partial: &mut Partial) {
         let mut accumulation = std::mem::take(&mut self.accumulation);
         self.run(plan, rows, |batch, columns, keys, task, list| {
             accumulation.add((plan, task), (batch, rows), list, (columns, keys, partial));
@@ -101,20 +120,29 @@ impl Evaluator {
     fn run(
         &mut self,
         plan: &Plan,
-        rows: &Rows<'_, '_>,
+        rows: &BatchRows<'_, '_>,
         mut visit: impl FnMut(&Batch<'_, '_>, &mut Columns, &mut KeyColumns, usize, &[u32]),
     ) {
         let batch = Batch::new(&plan.fields, rows.input);
         self.counts.resize(plan.tasks.len(), TaskCounts::default());
         self.columns.begin(&plan.fields);
         self.keys.begin(plan);
+        let sampling = self.sampling.filter(|of| self.batches.is_multiple_of(of.every.max(1)));
+        let clock = sampling.map(|sampling| sampling.now);
+        self.batches += 1;
         let Evaluator { columns, selection, keys, counts, faults, .. } = self;
         selection.find(plan, &batch, columns);
+        let mut last_ns = clock.map(|now| now());
         selection.each_task(plan, (&batch, columns, faults), |columns, task, examined, list| {
             counts[task].examined += examined as u64;
             counts[task].matched += list.len() as u64;
             if !list.is_empty() {
                 visit(&batch, columns, keys, task, list);
+            }
+            if let Some((now, last_ns)) = clock.zip(last_ns.as_mut()) {
+                let ns = now();
+                counts[task].measured_ns += ns.saturating_sub(*last_ns);
+                *last_ns = ns;
             }
         });
     }

@@ -13,15 +13,17 @@
 
 mod batch;
 mod bits;
+mod explain;
 mod partial;
 mod plan;
 mod task;
 
-pub use batch::{Evaluator, Rows, TaskCounts};
+pub use batch::{BatchRows, Evaluator, Sampling, TaskCounts};
+pub use explain::Explanation;
 pub use millstream_groups::Accumulator;
 pub use partial::{MergeBuffers, Partial, PartialReader, TaskPartial, has_sections};
-pub use plan::{GateKind, InvalidField, Plan, TaskPlan};
-pub use task::{Extraction, Field, Input, Task, Type};
+pub use plan::{InvalidField, Plan, TaskPlan};
+pub use task::{Extraction, Field, FieldType, Input, Task};
 
 #[cfg(test)]
 mod tests;

@@ -72,17 +72,6 @@ pub(crate) struct KeyPlan {
     pub shared: Option<usize>,
 }
 
-/// How the candidates of a task are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GateKind {
-    /// Every event is one.
-    Open,
-    /// By an index on the value of a field.
-    Value,
-    /// By a search for a literal.
-    Literal,
-}
-
 impl Plan {
     /// Plans a set of tasks.
     ///
@@ -101,24 +90,32 @@ impl Plan {
         &self.tasks
     }
 
+    /// Returns the fields that a task reads, with that of its gate, each once.
+    pub(crate) fn fields_of(&self, task: usize) -> Vec<FieldId> {
+        let task = &self.tasks[task];
+        let mut fields = fields_of(task, &self.keys);
+        if let Gate::Postings(postings) = &task.gate
+            && let Some(field) = postings.first().and_then(|first| self.gates.field_of(*first))
+        {
+            fields.push(field);
+            fields.sort();
+            fields.dedup();
+        }
+        fields
+    }
+
     /// Whether a task has windows by the times of events.
     pub fn has_log_windows(&self) -> bool {
         self.tasks.iter().any(|task| task.task.window_ns.is_some())
     }
-
-    /// Returns how the candidates of a task are found.
-    pub fn gate_kind(&self, task: usize) -> GateKind {
-        match &self.tasks[task].gate {
-            Gate::Open => GateKind::Open,
-            Gate::Postings(list) => match list.first() {
-                Some(posting) => self.gates.kind(*posting),
-                None => GateKind::Value,
-            },
-        }
-    }
 }
 
 impl TaskPlan {
+    /// Returns the name of the task.
+    pub fn name(&self) -> &str {
+        &self.task.name
+    }
+
     /// Returns the words of a group.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout

@@ -38,12 +38,12 @@ pub struct Field {
     /// Where it is.
     pub extraction: Extraction,
     /// What it is.
-    pub kind: Type,
+    pub kind: FieldType,
 }
 
 /// The type of an extracted value. Text that is no such value counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Type {
+pub enum FieldType {
     /// Any bytes; for a field of the event, the type that it has.
     #[default]
     Text,
@@ -97,7 +97,7 @@ impl Task {
         let own = self.fields.iter().find(|(own, _)| own == name).map(|(_, field)| field.clone());
         own.unwrap_or_else(|| Field {
             extraction: Extraction::Event(name.to_owned()),
-            kind: Type::Text,
+            kind: FieldType::Text,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::task::TaskConfig;
 use crate::component::{Component, TransformComponent};
-use crate::transforms::windows::Windows;
+use crate::transforms::windows::{TaskDefinition, Windows};
 use millstream_model::{BuildError, OptionError, Size, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,9 +69,14 @@ impl Component for RulesConfig {
     }
 }
 
+impl RulesConfig {
+    pub(super) fn definitions(&self) -> Vec<TaskDefinition> {
+        self.tasks.iter().map(TaskConfig::definition).collect()
+    }
+}
+
 impl TransformComponent for RulesConfig {
     fn build(&self) -> Result<Transform, BuildError> {
-        let tasks = self.tasks.iter().map(TaskConfig::definition).collect();
-        Ok(Transform::Merge(Arc::new(Windows::new(tasks, self.memory.0)?)))
+        Ok(Transform::Merge(Arc::new(Windows::new(self.definitions(), self.memory.0)?)))
     }
 }

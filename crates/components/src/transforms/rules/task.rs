@@ -4,7 +4,7 @@ use crate::transforms::windows::{Definition, Emit, TaskDefinition, is_field};
 use crate::util::condition::Condition;
 use indexmap::IndexMap;
 use millstream_model::{Interval, OptionError};
-use millstream_rules::{Extraction, Field, Task, Type};
+use millstream_rules::{Extraction, Field, FieldType, Task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -97,13 +97,13 @@ pub struct FieldConfig {
     pub from: Option<String>,
     /// Its type. Text that is no such value is absent.
     #[serde(default, rename = "type")]
-    pub kind: FieldType,
+    pub kind: TypeConfig,
 }
 
 /// Type of a field.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum FieldType {
+pub enum TypeConfig {
     /// Text; with `field`, the type that it has.
     #[default]
     String,
@@ -302,9 +302,9 @@ impl FieldConfig {
             Extraction::Event(self.field.clone().unwrap_or(from))
         };
         let kind = match self.kind {
-            FieldType::String => Type::Text,
-            FieldType::Int => Type::Int,
-            FieldType::Float => Type::Float,
+            TypeConfig::String => FieldType::Text,
+            TypeConfig::Int => FieldType::Int,
+            TypeConfig::Float => FieldType::Float,
         };
         Field { extraction, kind }
     }

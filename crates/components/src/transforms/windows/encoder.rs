@@ -6,7 +6,7 @@ use millstream_expressions::{Field, Input};
 use millstream_model::{
     Batch, CellKind, Column, ColumnBuilder, ComponentError, EncodeCx, Encoder, Payload, Segment,
 };
-use millstream_rules::{Evaluator, Extraction, Partial, Plan, Rows};
+use millstream_rules::{BatchRows, Evaluator, Extraction, Partial, Plan};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl TaskEncoder {
             let segment = segment_of(batch, row as usize);
             (segment.origin.id.0, batch.offset(segment, row as usize))
         };
-        let rows = Rows { input: &input, times, place: &place };
+        let rows = BatchRows { input: &input, times, place: &place };
         let mut partial = Partial::new(buffer);
         self.evaluator.add_up(&self.plan, &rows, &mut partial);
         partial.into_bytes()

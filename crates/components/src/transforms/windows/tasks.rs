@@ -25,7 +25,7 @@ const MEMORY_HIGH_PERCENT: usize = 80;
 
 /// The windows of all tasks.
 pub struct Tasks {
-    /// Those of the plan in its order, then those that are only in the snapshot.
+    /// In the order of the plan.
     list: Vec<Task>,
     /// The periods of windows by arrival, by their length in seconds.
     periods: BTreeMap<u64, Periods>,
@@ -148,8 +148,8 @@ impl EndedWindow {
 }
 
 impl Tasks {
-    /// Opens the windows of tasks with what a snapshot says of them. Windows of other definitions
-    /// end at their own end.
+    /// Opens the windows of tasks with what a snapshot says of them. Those of other definitions end
+    /// at once: no more events come for them.
     pub fn open(
         definitions: &[Arc<Definition>],
         memory_bytes_max: usize,
@@ -179,7 +179,7 @@ impl Tasks {
             known.into_iter().for_each(|number| _ = numbers.insert(number, tasks.list.len()));
             tasks.add_task(definition, known, now);
         }
-        tasks.take_up(saved, &mut numbers, now);
+        tasks.take_up(saved, &numbers, now);
         tasks
     }
 
@@ -200,21 +200,22 @@ impl Tasks {
     }
 
     /// Continues the windows of a snapshot.
-    fn take_up(&mut self, saved: &mut Saved, numbers: &mut HashMap<u32, usize>, now: Now) {
+    fn take_up(&mut self, saved: &mut Saved, numbers: &HashMap<u32, usize>, now: Now) {
         for (number, of) in std::mem::take(&mut saved.windows) {
             let Some(definition) = saved.definitions.get(&of.definition) else { continue };
-            let task = *numbers.entry(of.definition).or_insert(self.list.len());
-            if task == self.list.len() {
-                self.add_task(definition, Some(of.definition), now);
-            }
             let mut window = Window::new(number, of.end_ns, (of.groups, of.overflow), now);
             (window.is_saved, window.is_changed) = (true, false);
             self.memory.used += window.update_memory();
-            if of.emitted > 0 {
-                self.push_ended(task, window, 1.0, of.emitted);
-                continue;
+            match numbers.get(&of.definition).filter(|_| of.emitted == 0) {
+                Some(task) => _ = self.list[*task].windows.insert(of.end_ns, window),
+                None => self.push_ended(EndedWindow {
+                    definition: definition.clone(),
+                    task: of.definition,
+                    window,
+                    emitted: of.emitted,
+                    completeness: 1.0,
+                }),
             }
-            self.list[task].windows.insert(of.end_ns, window);
         }
     }
 
@@ -301,7 +302,7 @@ impl Tasks {
             let end_ns = now_ends.map_or(boundary_ns, |(_, end_ns)| *end_ns);
             if let Some(mut window) = self.list[task].windows.remove(&boundary_ns) {
                 window.end_ns = end_ns;
-                self.push_ended(task, window, 1.0, 0);
+                self.end(task, window, 1.0);
             }
         }
     }
@@ -327,7 +328,7 @@ impl Tasks {
             let completeness = if has_input_ended { 1.0 } else { self.completeness(end_ns) };
             self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
             if let Some(window) = self.list[task].windows.remove(&end_ns) {
-                self.push_ended(task, window, completeness, 0);
+                self.end(task, window, completeness);
             }
         }
     }
@@ -344,10 +345,13 @@ impl Tasks {
         if self.origins.is_empty() { 1.0 } else { passed as f64 / self.origins.len() as f64 }
     }
 
-    fn push_ended(&mut self, task: usize, window: Window, completeness: f64, emitted: u64) {
+    fn end(&mut self, task: usize, window: Window, completeness: f64) {
         let Task { definition, number, .. } = &self.list[task];
         let (definition, task) = (definition.clone(), *number);
-        let ended = EndedWindow { definition, task, window, emitted, completeness };
+        self.push_ended(EndedWindow { definition, task, window, emitted: 0, completeness });
+    }
+
+    fn push_ended(&mut self, ended: EndedWindow) {
         let urgency = ended.urgency();
         let at = self.ended.partition_point(|other| other.urgency() <= urgency);
         self.ended.insert(at, ended);
@@ -392,12 +396,25 @@ impl Tasks {
         for task in &mut self.list {
             task.windows.values_mut().for_each(|window| window.write(task.number, is_whole, frame));
         }
+        if is_whole {
+            self.write_former(frame);
+        }
         for ended in &mut self.ended {
             ended.window.write(ended.task, is_whole, frame);
             if ended.emitted > 0 {
                 frame.emitted(ended.window.number, ended.emitted);
             }
         }
+    }
+}
+
+impl Tasks {
+    /// Appends the definitions of ended windows that no task has any more.
+    fn write_former(&self, frame: &mut Frame) {
+        let mut former: BTreeMap<u32, &Definition> = BTreeMap::new();
+        former.extend(self.ended.iter().map(|ended| (ended.task, &*ended.definition)));
+        former.retain(|number, _| self.list.iter().all(|task| task.number != *number));
+        former.iter().for_each(|(number, definition)| frame.definition(*number, definition));
     }
 }
 

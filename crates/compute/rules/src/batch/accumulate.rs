@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::keys::KeyColumns;
-use super::{Batch, Rows, TaskCounts};
+use super::{Batch, BatchRows, TaskCounts};
 use crate::partial::{NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, Plan, TaskPlan};
 use millstream_groups::{Accumulator, Layout, Side, hash};
@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 /// Buffers for one task at a time. They keep their memory from batch to batch.
 #[derive(Default)]
 pub struct Accumulation {
-    /// Rows of the current window, when a task has several.
+    /// BatchRows of the current window, when a task has several.
     window_rows: Vec<u32>,
     windows: Vec<i64>,
     /// Key of each row, then its group.
@@ -35,7 +35,7 @@ impl Accumulation {
     pub fn add(
         &mut self,
         (plan, task): (&Plan, usize),
-        (batch, rows): (&Batch<'_, '_>, &Rows<'_, '_>),
+        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
         list: &[u32],
         (columns, keys, partial): (&mut Columns, &mut KeyColumns, &mut Partial),
     ) {
@@ -66,7 +66,7 @@ impl Accumulation {
     fn add_window(
         &mut self,
         (plan, task, window): (&Plan, usize, Option<i64>),
-        (batch, rows): (&Batch<'_, '_>, &Rows<'_, '_>),
+        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
         list: &[u32],
         (columns, keys, partial): (&mut Columns, &mut KeyColumns, &mut Partial),
     ) {
@@ -114,7 +114,7 @@ impl Accumulation {
     fn add_inputs(
         &mut self,
         task: &TaskPlan,
-        (batch, rows): (&Batch<'_, '_>, &Rows<'_, '_>),
+        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
         list: &[u32],
         columns: &mut Columns,
         number: usize,
@@ -180,7 +180,7 @@ impl Accumulation {
         self.numbers = numbers;
     }
 
-    fn last(&mut self, width: usize, offset: usize, rows: &Rows<'_, '_>, list: &[u32]) {
+    fn last(&mut self, width: usize, offset: usize, rows: &BatchRows<'_, '_>, list: &[u32]) {
         for (at, group) in self.groups.iter().enumerate() {
             if self.numbers[at].is_nan() {
                 continue;
@@ -199,7 +199,7 @@ impl Accumulation {
     fn side(
         &mut self,
         (accumulator, width, offset): (Accumulator, usize, usize),
-        (batch, rows): (&Batch<'_, '_>, &Rows<'_, '_>),
+        (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
         list: &[u32],
         columns: &mut Columns,
         field: FieldId,

@@ -21,7 +21,7 @@ pub struct Columns {
     positions: Vec<Positions>,
     numbers: Vec<Numbers>,
     locations: Vec<CaptureLocations>,
-    /// Rows that are computed now.
+    /// BatchRows that are computed now.
     missing: Vec<u32>,
 }
 

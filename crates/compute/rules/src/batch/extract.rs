@@ -1,7 +1,7 @@
 //! Extracts values from texts.
 
 use crate::plan::{Left, Right};
-use crate::task::Type;
+use crate::task::FieldType;
 use memchr::memchr;
 use millstream_columns::{Cell, ColumnView, Kind, Number, parse_int, unescape};
 use std::ops::Range;
@@ -34,7 +34,7 @@ impl Values {
         row: u32,
         (text, cell): (&[u8], Option<Cell>),
         place: Option<Range<usize>>,
-        kind: Type,
+        kind: FieldType,
     ) {
         let place = place.and_then(|place| Some((kind_of(kind, &text[place.clone()])?, place)));
         self.cells[row as usize] = match (place, cell) {
@@ -51,11 +51,11 @@ impl Values {
 
 /// Returns the kind of a text of this type; `None` if it is no such value.
 #[inline(always)]
-fn kind_of(kind: Type, text: &[u8]) -> Option<Kind> {
+fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     match kind {
-        Type::Text => Some(Kind::Text),
-        Type::Int => parse_int(text).map(|_| Kind::Int),
-        Type::Float => match Number::parse(text)? {
+        FieldType::Text => Some(Kind::Text),
+        FieldType::Int => parse_int(text).map(|_| Kind::Int),
+        FieldType::Float => match Number::parse(text)? {
             Number::Int(_) => Some(Kind::Int),
             Number::Float(_) => Some(Kind::Float),
         },
@@ -152,7 +152,7 @@ pub fn between(
     source: Source<'_>,
     rows: &[u32],
     (left, positions, index, right): (&Left, &mut Positions, u32, &Right),
-    kind: Type,
+    kind: FieldType,
     out: &mut Values,
 ) {
     for row in rows {
@@ -181,7 +181,7 @@ fn value_end(right: &Right, text: &[u8], start: usize) -> usize {
 }
 
 /// Sets the values of a column as another type.
-pub fn cast(source: Source<'_>, rows: &[u32], kind: Type, out: &mut Values) {
+pub fn cast(source: Source<'_>, rows: &[u32], kind: FieldType, out: &mut Values) {
     for row in rows {
         with_text(source, *row, |text, cell| {
             let place = text.map(|text| 0..text.len());

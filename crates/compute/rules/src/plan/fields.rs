@@ -1,7 +1,7 @@
 //! The distinct fields of all tasks, and how each is computed.
 
 use super::TaskPlan;
-use crate::task::{Extraction, Field, Type};
+use crate::task::{Extraction, Field, FieldType};
 use memchr::memmem::Finder;
 use regex::bytes::Regex;
 use std::collections::HashMap;
@@ -120,8 +120,8 @@ impl Fields {
     fn compute(&mut self, field: &Field) -> Result<Compute, InvalidField> {
         Ok(match &field.extraction {
             Extraction::Event(name) => match field.kind {
-                Type::Text => Compute::Event(self.event(name)),
-                Type::Int | Type::Float => Compute::Cast(self.event(name)),
+                FieldType::Text => Compute::Event(self.event(name)),
+                FieldType::Int | FieldType::Float => Compute::Cast(self.event(name)),
             },
             Extraction::Between { from, left, index, right } => {
                 Compute::Between(self.left(from, left), *index, Right::new(right))

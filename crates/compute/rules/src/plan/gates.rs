@@ -1,8 +1,8 @@
 //! Gates: an index by value, and a search for the literals of all tasks.
 
+use super::DraftTest;
 use super::fields::{FieldId, InvalidField};
 use super::literals::required_literals;
-use super::{DraftTest, GateKind};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use foldhash::fast::RandomState;
 use millstream_expressions::{Expression, Literal, Test};
@@ -104,13 +104,20 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Returns whether a posting is that of a value or of a literal.
-    pub fn kind(&self, posting: PostingId) -> GateKind {
-        let is_of = |index: &Index| match index {
-            Index::Values(_) => false,
+    /// Returns the index that a posting is of.
+    pub fn index_of(&self, posting: PostingId) -> Option<&Index> {
+        self.indexes.iter().find(|index| match index {
+            Index::Values(index) => {
+                let mut all = index.texts.values().chain(index.ints.values());
+                all.any(|of| *of == posting)
+            }
             Index::Literals(index) => index.postings.contains(&posting),
-        };
-        if self.indexes.iter().any(is_of) { GateKind::Literal } else { GateKind::Value }
+        })
+    }
+
+    /// Returns the field that a posting is of.
+    pub fn field_of(&self, posting: PostingId) -> Option<FieldId> {
+        self.index_of(posting).map(Index::field)
     }
 
     /// Returns the fields that are read for every row.

@@ -2,7 +2,7 @@
 
 use super::random::{fields, line, pick, task};
 use super::reference::{Outcome, Place, Table, evaluate};
-use crate::{Evaluator, MergeBuffers, Partial, PartialReader, Plan, Rows, Task};
+use crate::{BatchRows, Evaluator, MergeBuffers, Partial, PartialReader, Plan, Task};
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
 use millstream_groups::{Accumulator, Groups, Samples, Side, hash};
@@ -214,7 +214,7 @@ fn run(seed: u64) -> usize {
         let (mut found, mut partial) = (vec![Vec::new(); tasks.len()], Partial::default());
         table.with_input(&[], |input| {
             let place = |row: u32| (1, u64::from(row));
-            let rows = Rows { input, times: &table.times, place: &place };
+            let rows = BatchRows { input, times: &table.times, place: &place };
             evaluator.matches(&plan, &rows, |task, rows| found[task] = rows.to_vec());
             evaluator.add_up(&plan, &rows, &mut partial);
         });

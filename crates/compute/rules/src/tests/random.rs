@@ -1,6 +1,6 @@
 //! Random tasks and lines that often match each other.
 
-use crate::{Extraction, Field, Input, Task, Type};
+use crate::{Extraction, Field, FieldType, Input, Task};
 use fastrand::Rng;
 use millstream_expressions::Expression;
 use millstream_groups::Accumulator;
@@ -57,7 +57,8 @@ fn extraction(random: &mut Rng) -> Extraction {
 pub fn fields(random: &mut Rng) -> Vec<Field> {
     let number = random.usize(1..8);
     let field = |_| {
-        let kind = pick(random, &[Type::Text, Type::Text, Type::Int, Type::Float]);
+        let kind =
+            pick(random, &[FieldType::Text, FieldType::Text, FieldType::Int, FieldType::Float]);
         Field { extraction: extraction(random), kind }
     };
     (0..number).map(field).collect()

@@ -1,6 +1,6 @@
 //! Evaluates each task alone, row by row, as its definition says.
 
-use crate::{Extraction, Field, Task, Type};
+use crate::{Extraction, Field, FieldType, Task};
 use millstream_columns::{Column, ColumnBuilder, Kind, Number, parse_int};
 use millstream_expressions::{Counts, Expression, Field as ColumnField, Input};
 use regex::bytes::Regex;
@@ -51,7 +51,7 @@ impl Table {
         };
         let source = self.texts(from);
         let is_event = matches!(field.extraction, Extraction::Event(_));
-        if is_event && field.kind == Type::Text {
+        if is_event && field.kind == FieldType::Text {
             return source.named(name.into());
         }
         let mut column = ColumnBuilder::new(self.rows);
@@ -75,12 +75,12 @@ impl Table {
     }
 }
 
-fn kind_of(kind: Type, text: &[u8]) -> Option<Kind> {
+fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     match kind {
-        Type::Text => Some(Kind::Text),
-        Type::Int => parse_int(text).map(|_| Kind::Int),
-        Type::Float if parse_int(text).is_some() => Some(Kind::Int),
-        Type::Float => Number::parse(text).map(|_| Kind::Float),
+        FieldType::Text => Some(Kind::Text),
+        FieldType::Int => parse_int(text).map(|_| Kind::Int),
+        FieldType::Float if parse_int(text).is_some() => Some(Kind::Int),
+        FieldType::Float => Number::parse(text).map(|_| Kind::Float),
     }
 }
 
