@@ -25,6 +25,7 @@ mod points_parse;
 mod process;
 mod redact;
 mod report;
+mod rows;
 mod scan;
 mod scratch;
 mod sinkhole;
@@ -96,6 +97,8 @@ enum Part {
     ParseText,
     /// Compression by library and level, over what users send
     Compression,
+    /// Tables of groups: memory and updates of ten million groups
+    Rows,
     /// Conditions over columns: a search beside memmem, comparisons by row
     Expressions,
     /// The agent over one big file, scenario by scenario
@@ -165,6 +168,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
         Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
+        Part::Rows => rows::run(&mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -216,6 +220,7 @@ impl Part {
             Part::ParseText => "parse_text",
             Part::Compression => "compression",
             Part::Expressions => "expressions",
+            Part::Rows => "rows",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",

@@ -7,6 +7,7 @@ mod encodings;
 mod expressions;
 mod files;
 mod framing;
+mod groups;
 mod json;
 mod metrics;
 mod parsers;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "files", run: files::files, words: files::WORDS },
     Target { name: "framing", run: framing::framing, words: framing::WORDS },
     Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
+    Target { name: "groups", run: groups::groups, words: groups::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
     Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
     Target { name: "metric_tags", run: metrics::metric_tags, words: metrics::TAG_WORDS },

@@ -57,8 +57,8 @@ pub fn index_hash([low, high]: Key) -> u32 {
 }
 
 /// Hashes a text, for the dictionaries of a table and for [`Hll`](crate::Hll). The function is
-/// fixed, as distinct counts in snapshots depend on it. It has no secret: whoever chooses the texts
-/// can construct collisions, which make a table slower and never wrong.
+/// fixed, as distinct counts in snapshots depend on it. It has no secret: texts can be constructed
+/// that collide, which makes a table slower and never wrong.
 #[inline]
 pub fn hash(text: &[u8]) -> u64 {
     let [low, high] = key(text);
