@@ -92,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-model",
             "millstream-parsers",
             "millstream-points",
+            "millstream-rules",
             "millstream-scan",
             "millstream-series",
             "millstream-tail",

@@ -13,6 +13,7 @@ mod metrics;
 mod parsers;
 mod patterns;
 mod points;
+mod rules;
 mod scan;
 mod timestamps;
 
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "metricserver", run: points::metric_server, words: points::PACK_WORDS },
     Target { name: "nginx", run: access::nginx, words: access::LINE_WORDS },
     Target { name: "regex", run: patterns::regex, words: patterns::WORDS },
+    Target { name: "rules", run: rules::rules, words: rules::WORDS },
     Target { name: "scan", run: scan::scan, words: scan::WORDS },
     Target { name: "syslog", run: parsers::syslog, words: parsers::SYSLOG_WORDS },
     Target { name: "timestamps", run: timestamps::timestamps, words: timestamps::WORDS },

@@ -19,6 +19,7 @@ mod listener;
 mod process;
 mod prometheus;
 mod routes;
+mod rules;
 mod token;
 
 pub use config::ConfigState;

@@ -4,6 +4,7 @@ use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
 use crate::prometheus::prometheus;
+use crate::rules;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -32,12 +33,13 @@ struct Route {
 }
 
 /// All routes.
-const ROUTES: [Route; 5] = [
+const ROUTES: [Route; 6] = [
     Route { path: "/metrics", open: true, answer: |router, _| router.metrics() },
     Route { path: "/health", open: true, answer: |router, _| router.health() },
     Route { path: "/ready", open: true, answer: |router, _| router.ready() },
     Route { path: "/api/snapshot", open: false, answer: |router, _| router.snapshot() },
     Route { path: "/api/files", open: false, answer: Router::files },
+    Route { path: "/api/rules", open: false, answer: |router, _| router.rules() },
 ];
 
 /// Whether a path needs no token.
@@ -128,6 +130,10 @@ impl Router {
 
     fn snapshot(&self) -> Reply {
         as_json(StatusCode::OK, &(self.snapshot)())
+    }
+
+    fn rules(&self) -> Reply {
+        rules::answer(&(self.snapshot)())
     }
 
     fn files(&self, query: &str) -> Reply {

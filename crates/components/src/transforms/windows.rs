@@ -10,7 +10,10 @@ mod emit;
 mod encoder;
 mod lane;
 mod result;
+#[cfg(test)]
+pub mod rig;
 mod snapshot;
+mod stats;
 mod tasks;
 
 pub use definition::{Definition, TaskDefinition};
@@ -19,8 +22,10 @@ pub use encoder::names as field_names;
 
 use encoder::TaskEncoder;
 use lane::WindowLane;
+use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{BuildError, Encoder, Lane, LaneCx, Sink};
 use millstream_rules::Plan;
+use stats::Stats;
 use std::sync::Arc;
 
 /// Least bytes that a payload may take.
@@ -33,6 +38,7 @@ pub struct Windows {
     /// Names of the fields of events that the tasks read.
     names: Arc<[String]>,
     memory_bytes_max: u64,
+    stats: Arc<Stats>,
 }
 
 impl Windows {
@@ -47,18 +53,20 @@ impl Windows {
         let (tasks, definitions): (Vec<_>, Vec<_>) =
             tasks.into_iter().map(|task| (Arc::new(task.task), Arc::new(task.definition))).unzip();
         let plan = Plan::new(&tasks).map_err(|error| BuildError::Options(error.to_string()))?;
+        let stats = Arc::new(Stats::new(tasks.len()));
         Ok(Windows {
             plan: Arc::new(plan),
             definitions: definitions.into(),
             names: names.into(),
             memory_bytes_max,
+            stats,
         })
     }
 }
 
 impl Sink for Windows {
     fn encoder(&self) -> Box<dyn Encoder> {
-        Box::new(TaskEncoder::new(self.plan.clone(), self.names.clone()))
+        Box::new(TaskEncoder::new(self.plan.clone(), self.names.clone(), self.stats.clone()))
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
@@ -71,8 +79,12 @@ impl Sink for Windows {
         self.memory_bytes_max
     }
 
+    fn tasks(&self) -> Vec<TaskSnapshot> {
+        self.stats.snapshot(&self.definitions)
+    }
+
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let tasks = (self.plan.clone(), self.definitions.clone());
+        let tasks = (self.plan.clone(), self.definitions.clone(), self.stats.clone());
         Box::new(WindowLane::open(tasks, self.memory_bytes_max as usize, cx))
     }
 }

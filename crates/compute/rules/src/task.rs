@@ -19,7 +19,7 @@ pub struct Task {
     /// What is added up for each group.
     pub inputs: Vec<Input>,
     /// Length of the windows in nanoseconds, if they follow the times of the events; `None` if
-    /// whoever merges the partial results assigns their window.
+    /// their window is assigned when the partial results are merged.
     pub window_ns: Option<i64>,
 }
 

@@ -112,6 +112,7 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         counters: node.counters.snapshot(),
         buffer_bytes: slot.map(|slot| slot.queued()),
         error: error_of(core, node, now.since_start),
+        tasks: slot.map_or_else(Vec::new, |slot| slot.sink.tasks()),
         ..ComponentSnapshot::default()
     };
     let is_it = |source: &usize| results_of(core, *source).is_some_and(|of| of.id == node.id);

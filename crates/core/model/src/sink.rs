@@ -8,6 +8,7 @@ use crate::error::{ComponentError, DeliverError};
 use crate::feed::Feed;
 use crate::grant::Permit;
 use crate::payload::Payload;
+use crate::snapshot::TaskSnapshot;
 use crate::time::{EngineTime, Now};
 use bytes::Bytes;
 use std::future::Future;
@@ -41,6 +42,11 @@ pub trait Sink: Send + Sync {
 
     /// Opens lane `cx.lane`. Called once per lane, before any delivery.
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane>;
+
+    /// Returns its tasks, if it is a merge transform that has any.
+    fn tasks(&self) -> Vec<TaskSnapshot> {
+        Vec::new()
+    }
 
     /// Called once, after the last delivery.
     fn close(&self) {}

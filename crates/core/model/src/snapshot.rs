@@ -3,8 +3,10 @@
 //! Plain data without behavior. The engine fills it; the console and the program show it.
 
 mod file;
+mod task;
 
 pub use file::{FileSnapshot, lag_seconds, log_delay_seconds};
+pub use task::TaskSnapshot;
 
 use crate::{CountersSnapshot, OriginTotals};
 use serde::Serialize;
@@ -73,6 +75,9 @@ pub struct ComponentSnapshot {
     /// Of a source: its open files. They may be thousands and are asked for on their own.
     #[serde(skip)]
     pub files: Vec<FileSnapshot>,
+    /// Of a transform: its tasks. They may be thousands and are asked for on their own.
+    #[serde(skip)]
+    pub tasks: Vec<TaskSnapshot>,
 }
 
 /// How far behind a sink is with the events of a source.

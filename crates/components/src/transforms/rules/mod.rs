@@ -30,3 +30,6 @@ impl RulesConfig {
         Ok(Planned { plan: Plan::new(&tasks)?, names })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use super::definition::Definition;
 use super::encoder::split;
 use super::result::{Group, Outcome, WindowResults};
 use super::snapshot::{Frame, Saved};
+use super::stats::Stats;
 use super::tasks::{EndedWindow, Tasks};
 use crate::util::segments::{Place, Segments};
 use millstream_model::{
@@ -27,6 +28,7 @@ const END_INTERVAL: Duration = Duration::from_millis(50);
 pub struct WindowLane {
     id: Arc<str>,
     plan: Arc<Plan>,
+    stats: Arc<Stats>,
     tasks: Tasks,
     now: Arc<dyn Fn() -> Now + Send + Sync>,
     is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -46,7 +48,7 @@ pub struct WindowLane {
 impl WindowLane {
     /// Opens the lane with what the last committed snapshot says.
     pub fn open(
-        (plan, definitions): (Arc<Plan>, Arc<[Arc<Definition>]>),
+        (plan, definitions, stats): (Arc<Plan>, Arc<[Arc<Definition>]>, Arc<Stats>),
         memory_bytes_max: usize,
         cx: LaneCx,
     ) -> WindowLane {
@@ -70,6 +72,7 @@ impl WindowLane {
         WindowLane {
             id: cx.sink,
             plan,
+            stats,
             tasks: Tasks::open(&definitions, memory_bytes_max, &mut saved, now),
             now: cx.now,
             is_committed: cx.is_committed,
@@ -99,6 +102,7 @@ impl WindowLane {
     fn end_windows(&mut self, now: Now, has_input_ended: bool) {
         self.next_end = now.since_start + END_INTERVAL;
         self.tasks.end_due(now, has_input_ended);
+        self.tasks.note_groups(&self.stats);
         let mut left = if has_input_ended { u64::MAX } else { GROUPS_AT_ONCE };
         while left > 0
             && let Some(ended) = self.tasks.first_ended()

@@ -2,6 +2,7 @@
 
 use super::definition::Definition;
 use super::snapshot::{Frame, Saved, tables};
+use super::stats::Stats;
 use crate::util::period::Periods;
 use millstream_groups::Groups;
 use millstream_model::{Counters, EngineTime, Now};
@@ -19,6 +20,12 @@ const ORIGIN_FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// Shortest time without events after which a window by the time of events may end.
 const QUIET_MIN: Duration = Duration::from_secs(1);
+
+/// Pause between two looks at which windows by the time of events have ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Longest pause between two looks at which windows have ended.
+const LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// Percentage of the memory from which only tasks of the highest priority get new groups.
 const MEMORY_HIGH_PERCENT: usize = 80;
@@ -139,11 +146,12 @@ impl EndedWindow {
         (self.window.groups.len() + self.window.overflow.len()) as u64
     }
 
-    /// Returns what decides when its results come: the earliest due first, then by priority.
-    fn urgency(&self) -> (i64, Reverse<i32>, u64) {
+    /// Returns what decides when its results come: the earliest due first, then by priority, then
+    /// in the order of the tasks.
+    fn urgency(&self) -> (i64, Reverse<i32>, u32, u64) {
         let due_ns = self.definition.due_ns.unwrap_or(self.definition.window_ns());
         let due = self.window.end_ns.saturating_add(due_ns);
-        (due, Reverse(self.definition.priority), self.window.number)
+        (due, Reverse(self.definition.priority), self.task, self.window.number)
     }
 }
 
@@ -371,6 +379,15 @@ impl Tasks {
         }
     }
 
+    /// Notes the groups of each task.
+    pub fn note_groups(&self, stats: &Stats) {
+        for (at, task) in self.list.iter().enumerate() {
+            let groups = task.windows.values().map(|window| window.groups.len()).sum();
+            let memory_bytes = task.windows.values().map(|window| window.memory_bytes).sum();
+            stats.note_groups(at, groups, memory_bytes);
+        }
+    }
+
     /// Returns the time until the next look at which windows have ended.
     pub fn left(&self, now: Now) -> Duration {
         if !self.ended.is_empty() {
@@ -380,7 +397,7 @@ impl Tasks {
             .list
             .iter()
             .any(|task| task.definition.lateness_ns.is_some() && !task.windows.is_empty());
-        let logged = if has_logged { Duration::from_millis(100) } else { Duration::MAX };
+        let logged = if has_logged { LOOK } else { LOOK_MAX };
         self.periods.values().map(|periods| periods.left(now)).min().unwrap_or(logged).min(logged)
     }
 

@@ -173,7 +173,7 @@ impl Fields {
     }
 
     /// Decides where values are kept: those that several tasks use, and those of an index, in
-    /// memos of their own. `users` are the fields of each task.
+    /// separate memos. `users` are the fields of each task.
     pub fn place(&mut self, users: &[Vec<FieldId>], indexed: &[FieldId]) {
         let mut uses = vec![0; self.list.len()];
         users.iter().flatten().for_each(|id| uses[id.index()] += 1);

@@ -148,7 +148,7 @@ pub fn evaluate(task: &Task, table: &Table) -> Outcome {
     };
     let mut words = vec![u64::MAX; table.rows.div_ceil(64)];
     if let Some(condition) = &task.condition {
-        // What a task calls by a name of its own is not looked for in the rest of the event.
+        // A field of the task hides what the event has under its name.
         let fields: Vec<Column> = condition
             .fields()
             .filter(|path| !own.iter().any(|of| is_prefix(&of.name, path)))

@@ -1,0 +1,263 @@
+//! Tasks, their windows, and what bounds them.
+
+use super::RulesConfig;
+use crate::component::Component;
+use crate::transforms::windows::rig::{BEGIN_NS, Rig, events, merge};
+use arrow_buffer::ScalarBuffer;
+use millstream_model::{Batch, Sink};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn sink(options: Value) -> Arc<dyn Sink> {
+    merge::<RulesConfig>(&serde_json::from_value(options).unwrap())
+}
+
+/// A lane of tasks over the fields `status` and `bytes`.
+fn rig(tasks: Value) -> Rig {
+    Rig::new(sink, json!({ "tasks": tasks }))
+}
+
+/// Events with times in seconds since the start.
+fn timed(rows: &[(&str, &str, i64)]) -> Batch {
+    let fields: Vec<(&str, &str)> =
+        rows.iter().map(|(status, bytes, _)| (*status, *bytes)).collect();
+    let mut batch = events(&fields);
+    let times: ScalarBuffer<i64> =
+        rows.iter().map(|(_, _, seconds)| BEGIN_NS + seconds * 1_000_000_000).collect();
+    batch.time = Some(times);
+    batch
+}
+
+/// Returns results without their numbers.
+fn results(rig: &Rig) -> Vec<String> {
+    let text = |result: &String| result.split_once(": ").unwrap().1.to_owned();
+    rig.results().iter().map(text).collect()
+}
+
+fn logged(window: &str, lateness: &str) -> Value {
+    json!([{
+        "name": "t", "group_by": ["status"], "emit": { "n": "count()" },
+        "window": window, "time": "log", "lateness": lateness,
+    }])
+}
+
+#[tokio::test]
+async fn each_task_has_its_results() {
+    let mut rig = rig(json!([
+        { "name": "ok", "where": "status == '200'", "emit": { "n": "count()", "per": "rate()" }, "window": "10s" },
+        { "name": "all", "emit": { "top": "top(status, 1)", "kinds": "distinct(status)" }, "window": "10s" },
+        {
+            "name": "big", "fields": { "size": { "field": "bytes", "type": "int" } },
+            "where": "size > 5", "group_by": ["size"],
+            "emit": { "p50": "quantile(size, 0.5)", "last": "last(size)" }, "window": "10s",
+        },
+    ]));
+    rig.add(&[("200", "9"), ("404", "1"), ("200", "x"), ("200", "9")]).await;
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(
+        results(&rig),
+        [
+            "ok.n {} 3 counter delta 10 at 10",
+            "ok.per {} 0.3 gauge - 10 at 10",
+            "all.top {\"status\":\"200\"} 3 counter delta 10 at 10",
+            "all.kinds {} 2 gauge - 10 at 10",
+            "big.p50 {\"size\":\"9\"} 9 gauge - 10 at 10",
+            "big.last {\"size\":\"9\"} 9 gauge - 10 at 10",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_window_by_log_time_ends_when_its_origins_have_passed_it() {
+    let mut rig = rig(logged("10s", "5s"));
+    rig.add_batch(&timed(&[("a", "-", 1), ("a", "-", 12), ("b", "-", 9)])).await;
+    rig.settle().await;
+    assert_eq!(results(&rig), [""; 0], "the origin has passed the end, not the lateness");
+    rig.add_batch(&timed(&[("a", "-", 3), ("a", "-", 15)])).await;
+    rig.settle().await;
+    assert_eq!(
+        results(&rig),
+        [
+            "t.n {\"status\":\"a\"} 2 counter delta 10 at 10",
+            "t.n {\"status\":\"b\"} 1 counter delta 10 at 10",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_quiet_window_by_log_time_ends_by_the_clock() {
+    let mut rig = rig(logged("10s", "5s"));
+    rig.add_batch(&timed(&[("a", "-", 9)])).await;
+    rig.advance(14);
+    rig.settle().await;
+    assert_eq!(results(&rig), [""; 0]);
+    rig.advance(1);
+    rig.settle().await;
+    assert_eq!(results(&rig), ["t.n {\"status\":\"a\"} 1 counter delta 10 at 10"]);
+}
+
+#[tokio::test]
+async fn late_events_are_another_result_of_their_window() {
+    let mut rig = rig(logged("10s", "1s"));
+    rig.add_batch(&timed(&[("a", "-", 1), ("a", "-", 30)])).await;
+    rig.settle().await;
+    rig.add_batch(&timed(&[("a", "-", 2), ("a", "-", -1_000_000)])).await;
+    rig.advance(60);
+    rig.settle().await;
+    assert_eq!(
+        results(&rig),
+        [
+            "t.n {\"status\":\"a\"} 1 counter delta 10 at 10",
+            "t.n {\"status\":\"a\"} 1 counter delta 10 at -999990",
+            "t.n {\"status\":\"a\"} 1 counter delta 10 at 10",
+            "t.n {\"status\":\"a\"} 1 counter delta 10 at 40",
+        ]
+    );
+    assert_eq!(rig.counters.snapshot().noted_events["late_event"], 2);
+}
+
+#[tokio::test]
+async fn times_that_are_far_off_have_a_window() {
+    let mut rig = rig(logged("1s", "1s"));
+    let mut batch = events(&[("a", "-"), ("b", "-")]);
+    batch.time = Some(ScalarBuffer::from(vec![i64::MIN + 1, i64::MAX]));
+    rig.add_batch(&batch).await;
+    rig.feed.end_input();
+    rig.settle().await;
+    assert_eq!(results(&rig).len(), 2);
+}
+
+#[tokio::test]
+async fn windows_of_unchanged_tasks_continue_when_others_change() {
+    let task =
+        |name: &str, emit: &str| json!({ "name": name, "emit": { "n": emit }, "window": "10s" });
+    let mut rig =
+        rig(json!([task("kept", "count()"), task("changed", "count()"), task("gone", "count()")]));
+    rig.add(&[("200", "7")]).await;
+    rig.sync().await;
+    rig.commit();
+    rig.options = json!({ "tasks": [task("new", "count()"), task("changed", "sum(bytes)"), task("kept", "count()")] });
+    rig.start(0);
+    rig.settle().await;
+    assert_eq!(
+        results(&rig),
+        ["changed.n {} 1 counter delta 10 at 10", "gone.n {} 1 counter delta 10 at 10"],
+        "these get no more events"
+    );
+    rig.add(&[("200", "5")]).await;
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(
+        results(&rig)[2..],
+        [
+            "kept.n {} 2 counter delta 10 at 10",
+            "new.n {} 1 counter delta 10 at 10",
+            "changed.n {} 5 counter delta 10 at 10",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn results_of_a_large_window_come_in_parts_and_once() {
+    let mut rig = rig(json!([{
+        "name": "t", "group_by": ["status"], "emit": { "n": "count()" }, "window": "10s",
+    }]));
+    let names: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    let rows: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "-")).collect();
+    rig.add(&rows).await;
+    rig.advance(10);
+    rig.lane().tick();
+    rig.sync().await;
+    rig.commit();
+    rig.lane().tick();
+    let first = results(&rig).len();
+    assert!((1..5000).contains(&first), "{first}");
+    rig.start(0);
+    while results(&rig).len() < 5000 {
+        rig.settle().await;
+    }
+    let mut all = results(&rig);
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 5000, "each group once");
+}
+
+#[tokio::test]
+async fn groups_beyond_the_memory_are_counted_together() {
+    let task = |name: &str, priority: i32| {
+        json!({
+            "name": name, "group_by": ["status"], "emit": { "n": "count()" },
+            "window": "10s", "groups_max": 1_000_000, "priority": priority,
+        })
+    };
+    let mut rig =
+        Rig::new(sink, json!({ "tasks": [task("low", 0), task("high", 1)], "memory": "1MiB" }));
+    let names: Vec<String> = (0..40_000).map(|n| n.to_string()).collect();
+    for part in names.chunks(1000) {
+        let rows: Vec<(&str, &str)> = part.iter().map(|name| (name.as_str(), "-")).collect();
+        rig.add(&rows).await;
+    }
+    rig.feed.end_input();
+    rig.settle().await;
+    let all = results(&rig);
+    let of = |name: &str| all.iter().filter(|result| result.starts_with(name)).count();
+    assert!(of("low") < of("high") && of("high") < 40_000, "{} {}", of("low"), of("high"));
+    let total = |name: &str| -> u64 {
+        let values = all.iter().filter(|result| result.starts_with(name));
+        values.map(|result| result.split(' ').nth(2).unwrap().parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!((total("low"), total("high")), (40_000, 40_000), "no event is lost");
+}
+
+#[test]
+fn invalid_tasks_are_rejected() {
+    let task = |changes: Value| {
+        let mut task = json!({ "name": "t", "emit": { "n": "count()" } });
+        changes.as_object().unwrap().iter().for_each(|(key, value)| task[key] = value.clone());
+        json!({ "tasks": [task] })
+    };
+    for (options, pointer) in [
+        (task(json!({ "name": "a b" })), "/tasks/0/name"),
+        (task(json!({ "emit": {} })), "/tasks/0/emit"),
+        (task(json!({ "window": "1500ms" })), "/tasks/0/window"),
+        (task(json!({ "window": "25h" })), "/tasks/0/window"),
+        (task(json!({ "lateness": "5s" })), "/tasks/0/lateness"),
+        (task(json!({ "groups_max": 0 })), "/tasks/0/groups_max"),
+        (task(json!({ "samples": 101 })), "/tasks/0/samples"),
+        (task(json!({ "group_by": ["a", "a"] })), "/tasks/0/group_by/1"),
+        (task(json!({ "group_by": ["overflow"] })), "/tasks/0/group_by/0"),
+        (task(json!({ "fields": { "f": {} } })), "/tasks/0/fields/f"),
+        (task(json!({ "fields": { "a.b": { "field": "x" } } })), "/tasks/0/fields/a.b"),
+        (
+            task(json!({ "fields": { "f": { "between": { "index": 1 } } } })),
+            "/tasks/0/fields/f/between/index",
+        ),
+        (
+            task(json!({ "fields": { "f": { "delimited": { "delimiter": "", "index": 1 } } } })),
+            "/tasks/0/fields/f/delimited/delimiter",
+        ),
+        (
+            task(json!({ "fields": { "f": { "regex": { "pattern": "a(" } } } })),
+            "/tasks/0/fields/f/regex/pattern",
+        ),
+        (
+            task(json!({ "fields": { "f": { "regex": { "pattern": "a" } } } })),
+            "/tasks/0/fields/f/regex/group",
+        ),
+        (
+            task(json!({ "fields": { "f": { "field": "x", "from": "y" } } })),
+            "/tasks/0/fields/f/from",
+        ),
+        (json!({ "tasks": [], "memory": "1KiB" }), "/memory"),
+    ] {
+        let config: RulesConfig = serde_json::from_value(options.clone()).unwrap();
+        let pointers: Vec<String> = config.check().into_iter().map(|error| error.pointer).collect();
+        assert_eq!(pointers, [pointer], "{options}");
+    }
+    let twice = json!({ "tasks": [
+        { "name": "t", "emit": { "n": "count()" } }, { "name": "t", "emit": { "n": "count()" } },
+    ] });
+    let config: RulesConfig = serde_json::from_value(twice).unwrap();
+    assert_eq!(config.check()[0].pointer, "/tasks/1/name");
+}

@@ -1,0 +1,187 @@
+//! Drives the lane of a merge transform as the engine does, for tests.
+
+use crate::component::TransformComponent;
+use millstream_model::{
+    Batch, BlockPool, CellKind, ColumnBuilder, Counters, EngineTime, Feed, FeedEvent, Grant, Lane,
+    LaneCx, Ledger, Now, Payload, Sink, Transform,
+};
+use millstream_testkit::{Rows, batch};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A second within an hour, in nanoseconds since 1970.
+pub const BEGIN_NS: i64 = 1_795_291_200_000_000_000;
+
+/// Events with the fields `status` and `bytes`; `-` is an absent field.
+pub fn events(rows: &[(&str, &str)]) -> Batch {
+    let text = "x\n".repeat(rows.len());
+    let parts = [Rows { name: "/a.log", text: text.as_bytes() }];
+    let mut batch = batch(&parts, 1000, &Grant::new(1 << 30), &Ledger::new());
+    for (name, values) in [
+        ("status", rows.iter().map(|row| row.0).collect::<Vec<_>>()),
+        ("bytes", rows.iter().map(|row| row.1).collect()),
+    ] {
+        let mut column = ColumnBuilder::new(rows.len());
+        for (row, value) in values.iter().enumerate().filter(|(_, value)| **value != "-") {
+            let cell = column.push(CellKind::Text, value.as_bytes());
+            column.set(row, cell);
+        }
+        batch.fields.set(column.finish(name.into()));
+    }
+    batch
+}
+
+/// Builds a merge transform from its options.
+pub type Build = fn(Value) -> Arc<dyn Sink>;
+
+/// Returns the merge transform of options that are valid.
+pub fn merge<C: TransformComponent>(config: &C) -> Arc<dyn Sink> {
+    assert_eq!(config.check(), []);
+    let Transform::Merge(sink) = config.build().unwrap() else { panic!("not a merge transform") };
+    sink
+}
+
+/// The engine's side of a lane, over restarts.
+pub struct Rig {
+    build: Build,
+    pub options: Value,
+    folder: TempDir,
+    /// What the store has, and what a commit would add.
+    committed: Option<Vec<u8>>,
+    noted: Option<Vec<u8>>,
+    is_committed: Arc<AtomicBool>,
+    now: Arc<Mutex<Now>>,
+    pub feed: Arc<Feed>,
+    pub counters: Arc<Counters>,
+    lane: Option<Box<dyn Lane>>,
+}
+
+impl Rig {
+    pub fn new(build: Build, options: Value) -> Rig {
+        let now = Now { since_start: EngineTime::ZERO, unix_ns: BEGIN_NS };
+        let mut rig = Rig {
+            build,
+            options,
+            folder: tempfile::tempdir().unwrap(),
+            committed: None,
+            noted: None,
+            is_committed: Arc::new(AtomicBool::new(true)),
+            now: Arc::new(Mutex::new(now)),
+            feed: Feed::of_results(),
+            counters: Arc::default(),
+            lane: None,
+        };
+        rig.start(0);
+        rig
+    }
+
+    /// Opens the lane again with what is committed; `number_min` is how far a sink has settled.
+    pub fn start(&mut self, number_min: u64) {
+        self.lane = None;
+        self.noted = None;
+        self.is_committed.store(true, Ordering::Relaxed);
+        self.feed = Feed::of_results();
+        self.feed.attach(number_min, Arc::new(|| ()));
+        let (now, is_committed) = (self.now.clone(), self.is_committed.clone());
+        let cx = LaneCx {
+            state: self.committed.clone(),
+            now: Arc::new(move || *now.lock()),
+            is_committed: Arc::new(move || is_committed.load(Ordering::Relaxed)),
+            folder: Some(self.path()),
+            feed: self.feed.clone(),
+            ..LaneCx::outside("web", 0, self.counters.clone())
+        };
+        self.lane = Some((self.build)(self.options.clone()).lane(cx));
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("web")
+    }
+
+    pub fn segments(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path()) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn lane(&mut self) -> &mut dyn Lane {
+        &mut **self.lane.as_mut().unwrap()
+    }
+
+    pub async fn add(&mut self, rows: &[(&str, &str)]) {
+        self.add_batch(&events(rows)).await;
+    }
+
+    pub async fn add_batch(&mut self, batch: &Batch) {
+        let (mut payload, pool) = (Payload::new(batch.events() as u64), BlockPool::new());
+        let mut permit = Grant::new(1 << 20).try_take(1 << 16).unwrap();
+        let counters = self.counters.clone();
+        let mut cx = millstream_model::EncodeCx {
+            pool: &pool,
+            permit: &mut permit,
+            counters: &counters,
+            refused: None,
+        };
+        let encoder = (self.build)(self.options.clone()).encoder();
+        { encoder }.encode(batch, &mut payload, &mut cx).unwrap();
+        if !payload.is_empty() {
+            self.lane().deliver(&payload).await.unwrap();
+        }
+    }
+
+    pub fn advance(&mut self, seconds: u64) {
+        let mut now = self.now.lock();
+        now.since_start += Duration::from_secs(seconds);
+        now.unix_ns += seconds as i64 * 1_000_000_000;
+    }
+
+    pub async fn sync(&mut self) {
+        self.noted = self.lane().sync().await.unwrap();
+        self.is_committed.store(false, Ordering::Relaxed);
+    }
+
+    pub fn commit(&mut self) {
+        self.committed = self.noted.take().or(self.committed.take());
+        self.is_committed.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the lane work until it needs no sync, and commits each time.
+    pub async fn settle(&mut self) {
+        self.lane().tick();
+        while self.lane().wants_sync() {
+            self.sync().await;
+            self.commit();
+            self.lane().tick();
+        }
+    }
+
+    /// Returns the events in the feed, each with its number.
+    pub fn results(&self) -> Vec<String> {
+        let mut results = Vec::new();
+        self.feed.visit(0, |number, event| {
+            results.push(format!("{number}: {}", text(event)));
+            true
+        });
+        results
+    }
+}
+
+/// Returns the fields of an event as `name tags value type temporality interval at seconds`.
+fn text(event: &FeedEvent) -> String {
+    let value = |name: &str| {
+        let field = event.fields.iter().find(|field| *field.name == *name);
+        let text = field.map_or(&b"-"[..], |field| &event.text[field.value.clone()]);
+        String::from_utf8(text.to_vec()).unwrap()
+    };
+    let fields = ["name", "tags", "value", "type", "temporality", "interval"].map(value);
+    let at = (i128::from(event.time_ns) - i128::from(BEGIN_NS)) / 1_000_000_000;
+    format!("{} at {at}", fields.join(" "))
+}

@@ -1,0 +1,55 @@
+//! What each task costs.
+
+use super::definition::Definition;
+use millstream_model::snapshot::TaskSnapshot;
+use millstream_rules::TaskCounts;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The counts of all tasks, from all workers.
+pub struct Stats(Vec<TaskStats>);
+
+#[derive(Default)]
+struct TaskStats {
+    examined: AtomicU64,
+    matched: AtomicU64,
+    measured_ns: AtomicU64,
+    groups: AtomicU64,
+    memory_bytes: AtomicU64,
+}
+
+impl Stats {
+    pub fn new(tasks: usize) -> Stats {
+        Stats((0..tasks).map(|_| TaskStats::default()).collect())
+    }
+
+    /// Adds the counts of a batch.
+    pub fn add(&self, counts: &[TaskCounts]) {
+        for (stats, counts) in self.0.iter().zip(counts).filter(|(_, counts)| counts.examined > 0) {
+            stats.examined.fetch_add(counts.examined, Relaxed);
+            stats.matched.fetch_add(counts.matched, Relaxed);
+            stats.measured_ns.fetch_add(counts.measured_ns, Relaxed);
+        }
+    }
+
+    /// Notes the groups of a task's open windows, and their memory.
+    pub fn note_groups(&self, task: usize, groups: usize, memory_bytes: usize) {
+        let Some(stats) = self.0.get(task) else { return };
+        stats.groups.store(groups as u64, Relaxed);
+        stats.memory_bytes.store(memory_bytes as u64, Relaxed);
+    }
+
+    /// Returns the tasks, named by their definitions.
+    pub fn snapshot(&self, definitions: &[Arc<Definition>]) -> Vec<TaskSnapshot> {
+        let all_ns: u64 = self.0.iter().map(|stats| stats.measured_ns.load(Relaxed)).sum();
+        let of_task = |(stats, definition): (&TaskStats, &Arc<Definition>)| TaskSnapshot {
+            task: definition.name.clone(),
+            examined: stats.examined.load(Relaxed),
+            matched: stats.matched.load(Relaxed),
+            time_share: stats.measured_ns.load(Relaxed) as f64 / all_ns.max(1) as f64,
+            groups: stats.groups.load(Relaxed),
+            memory_bytes: stats.memory_bytes.load(Relaxed),
+        };
+        self.0.iter().zip(definitions).map(of_task).collect()
+    }
+}

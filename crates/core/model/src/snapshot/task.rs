@@ -1,0 +1,20 @@
+//! The tasks of a transform.
+
+use serde::Serialize;
+
+/// A task of a transform, and what it costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TaskSnapshot {
+    /// Its name.
+    pub task: String,
+    /// Events that passed its index or search, or all without one.
+    pub examined: u64,
+    /// Events that matched.
+    pub matched: u64,
+    /// Its share of the time of all tasks of the transform, from 0 to 1, measured in some batches.
+    pub time_share: f64,
+    /// Groups of its open windows.
+    pub groups: u64,
+    /// Memory of these in bytes.
+    pub memory_bytes: u64,
+}
