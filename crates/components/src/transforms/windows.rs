@@ -15,6 +15,8 @@ pub mod rig;
 mod snapshot;
 mod stats;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use definition::{Definition, TaskDefinition};
 pub use emit::{Emit, is_field};

@@ -216,7 +216,7 @@ impl Lane for WindowLane {
         }
         self.remove_old_segments();
         let left = self.tasks.left(now);
-        Some(if has_all { left } else { left.min(COMMIT_LOOK) })
+        left.into_iter().chain((!has_all).then_some(COMMIT_LOOK)).min()
     }
 
     fn wants_sync(&self) -> bool {

@@ -22,10 +22,7 @@ const ORIGIN_FORGOTTEN: Duration = Duration::from_secs(3600);
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
 /// Pause between two looks at which windows by the time of events have ended.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Longest pause between two looks at which windows have ended.
-const LOOK_MAX: Duration = Duration::from_secs(60);
+const LOGGED_LOOK: Duration = Duration::from_millis(100);
 
 /// Percentage of the memory from which only tasks of the highest priority get new groups.
 const MEMORY_HIGH_PERCENT: usize = 80;
@@ -388,17 +385,18 @@ impl Tasks {
         }
     }
 
-    /// Returns the time until the next look at which windows have ended.
-    pub fn left(&self, now: Now) -> Duration {
+    /// Returns the time until the next look at which windows have ended; `None` if no time decides
+    /// that: no task has windows by arrival, and no window is open.
+    pub fn left(&self, now: Now) -> Option<Duration> {
         if !self.ended.is_empty() {
-            return Duration::ZERO;
+            return Some(Duration::ZERO);
         }
         let has_logged = self
             .list
             .iter()
             .any(|task| task.definition.lateness_ns.is_some() && !task.windows.is_empty());
-        let logged = if has_logged { LOOK } else { LOOK_MAX };
-        self.periods.values().map(|periods| periods.left(now)).min().unwrap_or(logged).min(logged)
+        let logged = has_logged.then_some(LOGGED_LOOK);
+        self.periods.values().map(|periods| periods.left(now)).chain(logged).min()
     }
 
     /// Appends what changed since the last snapshot, or everything.
