@@ -211,16 +211,27 @@ impl Tasks {
             let mut window = Window::new(number, of.end_ns, (of.groups, of.overflow), now);
             (window.is_saved, window.is_changed) = (true, false);
             self.memory.used += window.update_memory();
-            match numbers.get(&of.definition).filter(|_| of.emitted == 0) {
-                Some(task) => _ = self.list[*task].windows.insert(of.end_ns, window),
-                None => self.push_ended(EndedWindow {
-                    definition: definition.clone(),
-                    task: of.definition,
-                    window,
-                    emitted: of.emitted,
-                    completeness: 1.0,
-                }),
-            }
+            let open = numbers.get(&of.definition).filter(|_| of.emitted == 0);
+            let ended = match open {
+                // Of two with the same end the earlier one had ended, and events came late.
+                Some(task) => self.list[*task].windows.insert(of.end_ns, window),
+                None => Some(window),
+            };
+            self.end_saved(definition, of.definition, ended, of.emitted);
+        }
+    }
+
+    /// Ends a window of a snapshot.
+    fn end_saved(
+        &mut self,
+        definition: &Arc<Definition>,
+        task: u32,
+        window: Option<Window>,
+        emitted: u64,
+    ) {
+        if let Some(window) = window {
+            let definition = definition.clone();
+            self.push_ended(EndedWindow { definition, task, window, emitted, completeness: 1.0 });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::definition::Definition;
 use super::emit::Emit;
-use super::snapshot::Saved;
+use super::snapshot::{Frame, Saved};
 use super::tasks::Tasks;
 use millstream_model::{EngineTime, Now};
 use std::sync::Arc;
@@ -30,4 +30,23 @@ fn logged() -> Arc<Definition> {
 fn without_open_windows_by_the_time_of_events_there_is_nothing_to_wait_for() {
     let tasks = Tasks::open(&[logged()], 1 << 20, &mut Saved::default(), NOW);
     assert_eq!(tasks.left(NOW), None);
+}
+
+#[test]
+fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
+    let mut frame = Frame::default();
+    frame.definition(0, &logged());
+    // The first has ended, and waits for its results to be made.
+    frame.window(0, 0, NOW.unix_ns);
+    frame.window(1, 0, NOW.unix_ns);
+    let mut saved = Saved::default();
+    saved.apply(&frame.0).unwrap();
+    let mut tasks = Tasks::open(&[logged()], 1 << 20, &mut saved, NOW);
+    tasks.end_due(NOW, true);
+    let mut ended = 0;
+    while tasks.first_ended().is_some() {
+        tasks.drop_ended();
+        ended += 1;
+    }
+    assert_eq!(ended, 2);
 }
