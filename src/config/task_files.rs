@@ -104,18 +104,21 @@ impl<'r> Reader<'r> {
         Some(with_tasks(entry, tasks))
     }
 
-    /// Returns the tasks of a file: those of its previous version if this one is invalid.
+    /// Returns the tasks of a file: those of its previous version if this one is invalid, without
+    /// those that another file has taken over.
     fn file(
         &mut self,
         path: &Path,
         names: &HashMap<String, Place>,
         owner: &Owner<'_>,
     ) -> Vec<Node> {
-        let tasks = read(path, names, owner).unwrap_or_else(|mut faults| {
+        let mut tasks = read(path, names, owner).unwrap_or_else(|mut faults| {
             self.refused.append(&mut faults);
             self.previous.tasks.get(path).cloned().unwrap_or_default()
         });
         self.found.tasks.insert(path.to_path_buf(), tasks.clone());
+        // The previous version may have a name that another file has now.
+        tasks.retain(|task| name_of(task).is_none_or(|(name, _)| !names.contains_key(&name)));
         tasks
     }
 }
