@@ -18,6 +18,7 @@ mod prometheus;
 mod promises;
 mod reload;
 mod rotation;
+mod rules;
 mod stall;
 mod stuck;
 mod tcp;

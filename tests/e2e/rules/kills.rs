@@ -1,0 +1,129 @@
+//! `kill -9` at random times.
+
+use super::{FIELDS, Line, PATIENCE, Stop, Totals, assert_totals, results, totals, write};
+use crate::support::{Agent, folder};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Kills of the agent.
+const KILLS: usize = 10;
+
+/// Tasks, of which every fourth has a condition of the same kind.
+const TASKS: usize = 40;
+
+const CONFIG: &str = "
+limits: { memory: 64MiB }
+sources:
+  app: { type: file, include: ['DIR/in/*.log'] }
+transforms:
+  timed: { type: parse, inputs: [app], format: none, time: { format: iso8601 } }
+  counts:
+    type: rules
+    inputs: [timed]
+    tasks:
+TASKS
+sinks:
+  out: { type: file, inputs: [counts], path: DIR/out.json, sync: 100ms }
+";
+
+/// Whether a task takes a line.
+type Takes = Box<dyn Fn(&Line) -> bool>;
+
+/// A task and its model.
+struct Model {
+    name: String,
+    /// Its condition, and what that means.
+    condition: String,
+    takes: Takes,
+    group_by: &'static [&'static str],
+    /// Windows and the time that decides them.
+    times: String,
+}
+
+impl Model {
+    fn new(task: usize) -> Model {
+        let (kind, n) = (task % 4, (task / 4) as u64);
+        let (condition, takes) = condition(kind, n);
+        let group_by: &[&[&str]] = &[&[], &["service"], &["level"], &["service", "level"]];
+        let time = ["time: log, lateness: 1s", "time: arrival"][task / 4 % 2];
+        Model {
+            name: format!("t{task}"),
+            condition,
+            takes,
+            // One task has more groups than are made results of at a time.
+            group_by: if task == 3 { &["user"] } else { group_by[task / 8 % 4] },
+            times: format!("{time}, window: {}s", 1 + task % 3 % 2),
+        }
+    }
+
+    fn yaml(&self) -> String {
+        let Model { name, condition, group_by, times, .. } = self;
+        let group_by = group_by.join(", ");
+        format!(
+            "    - {{ name: {name}, fields: {FIELDS}, where: '{condition}', group_by: [{group_by}], \
+             emit: {{ n: count(), sum: sum(size) }}, {times} }}\n"
+        )
+    }
+
+    /// Adds what the task must count of a line.
+    fn add(&self, line: &Line, totals: &mut Totals) {
+        if (self.takes)(line) {
+            let tag = |field: &&str| format!("\"{field}\":\"{}\"", line.tag(field));
+            let tags = self.group_by.iter().map(tag).collect::<Vec<_>>().join(",");
+            let tags = format!("{{{tags}}}");
+            let name = |emit: &str| format!("{}.{emit}", self.name);
+            *totals.entry((name("n"), tags.clone())).or_default() += 1;
+            *totals.entry((name("sum"), tags)).or_default() += line.size;
+        }
+    }
+}
+
+/// Returns a condition and its meaning.
+fn condition(kind: usize, n: u64) -> (String, Takes) {
+    match kind {
+        0 => (format!("service == \"s{}\"", n % 5), Box::new(move |line| line.service == n % 5)),
+        1 => (format!("message.contains(\"path=/p{n}/\")"), Box::new(move |line| line.path == n)),
+        2 => (
+            format!("message.matches(\"code=5[01]{}\")", n % 4),
+            Box::new(move |line| line.code / 100 == 5 && line.code % 10 == n % 4),
+        ),
+        _ => (
+            format!("size >= {} && code in [200, 503]", n * 100),
+            Box::new(move |line| line.size >= n * 100 && [200, 503].contains(&line.code)),
+        ),
+    }
+}
+
+#[test]
+fn counts_of_forty_tasks_are_exact_over_kills() {
+    let folder = folder();
+    let models: Vec<Model> = (0..TASKS).map(Model::new).collect();
+    let config = CONFIG.replace("TASKS", &models.iter().map(Model::yaml).collect::<String>());
+    fs::create_dir_all(folder.path().join("in")).unwrap();
+    let out = folder.path().join("out.json");
+    let seed = fastrand::u64(..);
+    let (mut random, stop) = (fastrand::Rng::with_seed(seed), AtomicBool::new(false));
+    let logs = ["a.log", "b.log"].map(|name| folder.path().join("in").join(name));
+    let written = std::thread::scope(|scope| {
+        let writers = logs.each_ref().map(|log| scope.spawn(|| write(log, &stop)));
+        let _stop = Stop(&stop);
+        for _ in 0..KILLS {
+            let mut agent = Agent::start(folder.path(), &config, &[]);
+            // Some before the first commit, some within a window, some after one.
+            std::thread::sleep(Duration::from_millis(random.u64(100..1300)));
+            agent.kill();
+        }
+        stop.store(true, Ordering::SeqCst);
+        writers.map(|writer| writer.join().unwrap())
+    });
+    assert!(!results(&out).is_empty(), "no window ended before the last kill, seed {seed}");
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    let mut expected = Totals::new();
+    for line in written.iter().flat_map(|lines| (0..*lines).map(Line::new)) {
+        models.iter().for_each(|model| model.add(&line, &mut expected));
+    }
+    let log = format!("seed {seed}\n{}", agent.log());
+    assert_totals(&totals(&results(&out)), &expected, &log);
+}
