@@ -2,6 +2,7 @@
 //! its task files.
 
 mod changes;
+mod costs;
 mod errors;
 mod kills;
 mod late;

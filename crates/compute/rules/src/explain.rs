@@ -38,8 +38,9 @@ impl Explanation<'_> {
         let total: usize = uses.iter().sum();
         writeln!(
             out,
-            "\n{} fields, computed once per event that needs them; the tasks read {total}",
-            uses.len()
+            "\n{}, computed once per event that needs {}; the tasks read {total}",
+            count(order.len(), "field"),
+            if order.len() == 1 { "it" } else { "them" }
         )?;
         for field in order.iter().take(LISTED_MAX) {
             let text = Described(&self.0.fields.list[*field].field);

@@ -15,10 +15,13 @@
 //! - the position of the first dictionary count (`u32`).
 
 use crate::plan::Plan;
-use millstream_groups::{Groups, Side};
+use millstream_groups::{Groups, NONE, Side};
 
 /// The key column of a task without keys.
 pub(crate) const NO_KEYS: u32 = u32::MAX;
+
+/// Number of groups from which they are merged together. Tests have few.
+const MANY: usize = if cfg!(test) { 4 } else { 32 };
 
 /// Partial results under construction.
 #[derive(Debug, Default)]
@@ -107,6 +110,7 @@ pub struct TaskPartial<'b> {
 pub struct MergeBuffers {
     ids: Vec<u32>,
     words: Vec<u64>,
+    groups: Vec<u32>,
 }
 
 impl<'b> PartialReader<'b> {
@@ -146,7 +150,8 @@ impl TaskPartial<'_> {
     }
 
     /// Merges it into the groups of its window. Groups for which there is no place, or without
-    /// `may_add` all that are new, go to `overflow`, which has no keys; returns the number of their events.
+    /// `may_add` all that are new, go to `overflow`, which has no keys; returns the number of their
+    /// events.
     pub fn merge(
         &self,
         reader: &PartialReader<'_>,
@@ -154,22 +159,64 @@ impl TaskPartial<'_> {
         may_add: bool,
         buffers: &mut MergeBuffers,
     ) -> u64 {
+        buffers.words.clear();
+        buffers.words.extend(self.words.iter().map(|word| u64::from_le_bytes(*word)));
+        buffers.groups.clear();
+        let are_many = self.keys.len() >= MANY && self.column.is_some() && may_add;
+        let are_merged = are_many && self.merge_many(reader, groups, buffers).is_some();
+        if !are_merged {
+            let key = |key: &[u8; 4]| u32::from_le_bytes(*key);
+            for key in self.keys.iter().map(key) {
+                let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
+                buffers.groups.push(found.unwrap_or(NONE));
+            }
+            groups.merge_many(&buffers.groups, &buffers.words);
+        }
+        self.merge_rest((groups, overflow), buffers)
+    }
+
+    /// Looks up, adds and merges many groups at a time, which overlaps their cache misses.
+    fn merge_many(
+        &self,
+        reader: &PartialReader<'_>,
+        groups: &mut Groups,
+        buffers: &mut MergeBuffers,
+    ) -> Option<()> {
+        let column = reader.columns.get(self.column?)?;
+        let width = column.dictionaries.len();
+        let mut texts: Vec<Vec<Option<&[u8]>>> = Vec::with_capacity(width);
+        for (at, dictionary) in column.dictionaries.iter().enumerate() {
+            let dictionary = reader.dictionaries.get(*dictionary as usize)?;
+            let text = |key: &[u8; 4]| {
+                let number = column.number(u32::from_le_bytes(*key), at)?;
+                dictionary.string(number.checked_sub(1)? as usize)
+            };
+            texts.push(self.keys.iter().map(text).collect());
+        }
+        let columns: Vec<&[Option<&[u8]>]> = texts.iter().map(Vec::as_slice).collect();
+        buffers.groups.resize(self.keys.len(), NONE);
+        groups.merge_rows(&columns, &buffers.words, &mut buffers.groups);
+        Some(())
+    }
+
+    /// Merges the sides of groups, and what found no place; returns the number of events of that.
+    fn merge_rest(
+        &self,
+        (groups, overflow): (&mut Groups, &mut Groups),
+        buffers: &MergeBuffers,
+    ) -> u64 {
         let width = groups.layout().words();
-        let (mut words, mut overflows) = (self.words.chunks(width.max(1)), 0);
-        for (key, events) in self.keys.iter().zip(self.events) {
-            let of_group = words.next().unwrap_or_default();
-            buffers.words.clear();
-            buffers.words.extend(of_group.iter().map(|word| u64::from_le_bytes(*word)));
-            let key = u32::from_le_bytes(*key);
-            let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
-            match found {
-                Some(group) => self.merge_group(groups, group, &buffers.words),
-                None => {
-                    overflows += u64::from(u32::from_le_bytes(*events));
-                    if let Some(group) = overflow.add(&[]) {
-                        self.merge_group(overflow, group, &buffers.words);
-                    }
-                }
+        let mut overflows = 0;
+        for (at, group) in buffers.groups.iter().enumerate() {
+            let words = &buffers.words[at * width..][..width];
+            if *group != NONE {
+                self.merge_sides(groups, *group, words);
+                continue;
+            }
+            overflows += u64::from(u32::from_le_bytes(self.events[at]));
+            if let Some(group) = overflow.add(&[]) {
+                overflow.merge(group, words);
+                self.merge_sides(overflow, group, words);
             }
         }
         overflows
@@ -187,10 +234,7 @@ impl TaskPartial<'_> {
         if let Some(column) = self.column {
             let column = reader.columns.get(column)?;
             for (at, dictionary) in column.dictionaries.iter().enumerate() {
-                let number = match column.dictionaries.len() {
-                    1 => key,
-                    width => u32::from_le_bytes(*column.keys.get(key as usize * width + at)?),
-                };
+                let number = column.number(key, at)?;
                 let dictionary = reader.dictionaries.get(*dictionary as usize)?;
                 ids.push(match number.checked_sub(1) {
                     None => millstream_groups::ABSENT,
@@ -207,8 +251,7 @@ impl TaskPartial<'_> {
         if may_add { groups.add(ids) } else { groups.find_group(ids) }
     }
 
-    fn merge_group(&self, groups: &mut Groups, group: u32, words: &[u64]) {
-        groups.merge(group, words);
+    fn merge_sides(&self, groups: &mut Groups, group: u32, words: &[u64]) {
         if self.sides.is_empty() {
             return;
         }
@@ -242,6 +285,15 @@ impl<'b> Dictionary<'b> {
 }
 
 impl<'b> KeyColumn<'b> {
+    /// Returns the number of the string of a field of a key.
+    #[inline]
+    fn number(&self, key: u32, field: usize) -> Option<u32> {
+        match self.dictionaries.len() {
+            1 => Some(key),
+            width => self.keys.get(key as usize * width + field).map(|of| u32::from_le_bytes(*of)),
+        }
+    }
+
     fn read(rest: &mut &'b [u8]) -> Option<KeyColumn<'b>> {
         let fields = number(rest)? as usize;
         let dictionaries: &[[u8; 4]] = array(rest, fields)?;
