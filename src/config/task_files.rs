@@ -11,7 +11,7 @@ use super::{Catalog, components, files, parse};
 use globset::Glob;
 use millstream_model::Kind;
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The option that lists tasks and patterns, and the only key of a task file.
@@ -82,7 +82,7 @@ impl<'r> Reader<'r> {
             return None;
         }
         let mut tasks = Vec::new();
-        let mut names = HashMap::new();
+        let (mut names, mut known) = (HashMap::new(), HashSet::new());
         let (patterns, own): (Vec<&Node>, Vec<&Node>) =
             listed.items().iter().partition(|item| item.text().is_some());
         add(own.into_iter().cloned().collect(), &mut names, &mut tasks);
@@ -96,7 +96,8 @@ impl<'r> Reader<'r> {
                 }
             };
             self.found.seen.extend(fingerprint_of(files.clone()));
-            for file in files {
+            // A file that several patterns match is read once.
+            for file in files.into_iter().filter(|file| known.insert(file.clone())) {
                 let of_file = self.file(&file, &names, owner);
                 add(of_file, &mut names, &mut tasks);
             }

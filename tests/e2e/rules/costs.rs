@@ -20,7 +20,6 @@ const TASKS: &str = "tasks:
 ";
 
 const CONFIG: &str = "
-data_dir: DIR/data
 sources:
   in: { type: file, include: [DIR/app.log], read_from: beginning }
 transforms:

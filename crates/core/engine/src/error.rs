@@ -20,15 +20,15 @@ pub enum EngineError {
     /// The transforms have no topological order.
     #[error("the transforms form a cycle or have an unknown input")]
     NoTransformOrder,
-    /// The compressors of `sinks` need more than their share of the memory.
+    /// Compressors and groups of `sinks` need more than their share of the memory.
     #[error(
-        "limits.memory is too small: the compressors of {sinks} need {need_mib}MiB, and a quarter of the memory is \
-         theirs; raise limits.memory to {least_mib}MiB or lower compression_level"
+        "limits.memory is too small: {sinks} need {need_mib}MiB for compressors and groups, and a quarter of the \
+         memory is for these; raise limits.memory to {least_mib}MiB, or lower compression_level or memory"
     )]
     CompressorMemory {
         /// Ids of the sinks, separated by commas.
         sinks: String,
-        /// What the compressors need, in MiB.
+        /// What they need, in MiB.
         need_mib: u64,
         /// The least `limits.memory` that fits, in MiB.
         least_mib: u64,

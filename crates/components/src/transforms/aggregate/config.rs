@@ -42,7 +42,7 @@ pub struct AggregateConfig {
 }
 
 fn memory() -> Size {
-    Size(16 << 20)
+    Size(4 << 20)
 }
 
 fn ten_seconds() -> Interval {
