@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-groups",
             "millstream-parsers",
             "millstream-points",
+            "millstream-rules",
             "millstream-scan",
             "millstream-series",
             "millstream-testkit",

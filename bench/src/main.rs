@@ -26,6 +26,7 @@ mod process;
 mod redact;
 mod report;
 mod rows;
+mod rules;
 mod scan;
 mod scratch;
 mod sinkhole;
@@ -73,7 +74,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing and peers, within twenty minutes
+    /// Everything but framing, rows, rules and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -99,6 +100,8 @@ enum Part {
     Compression,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
+    /// Thousands of tasks over the same lines; the agent beside mtail
+    Rules,
     /// Conditions over columns: a search beside memmem, comparisons by row
     Expressions,
     /// The agent over one big file, scenario by scenario
@@ -169,6 +172,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
+        Part::Rules => rules::run(options, &scratch, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -221,6 +225,7 @@ impl Part {
             Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Rows => "rows",
+            Part::Rules => "rules",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",

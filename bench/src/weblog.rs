@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 const METHODS: &[&str] = &["GET", "GET", "GET", "GET", "GET", "POST", "PUT", "HEAD"];
 const STATUSES: &[u16] = &[200, 200, 200, 200, 200, 200, 304, 301, 404, 500];
-const PATHS: &[&str] = &[
+/// Paths, which a number follows.
+pub const PATHS: &[&str] = &[
     "/home",
     "/login",
     "/api/v1/orders",

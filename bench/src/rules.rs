@@ -1,0 +1,239 @@
+//! Measures the tasks of `rules`: thousands of them over the same lines, beside each task alone,
+//! plain loops, and mtail.
+
+mod beside;
+mod extractions;
+mod groups;
+mod lane;
+mod lines;
+mod searches;
+mod vectorscan;
+
+use crate::Options;
+use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::peers::{TARGET_COLUMNS, Target};
+use crate::plot::{Axes, Series};
+use crate::report::{Report, Table};
+use crate::scratch::Scratch;
+use lane::{Contender, Figures, alternate};
+use lines::{Block, Load, MANY_TASKS_PER_LINE};
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io;
+use std::rc::Rc;
+
+/// Numbers of tasks.
+const TASKS: [usize; 5] = [1, 10, 100, 1000, 5000];
+/// Tasks for the targets, and those that their speed is compared with.
+const TARGET_TASKS: usize = 1000;
+const FEW_TASKS: usize = 10;
+/// Longest time of a match.
+const TARGET_MATCH_NS: f64 = 40.0;
+/// Lowest speed of a plan for all tasks, relative to a plan for each.
+const TARGET_SHARED: f64 = 30.0;
+
+/// Loads by the letter of their targets: the speed at 1,000 tasks in millions of lines per second,
+/// and relative to 10 tasks.
+const LOADS: [(&str, Load, f64, Option<f64>); 4] = [
+    ("a: one field", Load::Equality, 2.0, Some(0.5)),
+    ("b: five fields and a number", Load::FiveFields, 2.0, Some(0.5)),
+    ("c: strings in lines", Load::Contains, 1.0, Some(0.3)),
+    ("d: a tenth regular expressions", Load::Matches, 1.0, None),
+];
+
+const COLUMNS: [&str; 9] = [
+    "load: tasks",
+    "M lines/s",
+    "ns per line",
+    "min",
+    "max",
+    "evaluate ns",
+    "merge ns",
+    "matches per line",
+    "plan ms",
+];
+
+/// Measures and reports everything.
+pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    let repetitions = options.repetitions;
+    let mut targets = scaling(repetitions, report)?;
+    targets.push(many(repetitions, report)?);
+    let (table, target) = extractions::measure(repetitions)?;
+    report.add(table)?;
+    targets.push(target);
+    let (table, of_groups) = groups::measure(repetitions)?;
+    report.add(table)?;
+    targets.extend(of_groups);
+    report.add(searches::table(&TASKS, repetitions)?)?;
+    let beside = beside::run(options, scratch, report)?;
+    let mut table = Table::new("rules_targets", "The targets", TARGET_COLUMNS);
+    targets.iter().for_each(|target| table.row(target.cells("evaluation")));
+    beside.iter().for_each(|target| table.row(target.cells("agent")));
+    report.add(table)
+}
+
+/// Measures the loads by the number of tasks, and a plan for each task.
+fn scaling(repetitions: usize, report: &mut Report) -> io::Result<Vec<Target>> {
+    let mut table = Table::new("rules_scaling", "Tasks over the same lines", &COLUMNS);
+    let (mut targets, mut curves) = (Vec::new(), Vec::new());
+    for (name, load, speed, share) in LOADS {
+        progress(&format!("rules: {name}"));
+        let (all, alone) = by_tasks(load, repetitions)?;
+        for (tasks, figures) in &all {
+            table.row(cells(&format!("{name}: {tasks}"), figures));
+        }
+        if let Some(alone) = &alone {
+            table.row(cells(&format!("f: a plan for each task of a: {TARGET_TASKS}"), alone));
+        }
+        targets.extend(targets_of(name, &all, alone.as_ref(), (speed, share)));
+        let point =
+            |(tasks, of): &(usize, Figures)| ((*tasks as f64).log10(), of.lines_per_s() / 1e3);
+        curves.push(Series { label: name.to_owned(), points: all.iter().map(point).collect() });
+    }
+    table.note(scaling_note(repetitions));
+    report.add(table)?;
+    let title = "Lines over the number of tasks";
+    let axes = Axes { title, x: "tasks", y: "thousand lines/s", x_label: &power_of_ten };
+    report.plot("rules_scaling", &axes, &curves)?;
+    Ok(targets)
+}
+
+fn scaling_note(repetitions: usize) -> String {
+    format!(
+        "CPU time of one thread on one core over blocks of 256 KiB, medians of {repetitions}. \
+         Evaluation includes the partial results; the merge is into a table for each task. Each task \
+         groups by a field with 20 values, counts and adds up a number."
+    )
+}
+
+/// Figures by the number of tasks.
+type ByTasks = Vec<(usize, Figures)>;
+
+/// Measures a load by the number of tasks, for (a) also with a plan for each task.
+fn by_tasks(load: Load, repetitions: usize) -> io::Result<(ByTasks, Option<Figures>)> {
+    let (mut shared, mut alone) = (Vec::new(), None);
+    for tasks in TASKS {
+        let (of_load, blocks) = (load.tasks(tasks), Rc::from(load.blocks(tasks)));
+        shared.push(Contender::shared(&of_load, &blocks)?);
+        if load == Load::Equality && tasks == TARGET_TASKS {
+            alone = Some(Contender::alone(&of_load, &blocks)?);
+        }
+    }
+    alternate(&mut shared.iter_mut().chain(&mut alone).collect::<Vec<_>>(), repetitions);
+    let figures = TASKS.into_iter().zip(shared.into_iter().map(|of| of.figures)).collect();
+    Ok((figures, alone.map(|of| of.figures)))
+}
+
+fn targets_of(
+    name: &str,
+    all: &[(usize, Figures)],
+    alone: Option<&Figures>,
+    (speed, share): (f64, Option<f64>),
+) -> Vec<Target> {
+    let at = |tasks| {
+        let found = all.iter().find(|(of, _)| *of == tasks);
+        found.map_or(f64::NAN, |(_, figures)| figures.lines_per_s())
+    };
+    let (name, many) = (name.split(':').next().unwrap_or(name), at(TARGET_TASKS));
+    let mut targets = vec![Target::least(format!("{name}, M lines/s"), many / 1e6, speed)];
+    let of_few = format!("{name}, times {FEW_TASKS} tasks");
+    targets.extend(share.map(|share| Target::least(of_few, many / at(FEW_TASKS), share)));
+    let of_alone = format!("{name}, times a plan each");
+    targets.extend(
+        alone.map(|alone| Target::least(of_alone, many / alone.lines_per_s(), TARGET_SHARED)),
+    );
+    targets
+}
+
+fn cells(name: &str, figures: &Figures) -> Vec<String> {
+    let ns = [figures.ns.median(), figures.ns.min(), figures.ns.max()];
+    let parts = [figures.evaluate_ns.median(), figures.merge_ns.median()];
+    let mut cells = vec![name.to_owned(), format!("{:.3}", figures.lines_per_s() / 1e6)];
+    cells.extend(ns.iter().chain(&parts).map(|ns| format!("{ns:.0}")));
+    cells.push(format!("{:.2}", figures.matches));
+    cells.push(format!("{:.1}", figures.plan_ms));
+    cells
+}
+
+/// Measures a match where many tasks match each line, beside an update of a hash table.
+fn many(repetitions: usize, report: &mut Report) -> io::Result<Target> {
+    progress("rules: many matches");
+    let blocks: Rc<[Block]> = Load::Many.blocks(TARGET_TASKS).into();
+    let mut contender = Contender::shared(&Load::Many.tasks(TARGET_TASKS), &blocks)?;
+    let (mut limit, mut tables) = (Samples::default(), HashMap::default());
+    for _ in 0..repetitions {
+        contender.sample();
+        limit.push(update_ns(&blocks, &mut tables));
+    }
+    let figures = &contender.figures;
+    let ns = figures.ns.median() / figures.matches;
+    let columns = ["a match", "ns", "min", "max", "matches per line"];
+    let mut table = Table::new("rules_matches", "(e) Many tasks match a line", &columns);
+    let matches = format!("{:.1}", figures.matches);
+    let mut row = |name: &str, [median, min, max]: [f64; 3]| {
+        let [median, min, max] = [median, min, max].map(|ns| format!("{ns:.1}"));
+        table.row(vec![name.to_owned(), median, min, max, matches.clone()]);
+    };
+    let all = |of: &Samples, by: f64| [of.median() / by, of.min() / by, of.max() / by];
+    row("of a task", all(&figures.ns, figures.matches));
+    row("its evaluation", all(&figures.evaluate_ns, figures.matches));
+    row("its merge", all(&figures.merge_ns, figures.matches));
+    row("limit: an update", all(&limit, 1.0));
+    table.note(format!(
+        "{TARGET_TASKS} tasks, of which {MANY_TASKS_PER_LINE} match each line. The limit is a loop \
+         that adds 1 and a number to an entry of a hash table by task and group; reading \
+         the line is not part of it."
+    ));
+    report.add(table)?;
+    Ok(Target::most("e, ns per match", ns, TARGET_MATCH_NS))
+}
+
+/// A count and a sum by task and group.
+type Updates = HashMap<(u32, u32), (u64, f64), foldhash::fast::RandomState>;
+
+/// Returns the ns of an update of a hash table for each match.
+fn update_ns(blocks: &[Block], table: &mut Updates) -> f64 {
+    let mut random = fastrand::Rng::with_seed(5);
+    let tasks = MANY_TASKS_PER_LINE as u32;
+    let line = |_| (random.u32(..3) * tasks, random.u32(..20), random.f64());
+    let lines = blocks.iter().map(|block| block.rows).sum();
+    let lines: Vec<(u32, u32, f64)> = (0..lines).map(line).collect();
+    let start = thread_cpu_seconds();
+    for (first, group, value) in &lines {
+        for task in *first..first + tasks {
+            let (count, sum) = table.entry((task, *group)).or_default();
+            *count += 1;
+            *sum += value;
+        }
+    }
+    black_box(&table);
+    (thread_cpu_seconds() - start) * 1e9 / (lines.len() * MANY_TASKS_PER_LINE) as f64
+}
+
+/// Formats a number by its logarithm.
+fn power_of_ten(log: &f64) -> String {
+    format!("{:.0}", 10_f64.powf(*log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(load: Load, tasks: usize) -> f64 {
+        let blocks: Rc<[Block]> = load.blocks(tasks).into();
+        let mut contender = Contender::shared(&load.tasks(tasks), &blocks).expect("a plan");
+        contender.sample();
+        contender.figures.matches
+    }
+
+    #[test]
+    fn three_tasks_match_a_line_or_many() {
+        for (name, load, ..) in LOADS {
+            for tasks in [10, 100, 1000] {
+                let found = matches(load, tasks);
+                assert!((2.8..3.4).contains(&found), "{name}, {tasks} tasks: {found}");
+            }
+        }
+        assert_eq!(matches(Load::Many, TARGET_TASKS), MANY_TASKS_PER_LINE as f64);
+    }
+}
