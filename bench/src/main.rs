@@ -101,7 +101,10 @@ enum Part {
     /// Tables of groups: memory and updates of ten million groups
     Rows,
     /// Thousands of tasks over the same lines; the agent beside mtail
-    Rules,
+    Rules {
+        /// Only these: a, b, c, d, e, g, h, i, beside
+        names: Vec<String>,
+    },
     /// Conditions over columns: a search beside memmem, comparisons by row
     Expressions,
     /// The agent over one big file, scenario by scenario
@@ -172,7 +175,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
-        Part::Rules => rules::run(options, &scratch, &mut report)?,
+        Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -225,7 +228,7 @@ impl Part {
             Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Rows => "rows",
-            Part::Rules => "rules",
+            Part::Rules { .. } => "rules",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",

@@ -53,30 +53,72 @@ const COLUMNS: [&str; 9] = [
     "plan ms",
 ];
 
-/// Measures and reports everything.
-pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
-    let repetitions = options.repetitions;
-    let mut targets = scaling(repetitions, report)?;
-    targets.push(many(repetitions, report)?);
-    let (table, target) = extractions::measure(repetitions)?;
-    report.add(table)?;
-    targets.push(target);
-    let (table, of_groups) = groups::measure(repetitions)?;
-    report.add(table)?;
-    targets.extend(of_groups);
-    report.add(searches::table(&TASKS, repetitions)?)?;
-    let beside = beside::run(options, scratch, report)?;
+/// Parts that are not loads by the number of tasks.
+const PARTS: [&str; 5] = ["beside", "e", "g", "h", "i"];
+
+/// Measures and reports the parts in `names`, or all of them.
+pub fn run(
+    options: &Options,
+    names: &[String],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
+    let known = || LOADS.iter().map(|(name, ..)| letter(name)).chain(PARTS);
+    if let Some(name) = names.iter().find(|name| known().all(|known| known != **name)) {
+        return Err(io::Error::other(format!("rules: there is no part {name}")));
+    }
+    let wants = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
+    let mut targets = Vec::new();
+    // First, while the process is small: the kernel counts its memory as that of the programs it
+    // starts.
+    if wants("beside") {
+        targets.extend(beside::run(options, scratch, report)?);
+    }
+    targets.extend(in_memory(options.repetitions, wants, report)?);
     let mut table = Table::new("rules_targets", "The targets", TARGET_COLUMNS);
-    targets.iter().for_each(|target| table.row(target.cells("evaluation")));
-    beside.iter().for_each(|target| table.row(target.cells("agent")));
+    targets.iter().for_each(|target| table.row(target.cells("rules")));
     report.add(table)
 }
 
+fn in_memory(
+    repetitions: usize,
+    wants: impl Fn(&str) -> bool,
+    report: &mut Report,
+) -> io::Result<Vec<Target>> {
+    let mut targets = scaling(repetitions, &wants, report)?;
+    if wants("e") {
+        targets.push(many(repetitions, report)?);
+    }
+    if wants("g") {
+        let (table, target) = extractions::measure(repetitions)?;
+        report.add(table)?;
+        targets.push(target);
+    }
+    if wants("h") {
+        let (table, of_groups) = groups::measure(repetitions)?;
+        report.add(table)?;
+        targets.extend(of_groups);
+    }
+    if wants("i") {
+        report.add(searches::table(&TASKS, repetitions)?)?;
+    }
+    Ok(targets)
+}
+
+/// Returns what a load is called in its targets.
+fn letter(name: &'static str) -> &'static str {
+    name.split(':').next().unwrap_or(name)
+}
+
 /// Measures the loads by the number of tasks, and a plan for each task.
-fn scaling(repetitions: usize, report: &mut Report) -> io::Result<Vec<Target>> {
+fn scaling(
+    repetitions: usize,
+    wants: impl Fn(&str) -> bool,
+    report: &mut Report,
+) -> io::Result<Vec<Target>> {
     let mut table = Table::new("rules_scaling", "Tasks over the same lines", &COLUMNS);
     let (mut targets, mut curves) = (Vec::new(), Vec::new());
-    for (name, load, speed, share) in LOADS {
+    for (name, load, speed, share) in LOADS.into_iter().filter(|(name, ..)| wants(letter(name))) {
         progress(&format!("rules: {name}"));
         let (all, alone) = by_tasks(load, repetitions)?;
         for (tasks, figures) in &all {
@@ -85,10 +127,13 @@ fn scaling(repetitions: usize, report: &mut Report) -> io::Result<Vec<Target>> {
         if let Some(alone) = &alone {
             table.row(cells(&format!("f: a plan for each task of a: {TARGET_TASKS}"), alone));
         }
-        targets.extend(targets_of(name, &all, alone.as_ref(), (speed, share)));
+        targets.extend(targets_of(letter(name), &all, alone.as_ref(), (speed, share)));
         let point =
             |(tasks, of): &(usize, Figures)| ((*tasks as f64).log10(), of.lines_per_s() / 1e3);
         curves.push(Series { label: name.to_owned(), points: all.iter().map(point).collect() });
+    }
+    if curves.is_empty() {
+        return Ok(targets);
     }
     table.note(scaling_note(repetitions));
     report.add(table)?;
@@ -134,7 +179,7 @@ fn targets_of(
         let found = all.iter().find(|(of, _)| *of == tasks);
         found.map_or(f64::NAN, |(_, figures)| figures.lines_per_s())
     };
-    let (name, many) = (name.split(':').next().unwrap_or(name), at(TARGET_TASKS));
+    let many = at(TARGET_TASKS);
     let mut targets = vec![Target::least(format!("{name}, M lines/s"), many / 1e6, speed)];
     let of_few = format!("{name}, times {FEW_TASKS} tasks");
     targets.extend(share.map(|share| Target::least(of_few, many / at(FEW_TASKS), share)));

@@ -135,7 +135,10 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
     let (mut targets, mut points) = (Vec::new(), [Vec::new(), Vec::new()]);
     for (rules, mtail_mb, target) in RUNS {
         let Some((agent, mtail, counted)) = bench.measure(rules, mtail_mb)? else {
-            table.note("mtail is not installed; `scripts/bench-peers` installs it.".to_owned());
+            table.note(
+                "not measured: mtail is not installed; `scripts/bench-peers` installs it."
+                    .to_owned(),
+            );
             report.add(table)?;
             return Ok(Vec::new());
         };
