@@ -75,6 +75,11 @@ fn print(planned: &Planned, cost: Option<&Cost>) -> io::Result<()> {
     let Some(cost) = cost else { return Ok(()) };
     let per_line = |ns: u64| ns as f64 / cost.lines.max(1) as f64;
     let of_tasks: u64 = cost.tasks.iter().map(|task| task.measured_ns).sum();
+    let others: Vec<&str> =
+        planned.names.iter().map(String::as_str).filter(|name| *name != "message").collect();
+    if !others.is_empty() {
+        writeln!(out, "\nthe lines are not parsed: without a value are {}", others.join(", "))?;
+    }
     writeln!(
         out,
         "\n{} lines in {:.0} ns each: {:.0} ns find candidates, {:.0} ns are in the tasks",

@@ -174,7 +174,7 @@ pub fn report_refused(config: &Config) {
     logging::each(log::Level::Error, module_path!(), faults);
     if !config.refused.is_empty() {
         log::error!(
-            "invalid task files are refused; their previous version stays in use, and all other tasks run"
+            "invalid task files are refused; where there is a previous version it stays in use, and all other tasks run"
         );
     }
 }

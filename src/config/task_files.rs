@@ -235,7 +235,11 @@ fn read(
     let root =
         parse::parse(&source.name, &source.text, &mut faults).map_err(|fault| vec![fault])?;
     let Some(root) = root.filter(|_| faults.is_empty()) else {
-        return if faults.is_empty() { Ok(Vec::new()) } else { Err(faults) };
+        if faults.is_empty() {
+            let place = Place { file: source.name.clone(), line: 1, column: 1 };
+            faults.push(Fault::new(&place, "the file is empty", "write tasks: [] for no tasks"));
+        }
+        return Err(faults);
     };
     let schema = file_schema(owner.schema);
     let spot = Spot { key: "", place: &root.place };

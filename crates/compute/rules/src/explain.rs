@@ -19,7 +19,7 @@ impl Plan {
 
 impl Display for Explanation<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(out, "{} tasks", self.0.tasks.len())?;
+        writeln!(out, "{}", count(self.0.tasks.len(), "task"))?;
         self.fields(out)?;
         self.gates(out)?;
         self.shared(out)?;

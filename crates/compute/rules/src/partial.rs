@@ -16,6 +16,7 @@
 
 use crate::plan::Plan;
 use millstream_groups::{Groups, NONE, Side};
+use std::sync::Arc;
 
 /// The key column of a task without keys.
 pub(crate) const NO_KEYS: u32 = u32::MAX;
@@ -102,7 +103,7 @@ pub struct TaskPartial<'b> {
     keys: &'b [[u8; 4]],
     events: &'b [[u8; 4]],
     words: &'b [[u8; 8]],
-    sides: Vec<Side>,
+    sides: Arc<[Side]>,
 }
 
 /// Buffers of a merge. They keep their memory.
@@ -139,19 +140,36 @@ impl<'b> PartialReader<'b> {
         let sides: Option<Vec<Side>> = (0..number(rest)?).map(|_| Side::read(rest)).collect();
         let window = (has_window == 1).then_some(window);
         let column = (column != NO_KEYS).then_some(column as usize);
-        Some(TaskPartial { task, window, column, keys, events, words, sides: sides? })
+        Some(TaskPartial { task, window, column, keys, events, words, sides: sides?.into() })
     }
 }
 
-impl TaskPartial<'_> {
+impl<'b> TaskPartial<'b> {
     /// Returns the number of events.
     pub fn events(&self) -> u64 {
         self.events.iter().map(|events| u64::from(u32::from_le_bytes(*events))).sum()
     }
 
+    /// Returns it in parts of up to `groups_max` groups, so that memory can be measured in between.
+    pub fn parts(&self, groups_max: usize) -> impl Iterator<Item = TaskPartial<'b>> + '_ {
+        let width = self.words.len() / self.keys.len().max(1);
+        let keys = self.keys.chunks(groups_max).zip(self.events.chunks(groups_max));
+        let words = (0..).map(move |part| {
+            let begin = (part * groups_max * width).min(self.words.len());
+            &self.words[begin..(begin + groups_max * width).min(self.words.len())]
+        });
+        keys.zip(words).map(|((keys, events), words)| TaskPartial {
+            keys,
+            events,
+            words,
+            sides: self.sides.clone(),
+            ..*self
+        })
+    }
+
     /// Merges it into the groups of its window. Groups for which there is no place, or without
     /// `may_add` all that are new, go to `overflow`, which has no keys; returns the number of their
-    /// events.
+    /// events. Without `may_add` no samples are added.
     pub fn merge(
         &self,
         reader: &PartialReader<'_>,
@@ -172,7 +190,7 @@ impl TaskPartial<'_> {
             }
             groups.merge_many(&buffers.groups, &buffers.words);
         }
-        self.merge_rest((groups, overflow), buffers)
+        self.merge_rest((groups, overflow), may_add, buffers)
     }
 
     /// Looks up, adds and merges many groups at a time, which overlaps their cache misses.
@@ -203,6 +221,7 @@ impl TaskPartial<'_> {
     fn merge_rest(
         &self,
         (groups, overflow): (&mut Groups, &mut Groups),
+        may_add: bool,
         buffers: &MergeBuffers,
     ) -> u64 {
         let width = groups.layout().words();
@@ -210,13 +229,13 @@ impl TaskPartial<'_> {
         for (at, group) in buffers.groups.iter().enumerate() {
             let words = &buffers.words[at * width..][..width];
             if *group != NONE {
-                self.merge_sides(groups, *group, words);
+                self.merge_sides(groups, *group, may_add, words);
                 continue;
             }
             overflows += u64::from(u32::from_le_bytes(self.events[at]));
             if let Some(group) = overflow.add(&[]) {
                 overflow.merge(group, words);
-                self.merge_sides(overflow, group, words);
+                self.merge_sides(overflow, group, may_add, words);
             }
         }
         overflows
@@ -251,7 +270,7 @@ impl TaskPartial<'_> {
         if may_add { groups.add(ids) } else { groups.find_group(ids) }
     }
 
-    fn merge_sides(&self, groups: &mut Groups, group: u32, words: &[u64]) {
+    fn merge_sides(&self, groups: &mut Groups, group: u32, may_add: bool, words: &[u64]) {
         if self.sides.is_empty() {
             return;
         }
@@ -259,7 +278,8 @@ impl TaskPartial<'_> {
         for (at, accumulator) in layout.accumulators().iter().enumerate() {
             let reference = words[layout.offsets()[at]];
             let side = (reference as usize).checked_sub(1).filter(|_| accumulator.is_side());
-            if let Some(side) = side.and_then(|side| self.sides.get(side)) {
+            let is_kept = |side: &&Side| may_add || !matches!(side, Side::Samples(_));
+            if let Some(side) = side.and_then(|side| self.sides.get(side)).filter(is_kept) {
                 groups.merge_side(group, at, side);
             }
         }

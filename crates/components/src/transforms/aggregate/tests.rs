@@ -174,8 +174,8 @@ async fn a_window_ends_under_the_options_it_began_with() {
     assert_eq!(
         rig.results(),
         [
-            "0: web.n {\"status\":\"200\"} 1 counter delta 10 at 10",
-            "1: web.n {\"status\":\"404\"} 1 counter delta 10 at 10",
+            "0: web.n {\"status\":\"200\"} 1 counter delta 10 at 0",
+            "1: web.n {\"status\":\"404\"} 1 counter delta 10 at 0",
             "2: web.bytes {} 7 counter delta 60 at 60",
         ]
     );

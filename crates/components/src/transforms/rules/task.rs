@@ -177,7 +177,7 @@ impl TaskConfig {
         if self.time == Time::Arrival && self.lateness.is_some() {
             error(
                 "/lateness",
-                "needs `time: log`; events arrive in the order in which they arrive",
+                "has no meaning with `time: arrival`; write `time: log`, or remove it",
             );
         }
         if self.lateness.is_some_and(|lateness| lateness.0 > WINDOW_MAX) {

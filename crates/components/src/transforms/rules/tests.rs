@@ -142,7 +142,7 @@ async fn windows_of_unchanged_tasks_continue_when_others_change() {
     rig.settle().await;
     assert_eq!(
         results(&rig),
-        ["changed.n {} 1 counter delta 10 at 10", "gone.n {} 1 counter delta 10 at 10"],
+        ["changed.n {} 1 counter delta 10 at 0", "gone.n {} 1 counter delta 10 at 0"],
         "these get no more events"
     );
     rig.add(&[("200", "5")]).await;

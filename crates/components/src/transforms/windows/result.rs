@@ -60,7 +60,8 @@ impl WindowResults<'_> {
     /// of `top`.
     pub fn of_group(&self, group: Group<'_>, mut push: impl FnMut(Outcome)) {
         let mut tags = self.tags(group);
-        let samples = self.samples(group);
+        // Once per group: they are long.
+        let mut samples = self.samples(group);
         for (name, emit) in &self.definition.emit {
             if let Function::Top(field, texts) = emit.function() {
                 for (text, count) in self.top(group, emit, usize::from(*texts)) {
@@ -69,7 +70,7 @@ impl WindowResults<'_> {
                 }
                 tags = self.tags(group);
             } else if let Some(value) = self.value(group, emit) {
-                push(self.outcome((name, emit), &tags, value, &samples));
+                push(self.outcome((name, emit), &tags, value, &std::mem::take(&mut samples)));
             }
         }
     }

@@ -24,6 +24,9 @@ const QUIET_MIN: Duration = Duration::from_secs(1);
 /// Pause between two looks at which windows by the time of events have ended.
 const LOGGED_LOOK: Duration = Duration::from_millis(100);
 
+/// Groups that are merged between two looks at the memory.
+const GROUPS_PER_LOOK: usize = 128;
+
 /// Percentage of the memory from which only tasks of the highest priority get new groups.
 const MEMORY_HIGH_PERCENT: usize = 80;
 
@@ -208,7 +211,9 @@ impl Tasks {
     fn take_up(&mut self, saved: &mut Saved, numbers: &HashMap<u32, usize>, now: Now) {
         for (number, of) in std::mem::take(&mut saved.windows) {
             let Some(definition) = saved.definitions.get(&of.definition) else { continue };
-            let mut window = Window::new(number, of.end_ns, (of.groups, of.overflow), now);
+            let is_former = !numbers.contains_key(&of.definition);
+            let end_ns = if is_former { of.end_ns.min(now.unix_ns) } else { of.end_ns };
+            let mut window = Window::new(number, end_ns, (of.groups, of.overflow), now);
             (window.is_saved, window.is_changed) = (true, false);
             self.memory.used += window.update_memory();
             let open = numbers.get(&of.definition).filter(|_| of.emitted == 0);
@@ -266,12 +271,14 @@ impl Tasks {
             Window::new(*next - 1, end_ns, tables(definition), now)
         });
         (window.updated, window.is_changed) = (now.since_start, true);
-        let tables = (&mut window.groups, &mut window.overflow);
-        let has_place = self.memory.has_place(definition.priority);
-        let overflows = partial.merge(reader, tables, has_place, &mut self.buffers);
-        counters.noted("overflow", overflows);
-        let before = window.memory_bytes;
-        self.memory.used = self.memory.used - before + window.update_memory();
+        for part in partial.parts(GROUPS_PER_LOOK) {
+            let tables = (&mut window.groups, &mut window.overflow);
+            let has_place = self.memory.has_place(definition.priority);
+            let overflows = part.merge(reader, tables, has_place, &mut self.buffers);
+            counters.noted("overflow", overflows);
+            let before = window.memory_bytes;
+            self.memory.used = self.memory.used - before + window.update_memory();
+        }
     }
 
     /// Ends the windows that are due, or all of them at the end of the input.

@@ -7,6 +7,9 @@ use crate::partial::{NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, Plan, TaskPlan};
 use millstream_groups::{Accumulator, Layout, Side, hash};
 
+/// Longest sample in bytes: a hundred of them are kept for each of many groups.
+const SAMPLE_BYTES_MAX: usize = 1024;
+
 /// Marks a key without a group.
 const NONE: u32 = u32::MAX;
 
@@ -227,8 +230,9 @@ impl Accumulation {
                 Side::Samples(samples) => {
                     let (origin, offset) = (rows.place)(*row);
                     let time = rows.times.get(*row as usize).copied().unwrap_or_default();
-                    let add =
-                        |text: std::borrow::Cow<'_, [u8]>| samples.add(time, origin, offset, &text);
+                    let add = |text: std::borrow::Cow<'_, [u8]>| {
+                        samples.add(time, origin, offset, start_of(&text));
+                    };
                     text().into_iter().for_each(add);
                 }
             }
@@ -261,6 +265,17 @@ impl Accumulation {
     pub fn take_counts(&mut self) -> impl Iterator<Item = (usize, TaskCounts)> + '_ {
         self.counts.drain(..)
     }
+}
+
+/// Returns the first bytes of a sample, without a part of a character at their end.
+fn start_of(text: &[u8]) -> &[u8] {
+    if text.len() <= SAMPLE_BYTES_MAX {
+        return text;
+    }
+    // A character has up to four bytes.
+    let is_first = |at: &usize| text[*at] & 0xC0 != 0x80;
+    let end = (SAMPLE_BYTES_MAX - 3..=SAMPLE_BYTES_MAX).rev().find(is_first);
+    &text[..end.unwrap_or(SAMPLE_BYTES_MAX)]
 }
 
 fn reads_numbers(accumulator: Accumulator) -> bool {
