@@ -58,9 +58,20 @@ pub fn lines(path: &Path, axes: &Axes, series: &[Series]) -> Result<(), String> 
         chart.draw_series(line).map_err(message)?.label(label).legend(legend);
     }
     let mut labels = chart.configure_series_labels();
-    labels.position(SeriesLabelPosition::UpperLeft).border_style(BLACK).background_style(WHITE);
+    labels.position(label_position(series)).border_style(BLACK).background_style(WHITE);
     labels.draw().map_err(message)?;
     area.present().map_err(message)
+}
+
+/// Returns the upper corner where no line is: on the right if lines fall.
+fn label_position(series: &[Series]) -> SeriesLabelPosition {
+    let falls = |points: &[(f64, f64)]| {
+        points.first().zip(points.last()).is_some_and(|(first, last)| first.1 > last.1)
+    };
+    match series.iter().all(|series| falls(&series.points)) {
+        true => SeriesLabelPosition::UpperRight,
+        false => SeriesLabelPosition::UpperLeft,
+    }
 }
 
 /// Returns the ranges: from the first to the last x of all points, and from 0 to slightly above
