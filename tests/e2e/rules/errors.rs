@@ -81,7 +81,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "tasks:\n  - { name: b, emit: { n: count() }, lateness: 5s }\n",
         &[
-            "bad.yaml:2:48: `lateness`: needs `time: log`; events arrive in the order in which they arrive",
+            "bad.yaml:2:48: `lateness`: has no meaning with `time: arrival`; write `time: log`, or remove it",
         ],
     ),
     (
