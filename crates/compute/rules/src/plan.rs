@@ -3,6 +3,7 @@
 mod fields;
 mod gates;
 mod literals;
+mod search;
 
 pub use fields::InvalidField;
 pub(crate) use fields::{Compute, FieldId, Fields, Left, Right};
@@ -82,7 +83,7 @@ impl Plan {
         let mut planner = Planner::default();
         let drafts: Result<Vec<Draft>, InvalidField> =
             tasks.iter().map(|task| planner.draft(task)).collect();
-        planner.finish(drafts?)
+        Ok(planner.finish(drafts?))
     }
 
     /// Returns the tasks, in the order in which they were given.
@@ -191,7 +192,7 @@ impl Planner {
         Ok(names)
     }
 
-    fn finish(mut self, drafts: Vec<Draft>) -> Result<Plan, InvalidField> {
+    fn finish(mut self, drafts: Vec<Draft>) -> Plan {
         let uses = count_tests(&drafts);
         let mut shared = HashMap::new();
         let keys = plan_keys(&drafts);
@@ -219,20 +220,15 @@ impl Planner {
         self.plan(tasks, keys, shared.len())
     }
 
-    fn plan(
-        mut self,
-        tasks: Vec<TaskPlan>,
-        keys: Vec<KeyPlan>,
-        shared_tests: usize,
-    ) -> Result<Plan, InvalidField> {
+    fn plan(mut self, tasks: Vec<TaskPlan>, keys: Vec<KeyPlan>, shared_tests: usize) -> Plan {
         let is_open = |number: &u32| tasks[*number as usize].gate == Gate::Open;
         let open = (0..tasks.len() as u32).filter(is_open).collect();
-        let gates = self.gates.finish(open)?;
+        let gates = self.gates.finish(open);
         let users: Vec<Vec<FieldId>> = tasks.iter().map(|task| fields_of(task, &keys)).collect();
         self.fields.place(&users, &gates.fields());
         self.fields.place_numbers(&tasks);
         let shared_keys = keys.iter().filter(|key| key.shared.is_some()).count();
-        Ok(Plan { tasks, fields: self.fields, gates, shared_tests, keys, shared_keys })
+        Plan { tasks, fields: self.fields, gates, shared_tests, keys, shared_keys }
     }
 }
 

@@ -237,9 +237,7 @@ impl Found<'_> {
 
     #[inline(always)]
     fn find(&mut self, index: &LiteralIndex, text: &[u8], row: u32) {
-        for found in index.search.find_overlapping_iter(text) {
-            self.add(index.postings[found.pattern().as_usize()], row);
-        }
+        index.search.each(text, |literal| self.add(index.postings[literal], row));
     }
 }
 

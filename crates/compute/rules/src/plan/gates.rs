@@ -1,21 +1,15 @@
 //! Gates: an index by value, and a search for the literals of all tasks.
 
 use super::DraftTest;
-use super::fields::{FieldId, InvalidField};
+use super::fields::FieldId;
 use super::literals::required_literals;
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use super::search::{LITERAL_BYTES_MIN, LiteralSearch};
 use foldhash::fast::RandomState;
 use millstream_expressions::{Expression, Literal, Test};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Shortest literal that selects well enough to be searched for.
-const LITERAL_BYTES_MIN: usize = 3;
-
 /// Most values of one condition that are put into an index.
 const VALUES_MAX: usize = 64;
-
-/// Most bytes of literals for which the search is a DFA, which is faster and takes more memory.
-const DFA_BYTES_MAX: usize = 256 << 10;
 
 /// Index of a posting: the rows with one value or one literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,7 +83,7 @@ pub struct ValueIndex {
 #[derive(Debug)]
 pub struct LiteralIndex {
     pub field: FieldId,
-    pub search: AhoCorasick,
+    pub search: LiteralSearch,
     /// The posting of each literal.
     pub postings: Vec<PostingId>,
 }
@@ -242,30 +236,13 @@ impl GateBuilder {
     }
 
     /// Builds the indexes. `open` are the tasks without a gate.
-    ///
-    /// # Errors
-    ///
-    /// The literals are too long for a search.
-    pub fn finish(self, open: Vec<u32>) -> Result<Gates, InvalidField> {
-        let values = self.values.into_values().map(|index| Ok(Index::Values(index)));
+    pub fn finish(self, open: Vec<u32>) -> Gates {
+        let values = self.values.into_values().map(Index::Values);
         let literals = self.literals.into_iter().map(|(field, literals)| {
-            let search = literals.search().map_err(|error| InvalidField(error.to_string()))?;
-            Ok(Index::Literals(LiteralIndex { field, search, postings: literals.postings }))
+            let search = LiteralSearch::new(literals.list);
+            Index::Literals(LiteralIndex { field, search, postings: literals.postings })
         });
-        let indexes: Result<Vec<Index>, InvalidField> = values.chain(literals).collect();
-        Ok(Gates { indexes: indexes?, postings: self.postings, open })
-    }
-}
-
-impl Literals {
-    fn search(&self) -> Result<AhoCorasick, aho_corasick::BuildError> {
-        let bytes: usize = self.list.iter().map(|literal| literal.len()).sum();
-        let kind = match bytes <= DFA_BYTES_MAX {
-            true => AhoCorasickKind::DFA,
-            false => AhoCorasickKind::ContiguousNFA,
-        };
-        let mut builder = AhoCorasick::builder();
-        builder.match_kind(MatchKind::Standard).kind(Some(kind)).build(&self.list)
+        Gates { indexes: values.chain(literals).collect(), postings: self.postings, open }
     }
 }
 
