@@ -135,7 +135,14 @@ fn errors_for_unknown_paths_and_methods_list_the_valid_ones() {
     let routes = missing.json()["routes"].clone();
     assert_eq!(
         routes,
-        serde_json::json!(["/metrics", "/health", "/ready", "/api/snapshot", "/api/files"])
+        serde_json::json!([
+            "/metrics",
+            "/health",
+            "/ready",
+            "/api/snapshot",
+            "/api/files",
+            "/api/rules"
+        ])
     );
     let host = format!("Host: {}", fixture.console().tcp);
     let posted = exchange(fixture.tcp(), "POST", "/metrics", &[&host, "Content-Length: 0"]);
