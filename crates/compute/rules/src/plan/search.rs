@@ -8,6 +8,7 @@
 //! blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skips.
 
 use foldhash::fast::RandomState;
+use memchr::memmem::Finder;
 use std::collections::HashMap;
 
 /// Bytes of a window.
@@ -16,6 +17,9 @@ const WINDOW: usize = 4;
 /// Shortest literal.
 pub const LITERAL_BYTES_MIN: usize = 3;
 
+/// Number of literals up to which a search for each is faster.
+const FEW_MAX: usize = 4;
+
 /// Words of a bitmap: 8 KiB.
 const WORDS: usize = 1024;
 
@@ -23,6 +27,8 @@ const WORDS: usize = 1024;
 #[derive(Debug)]
 pub struct LiteralSearch {
     literals: Vec<Box<[u8]>>,
+    /// One for each literal if there are few.
+    few: Vec<Finder<'static>>,
     /// For literals of four bytes and more.
     long: Windows,
     /// For those of three bytes.
@@ -61,12 +67,18 @@ impl LiteralSearch {
                 None => short.add(word_of(&literals[number]), Place { literal, offset: 0 }),
             }
         }
-        LiteralSearch { literals, long, short }
+        let finders = literals.iter().map(|literal| Finder::new(literal).into_owned());
+        let few = if literals.len() <= FEW_MAX { finders.collect() } else { Vec::new() };
+        LiteralSearch { literals, few, long, short }
     }
 
     /// Calls `found` with the index of each literal in the text, at least once.
     #[inline]
     pub fn each(&self, text: &[u8], mut found: impl FnMut(usize)) {
+        if !self.few.is_empty() {
+            let is_in = |(_, finder): &(usize, &Finder<'_>)| finder.find(text).is_some();
+            return self.few.iter().enumerate().filter(is_in).for_each(|(at, _)| found(at));
+        }
         if !self.long.places.is_empty() {
             for (at, window) in text.windows(WINDOW).enumerate() {
                 let word = word_of(window);
