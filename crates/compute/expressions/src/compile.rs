@@ -17,7 +17,7 @@ use std::sync::Arc;
 const MACRO_DEPTH_MAX: usize = 4;
 
 /// Name of the map of all fields.
-const EVENT: &str = "event";
+pub const EVENT: &str = "event";
 
 /// An expression that can be evaluated.
 #[derive(Debug)]

@@ -38,8 +38,8 @@ pub use input::{Counts, Field, Input};
 pub use kernel::Scratch;
 pub use parser::{HEIGHT_MAX, NESTING_MAX, TEXT_BYTES_MAX};
 
-use ast::Expr;
-use compile::{Compiled, compile};
+use ast::{Expr, Form};
+use compile::{Compiled, EVENT, compile};
 use input::Bound;
 use kernel::{FALSE, Kernel, Selected, TRUE, error_of};
 use millstream_columns::ColumnBuilder;
@@ -77,6 +77,18 @@ impl Expression {
         }
         let message = format!("this is {}, not a condition", expression.compiled.types.words());
         Err(Fault::new(0, message, "compare it with something, as in `x != 0`").with_position(text))
+    }
+
+    /// Returns the expression of a field by its path: `a.b` is the field of this name, else the
+    /// member `b` of `a`. Unlike in a text, a part may have any characters but dots.
+    ///
+    /// # Errors
+    ///
+    /// None for a path that is not empty.
+    pub fn field(path: &str) -> Result<Expression, Fault> {
+        let event = Expr::new(0, Form::Name(EVENT.to_owned()));
+        let member = |of, part: &str| Expr::new(0, Form::Member(Box::new(of), part.to_owned()));
+        Expression::of(&path.split('.').fold(event, member), path, true)
     }
 
     fn parse(text: &str, strict: bool) -> Result<Expression, Fault> {

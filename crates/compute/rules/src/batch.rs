@@ -1,13 +1,13 @@
 //! Evaluates the tasks of a plan over a batch.
 
-pub(crate) mod accumulate;
+mod accumulate;
 mod columns;
 mod extract;
 mod keys;
 mod select;
 
 use crate::partial::Partial;
-use crate::plan::{Fields, Plan};
+use crate::plan::{EventField, Fields, Plan};
 use accumulate::Accumulation;
 use columns::Columns;
 use keys::KeyColumns;
@@ -37,7 +37,7 @@ pub(crate) struct Batch<'p, 'b> {
 
 impl<'p, 'b> Batch<'p, 'b> {
     fn new(fields: &'p Fields, input: &'p Input<'b>) -> Batch<'p, 'b> {
-        let column = |name: &String| match (input.field)(name) {
+        let column = |EventField { name, .. }: &EventField| match (input.field)(name) {
             // Members of objects have names with dots; the rest may have any.
             Some(Field::Column(column)) if input.rest.is_none() && !name.contains('.') => {
                 Some(column)
@@ -52,9 +52,9 @@ impl<'p, 'b> Batch<'p, 'b> {
 /// What the evaluation of a task cost and found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
-    /// BatchRows that passed the gate.
+    /// Rows that passed the gate.
     pub examined: u64,
-    /// BatchRows that matched.
+    /// Rows that matched.
     pub matched: u64,
     /// Values that were aggregated and are there, but are no numbers.
     pub not_numbers: u64,

@@ -6,10 +6,9 @@ mod literals;
 mod search;
 
 pub use fields::InvalidField;
-pub(crate) use fields::{Compute, FieldId, Fields, Left, Right};
+pub(crate) use fields::{Compute, EventField, FieldId, Fields, Left, Right};
 pub(crate) use gates::{Gates, Index, LiteralIndex, PostingId, ValueIndex};
 
-use crate::batch::accumulate::layout;
 use crate::task::Task;
 use gates::{Candidate, GateBuilder};
 use millstream_expressions::{Expression, Test};
@@ -213,7 +212,7 @@ impl Planner {
             tests.sort_by_key(|test| (cost(&test.expression), test.shared.is_none()));
             let key = keys.iter().position(|key| key.fields == draft.keys);
             let keys = key.filter(|_| !draft.keys.is_empty());
-            let layout = Arc::new(layout(&draft.task));
+            let layout = Arc::new(draft.task.layout());
             let Draft { task, inputs, .. } = draft;
             tasks.push(TaskPlan { task, gate, tests, keys, inputs, layout });
         }

@@ -1,7 +1,7 @@
 //! What a task computes.
 
 use millstream_expressions::Expression;
-use millstream_groups::Accumulator;
+use millstream_groups::{Accumulator, Layout};
 use std::sync::Arc;
 
 /// A task: which events it takes, how it groups them, and what it adds up.
@@ -92,6 +92,13 @@ pub enum Extraction {
 }
 
 impl Task {
+    /// Returns the layout of what is kept of a group.
+    pub fn layout(&self) -> Layout {
+        let accumulators: Vec<Accumulator> =
+            self.inputs.iter().map(|input| input.accumulator).collect();
+        Layout::new(&accumulators)
+    }
+
     /// Returns the field that a name refers to.
     pub(crate) fn field(&self, name: &str) -> Field {
         let own = self.fields.iter().find(|(own, _)| own == name).map(|(_, field)| field.clone());

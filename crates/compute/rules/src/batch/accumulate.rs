@@ -5,7 +5,7 @@ use super::keys::KeyColumns;
 use super::{Batch, BatchRows, TaskCounts};
 use crate::partial::{NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, Plan, TaskPlan};
-use millstream_groups::{Accumulator, Layout, Side, hash};
+use millstream_groups::{Accumulator, Side, hash};
 
 /// Longest sample in bytes: a hundred of them are kept for each of many groups.
 const SAMPLE_BYTES_MAX: usize = 1024;
@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 /// Buffers for one task at a time. They keep their memory from batch to batch.
 #[derive(Default)]
 pub struct Accumulation {
-    /// BatchRows of the current window, when a task has several.
+    /// Rows of the current window, when a task has several.
     window_rows: Vec<u32>,
     windows: Vec<i64>,
     /// Key of each row, then its group.
@@ -293,11 +293,4 @@ fn reads_numbers(accumulator: Accumulator) -> bool {
 /// Returns the start of the window that a time is in.
 fn window_start(time_ns: i64, window_ns: i64) -> i64 {
     time_ns.div_euclid(window_ns).saturating_mul(window_ns)
-}
-
-/// Makes the layout of a task's accumulators.
-pub fn layout(plan: &crate::task::Task) -> Layout {
-    let accumulators: Vec<Accumulator> =
-        plan.inputs.iter().map(|input| input.accumulator).collect();
-    Layout::new(&accumulators)
 }

@@ -4,8 +4,8 @@ use super::Batch;
 use super::extract::{Positions, Values, between, cast, number_of};
 use crate::bits::Bits;
 use crate::plan::{Compute, FieldId, Fields};
-use millstream_columns::{Cell, ColumnView};
-use millstream_expressions::{Counts, Expression};
+use millstream_columns::ColumnView;
+use millstream_expressions::Counts;
 use regex::bytes::CaptureLocations;
 
 /// The values that were computed for a batch. It keeps its memory from batch to batch.
@@ -20,8 +20,9 @@ pub struct Columns {
     events: Vec<Memo>,
     positions: Vec<Positions>,
     numbers: Vec<Numbers>,
-    locations: Vec<CaptureLocations>,
-    /// BatchRows that are computed now.
+    /// Of the patterns that the batch needs.
+    locations: Vec<Option<CaptureLocations>>,
+    /// Rows that are computed now.
     missing: Vec<u32>,
 }
 
@@ -75,8 +76,7 @@ impl Columns {
         self.positions.resize_with(fields.lefts.len(), Positions::default);
         self.numbers.resize_with(fields.number_memos, Numbers::default);
         self.locations.clear();
-        let patterns = fields.patterns.iter();
-        self.locations.extend(patterns.map(|pattern| pattern.regex.capture_locations()));
+        self.locations.resize_with(fields.patterns.len(), || None);
     }
 
     /// Begins a task.
@@ -139,7 +139,8 @@ impl Columns {
             let memo = batch.fields.list[field.index()].memo;
             self.memos[memo].begin(stamp, batch.input.rows);
         }
-        let locations = &mut self.locations[pattern];
+        let locations =
+            self.locations[pattern].get_or_insert_with(|| plan.regex.capture_locations());
         for row in rows {
             super::extract::with_text((source, batch.input.block), *row, |text, cell| {
                 let is_match =
@@ -169,10 +170,7 @@ impl Columns {
             return;
         }
         memo.begin(stamp, batch.input.rows);
-        let Ok(expression) = Expression::new(&batch.fields.events[event]) else {
-            memo.values.cells.fill(Cell::ABSENT);
-            return;
-        };
+        let expression = &batch.fields.events[event].expression;
         let column = expression.compute(batch.input, &mut Counts::default()).finish("".into());
         memo.values.cells.copy_from_slice(column.cells());
         memo.values.own.extend_from_slice(column.own());

@@ -26,7 +26,7 @@ pub struct Selection {
 /// Conditions and what is known of their rows.
 #[derive(Default)]
 struct Tests {
-    /// BatchRows of conditions that several tasks have.
+    /// Rows of conditions that several tasks have.
     shared: Vec<Known>,
     rows: Vec<u32>,
     unknown: Vec<u32>,

@@ -3,6 +3,7 @@
 use super::TaskPlan;
 use crate::task::{Extraction, Field, FieldType};
 use memchr::memmem::Finder;
+use millstream_expressions::Expression;
 use regex::bytes::Regex;
 use std::collections::HashMap;
 
@@ -83,13 +84,21 @@ pub struct Pattern {
     pub groups: Vec<(FieldId, usize)>,
 }
 
+/// A field of the event.
+#[derive(Debug)]
+pub struct EventField {
+    pub name: String,
+    /// Computes it where it is not a column.
+    pub expression: Expression,
+}
+
 /// The distinct fields of a plan.
 #[derive(Debug, Default)]
 pub struct Fields {
     pub list: Vec<FieldPlan>,
     ids: HashMap<Field, FieldId>,
-    /// Names of fields of the event.
-    pub events: Vec<String>,
+    /// Fields of the event.
+    pub events: Vec<EventField>,
     pub lefts: Vec<Left>,
     left_ids: HashMap<(usize, Vec<u8>), usize>,
     pub patterns: Vec<Pattern>,
@@ -120,42 +129,44 @@ impl Fields {
     fn compute(&mut self, field: &Field) -> Result<Compute, InvalidField> {
         Ok(match &field.extraction {
             Extraction::Event(name) => match field.kind {
-                FieldType::Text => Compute::Event(self.event(name)),
-                FieldType::Int | FieldType::Float => Compute::Cast(self.event(name)),
+                FieldType::Text => Compute::Event(self.event(name)?),
+                FieldType::Int | FieldType::Float => Compute::Cast(self.event(name)?),
             },
             Extraction::Between { from, left, index, right } => {
-                Compute::Between(self.left(from, left), *index, Right::new(right))
+                Compute::Between(self.left(from, left)?, *index, Right::new(right))
             }
             // The part after a delimiter is what lies between two of them.
             Extraction::Part { from, delimiter, index } => {
                 let left = if *index == 0 { &[] } else { &delimiter[..] };
                 let right = Right::new(delimiter);
-                Compute::Between(self.left(from, left), index.saturating_sub(1), right)
+                Compute::Between(self.left(from, left)?, index.saturating_sub(1), right)
             }
             Extraction::Group { from, pattern, group } => self.group(from, pattern, group)?,
         })
     }
 
-    fn event(&mut self, name: &str) -> usize {
-        let known = self.events.iter().position(|known| known == name);
-        known.unwrap_or_else(|| {
-            self.events.push(name.to_owned());
-            self.events.len() - 1
-        })
+    fn event(&mut self, name: &str) -> Result<usize, InvalidField> {
+        if let Some(known) = self.events.iter().position(|known| known.name == name) {
+            return Ok(known);
+        }
+        let expression =
+            Expression::field(name).map_err(|fault| InvalidField(fault.to_string()))?;
+        self.events.push(EventField { name: name.to_owned(), expression });
+        Ok(self.events.len() - 1)
     }
 
-    fn left(&mut self, from: &str, left: &[u8]) -> usize {
-        let from = self.event(from);
+    fn left(&mut self, from: &str, left: &[u8]) -> Result<usize, InvalidField> {
+        let from = self.event(from)?;
         let next = self.lefts.len();
         let at = *self.left_ids.entry((from, left.to_vec())).or_insert(next);
         if at == next {
             self.lefts.push(Left { from, finder: Finder::new(left).into_owned(), kept: 0 });
         }
-        at
+        Ok(at)
     }
 
     fn group(&mut self, from: &str, pattern: &str, group: &str) -> Result<Compute, InvalidField> {
-        let from = self.event(from);
+        let from = self.event(from)?;
         let next = self.patterns.len();
         let at = *self.pattern_ids.entry((from, pattern.to_owned())).or_insert(next);
         if at == next {

@@ -24,7 +24,7 @@ fn table(random: &mut Rng) -> Table {
         }
     }
     let mut columns = vec![message.finish("message".into())];
-    for name in ["status", "kind", "host", "object", "extra"] {
+    for name in ["status", "kind", "user-agent", "object", "extra"] {
         if random.u32(..5) > 0 {
             columns.push(column(random, name, rows));
         }
@@ -68,7 +68,10 @@ fn column(random: &mut Rng, name: &str, rows: usize) -> Column {
 fn rest(random: &mut Rng, rows: usize) -> Column {
     let mut column = ColumnBuilder::new(rows);
     for row in 0..rows {
-        let text = pick(random, &[r#""extra":"pay""#, r#""status":7,"f0":"pay""#, r#""none":"x""#]);
+        let text = pick(
+            random,
+            &[r#""extra":"pay""#, r#""status":7,"f0":"pay""#, r#""none":"x","user-agent":"y""#],
+        );
         let cell = column.push(Kind::Members, text.as_bytes());
         column.set(row, cell);
     }

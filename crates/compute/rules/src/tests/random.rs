@@ -20,7 +20,8 @@ const PATTERNS: &[(&str, &str)] = &[
     ("([0-9]+) *,(x)?", "2"),
 ];
 const WORDS: &[&str] = &["pay", "cart", "error", "errors", "12", "7", "7.0", "-3", "x", "", "aba"];
-const EVENTS: &[&str] = &["message", "status", "kind", "none", "host", "object.part", "extra"];
+const EVENTS: &[&str] =
+    &["message", "status", "kind", "none", "user-agent", "object.part", "extra"];
 const TEXTS: &[&str] = &["pay", "error", "err", "a=", "cart", "12", "7", "zzz", "", "bab"];
 
 /// Returns a line.
@@ -101,7 +102,7 @@ pub fn task(random: &mut Rng, number: usize, fields: &[Field]) -> Task {
     });
     let own: Vec<(String, Field)> = own.collect();
     let text = condition(random, 2);
-    let names = ["f0", "f1", "f2", "message", "status", "kind", "object.part"];
+    let names = ["f0", "f1", "f2", "message", "status", "user-agent", "object.part"];
     let keys = (0..random.usize(..4)).map(|_| pick(random, &names).to_owned()).collect();
     let accumulators = [
         Accumulator::Count,

@@ -35,7 +35,9 @@ impl Table {
     /// Computes a field of the event for every row, as plain text.
     fn texts(&self, name: &str) -> Column {
         let compute = |input: &Input<'_>| {
-            let expression = Expression::new(name).unwrap();
+            let parts = name.split('.').map(|part| format!("[\"{part}\"]"));
+            let expression =
+                Expression::new(&format!("event{}", parts.collect::<String>())).unwrap();
             expression.compute(input, &mut Counts::default()).finish(name.into())
         };
         self.with_input(&[], compute)
