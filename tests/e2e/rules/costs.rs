@@ -75,6 +75,7 @@ fn explain_measures_tasks_over_the_lines_of_a_file() {
     let output = explain(&log.display().to_string());
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{printed}");
+    assert!(!printed.contains("not parsed"), "{printed}");
     let row = |name: &str| {
         let line = printed.lines().rev().find(|line| line.ends_with(&format!("  {name}")));
         let words = line.unwrap_or_else(|| panic!("{printed}")).split_whitespace();

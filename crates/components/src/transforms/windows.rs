@@ -9,6 +9,7 @@ mod definition;
 mod emit;
 mod encoder;
 mod lane;
+mod names;
 mod result;
 #[cfg(test)]
 pub mod rig;
@@ -21,6 +22,7 @@ mod tests;
 pub use definition::{Definition, TaskDefinition};
 pub use emit::{Emit, is_field};
 pub use encoder::names as field_names;
+pub use names::{check_names, escaped, is_name};
 
 use encoder::TaskEncoder;
 use lane::WindowLane;

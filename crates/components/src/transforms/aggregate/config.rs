@@ -1,7 +1,7 @@
 //! Configuration of transform `aggregate`.
 
 use crate::component::{Component, TransformComponent};
-use crate::transforms::windows::{Definition, Emit, TaskDefinition, Windows, is_field};
+use crate::transforms::windows::{Definition, Emit, TaskDefinition, Windows, check_names};
 use indexmap::IndexMap;
 use millstream_model::{BuildError, Interval, OptionError, Size, Transform};
 use millstream_rules::Task;
@@ -82,25 +82,8 @@ impl AggregateConfig {
 
 impl Component for AggregateConfig {
     fn check(&self) -> Vec<OptionError> {
-        let mut errors = Vec::new();
+        let mut errors = check_names(&self.emit, &self.group_by);
         let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
-        if self.emit.is_empty() {
-            error("/emit".into(), "is empty; write for example { n: count() }");
-        }
-        for name in self.emit.keys().filter(|name| !is_name(name)) {
-            let name = name.replace('~', "~0").replace('/', "~1");
-            error(format!("/emit/{name}"), "is not a name; write letters, digits, `_` and `-`");
-        }
-        for (index, name) in self.group_by.iter().enumerate() {
-            if !is_field(name) {
-                error(format!("/group_by/{index}"), "is not a field; write its name alone");
-            } else if name == "overflow" {
-                let message = "is the tag of the events beyond `groups_max`; rename the field";
-                error(format!("/group_by/{index}"), message);
-            } else if self.group_by[..index].contains(name) {
-                error(format!("/group_by/{index}"), "is there twice; remove one of them");
-            }
-        }
         let window = self.window.0;
         if window.subsec_nanos() > 0 || window < WINDOW_MIN || window > WINDOW_MAX {
             error("/window".into(), "must be whole seconds, from 1s to 24h; write for example 10s");
@@ -114,11 +97,6 @@ impl Component for AggregateConfig {
     fn makes_metrics(&self) -> bool {
         true
     }
-}
-
-fn is_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    !name.is_empty() && name.chars().all(is_plain)
 }
 
 impl TransformComponent for AggregateConfig {

@@ -285,6 +285,10 @@ fn invalid_options_are_rejected() {
         (json!({ "emit": { "n": "count()" }, "group_by": ["a", "a"] }), "/group_by/1"),
         (json!({ "emit": { "n": "count()" }, "group_by": ["{{ a }}"] }), "/group_by/0"),
         (json!({ "emit": { "n": "count()" }, "group_by": ["overflow"] }), "/group_by/0"),
+        (
+            json!({ "emit": { "n": "count()" }, "group_by": (0..17).map(|n| n.to_string()).collect::<Vec<_>>() }),
+            "/group_by",
+        ),
         (json!({ "emit": { "n": "count()" }, "groups_max": 0 }), "/groups_max"),
         (json!({ "emit": { "n": "count()" }, "groups_max": 1_000_001 }), "/groups_max"),
     ] {

@@ -1,6 +1,8 @@
 //! A task as it is configured.
 
-use crate::transforms::windows::{Definition, Emit, TaskDefinition, is_field};
+use crate::transforms::windows::{
+    Definition, Emit, TaskDefinition, check_names, escaped, is_field, is_name,
+};
 use crate::util::condition::Condition;
 use indexmap::IndexMap;
 use millstream_model::{Interval, OptionError};
@@ -14,9 +16,6 @@ const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Most groups of a window.
 const GROUPS_MAX: usize = 20_000_000;
-
-/// Most fields in `group_by`.
-const KEYS_MAX: usize = 16;
 
 /// Most sample lines of a group.
 const SAMPLES_MAX: u16 = 100;
@@ -196,34 +195,14 @@ impl TaskConfig {
     }
 
     fn check_names(&self) -> Vec<OptionError> {
-        let mut errors = Vec::new();
+        let mut errors = check_names(&self.emit, &self.group_by);
         let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
         if !is_name(&self.name) {
             error("/name".into(), "is not a name; write letters, digits, `_` and `-`");
         }
-        if self.emit.is_empty() {
-            error("/emit".into(), "is empty; write for example { requests: count() }");
-        }
-        for name in self.emit.keys().filter(|name| !is_name(name)) {
-            let key = format!("/emit/{}", escaped(name));
-            error(key, "is not a name; write letters, digits, `_` and `-`");
-        }
         for name in self.fields.keys().filter(|name| !is_field(name) || name.contains('.')) {
             let key = format!("/fields/{}", escaped(name));
             error(key, "is not a name; write letters, digits and `_`");
-        }
-        if self.group_by.len() > KEYS_MAX {
-            error("/group_by".into(), "has too many fields; write 16 or less");
-        }
-        for (index, name) in self.group_by.iter().enumerate() {
-            let key = format!("/group_by/{index}");
-            if !is_field(name) {
-                error(key, "is not a field; write its name alone");
-            } else if name == "overflow" {
-                error(key, "is the tag of the events beyond `groups_max`; rename the field");
-            } else if self.group_by[..index].contains(name) {
-                error(key, "is there twice; remove one of them");
-            }
         }
         errors
     }
@@ -328,14 +307,4 @@ impl Group {
             format!("the pattern has no group `{}`; write its name or number", self.group);
         (!has_name && !has_number).then(|| OptionError::new("/regex/group", message))
     }
-}
-
-fn is_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    !name.is_empty() && name.chars().all(is_plain)
-}
-
-/// Returns a key as a part of a JSON pointer.
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }

@@ -184,6 +184,61 @@ async fn results_of_a_large_window_come_in_parts_and_once() {
 }
 
 #[tokio::test]
+async fn windows_of_any_number_of_times_end_early_when_memory_is_short() {
+    let mut rig = Rig::new(sink, json!({ "tasks": logged("1s", "1h"), "memory": "1MiB" }));
+    let mut second = 0;
+    for _ in 0..10 {
+        let rows: Vec<(&str, &str, i64)> = (0..1000)
+            .map(|_| {
+                second += 1;
+                ("a", "-", second)
+            })
+            .collect();
+        rig.add_batch(&timed(&rows)).await;
+    }
+    rig.settle().await;
+    let early = rig.results().len();
+    assert!((1..10_000).contains(&early), "{early}");
+    assert_eq!(rig.counters.snapshot().noted_events["early_window"], early as u64);
+    rig.feed.end_input();
+    assert_eq!(all_results(&mut rig).await.len(), 10_000, "each window has its event once");
+}
+
+#[tokio::test]
+async fn results_wait_while_no_sink_settles_them() {
+    let mut rig = rig(json!([{
+        "name": "t", "group_by": ["status"], "emit": { "n": "count()" },
+        "window": "10s", "groups_max": 100_000,
+    }]));
+    let names: Vec<String> = (0..30_000).map(|n| n.to_string()).collect();
+    for part in names.chunks(1000) {
+        let rows: Vec<(&str, &str)> = part.iter().map(|name| (name.as_str(), "-")).collect();
+        rig.add(&rows).await;
+    }
+    rig.feed.end_input();
+    rig.settle().await;
+    rig.settle().await;
+    assert!((10_000..15_000).contains(&rig.results().len()), "{}", rig.results().len());
+    assert!(!rig.feed.is_finished(), "more are made when these are settled");
+    assert_eq!(all_results(&mut rig).await.len(), 30_000);
+    assert!(rig.feed.is_finished());
+}
+
+/// Settles results as a sink does until there are no more; returns all of them.
+async fn all_results(rig: &mut Rig) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        rig.settle().await;
+        let some = results(rig);
+        if some.is_empty() {
+            return all;
+        }
+        all.extend(some);
+        rig.feed.settle(all.len() as u64);
+    }
+}
+
+#[tokio::test]
 async fn groups_beyond_the_memory_are_counted_together() {
     let task = |name: &str, priority: i32| {
         json!({
@@ -199,8 +254,7 @@ async fn groups_beyond_the_memory_are_counted_together() {
         rig.add(&rows).await;
     }
     rig.feed.end_input();
-    rig.settle().await;
-    let all = results(&rig);
+    let all = all_results(&mut rig).await;
     let of = |name: &str| all.iter().filter(|result| result.starts_with(name)).count();
     assert!(of("low") < of("high") && of("high") < 40_000, "{} {}", of("low"), of("high"));
     let total = |name: &str| -> u64 {

@@ -40,7 +40,13 @@ pub fn names(tasks: &[TaskDefinition]) -> Vec<String> {
         let of_condition = task.condition.iter().flat_map(|condition| condition.fields());
         let of_inputs = task.inputs.iter().filter_map(|input| input.field.as_deref());
         let of_keys = task.keys.iter().map(String::as_str);
-        for path in from.chain(of_condition).chain(of_keys).chain(of_inputs) {
+        // `f` and `f.member` are a field of the task, if it has one of this name.
+        let is_own = |path: &&str| {
+            let mut rests = task.fields.iter().filter_map(|(name, _)| path.strip_prefix(&**name));
+            rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let others = of_condition.chain(of_keys).chain(of_inputs).filter(|path| !is_own(path));
+        for path in from.chain(others) {
             let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
             names.extend(ends.map(|end| path[..end].to_owned()));
         }
@@ -111,6 +117,10 @@ fn other_column(name: &str, batch: &Batch) -> Option<Column> {
         return None;
     }
     let field = template::Field::named(name.strip_prefix("meta.").unwrap_or(name));
+    let is_missing = |segment: &Segment| attribute(batch, segment, name).is_none();
+    if matches!(field, template::Field::Named(_)) && batch.segments.iter().all(is_missing) {
+        return None;
+    }
     let mut column = ColumnBuilder::new(batch.rows());
     let mut is_there = false;
     for segment in batch.segments.iter() {

@@ -21,6 +21,10 @@ const COMMIT_LOOK: Duration = Duration::from_millis(10);
 /// window: a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
 
+/// Unsettled results from which no more are made: what they are made of takes less memory, and is in
+/// the snapshot.
+const RESULTS_WAITING_MAX: usize = 10_000;
+
 /// Longest time between two looks at which windows have ended, when events come all the time.
 const END_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -103,7 +107,8 @@ impl WindowLane {
         self.next_end = now.since_start + END_INTERVAL;
         self.tasks.end_due(now, has_input_ended);
         self.tasks.note_groups(&self.stats);
-        let mut left = if has_input_ended { u64::MAX } else { GROUPS_AT_ONCE };
+        let (_, waiting) = self.results.unsettled();
+        let mut left = if waiting.len() < RESULTS_WAITING_MAX { GROUPS_AT_ONCE } else { 0 };
         while left > 0
             && let Some(ended) = self.tasks.first_ended()
         {
@@ -200,7 +205,7 @@ impl Lane for WindowLane {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         let now = (self.now)();
-        if now.since_start >= self.next_end {
+        if now.since_start >= self.next_end || self.tasks.has_period_ended(now) {
             self.end_windows(now, false);
         }
         payload.parts.iter().for_each(|part| self.merge(part, now));
@@ -211,12 +216,14 @@ impl Lane for WindowLane {
         let (now, has_ended) = ((self.now)(), self.feed.has_input_ended());
         self.end_windows(now, has_ended);
         let has_all = self.results.pass_on(|_, result| result.event());
-        if has_ended && has_all {
+        let has_ended_windows = self.tasks.first_ended().is_some();
+        if has_ended && has_all && !has_ended_windows {
             self.feed.finish();
         }
         self.remove_old_segments();
         let left = self.tasks.left(now);
-        left.into_iter().chain((!has_all).then_some(COMMIT_LOOK)).min()
+        let waits = !has_all || has_ended_windows;
+        left.into_iter().chain(waits.then_some(COMMIT_LOOK)).min()
     }
 
     fn wants_sync(&self) -> bool {

@@ -8,7 +8,7 @@ use millstream_groups::Groups;
 use millstream_model::{Counters, EngineTime, Now};
 use millstream_rules::{MergeBuffers, PartialReader, TaskPartial};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +90,23 @@ pub struct EndedWindow {
 struct Origin {
     latest_ns: i64,
     seen: EngineTime,
+}
+
+/// How far the origins are, by the times of their events.
+struct Latest {
+    /// The time that all origins with recent events have passed; `None` without any.
+    passed_ns: Option<i64>,
+    /// The latest time of each origin, ascending.
+    all_ns: Vec<i64>,
+}
+
+impl Latest {
+    /// Returns the share of the origins that have passed a time.
+    fn share(&self, end_ns: i64) -> f64 {
+        let before = self.all_ns.partition_point(|latest_ns| *latest_ns < end_ns);
+        let passed = self.all_ns.len() - before;
+        if self.all_ns.is_empty() { 1.0 } else { passed as f64 / self.all_ns.len() as f64 }
+    }
 }
 
 /// The memory of all groups.
@@ -180,9 +197,14 @@ impl Tasks {
             },
             buffers: MergeBuffers::default(),
         };
+        let mut by_name: HashMap<&str, Vec<(u32, &Arc<Definition>)>> = HashMap::new();
+        for (number, definition) in &saved.definitions {
+            by_name.entry(&definition.name).or_default().push((*number, definition));
+        }
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         for definition in definitions {
-            let known = saved.definitions.iter().find(|(_, of)| *of == definition);
+            let named = by_name.get(definition.name.as_str()).into_iter().flatten();
+            let known = named.into_iter().find(|(_, of)| *of == definition);
             let known = known.map(|(number, _)| *number);
             known.into_iter().for_each(|number| _ = numbers.insert(number, tasks.list.len()));
             tasks.add_task(definition, known, now);
@@ -256,8 +278,8 @@ impl Tasks {
         counters: &Counters,
         now: Now,
     ) {
-        let Some(task) = self.list.get_mut(partial.task) else { return };
-        let definition = &task.definition;
+        let Some(task) = self.list.get(partial.task) else { return };
+        let definition = task.definition.clone();
         let end_ns = match partial.window {
             Some(start_ns) => start_ns.saturating_add(definition.window_ns()),
             None => self.periods.get(&definition.window_s).map_or(0, Periods::boundary_ns),
@@ -265,10 +287,12 @@ impl Tasks {
         if partial.window.is_some() && end_ns <= task.ended_ns {
             counters.noted("late_event", partial.events());
         }
+        self.make_place(partial.task, end_ns, counters, now);
         let next = &mut self.next_window;
-        let window = task.windows.entry(end_ns).or_insert_with(|| {
+        let windows = &mut self.list[partial.task].windows;
+        let window = windows.entry(end_ns).or_insert_with(|| {
             *next += 1;
-            Window::new(*next - 1, end_ns, tables(definition), now)
+            Window::new(*next - 1, end_ns, tables(&definition), now)
         });
         (window.updated, window.is_changed) = (now.since_start, true);
         for part in partial.parts(GROUPS_PER_LOOK) {
@@ -276,9 +300,19 @@ impl Tasks {
             let has_place = self.memory.has_place(definition.priority);
             let overflows = part.merge(reader, tables, has_place, &mut self.buffers);
             counters.noted("overflow", overflows);
-            let before = window.memory_bytes;
-            self.memory.used = self.memory.used - before + window.update_memory();
+            self.memory.used = self.memory.used - window.memory_bytes + window.update_memory();
         }
+    }
+
+    /// Ends the earliest window of a task that needs another one, if there is no memory for it:
+    /// events of any number of times may come. Events that come for it later are another result.
+    fn make_place(&mut self, task: usize, end_ns: i64, counters: &Counters, now: Now) {
+        let Task { definition, windows, .. } = &self.list[task];
+        let has_place = self.memory.has_place(definition.priority) || windows.contains_key(&end_ns);
+        let Some(earliest) = windows.keys().next().copied().filter(|_| !has_place) else { return };
+        counters.noted("early_window", 1);
+        let completeness = self.latest(now).share(earliest);
+        self.end_window_of(task, earliest, completeness);
     }
 
     /// Ends the windows that are due, or all of them at the end of the input.
@@ -291,13 +325,16 @@ impl Tasks {
                 ends.insert(*window_s, (boundary_ns, end_ns));
             }
         }
+        let latest = self.latest(now);
         for task in 0..self.list.len() {
             if self.list[task].windows.is_empty() {
                 continue;
             }
             match self.list[task].definition.lateness_ns {
                 None => self.end_arrived(task, &ends, now, has_input_ended),
-                Some(lateness_ns) => self.end_logged(task, lateness_ns, now, has_input_ended),
+                Some(lateness_ns) => {
+                    self.end_logged((task, lateness_ns), &latest, now, has_input_ended);
+                }
             }
         }
         self.origins.retain(|_, origin| now.since_start - origin.seen < ORIGIN_FORGOTTEN);
@@ -332,40 +369,50 @@ impl Tasks {
 
     /// Ends windows by the time of events: when all origins have passed the end and the lateness,
     /// when no events have come for that long, or when the results are due.
-    fn end_logged(&mut self, task: usize, lateness_ns: i64, now: Now, has_input_ended: bool) {
+    fn end_logged(
+        &mut self,
+        (task, lateness_ns): (usize, i64),
+        latest: &Latest,
+        now: Now,
+        has_input_ended: bool,
+    ) {
         let due_ns = self.list[task].definition.due_ns;
         let quiet = Duration::from_nanos(lateness_ns.max(0) as u64).max(QUIET_MIN);
-        let passed_ns = self.passed_ns(now);
         let is_over = |window: &Window| {
             let late_ns = window.end_ns.saturating_add(lateness_ns);
             let is_quiet = now.since_start - window.updated >= quiet && now.unix_ns >= late_ns;
             let is_due = due_ns.is_some_and(|due_ns| {
                 window.is_live && now.unix_ns >= window.end_ns.saturating_add(due_ns)
             });
-            has_input_ended || is_quiet || is_due || passed_ns.is_some_and(|of| of >= late_ns)
+            has_input_ended
+                || is_quiet
+                || is_due
+                || latest.passed_ns.is_some_and(|of| of >= late_ns)
         };
         let of_task = &self.list[task].windows;
         let over: Vec<i64> =
             of_task.iter().filter(|(_, window)| is_over(window)).map(|(end, _)| *end).collect();
         for end_ns in over {
-            let completeness = if has_input_ended { 1.0 } else { self.completeness(end_ns) };
-            self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
-            if let Some(window) = self.list[task].windows.remove(&end_ns) {
-                self.end(task, window, completeness);
-            }
+            let completeness = if has_input_ended { 1.0 } else { latest.share(end_ns) };
+            self.end_window_of(task, end_ns, completeness);
         }
     }
 
-    /// Returns the time that all origins with recent events have passed; `None` without any.
-    fn passed_ns(&self, now: Now) -> Option<i64> {
-        let recent = self.origins.values().filter(|of| now.since_start - of.seen < ORIGIN_IDLE);
-        recent.map(|origin| origin.latest_ns).min()
+    /// Ends a window by the time of events.
+    fn end_window_of(&mut self, task: usize, end_ns: i64, completeness: f64) {
+        self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
+        if let Some(window) = self.list[task].windows.remove(&end_ns) {
+            self.end(task, window, completeness);
+        }
     }
 
-    /// Returns the share of the origins that have passed a time.
-    fn completeness(&self, end_ns: i64) -> f64 {
-        let passed = self.origins.values().filter(|origin| origin.latest_ns >= end_ns).count();
-        if self.origins.is_empty() { 1.0 } else { passed as f64 / self.origins.len() as f64 }
+    /// Returns how far the origins are.
+    fn latest(&self, now: Now) -> Latest {
+        let recent = self.origins.values().filter(|of| now.since_start - of.seen < ORIGIN_IDLE);
+        let passed_ns = recent.map(|origin| origin.latest_ns).min();
+        let mut all_ns: Vec<i64> = self.origins.values().map(|origin| origin.latest_ns).collect();
+        all_ns.sort_unstable();
+        Latest { passed_ns, all_ns }
     }
 
     fn end(&mut self, task: usize, window: Window, completeness: f64) {
@@ -406,15 +453,17 @@ impl Tasks {
     /// Returns the time until the next look at which windows have ended; `None` if no time decides
     /// that: no task has windows by arrival, and no window is open.
     pub fn left(&self, now: Now) -> Option<Duration> {
-        if !self.ended.is_empty() {
-            return Some(Duration::ZERO);
-        }
         let has_logged = self
             .list
             .iter()
             .any(|task| task.definition.lateness_ns.is_some() && !task.windows.is_empty());
         let logged = has_logged.then_some(LOGGED_LOOK);
         self.periods.values().map(|periods| periods.left(now)).chain(logged).min()
+    }
+
+    /// Whether a window by arrival is over.
+    pub fn has_period_ended(&self, now: Now) -> bool {
+        self.periods.values().any(|periods| periods.left(now).is_zero())
     }
 
     /// Appends what changed since the last snapshot, or everything.
@@ -439,22 +488,22 @@ impl Tasks {
             }
         }
     }
-}
 
-impl Tasks {
     /// Appends the definitions of ended windows that no task has any more.
     fn write_former(&self, frame: &mut Frame) {
-        let mut former: BTreeMap<u32, &Definition> = BTreeMap::new();
-        former.extend(self.ended.iter().map(|ended| (ended.task, &*ended.definition)));
-        former.retain(|number, _| self.list.iter().all(|task| task.number != *number));
+        let current: HashSet<u32> = self.list.iter().map(|task| task.number).collect();
+        let former = self.ended.iter().filter(|ended| !current.contains(&ended.task));
+        let former: BTreeMap<u32, &Definition> =
+            former.map(|ended| (ended.task, &*ended.definition)).collect();
         former.iter().for_each(|(number, definition)| frame.definition(*number, definition));
     }
 }
 
 impl Window {
-    /// Measures the memory of its groups; returns it.
+    /// Measures its memory; returns it.
     fn update_memory(&mut self) -> usize {
-        self.memory_bytes = self.groups.memory_bytes() + self.overflow.memory_bytes();
+        self.memory_bytes =
+            size_of::<Window>() + self.groups.memory_bytes() + self.overflow.memory_bytes();
         self.memory_bytes
     }
 }

@@ -1,0 +1,46 @@
+//! Checks the names in the options of a task.
+
+use super::emit::{Emit, is_field};
+use indexmap::IndexMap;
+use millstream_model::OptionError;
+
+/// Most fields in `group_by`.
+const KEYS_MAX: usize = 16;
+
+/// Returns the errors in the options `emit` and `group_by`.
+pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<OptionError> {
+    let mut errors = Vec::new();
+    let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
+    if emit.is_empty() {
+        error("/emit".into(), "is empty; write for example { requests: count() }");
+    }
+    for name in emit.keys().filter(|name| !is_name(name)) {
+        let key = format!("/emit/{}", escaped(name));
+        error(key, "is not a name; write letters, digits, `_` and `-`");
+    }
+    if group_by.len() > KEYS_MAX {
+        error("/group_by".into(), "has too many fields; write 16 or less");
+    }
+    for (index, name) in group_by.iter().enumerate() {
+        let key = format!("/group_by/{index}");
+        if !is_field(name) {
+            error(key, "is not a field; write its name alone");
+        } else if name == "overflow" {
+            error(key, "is the tag of the events beyond `groups_max`; rename the field");
+        } else if group_by[..index].contains(name) {
+            error(key, "is there twice; remove one of them");
+        }
+    }
+    errors
+}
+
+/// Whether a text is the name of a task or a function.
+pub fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+/// Returns a key as a part of a JSON pointer.
+pub fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
