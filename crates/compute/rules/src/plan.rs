@@ -77,7 +77,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A field cannot be computed.
+    /// A field or a condition cannot be computed.
     pub fn new(tasks: &[Arc<Task>]) -> Result<Plan, InvalidField> {
         let mut planner = Planner::default();
         let drafts: Result<Vec<Draft>, InvalidField> =
@@ -148,7 +148,8 @@ struct Planner {
 
 impl Planner {
     fn draft(&mut self, task: &Arc<Task>) -> Result<Draft, InvalidField> {
-        let conjuncts = task.condition.as_ref().map(|of| of.conjuncts().unwrap_or_default());
+        let conjuncts = task.condition.as_ref().map(|of| of.conjuncts()).transpose();
+        let conjuncts = conjuncts.map_err(|fault| InvalidField(fault.to_string()))?;
         let tests: Result<Vec<DraftTest>, InvalidField> =
             conjuncts.into_iter().flatten().map(|test| self.draft_test(task, test)).collect();
         let mut id = |name: &String| self.fields.id(task.field(name));

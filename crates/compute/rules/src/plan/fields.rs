@@ -241,7 +241,7 @@ impl Fields {
     }
 }
 
-/// A field that cannot be computed.
+/// A field or a condition that cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidField(pub String);
 
