@@ -128,9 +128,7 @@ fn measure(planned: &Planned, path: &Path) -> io::Result<Cost> {
         evaluator.add_up(&planned.plan, &rows, &mut results);
         cost.ns += begun.elapsed().as_nanos() as u64;
         partial = results.into_bytes();
-    }
-    for (sum, task) in cost.tasks.iter_mut().zip(evaluator.take_counts()) {
-        *sum = task;
+        evaluator.take_counts().for_each(|(task, counts)| cost.tasks[task].add(&counts));
     }
     Ok(cost)
 }

@@ -3,7 +3,9 @@
 use super::lines::Block;
 use crate::measure::{Samples, thread_cpu_seconds};
 use millstream_groups::Groups;
-use millstream_rules::{Evaluator, MergeBuffers, Partial, PartialReader, Plan, Task};
+use millstream_rules::{
+    Evaluator, FrequentKeys, KeyGroups, MergeBuffers, Partial, PartialReader, Plan, Task,
+};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +20,8 @@ struct Lane {
     plan: Plan,
     evaluator: Evaluator,
     /// The groups of each task, and the one for events beyond the limit.
-    tables: Vec<(Groups, Groups)>,
+    tables: Vec<(Groups, Groups, KeyGroups)>,
+    frequent: FrequentKeys,
     buffers: MergeBuffers,
     bytes: Vec<u8>,
 }
@@ -68,10 +71,11 @@ impl Lane {
         let table = |(task, plan): (&Arc<Task>, &millstream_rules::TaskPlan)| {
             let layout = plan.layout();
             let groups = Groups::new(layout.clone(), task.keys.len(), GROUPS_MAX);
-            (groups, Groups::new(layout.clone(), 0, 1))
+            (groups, Groups::new(layout.clone(), 0, 1), KeyGroups::default())
         };
         let tables = tasks.iter().zip(plan.tasks()).map(table).collect();
         Ok(Lane {
+            frequent: FrequentKeys::new(&plan),
             plan,
             evaluator: Evaluator::default(),
             tables,
@@ -96,16 +100,17 @@ impl Lane {
         bytes.clear();
         let mut partial = Partial::new(bytes);
         block.with_rows(|rows| self.evaluator.add_up(&self.plan, rows, &mut partial));
-        cost.matched += self.evaluator.take_counts().iter().map(|of| of.matched).sum::<u64>();
+        cost.matched += self.evaluator.take_counts().map(|(_, of)| of.matched).sum::<u64>();
         self.bytes = partial.into_bytes();
     }
 
     /// Merges the partial results as a lane does.
     fn merge(&mut self) {
         let Some(mut reader) = PartialReader::new(&self.bytes) else { return };
+        reader.number_keys(&mut self.frequent);
         while let Some(section) = reader.next(&self.plan) {
-            let (groups, overflow) = &mut self.tables[section.task];
-            section.merge(&reader, (groups, overflow), true, &mut self.buffers);
+            let (groups, overflow, of_keys) = &mut self.tables[section.task];
+            section.merge(&reader, (groups, overflow, of_keys), true, &mut self.buffers);
         }
     }
 }
@@ -160,7 +165,7 @@ impl Contender {
     /// Returns the number of groups of all tasks.
     pub fn groups(&self) -> usize {
         let tables = self.lanes.iter().flat_map(|lane| &lane.tables);
-        tables.map(|(groups, _)| groups.len()).sum()
+        tables.map(|(groups, ..)| groups.len()).sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The dictionary of a key column: from texts to dense ids.
 
 use crate::chunks::{List, Texts};
-use crate::hashing::{Key, index_hash, is_long, key};
+use crate::hashing::{TextKey, index_hash, is_long, key};
 use crate::index::{Index, Keys, NONE};
 
 /// The id of a row without the field.
@@ -20,12 +20,12 @@ pub struct Dictionary {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probe {
     /// Of a row without the field it is that of no text.
-    key: Key,
+    key: TextKey,
     hash: u32,
 }
 
 /// The key of no text.
-const NO_KEY: Key = [0; 2];
+const NO_KEY: TextKey = [0; 2];
 
 impl Probe {
     /// Creates the probe of a text.

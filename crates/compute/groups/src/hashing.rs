@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Longest text that a [`Key`] contains.
+/// Longest text that a [`TextKey`] contains.
 pub const SHORT_BYTES_MAX: usize = 15;
 
 /// Odd constants with random bits, from the fractional parts of the golden ratio and of square
@@ -18,11 +18,11 @@ const LONG: u64 = 0xFF << LENGTH_SHIFT;
 
 /// A text as two words, for comparisons without a call: its bytes, padded with zeros, and its
 /// length plus one. Of a longer text it is a hash, and a mark.
-pub type Key = [u64; 2];
+pub type TextKey = [u64; 2];
 
 /// Returns the key of a text.
 #[inline(always)]
-pub fn key(text: &[u8]) -> Key {
+pub fn key(text: &[u8]) -> TextKey {
     let length = (text.len() as u64 + 1) << LENGTH_SHIFT;
     match text.len() {
         8..=SHORT_BYTES_MAX => {
@@ -43,15 +43,15 @@ pub fn key(text: &[u8]) -> Key {
     }
 }
 
-/// Whether the key is that of a text of more than [`SHORT_BYTES_MAX`] bytes.
+/// Whether the key is that of a text of more than 15 bytes, of which it is only a hash.
 #[inline(always)]
-pub fn is_long(key: Key) -> bool {
+pub fn is_long(key: TextKey) -> bool {
     key[1] == LONG
 }
 
 /// Hashes a key for an index, which takes less than [`hash`] and has fewer random bits.
 #[inline(always)]
-pub fn index_hash([low, high]: Key) -> u32 {
+pub fn index_hash([low, high]: TextKey) -> u32 {
     let mixed = fold(low ^ SEEDS[0], high ^ SEEDS[1]);
     (mixed ^ mixed >> u32::BITS) as u32
 }

@@ -1,6 +1,6 @@
 //! Hash indexes for tables of any size.
 
-use crate::hashing::Key;
+use crate::hashing::TextKey;
 use crate::limits::{PARTS_BITS, SPLIT_BUCKETS};
 use millstream_scan::equal_mask;
 
@@ -224,14 +224,14 @@ impl Index<Hashes> {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Keys {
-    keys: [Key; 3],
+    keys: [TextKey; 3],
     /// 0 of an empty entry.
     ids: [u32; 3],
     unused: u32,
 }
 
 impl Bucket for Keys {
-    type Entry = Key;
+    type Entry = TextKey;
     const LOAD: [usize; 2] = [3, 5];
     const ENTRIES: usize = 3;
     const EMPTY: Keys = Keys { keys: [[0; 2]; 3], ids: [0; 3], unused: 0 };
@@ -242,7 +242,7 @@ impl Bucket for Keys {
     }
 
     #[inline(always)]
-    fn entry(&self, at: usize) -> (Key, u32) {
+    fn entry(&self, at: usize) -> (TextKey, u32) {
         (self.keys[at], self.ids[at])
     }
 
@@ -251,11 +251,11 @@ impl Bucket for Keys {
         self.ids[2] != 0
     }
 
-    fn set(&mut self, at: usize, key: Key, id: u32) {
+    fn set(&mut self, at: usize, key: TextKey, id: u32) {
         (self.keys[at], self.ids[at]) = (key, id);
     }
 
-    fn hash(entry: Key) -> u32 {
+    fn hash(entry: TextKey) -> u32 {
         crate::hashing::index_hash(entry)
     }
 }
@@ -264,7 +264,7 @@ impl Index<Keys> {
     /// Returns the id of a key, or 0. Of several equal keys it is any or a mixture: long texts have
     /// to be compared.
     #[inline(always)]
-    pub fn first(&self, hash: u32, [low, high]: Key) -> u32 {
+    pub fn first(&self, hash: u32, [low, high]: TextKey) -> u32 {
         let found = self.search(hash, |bucket| {
             let entries = bucket.keys.iter().zip(bucket.ids);
             let id = entries.fold(0, |found, (key, id)| {
@@ -277,7 +277,7 @@ impl Index<Keys> {
     }
 
     /// Finds an id with this key for which `is_it` is true.
-    pub fn find(&self, hash: u32, key: Key, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u32, key: TextKey, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.search(hash, |bucket| {
             let ids = entries(bucket).filter(|(other, _)| *other == key);
             ids.map(|(_, id)| id).find(|id| is_it(*id))

@@ -46,7 +46,7 @@ mod space_saving;
 pub use accumulators::{Accumulator, Layout};
 pub use dictionary::ABSENT;
 pub use groups::Groups;
-pub use hashing::hash;
+pub use hashing::{TextKey, hash, is_long, key};
 pub use hll::Hll;
 pub use index::NONE;
 pub use samples::{Sample, Samples};

@@ -61,8 +61,19 @@ pub struct TaskCounts {
     /// Values that were aggregated and are missing.
     pub missing: u64,
     /// Time of the task in nanoseconds, in the batches that were measured. What tasks share is
-    /// counted for the first of them.
+    /// counted for the first of them, or not at all if they are many.
     pub measured_ns: u64,
+}
+
+impl TaskCounts {
+    /// Adds the counts of another batch.
+    pub fn add(&mut self, other: &TaskCounts) {
+        self.examined += other.examined;
+        self.matched += other.matched;
+        self.not_numbers += other.not_numbers;
+        self.missing += other.missing;
+        self.measured_ns += other.measured_ns;
+    }
 }
 
 /// Measures the time of tasks in some batches.
@@ -81,7 +92,7 @@ pub struct Evaluator {
     selection: Selection,
     keys: KeyColumns,
     accumulation: Accumulation,
-    counts: Vec<TaskCounts>,
+    counts: Vec<(usize, TaskCounts)>,
     faults: Counts,
     sampling: Option<Sampling>,
     batches: u64,
@@ -110,10 +121,7 @@ impl Evaluator {
             accumulation.add((plan, task), (batch, rows), list, (columns, keys, partial));
         });
         self.keys.write(partial);
-        for (task, counts) in accumulation.take_counts() {
-            self.counts[task].not_numbers += counts.not_numbers;
-            self.counts[task].missing += counts.missing;
-        }
+        self.counts.extend(accumulation.take_counts());
         self.accumulation = accumulation;
     }
 
@@ -124,32 +132,35 @@ impl Evaluator {
         mut visit: impl FnMut(&Batch<'_, '_>, &mut Columns, &mut KeyColumns, usize, &[u32]),
     ) {
         let batch = Batch::new(&plan.fields, rows.input);
-        self.counts.resize(plan.tasks.len(), TaskCounts::default());
         self.columns.begin(&plan.fields);
         self.keys.begin(plan);
         let sampling = self.sampling.filter(|of| self.batches.is_multiple_of(of.every.max(1)));
         let clock = sampling.map(|sampling| sampling.now);
         self.batches += 1;
+        self.counts.clear();
         let Evaluator { columns, selection, keys, counts, faults, .. } = self;
         selection.find(plan, &batch, columns);
+        selection.prepare(plan, (&batch, columns, faults), keys);
         let mut last_ns = clock.map(|now| now());
         selection.each_task(plan, (&batch, columns, faults), |columns, task, examined, list| {
-            counts[task].examined += examined as u64;
-            counts[task].matched += list.len() as u64;
+            let (examined, matched) = (examined as u64, list.len() as u64);
             if !list.is_empty() {
                 visit(&batch, columns, keys, task, list);
             }
+            let mut measured_ns = 0;
             if let Some((now, last_ns)) = clock.zip(last_ns.as_mut()) {
                 let ns = now();
-                counts[task].measured_ns += ns.saturating_sub(*last_ns);
+                measured_ns = ns.saturating_sub(*last_ns);
                 *last_ns = ns;
             }
+            let found = TaskCounts { examined, matched, measured_ns, ..TaskCounts::default() };
+            counts.push((task, found));
         });
     }
 
-    /// Takes the counts of all tasks since the last call.
-    pub fn take_counts(&mut self) -> Vec<TaskCounts> {
-        std::mem::take(&mut self.counts)
+    /// Takes the counts of the tasks in the last batch. A task may have several.
+    pub fn take_counts(&mut self) -> impl Iterator<Item = (usize, TaskCounts)> + '_ {
+        self.counts.drain(..)
     }
 
     /// Takes the rows whose conditions had no result, by reason, since the last call. Conditions

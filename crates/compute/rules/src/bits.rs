@@ -25,4 +25,15 @@ impl Bits {
         *word |= bit;
         is_new
     }
+
+    /// Appends the rows, ascending.
+    pub fn collect(&self, out: &mut Vec<u32>) {
+        for (at, word) in self.0.iter().enumerate() {
+            let mut word = *word;
+            while word != 0 {
+                out.push(at as u32 * 64 + word.trailing_zeros());
+                word &= word - 1;
+            }
+        }
+    }
 }

@@ -60,8 +60,7 @@ impl Explanation<'_> {
             let field = Described(&self.0.fields.list[index.field().index()].field);
             match index {
                 Index::Values(index) => {
-                    let values = index.texts.len() + index.ints.len();
-                    writeln!(out, "  {} of {field}", count(values, "value"))?;
+                    writeln!(out, "  {} of {field}", count(index.len(), "value"))?;
                 }
                 Index::Literals(index) => {
                     let literals = count(index.postings.len(), "literal");

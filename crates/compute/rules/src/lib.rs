@@ -14,14 +14,16 @@
 mod batch;
 mod bits;
 mod explain;
+mod frequent;
 mod partial;
 mod plan;
 mod task;
 
 pub use batch::{BatchRows, Evaluator, Sampling, TaskCounts};
 pub use explain::Explanation;
+pub use frequent::{FrequentKeys, KeyGroups};
 pub use millstream_groups::Accumulator;
-pub use partial::{MergeBuffers, Partial, PartialReader, TaskPartial, has_sections};
+pub use partial::{MergeBuffers, Merged, Partial, PartialReader, TaskPartial, has_sections};
 pub use plan::{InvalidField, Plan, TaskPlan};
 pub use task::{Extraction, Field, FieldType, Input, Task};
 

@@ -8,12 +8,13 @@
 //!   (`u64`), the number of sides (`u32`), and each side; words refer to sides from 1;
 //! - the number of dictionaries (`u32`), and for each the number of strings (`u32`),
 //!   their ends (`u32`), and the strings;
-//! - the number of key columns (`u32`), and for each the number of fields (`u32`), the dictionary of
-//!   each (`u32`), the number of keys (`u32`), and with more than one field the numbers of their
-//!   strings (`u32`), counted from 1; 0 is a value that the event lacks. A key of one field is the
-//!   number of its string;
+//! - the number of key columns (`u32`), and for each the index of its list of keys in the plan
+//!   (`u32`), the number of fields (`u32`), the dictionary of each (`u32`), the number of keys
+//!   (`u32`), and with more than one field the numbers of their strings (`u32`), counted from 1; 0
+//!   is a value that the event lacks. A key of one field is the number of its string;
 //! - the position of the first dictionary count (`u32`).
 
+use crate::frequent::{self, FrequentKeys, KeyGroups};
 use crate::plan::Plan;
 use millstream_groups::{Groups, NONE, Side};
 use std::sync::Arc;
@@ -23,6 +24,18 @@ pub(crate) const NO_KEYS: u32 = u32::MAX;
 
 /// Number of groups from which they are merged together. Tests have few.
 const MANY: usize = if cfg!(test) { 4 } else { 32 };
+
+/// A list of keys is looked up as frequent ones unless more than one in this many is none.
+const RARE_PART: usize = 4;
+
+/// What a merge did.
+#[derive(Clone, Copy, Debug)]
+pub struct Merged {
+    /// Number of events whose group found no place.
+    pub overflows: u64,
+    /// Whether the tables may take more memory than before.
+    pub may_have_grown: bool,
+}
 
 /// Partial results under construction.
 #[derive(Debug, Default)]
@@ -62,14 +75,26 @@ impl Partial {
         push_numbers(&[section.column, keys.len() as u32], out);
         push_numbers(keys, out);
         push_numbers(events, out);
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        push_all(words, u64::to_le_bytes, out);
         push_numbers(&[sides.len() as u32], out);
         sides.iter().for_each(|side| side.write(out));
     }
 }
 
 pub(crate) fn push_numbers(numbers: &[u32], out: &mut Vec<u8>) {
-    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+    push_all(numbers, u32::to_le_bytes, out);
+}
+
+/// Appends numbers of `N` bytes.
+fn push_all<T: Copy, const N: usize>(
+    numbers: &[T],
+    to_bytes: impl Fn(T) -> [u8; N],
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.resize(start + numbers.len() * N, 0);
+    let places = out[start..].as_chunks_mut::<N>().0;
+    places.iter_mut().zip(numbers).for_each(|(place, number)| *place = to_bytes(*number));
 }
 
 /// Reads partial results.
@@ -88,8 +113,12 @@ struct Dictionary<'b> {
 
 #[derive(Debug)]
 struct KeyColumn<'b> {
+    /// Index in [`Plan::keys`].
+    list: usize,
     dictionaries: Vec<u32>,
     keys: &'b [[u8; 4]],
+    /// The numbers of its keys as frequent ones, and their generation; empty if few are frequent.
+    numbers: (Vec<u32>, u32),
 }
 
 /// The partial result of a task in a window.
@@ -128,6 +157,14 @@ impl<'b> PartialReader<'b> {
         Some(PartialReader { sections, dictionaries, columns })
     }
 
+    /// Looks up the keys of lists that many tasks have.
+    pub fn number_keys(&mut self, frequent: &mut FrequentKeys) {
+        let PartialReader { dictionaries, columns, .. } = self;
+        for column in columns {
+            column.number_keys(dictionaries, frequent);
+        }
+    }
+
     /// Returns the next section, in the order of the evaluation; `None` at the end.
     pub fn next(&mut self, plan: &Plan) -> Option<TaskPartial<'b>> {
         let rest = &mut self.sections;
@@ -137,10 +174,13 @@ impl<'b> PartialReader<'b> {
         let (column, groups) = (number(rest)?, number(rest)? as usize);
         let (keys, events) = (array(rest, groups)?, array(rest, groups)?);
         let words = array(rest, groups.checked_mul(plan.tasks.get(task)?.layout.words())?)?;
-        let sides: Option<Vec<Side>> = (0..number(rest)?).map(|_| Side::read(rest)).collect();
+        let sides = match number(rest)? {
+            0 => Arc::default(),
+            sides => (0..sides).map(|_| Side::read(rest)).collect::<Option<Vec<Side>>>()?.into(),
+        };
         let window = (has_window == 1).then_some(window);
         let column = (column != NO_KEYS).then_some(column as usize);
-        Some(TaskPartial { task, window, column, keys, events, words, sides: sides?.into() })
+        Some(TaskPartial { task, window, column, keys, events, words, sides })
     }
 }
 
@@ -168,29 +208,63 @@ impl<'b> TaskPartial<'b> {
     }
 
     /// Merges it into the groups of its window. Groups for which there is no place, or without
-    /// `may_add` all that are new, go to `overflow`, which has no keys; returns the number of their
-    /// events. Without `may_add` no samples are added.
+    /// `may_add` all that are new, go to `overflow`, which has no keys. Without `may_add` no samples
+    /// are added.
     pub fn merge(
         &self,
         reader: &PartialReader<'_>,
-        (groups, overflow): (&mut Groups, &mut Groups),
+        (groups, overflow, of_keys): (&mut Groups, &mut Groups, &mut KeyGroups),
         may_add: bool,
         buffers: &mut MergeBuffers,
-    ) -> u64 {
+    ) -> Merged {
         buffers.words.clear();
         buffers.words.extend(self.words.iter().map(|word| u64::from_le_bytes(*word)));
         buffers.groups.clear();
-        let are_many = self.keys.len() >= MANY && self.column.is_some() && may_add;
-        let are_merged = are_many && self.merge_many(reader, groups, buffers).is_some();
-        if !are_merged {
-            let key = |key: &[u8; 4]| u32::from_le_bytes(*key);
-            for key in self.keys.iter().map(key) {
+        let column = self.column.and_then(|column| reader.columns.get(column));
+        let (numbers, generation) = column.map_or((&[][..], 0), |of| (&of.numbers.0, of.numbers.1));
+        let mut are_known = column.is_none() && !groups.is_empty();
+        let are_many = self.keys.len() >= MANY && column.is_some() && may_add;
+        if !numbers.is_empty() {
+            let of_keys = of_keys.of(generation);
+            are_known = self.find_frequent(reader, (groups, may_add), (numbers, of_keys), buffers);
+            groups.merge_many(&buffers.groups, &buffers.words);
+        } else if !are_many || self.merge_many(reader, groups, buffers).is_none() {
+            for key in self.keys.iter().map(|key| u32::from_le_bytes(*key)) {
                 let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
                 buffers.groups.push(found.unwrap_or(NONE));
             }
             groups.merge_many(&buffers.groups, &buffers.words);
         }
-        self.merge_rest((groups, overflow), may_add, buffers)
+        if are_known && self.sides.is_empty() {
+            return Merged { overflows: 0, may_have_grown: false };
+        }
+        let overflows = self.merge_rest((groups, overflow), may_add, buffers);
+        Merged { overflows, may_have_grown: true }
+    }
+
+    /// Finds the groups of keys, most of which are frequent ones; returns whether all were known.
+    fn find_frequent(
+        &self,
+        reader: &PartialReader<'_>,
+        (groups, may_add): (&mut Groups, bool),
+        (numbers, of_keys): (&[u32], &mut Vec<u32>),
+        buffers: &mut MergeBuffers,
+    ) -> bool {
+        let mut are_known = true;
+        for key in self.keys.iter().map(|key| u32::from_le_bytes(*key)) {
+            let number = numbers.get(key as usize).copied().unwrap_or(NONE);
+            let mut group = of_keys.get(number as usize).copied().unwrap_or(NONE);
+            if group == NONE {
+                are_known = false;
+                let found = self.find(key, reader, (groups, may_add), &mut buffers.ids);
+                group = found.unwrap_or(NONE);
+                if number != NONE && group != NONE {
+                    frequent::set(of_keys, number, group);
+                }
+            }
+            buffers.groups.push(group);
+        }
+        are_known
     }
 
     /// Looks up, adds and merges many groups at a time, which overlaps their cache misses.
@@ -252,18 +326,11 @@ impl<'b> TaskPartial<'b> {
         ids.clear();
         if let Some(column) = self.column {
             let column = reader.columns.get(column)?;
-            for (at, dictionary) in column.dictionaries.iter().enumerate() {
-                let number = column.number(key, at)?;
-                let dictionary = reader.dictionaries.get(*dictionary as usize)?;
-                ids.push(match number.checked_sub(1) {
+            for at in 0..column.dictionaries.len() {
+                ids.push(match column.text(key, at, &reader.dictionaries)? {
                     None => millstream_groups::ABSENT,
-                    Some(index) => {
-                        let text = dictionary.string(index as usize)?;
-                        match may_add {
-                            true => groups.intern(at, text)?,
-                            false => groups.find(at, text)?,
-                        }
-                    }
+                    Some(text) if may_add => groups.intern(at, text)?,
+                    Some(text) => groups.find(at, text)?,
                 });
             }
         }
@@ -314,12 +381,69 @@ impl<'b> KeyColumn<'b> {
         }
     }
 
+    /// Returns the text of a field of a key; `Some(None)` if the event lacks the field.
+    #[inline]
+    fn text(
+        &self,
+        key: u32,
+        field: usize,
+        dictionaries: &[Dictionary<'b>],
+    ) -> Option<Option<&'b [u8]>> {
+        let Some(index) = self.number(key, field)?.checked_sub(1) else { return Some(None) };
+        let dictionary = dictionaries.get(*self.dictionaries.get(field)? as usize)?;
+        dictionary.string(index as usize).map(Some)
+    }
+
+    /// Returns the number of its keys.
+    fn len(&self, dictionaries: &[Dictionary<'b>]) -> usize {
+        match self.dictionaries[..] {
+            [] => 0,
+            // One more, for events without the field.
+            [one] => dictionaries.get(one as usize).map_or(0, |of| of.ends.len() + 1),
+            _ => self.keys.len() / self.dictionaries.len(),
+        }
+    }
+
+    /// Sets the numbers of its keys, if most of them are frequent ones.
+    fn number_keys(&mut self, dictionaries: &[Dictionary<'b>], frequent: &mut FrequentKeys) {
+        let Some((known, generation)) = frequent.of(self.list) else { return };
+        let (keys, mut ids) = (self.len(dictionaries) as u32, Vec::new());
+        let number = |key| self.number_key(key, dictionaries, (&mut *known, &mut ids));
+        let numbers: Vec<u32> = (0..keys).map(number).map(|of| of.unwrap_or(NONE)).collect();
+        let others = numbers.iter().filter(|number| **number == NONE).count();
+        if others > numbers.len() / RARE_PART {
+            frequent.note_poor(self.list);
+            return;
+        }
+        self.numbers = (numbers, generation);
+    }
+
+    /// Returns the number of a key as a frequent one.
+    fn number_key(
+        &self,
+        key: u32,
+        dictionaries: &[Dictionary<'b>],
+        (known, ids): (&mut Groups, &mut Vec<u32>),
+    ) -> Option<u32> {
+        ids.clear();
+        for at in 0..self.dictionaries.len() {
+            ids.push(match self.text(key, at, dictionaries)? {
+                None => millstream_groups::ABSENT,
+                Some(text) if text.len() > frequent::TEXT_BYTES_MAX => return None,
+                Some(text) => known.intern(at, text)?,
+            });
+        }
+        known.add(ids)
+    }
+
     fn read(rest: &mut &'b [u8]) -> Option<KeyColumn<'b>> {
+        let list = number(rest)? as usize;
         let fields = number(rest)? as usize;
         let dictionaries: &[[u8; 4]] = array(rest, fields)?;
         let dictionaries = dictionaries.iter().map(|at| u32::from_le_bytes(*at)).collect();
         let keys = number(rest)? as usize;
-        Some(KeyColumn { dictionaries, keys: array(rest, keys.checked_mul(fields)?)? })
+        let keys = array(rest, keys.checked_mul(fields)?)?;
+        Some(KeyColumn { list, dictionaries, keys, numbers: (Vec::new(), 0) })
     }
 }
 

@@ -12,8 +12,8 @@ pub(crate) use gates::{Gates, Index, LiteralIndex, PostingId, ValueIndex};
 use crate::task::Task;
 use gates::{Candidate, GateBuilder};
 use millstream_expressions::{Expression, Test};
-use millstream_groups::Layout;
-use std::collections::HashMap;
+use millstream_groups::{Accumulator, Layout};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Everything that is computed for a set of tasks, with what they share.
@@ -28,6 +28,58 @@ pub struct Plan {
     pub(crate) keys: Vec<KeyPlan>,
     /// Number of keys whose ids several tasks use.
     pub(crate) shared_keys: usize,
+    /// What is read of each task for every batch that has rows for it.
+    pub(crate) heads: Vec<TaskHead>,
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) bulks: Vec<Bulk>,
+}
+
+/// The part of a task that is read first. It is small: of thousands of tasks each has a few rows in
+/// a batch, and what is read of a task has to come from memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskHead {
+    /// Index in [`Plan::shapes`].
+    pub shape: u32,
+    /// Index in [`Plan::bulks`], or [`NO_BULK`].
+    pub bulk: u32,
+    /// Whether something remains to be tested of a row that passes the gate.
+    pub has_tests: bool,
+}
+
+/// Marks a task that has nothing in common with many others.
+pub(crate) const NO_BULK: u32 = u32::MAX;
+
+/// Tasks whose rows are tested, grouped and parsed together before each of them is visited: a task
+/// has only a few rows in a batch.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    /// One of the tasks.
+    pub task: u32,
+    /// Whether they have the same first test, which is tested together.
+    pub has_test: bool,
+    /// Their shape, if no other test remains.
+    pub shape: Option<u32>,
+}
+
+/// What tasks add up, and by which keys; many have the same.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    /// Index in [`Plan::keys`]; `None` without keys.
+    pub keys: Option<usize>,
+    pub inputs: Vec<InputPlan>,
+    /// Length of the windows in nanoseconds, if they follow the times of the events.
+    pub window_ns: Option<i64>,
+    /// The words of a group without events.
+    pub fresh: Vec<u64>,
+}
+
+/// An accumulator of a shape.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InputPlan {
+    pub accumulator: Accumulator,
+    /// Index of its first word.
+    pub offset: usize,
+    pub field: Option<FieldId>,
 }
 
 /// A task in a plan.
@@ -70,6 +122,23 @@ pub(crate) struct KeyPlan {
     pub fields: Vec<FieldId>,
     /// Index of the ids of rows, if several tasks have these keys.
     pub shared: Option<usize>,
+    /// Whether so many have them that frequent keys get a number.
+    pub has_many_tasks: bool,
+}
+
+impl InputPlan {
+    /// Whether it reads its field as a number.
+    pub fn reads_numbers(&self) -> bool {
+        match self.accumulator {
+            Accumulator::Distinct | Accumulator::Top { .. } | Accumulator::Samples { .. } => false,
+            Accumulator::Count
+            | Accumulator::Sum
+            | Accumulator::Min
+            | Accumulator::Max
+            | Accumulator::Last
+            | Accumulator::Quantiles => true,
+        }
+    }
 }
 
 impl Plan {
@@ -104,6 +173,12 @@ impl Plan {
         fields
     }
 
+    /// Returns what a task adds up.
+    #[inline(always)]
+    pub(crate) fn shape_of(&self, task: usize) -> &Shape {
+        &self.shapes[self.heads[task].shape as usize]
+    }
+
     /// Whether a task has windows by the times of events.
     pub fn has_log_windows(&self) -> bool {
         self.tasks.iter().any(|task| task.task.window_ns.is_some())
@@ -120,6 +195,58 @@ impl TaskPlan {
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
+
+    fn shape(&self) -> Shape {
+        let places = self.layout.accumulators().iter().zip(self.layout.offsets());
+        let inputs = places.zip(&self.inputs);
+        let input = |((accumulator, offset), field): ((&Accumulator, &usize), &Option<FieldId>)| {
+            InputPlan { accumulator: *accumulator, offset: *offset, field: *field }
+        };
+        let mut fresh = vec![0; self.layout.words()];
+        self.layout.fresh(&mut fresh);
+        Shape {
+            keys: self.keys,
+            inputs: inputs.map(input).collect(),
+            window_ns: self.task.window_ns,
+            fresh,
+        }
+    }
+}
+
+/// Number of tasks from which what they have in common is computed for all their rows together.
+const MANY_TASKS: usize = if cfg!(test) { 2 } else { 8 };
+
+/// Returns the head of each task, and the distinct shapes.
+fn shapes(tasks: &[TaskPlan]) -> (Vec<TaskHead>, Vec<Shape>) {
+    let mut numbers: HashMap<Shape, u32> = HashMap::new();
+    let head = |task: &TaskPlan| {
+        let next = numbers.len() as u32;
+        let shape = *numbers.entry(task.shape()).or_insert(next);
+        TaskHead { shape, bulk: NO_BULK, has_tests: !task.tests.is_empty() }
+    };
+    let heads = tasks.iter().map(head).collect();
+    let mut shapes: Vec<(Shape, u32)> = numbers.into_iter().collect();
+    shapes.sort_unstable_by_key(|(_, number)| *number);
+    (heads, shapes.into_iter().map(|(shape, _)| shape).collect())
+}
+
+/// Returns the bulks, and sets that of each task.
+fn bulks(tasks: &[TaskPlan], heads: &mut [TaskHead]) -> Vec<Bulk> {
+    let mut members: BTreeMap<(Option<usize>, Option<u32>), Vec<usize>> = BTreeMap::new();
+    for (at, (task, head)) in tasks.iter().zip(&*heads).enumerate() {
+        let has_one_posting = matches!(&task.gate, Gate::Postings(list) if list.len() == 1);
+        let test = task.tests.first().map(|test| test.shared);
+        if has_one_posting && test != Some(None) {
+            let shape = (task.tests.len() < 2).then_some(head.shape);
+            members.entry((test.flatten(), shape)).or_default().push(at);
+        }
+    }
+    let mut bulks = Vec::new();
+    for ((test, shape), members) in members.into_iter().filter(|(_, of)| of.len() >= MANY_TASKS) {
+        members.iter().for_each(|task| heads[*task].bulk = bulks.len() as u32);
+        bulks.push(Bulk { task: members[0] as u32, has_test: test.is_some(), shape });
+    }
+    bulks
 }
 
 /// A condition that is not yet known to be shared.
@@ -139,6 +266,17 @@ struct Draft {
 
 /// Conditions of the same text over the same fields are one.
 type TestKey = (String, Vec<(String, FieldId)>);
+
+/// The distinct layouts of all tasks.
+#[derive(Default)]
+struct Layouts(HashMap<Vec<Accumulator>, Arc<Layout>>);
+
+impl Layouts {
+    fn of(&mut self, task: &Task) -> Arc<Layout> {
+        let accumulators = task.inputs.iter().map(|input| input.accumulator).collect();
+        self.0.entry(accumulators).or_insert_with(|| Arc::new(task.layout())).clone()
+    }
+}
 
 #[derive(Default)]
 struct Planner {
@@ -196,7 +334,7 @@ impl Planner {
         let uses = count_tests(&drafts);
         let mut shared = HashMap::new();
         let keys = plan_keys(&drafts);
-        let mut tasks = Vec::new();
+        let (mut tasks, mut layouts) = (Vec::new(), Layouts::default());
         for (number, mut draft) in drafts.into_iter().enumerate() {
             let (chosen, is_exact) = self.gates.choose(&draft.tests);
             let gate = match chosen {
@@ -213,22 +351,29 @@ impl Planner {
             tests.sort_by_key(|test| (cost(&test.expression), test.shared.is_none()));
             let key = keys.iter().position(|key| key.fields == draft.keys);
             let keys = key.filter(|_| !draft.keys.is_empty());
-            let layout = Arc::new(draft.task.layout());
+            let layout = layouts.of(&draft.task);
             let Draft { task, inputs, .. } = draft;
             tasks.push(TaskPlan { task, gate, tests, keys, inputs, layout });
         }
         self.plan(tasks, keys, shared.len())
     }
 
-    fn plan(mut self, tasks: Vec<TaskPlan>, keys: Vec<KeyPlan>, shared_tests: usize) -> Plan {
+    fn plan(mut self, tasks: Vec<TaskPlan>, mut keys: Vec<KeyPlan>, shared_tests: usize) -> Plan {
         let is_open = |number: &u32| tasks[*number as usize].gate == Gate::Open;
         let open = (0..tasks.len() as u32).filter(is_open).collect();
         let gates = self.gates.finish(open);
         let users: Vec<Vec<FieldId>> = tasks.iter().map(|task| fields_of(task, &keys)).collect();
         self.fields.place(&users, &gates.fields());
         self.fields.place_numbers(&tasks);
+        for (at, key) in keys.iter_mut().enumerate() {
+            let users = tasks.iter().filter(|task| task.keys == Some(at));
+            key.has_many_tasks = users.count() >= MANY_TASKS;
+        }
         let shared_keys = keys.iter().filter(|key| key.shared.is_some()).count();
-        Plan { tasks, fields: self.fields, gates, shared_tests, keys, shared_keys }
+        let (mut heads, shapes) = shapes(&tasks);
+        let bulks = bulks(&tasks, &mut heads);
+        let fields = self.fields;
+        Plan { tasks, fields, gates, shared_tests, keys, shared_keys, heads, shapes, bulks }
     }
 }
 
@@ -303,7 +448,7 @@ fn plan_keys(drafts: &[Draft]) -> Vec<KeyPlan> {
             number += 1;
             number - 1
         });
-        KeyPlan { fields: keys.clone(), shared }
+        KeyPlan { fields: keys.clone(), shared, has_many_tasks: false }
     };
     order.into_iter().map(plan).collect()
 }

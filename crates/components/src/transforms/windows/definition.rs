@@ -76,6 +76,11 @@ impl Definition {
 
     /// Returns the length of its windows in nanoseconds.
     pub fn window_ns(&self) -> i64 {
-        self.window().as_nanos() as i64
+        window_ns(self.window_s)
     }
+}
+
+/// Returns the length of windows of this many seconds in nanoseconds.
+pub fn window_ns(window_s: u64) -> i64 {
+    Duration::from_secs(window_s).as_nanos() as i64
 }

@@ -92,10 +92,14 @@ impl TaskEncoder {
     }
 
     fn count(&mut self, cx: &EncodeCx<'_>) {
-        let counts = self.evaluator.take_counts();
-        self.stats.add(&counts);
-        cx.counters.noted("not_a_number", counts.iter().map(|counts| counts.not_numbers).sum());
-        cx.counters.noted("missing_field", counts.iter().map(|counts| counts.missing).sum());
+        let (mut not_numbers, mut missing) = (0, 0);
+        for (task, counts) in self.evaluator.take_counts() {
+            self.stats.add(task, &counts);
+            not_numbers += counts.not_numbers;
+            missing += counts.missing;
+        }
+        cx.counters.noted("not_a_number", not_numbers);
+        cx.counters.noted("missing_field", missing);
         let faults = self.evaluator.take_faults();
         cx.counters.noted("type_error", faults.type_error);
         cx.counters.noted("arithmetic_error", faults.arithmetic_error);

@@ -10,7 +10,7 @@ use crate::util::segments::{Place, Segments};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Now, Payload, Results,
 };
-use millstream_rules::{PartialReader, Plan};
+use millstream_rules::{FrequentKeys, PartialReader, Plan};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,11 +73,12 @@ impl WindowLane {
         });
         let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
         let now = (cx.now)();
+        let frequent = FrequentKeys::new(&plan);
         WindowLane {
             id: cx.sink,
             plan,
             stats,
-            tasks: Tasks::open(&definitions, memory_bytes_max, &mut saved, now),
+            tasks: Tasks::open(&definitions, (frequent, memory_bytes_max), &mut saved, now),
             now: cx.now,
             is_committed: cx.is_committed,
             feed: cx.feed,
@@ -96,10 +97,8 @@ impl WindowLane {
         for (origin, latest_ns) in origins {
             self.tasks.note_origin(origin, latest_ns, now);
         }
-        let Some(mut reader) = PartialReader::new(partial) else { return };
-        while let Some(section) = reader.next(&self.plan) {
-            self.tasks.merge(&section, &reader, &self.counters, now);
-        }
+        let Some(reader) = PartialReader::new(partial) else { return };
+        self.tasks.merge(&self.plan, reader, &self.counters, now);
     }
 
     /// Ends the windows that are due, and makes some of their results.

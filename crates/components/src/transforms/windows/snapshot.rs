@@ -15,7 +15,7 @@
 use super::definition::Definition;
 use super::result::Outcome;
 use crate::util::segments::array;
-use millstream_groups::Groups;
+use millstream_groups::{Groups, Layout};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -88,7 +88,8 @@ impl Saved {
         let number = u64::from_le_bytes(array(body)?);
         let definition = u32::from_le_bytes(array(body)?);
         let end_ns = i64::from_le_bytes(array(body)?);
-        let (groups, overflow) = tables(self.definitions.get(&definition)?);
+        let of_window = self.definitions.get(&definition)?;
+        let (groups, overflow) = tables(of_window, &of_window.layout());
         let window = SavedWindow { definition, end_ns, groups, overflow, emitted: 0 };
         self.windows.insert(number, window).is_none().then_some(())
     }
@@ -99,10 +100,9 @@ impl Saved {
 }
 
 /// Returns empty tables of a window: one for its groups, one for the events beyond their limit.
-pub fn tables(definition: &Definition) -> (Groups, Groups) {
-    let layout = definition.layout();
+pub fn tables(definition: &Definition, layout: &Arc<Layout>) -> (Groups, Groups) {
     let groups = Groups::new(layout.clone(), definition.group_by.len(), definition.groups_max);
-    (groups, Groups::new(layout, 0, 1))
+    (groups, Groups::new(layout.clone(), 0, 1))
 }
 
 /// Takes bytes behind their length from the front of `body`.

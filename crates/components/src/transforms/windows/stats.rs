@@ -23,11 +23,12 @@ impl Stats {
         Stats((0..tasks).map(|_| TaskStats::default()).collect())
     }
 
-    /// Adds the counts of a batch.
-    pub fn add(&self, counts: &[TaskCounts]) {
-        for (stats, counts) in self.0.iter().zip(counts).filter(|(_, counts)| counts.examined > 0) {
-            stats.examined.fetch_add(counts.examined, Relaxed);
-            stats.matched.fetch_add(counts.matched, Relaxed);
+    /// Adds the counts of a task in a batch.
+    pub fn add(&self, task: usize, counts: &TaskCounts) {
+        let Some(stats) = self.0.get(task) else { return };
+        stats.examined.fetch_add(counts.examined, Relaxed);
+        stats.matched.fetch_add(counts.matched, Relaxed);
+        if counts.measured_ns > 0 {
             stats.measured_ns.fetch_add(counts.measured_ns, Relaxed);
         }
     }

@@ -1,12 +1,12 @@
 //! The open windows of all tasks.
 
-use super::definition::Definition;
+use super::definition::{Definition, window_ns};
 use super::snapshot::{Frame, Saved, tables};
 use super::stats::Stats;
 use crate::util::period::Periods;
-use millstream_groups::Groups;
+use millstream_groups::{Accumulator, Groups, Layout};
 use millstream_model::{Counters, EngineTime, Now};
-use millstream_rules::{MergeBuffers, PartialReader, TaskPartial};
+use millstream_rules::{FrequentKeys, KeyGroups, MergeBuffers, PartialReader, Plan, TaskPartial};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -44,12 +44,20 @@ pub struct Tasks {
     next_window: u64,
     next_definition: u32,
     memory: Memory,
+    layouts: HashMap<Vec<Accumulator>, Arc<Layout>>,
+    /// The numbers of frequent keys, and the bytes that they take.
+    frequent: FrequentKeys,
+    frequent_bytes: usize,
     buffers: MergeBuffers,
 }
 
 /// A task and its open windows.
 struct Task {
     definition: Arc<Definition>,
+    /// Of the definition: every batch needs it.
+    window_s: u64,
+    priority: i32,
+    layout: Arc<Layout>,
     /// Number of the definition in snapshots.
     number: u32,
     is_saved: bool,
@@ -66,6 +74,7 @@ pub struct Window {
     pub end_ns: i64,
     pub groups: Groups,
     pub overflow: Groups,
+    of_keys: KeyGroups,
     is_saved: bool,
     /// Whether it changed since the last snapshot.
     is_changed: bool,
@@ -131,6 +140,7 @@ impl Window {
             end_ns,
             groups,
             overflow,
+            of_keys: KeyGroups::default(),
             is_saved: false,
             is_changed: true,
             updated: now.since_start,
@@ -177,7 +187,7 @@ impl Tasks {
     /// at once: no more events come for them.
     pub fn open(
         definitions: &[Arc<Definition>],
-        memory_bytes_max: usize,
+        (frequent, memory_bytes_max): (FrequentKeys, usize),
         saved: &mut Saved,
         now: Now,
     ) -> Tasks {
@@ -195,6 +205,9 @@ impl Tasks {
                 max: memory_bytes_max,
                 priority_max: priorities.max().unwrap_or(0),
             },
+            layouts: HashMap::new(),
+            frequent,
+            frequent_bytes: 0,
             buffers: MergeBuffers::default(),
         };
         let mut by_name: HashMap<&str, Vec<(u32, &Arc<Definition>)>> = HashMap::new();
@@ -216,8 +229,14 @@ impl Tasks {
     fn add_task(&mut self, definition: &Arc<Definition>, number: Option<u32>, now: Now) {
         let next = self.next_definition;
         self.next_definition += u32::from(number.is_none());
+        let layout = definition.layout();
+        let accumulators = layout.accumulators().to_vec();
+        let layout = self.layouts.entry(accumulators).or_insert(layout).clone();
         self.list.push(Task {
             definition: definition.clone(),
+            window_s: definition.window_s,
+            priority: definition.priority,
+            layout,
             number: number.unwrap_or(next),
             is_saved: number.is_some(),
             windows: BTreeMap::new(),
@@ -270,8 +289,25 @@ impl Tasks {
         origin.seen = now.since_start;
     }
 
-    /// Merges a partial result into the window of its task.
+    /// Merges the partial results of a batch.
     pub fn merge(
+        &mut self,
+        plan: &Plan,
+        mut reader: PartialReader<'_>,
+        counters: &Counters,
+        now: Now,
+    ) {
+        reader.number_keys(&mut self.frequent);
+        let bytes = self.frequent.memory_bytes();
+        self.memory.used = self.memory.used - self.frequent_bytes + bytes;
+        self.frequent_bytes = bytes;
+        while let Some(section) = reader.next(plan) {
+            self.merge_section(&section, &reader, counters, now);
+        }
+    }
+
+    /// Merges a partial result into the window of its task.
+    fn merge_section(
         &mut self,
         partial: &TaskPartial<'_>,
         reader: &PartialReader<'_>,
@@ -279,37 +315,41 @@ impl Tasks {
         now: Now,
     ) {
         let Some(task) = self.list.get(partial.task) else { return };
-        let definition = task.definition.clone();
+        let (window_s, priority) = (task.window_s, task.priority);
         let end_ns = match partial.window {
-            Some(start_ns) => start_ns.saturating_add(definition.window_ns()),
-            None => self.periods.get(&definition.window_s).map_or(0, Periods::boundary_ns),
+            Some(start_ns) => start_ns.saturating_add(window_ns(window_s)),
+            None => self.periods.get(&window_s).map_or(0, Periods::boundary_ns),
         };
         if partial.window.is_some() && end_ns <= task.ended_ns {
             counters.noted("late_event", partial.events());
         }
-        self.make_place(partial.task, end_ns, counters, now);
+        if !self.memory.has_place(priority) {
+            self.make_place(partial.task, end_ns, counters, now);
+        }
+        let Task { windows, definition, layout, .. } = &mut self.list[partial.task];
         let next = &mut self.next_window;
-        let windows = &mut self.list[partial.task].windows;
         let window = windows.entry(end_ns).or_insert_with(|| {
             *next += 1;
-            Window::new(*next - 1, end_ns, tables(&definition), now)
+            Window::new(*next - 1, end_ns, tables(definition, layout), now)
         });
         (window.updated, window.is_changed) = (now.since_start, true);
         for part in partial.parts(GROUPS_PER_LOOK) {
-            let tables = (&mut window.groups, &mut window.overflow);
-            let has_place = self.memory.has_place(definition.priority);
-            let overflows = part.merge(reader, tables, has_place, &mut self.buffers);
-            counters.noted("overflow", overflows);
-            self.memory.used = self.memory.used - window.memory_bytes + window.update_memory();
+            let has_place = self.memory.has_place(priority);
+            let tables = (&mut window.groups, &mut window.overflow, &mut window.of_keys);
+            let merged = part.merge(reader, tables, has_place, &mut self.buffers);
+            counters.noted("overflow", merged.overflows);
+            if merged.may_have_grown {
+                self.memory.used = self.memory.used - window.memory_bytes + window.update_memory();
+            }
         }
     }
 
-    /// Ends the earliest window of a task that needs another one, if there is no memory for it:
+    /// Ends the earliest window of a task that needs another one, as there is no memory for it:
     /// events of any number of times may come. Events that come for it later are another result.
     fn make_place(&mut self, task: usize, end_ns: i64, counters: &Counters, now: Now) {
-        let Task { definition, windows, .. } = &self.list[task];
-        let has_place = self.memory.has_place(definition.priority) || windows.contains_key(&end_ns);
-        let Some(earliest) = windows.keys().next().copied().filter(|_| !has_place) else { return };
+        let windows = &self.list[task].windows;
+        let is_there = windows.contains_key(&end_ns);
+        let Some(earliest) = windows.keys().next().copied().filter(|_| !is_there) else { return };
         counters.noted("early_window", 1);
         let completeness = self.latest(now).share(earliest);
         self.end_window_of(task, earliest, completeness);
@@ -502,8 +542,10 @@ impl Tasks {
 impl Window {
     /// Measures its memory; returns it.
     fn update_memory(&mut self) -> usize {
-        self.memory_bytes =
-            size_of::<Window>() + self.groups.memory_bytes() + self.overflow.memory_bytes();
+        self.memory_bytes = size_of::<Window>()
+            + self.groups.memory_bytes()
+            + self.overflow.memory_bytes()
+            + self.of_keys.memory_bytes();
         self.memory_bytes
     }
 }

@@ -5,6 +5,7 @@ use super::emit::Emit;
 use super::snapshot::{Frame, Saved};
 use super::tasks::Tasks;
 use millstream_model::{EngineTime, Now};
+use millstream_rules::FrequentKeys;
 use std::sync::Arc;
 
 const NOW: Now = Now { since_start: EngineTime::ZERO, unix_ns: 1_795_291_200_000_000_000 };
@@ -28,7 +29,8 @@ fn logged() -> Arc<Definition> {
 
 #[test]
 fn without_open_windows_by_the_time_of_events_there_is_nothing_to_wait_for() {
-    let tasks = Tasks::open(&[logged()], 1 << 20, &mut Saved::default(), NOW);
+    let tasks =
+        Tasks::open(&[logged()], (FrequentKeys::default(), 1 << 20), &mut Saved::default(), NOW);
     assert_eq!(tasks.left(NOW), None);
 }
 
@@ -41,7 +43,7 @@ fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
     frame.window(1, 0, NOW.unix_ns);
     let mut saved = Saved::default();
     saved.apply(&frame.0).unwrap();
-    let mut tasks = Tasks::open(&[logged()], 1 << 20, &mut saved, NOW);
+    let mut tasks = Tasks::open(&[logged()], (FrequentKeys::default(), 1 << 20), &mut saved, NOW);
     tasks.end_due(NOW, true);
     let mut ended = 0;
     while tasks.first_ended().is_some() {

@@ -4,7 +4,7 @@ use super::columns::Columns;
 use super::keys::KeyColumns;
 use super::{Batch, BatchRows, TaskCounts};
 use crate::partial::{NO_KEYS, Partial, Section};
-use crate::plan::{FieldId, Plan, TaskPlan};
+use crate::plan::{FieldId, InputPlan, Plan, Shape};
 use millstream_groups::{Accumulator, Side, hash};
 
 /// Longest sample in bytes: a hundred of them are kept for each of many groups.
@@ -42,7 +42,7 @@ impl Accumulation {
         list: &[u32],
         (columns, keys, partial): (&mut Columns, &mut KeyColumns, &mut Partial),
     ) {
-        let Some(window_ns) = plan.tasks[task].task.window_ns else {
+        let Some(window_ns) = plan.shape_of(task).window_ns else {
             return self.add_window(
                 (plan, task, None),
                 (batch, rows),
@@ -73,10 +73,10 @@ impl Accumulation {
         list: &[u32],
         (columns, keys, partial): (&mut Columns, &mut KeyColumns, &mut Partial),
     ) {
-        let of_task = &plan.tasks[task];
+        let shape = plan.shape_of(task);
         self.groups.clear();
         self.keys.clear();
-        let column = match of_task.keys {
+        let column = match shape.keys {
             Some(of_keys) => {
                 let groups = &mut self.groups;
                 let column = keys.of_rows((plan, of_keys), (batch, columns), list, groups);
@@ -89,7 +89,7 @@ impl Accumulation {
                 NO_KEYS
             }
         };
-        self.add_inputs(of_task, (batch, rows), list, columns, task);
+        self.add_inputs(shape, (batch, rows), list, columns, task);
         let section = Section { task: task as u32, window, column };
         self.events.clear();
         self.events.resize(self.keys.len(), 0);
@@ -116,35 +116,33 @@ impl Accumulation {
 
     fn add_inputs(
         &mut self,
-        task: &TaskPlan,
+        shape: &Shape,
         (batch, rows): (&Batch<'_, '_>, &BatchRows<'_, '_>),
         list: &[u32],
         columns: &mut Columns,
-        number: usize,
+        task: usize,
     ) {
-        let width = task.layout.words();
+        let width = shape.fresh.len();
         self.words.clear();
-        self.words.resize(self.keys.len() * width, 0);
-        self.words.chunks_exact_mut(width.max(1)).for_each(|words| task.layout.fresh(words));
+        (0..self.keys.len()).for_each(|_| self.words.extend_from_slice(&shape.fresh));
         let mut numbers_of = None;
-        for (at, field) in task.inputs.iter().enumerate() {
-            let accumulator = task.layout.accumulators()[at];
-            let offset = task.layout.offsets()[at];
+        for input in &shape.inputs {
+            let InputPlan { accumulator, offset, field } = *input;
             let Some(field) = field else {
                 self.each(width, offset, |count, _| *count += 1);
                 continue;
             };
-            if reads_numbers(accumulator) && numbers_of != Some(*field) {
+            if input.reads_numbers() && numbers_of != Some(field) {
                 self.numbers.clear();
-                columns.numbers(batch, *field, list, &mut self.numbers);
-                numbers_of = Some(*field);
-                self.count_faults((batch, columns), *field, list, number);
+                columns.numbers(batch, field, list, &mut self.numbers);
+                numbers_of = Some(field);
+                self.count_faults((batch, columns), field, list, task);
             }
             match accumulator {
                 Accumulator::Last => self.last(width, offset, rows, list),
                 _ if accumulator.is_side() => {
                     let at = (accumulator, width, offset);
-                    self.side(at, (batch, rows), list, columns, *field);
+                    self.side(at, (batch, rows), list, columns, field);
                 }
                 _ => self.number(accumulator, width, offset),
             }
@@ -247,6 +245,9 @@ impl Accumulation {
         list: &[u32],
         task: usize,
     ) {
+        if !self.numbers.iter().any(|number| number.is_nan()) {
+            return;
+        }
         let mut counts = TaskCounts::default();
         let view = columns.view(batch, field);
         for (row, number) in list.iter().zip(&self.numbers) {
@@ -256,9 +257,7 @@ impl Accumulation {
                 counts.missing += u64::from(!is_there);
             }
         }
-        if counts != TaskCounts::default() {
-            self.counts.push((task, counts));
-        }
+        self.counts.push((task, counts));
     }
 
     /// Takes the counts of each task.
@@ -276,18 +275,6 @@ fn start_of(text: &[u8]) -> &[u8] {
     let is_first = |at: &usize| text[*at] & 0xC0 != 0x80;
     let end = (SAMPLE_BYTES_MAX - 3..=SAMPLE_BYTES_MAX).rev().find(is_first);
     &text[..end.unwrap_or(SAMPLE_BYTES_MAX)]
-}
-
-fn reads_numbers(accumulator: Accumulator) -> bool {
-    match accumulator {
-        Accumulator::Distinct | Accumulator::Top { .. } | Accumulator::Samples { .. } => false,
-        Accumulator::Count
-        | Accumulator::Sum
-        | Accumulator::Min
-        | Accumulator::Max
-        | Accumulator::Last
-        | Accumulator::Quantiles => true,
-    }
 }
 
 /// Returns the start of the window that a time is in.

@@ -42,6 +42,7 @@ struct Numbers {
     stamp: u64,
     list: Vec<f64>,
     known: Bits,
+    unknown: Vec<u32>,
 }
 
 impl Memo {
@@ -193,25 +194,38 @@ impl Columns {
         rows: &[u32],
         out: &mut Vec<f64>,
     ) {
-        self.ensure(batch, field, rows);
-        let Some(index) = batch.fields.list[field.index()].numbers else {
+        let plan = &batch.fields.list[field.index()];
+        let Some(index) = plan.numbers else {
+            self.ensure(batch, field, rows);
             let view = self.view(batch, field);
             out.extend(rows.iter().map(|row| number_of(view, batch.input.block, *row)));
             return;
         };
+        self.ensure_numbers(batch, field, rows);
+        let numbers = &self.numbers[index].list;
+        out.extend(rows.iter().map(|row| numbers[*row as usize]));
+    }
+
+    /// Parses the numbers of rows where they are not known, if several tasks read them.
+    pub fn ensure_numbers(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {
+        let Some(index) = batch.fields.list[field.index()].numbers else { return };
         let mut numbers = std::mem::take(&mut self.numbers[index]);
         if numbers.stamp != self.batch {
             numbers.stamp = self.batch;
             numbers.known.reset(batch.input.rows);
             numbers.list.resize(batch.input.rows, f64::NAN);
         }
-        let view = self.view(batch, field);
-        for row in rows {
-            if numbers.known.add(*row) {
+        let mut unknown = std::mem::take(&mut numbers.unknown);
+        unknown.clear();
+        unknown.extend(rows.iter().copied().filter(|row| numbers.known.add(*row)));
+        if !unknown.is_empty() {
+            self.ensure(batch, field, &unknown);
+            let view = self.view(batch, field);
+            for row in &unknown {
                 numbers.list[*row as usize] = number_of(view, batch.input.block, *row);
             }
-            out.push(numbers.list[*row as usize]);
         }
+        numbers.unknown = unknown;
         self.numbers[index] = numbers;
     }
 }

@@ -55,6 +55,8 @@ impl Dictionary {
 /// The distinct keys of some tasks. With one field they are the numbers of its values.
 #[derive(Default)]
 pub struct KeyColumn {
+    /// Index of the list of keys in the plan.
+    list: u32,
     /// Index of the dictionary of each field.
     pub dictionaries: Vec<u32>,
     /// The numbers of the values of each key, one list after another; unused for one field.
@@ -134,14 +136,29 @@ impl KeyColumns {
     ) -> u32 {
         let fields = &plan.keys[keys].fields;
         let Some(index) = plan.keys[keys].shared else {
-            let column = self.add_column(fields.len());
+            let column = self.add_column(keys, fields.len());
             self.number_rows(column, fields, (batch, columns), rows, out);
             return column;
         };
+        self.ensure((plan, keys), (batch, columns), rows);
+        let shared = &self.shared[index];
+        out.extend(rows.iter().map(|row| shared.rows[*row as usize]));
+        shared.column
+    }
+
+    /// Sets the keys of rows where they are not known, if several tasks have them.
+    pub fn ensure(
+        &mut self,
+        (plan, keys): (&Plan, usize),
+        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        rows: &[u32],
+    ) {
+        let fields = &plan.keys[keys].fields;
+        let Some(index) = plan.keys[keys].shared else { return };
         let mut shared = std::mem::take(&mut self.shared[index]);
         if shared.batch != self.batch {
             shared.batch = self.batch;
-            shared.column = self.add_column(fields.len());
+            shared.column = self.add_column(keys, fields.len());
             shared.known.reset(batch.input.rows);
             shared.rows.resize(batch.input.rows, 0);
         }
@@ -157,10 +174,7 @@ impl KeyColumns {
             }
             self.found = found;
         }
-        out.extend(rows.iter().map(|row| shared.rows[*row as usize]));
-        let column = shared.column;
         (self.shared[index], self.unknown) = (shared, unknown);
-        column
     }
 
     /// Returns the number of keys of a column so far.
@@ -185,7 +199,7 @@ impl KeyColumns {
         }
         push_numbers(&[self.columns_used as u32], out);
         for column in &self.columns[..self.columns_used] {
-            push_numbers(&[column.dictionaries.len() as u32], out);
+            push_numbers(&[column.list, column.dictionaries.len() as u32], out);
             push_numbers(&column.dictionaries, out);
             let keys = column.keys.len() / column.dictionaries.len();
             push_numbers(&[keys as u32], out);
@@ -195,7 +209,7 @@ impl KeyColumns {
     }
 
     /// Takes a column with an empty dictionary for each field.
-    fn add_column(&mut self, fields: usize) -> u32 {
+    fn add_column(&mut self, list: usize, fields: usize) -> u32 {
         let first = self.dictionaries_used;
         self.dictionaries_used += fields;
         if self.dictionaries.len() < self.dictionaries_used {
@@ -208,6 +222,7 @@ impl KeyColumns {
             self.columns.push(KeyColumn::default());
         }
         let column = &mut self.columns[at];
+        column.list = list as u32;
         column.dictionaries.clear();
         column.dictionaries.extend(first as u32..(first + fields) as u32);
         column.keys.clear();

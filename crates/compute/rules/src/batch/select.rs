@@ -2,8 +2,11 @@
 
 use super::Batch;
 use super::columns::Columns;
+use super::keys::KeyColumns;
 use crate::bits::Bits;
-use crate::plan::{Gate, Index, LiteralIndex, Plan, PostingId, TaskPlan, TestPlan, ValueIndex};
+use crate::plan::{
+    Gate, Index, LiteralIndex, NO_BULK, Plan, PostingId, TaskPlan, TestPlan, ValueIndex,
+};
 use millstream_columns::{ColumnView, Kind, Number, unescape};
 use millstream_expressions::{Counts, Field, Input, Scratch};
 
@@ -12,15 +15,45 @@ use millstream_expressions::{Counts, Field, Input, Scratch};
 pub struct Selection {
     /// All selected rows.
     all: Vec<u32>,
-    /// The rows of each posting, ascending.
-    postings: Vec<Vec<u32>>,
-    /// The postings with rows.
-    active: Vec<PostingId>,
+    postings: Postings,
+    /// The rows of each bulk.
+    bulks: Vec<BulkRows>,
+    bulk_rows: Vec<u32>,
     /// Changes with every batch.
     batch: u64,
     /// The last batch in which a task with several postings was evaluated.
     seen: Vec<u64>,
     tests: Tests,
+}
+
+/// The rows of each posting, ascending. They are found in the order of the rows and then sorted by
+/// posting, so that thousands of postings are a few lists and not thousands.
+#[derive(Default)]
+struct Postings {
+    found: Vec<(PostingId, u32)>,
+    places: Vec<Place>,
+    /// The postings with rows, in the order in which they were found.
+    active: Vec<PostingId>,
+    sorted: Vec<u32>,
+}
+
+/// Where the rows of a posting are.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// End of its rows that are sorted.
+    end: u32,
+    /// Number of rows.
+    rows: u32,
+    /// The last row that was found.
+    last: u32,
+}
+
+/// The rows of a bulk.
+#[derive(Default)]
+struct BulkRows {
+    /// The batch that they are of.
+    batch: u64,
+    rows: Bits,
 }
 
 /// Conditions and what is known of their rows.
@@ -40,31 +73,143 @@ struct Known {
     matching: Bits,
 }
 
+impl Postings {
+    fn begin(&mut self, postings: usize) {
+        let Postings { found, places, active, .. } = self;
+        found.clear();
+        active.drain(..).for_each(|posting| places[posting.index()] = Place::default());
+        places.resize(postings, Place::default());
+    }
+
+    /// Adds a row to a posting, once.
+    #[inline(always)]
+    fn add(&mut self, posting: PostingId, row: u32) {
+        let place = &mut self.places[posting.index()];
+        if place.rows == 0 {
+            self.active.push(posting);
+        } else if place.last == row {
+            return;
+        }
+        place.rows += 1;
+        place.last = row;
+        self.found.push((posting, row));
+    }
+
+    /// Sorts the rows by posting.
+    fn sort(&mut self) {
+        let Postings { found, places, active, sorted } = self;
+        let mut start = 0;
+        for posting in &*active {
+            let place = &mut places[posting.index()];
+            place.end = start;
+            start += place.rows;
+        }
+        sorted.resize(found.len(), 0);
+        for (posting, row) in &*found {
+            let end = &mut places[posting.index()].end;
+            sorted[*end as usize] = *row;
+            *end += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn rows(&self, posting: PostingId) -> &[u32] {
+        let Place { end, rows, .. } = self.places[posting.index()];
+        &self.sorted[(end - rows) as usize..end as usize]
+    }
+
+    /// Collects the rows of all postings of a gate, ascending.
+    fn join(&self, gate: &Gate, out: &mut Vec<u32>) {
+        out.clear();
+        let Gate::Postings(list) = gate else { return };
+        list.iter().for_each(|posting| out.extend_from_slice(self.rows(*posting)));
+        out.sort_unstable();
+        out.dedup();
+    }
+}
+
 impl Selection {
     /// Finds the rows that pass each gate.
     pub fn find(&mut self, plan: &Plan, batch: &Batch<'_, '_>, columns: &mut Columns) {
         self.begin(plan);
         let runs = batch.input.runs.iter();
         self.all.extend(runs.flat_map(|(start, end)| *start as u32..*end as u32));
-        let mut found = Found { postings: &mut self.postings, active: &mut self.active };
         for index in &plan.gates.indexes {
             let field = index.field();
             columns.ensure(batch, field, &self.all);
             let source = (columns.view(batch, field), batch.input.block);
             match index {
-                Index::Values(index) => found.values(index, source, &self.all),
-                Index::Literals(index) => found.literals(index, source, &self.all),
+                Index::Values(index) => self.postings.values(index, source, &self.all),
+                Index::Literals(index) => self.postings.literals(index, source, &self.all),
             }
         }
+        self.postings.sort();
     }
 
     fn begin(&mut self, plan: &Plan) {
         self.batch += 1;
         self.all.clear();
-        self.active.drain(..).for_each(|posting| self.postings[posting.index()].clear());
-        self.postings.resize_with(plan.gates.postings.len(), Vec::new);
+        self.postings.begin(plan.gates.postings);
         self.seen.resize(plan.tasks.len(), 0);
         self.tests.shared.resize_with(plan.shared_tests, Known::default);
+    }
+
+    /// Does what tasks have in common for the rows of all of them.
+    pub fn prepare(
+        &mut self,
+        plan: &Plan,
+        (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
+        keys: &mut KeyColumns,
+    ) {
+        if plan.bulks.is_empty() {
+            return;
+        }
+        self.collect_bulks(plan, batch.input.rows);
+        let mut rows = std::mem::take(&mut self.bulk_rows);
+        for (bulk, found) in plan.bulks.iter().zip(&self.bulks) {
+            if found.batch != self.batch {
+                continue;
+            }
+            rows.clear();
+            found.rows.collect(&mut rows);
+            if bulk.has_test {
+                let test = &plan.tasks[bulk.task as usize].tests[0];
+                self.tests.retain(test, &mut rows, self.batch, (batch, columns, faults));
+            }
+            if let Some(shape) = bulk.shape {
+                let shape = &plan.shapes[shape as usize];
+                if let Some(of_shape) = shape.keys {
+                    keys.ensure((plan, of_shape), (batch, columns), &rows);
+                }
+                let numbers = shape.inputs.iter().filter(|input| input.reads_numbers());
+                for field in numbers.filter_map(|input| input.field) {
+                    columns.ensure_numbers(batch, field, &rows);
+                }
+            }
+        }
+        self.bulk_rows = rows;
+    }
+
+    /// Collects the rows of each bulk.
+    fn collect_bulks(&mut self, plan: &Plan, rows: usize) {
+        self.bulks.resize_with(plan.bulks.len(), BulkRows::default);
+        for posting in &self.postings.active {
+            let mut last = NO_BULK;
+            for task in plan.gates.single.of(*posting) {
+                let bulk = plan.heads[*task as usize].bulk;
+                if bulk == last || bulk == NO_BULK {
+                    continue;
+                }
+                last = bulk;
+                let found = &mut self.bulks[bulk as usize];
+                if found.batch != self.batch {
+                    found.batch = self.batch;
+                    found.rows.reset(rows);
+                }
+                let of_posting = self.postings.rows(*posting);
+                of_posting.iter().for_each(|row| _ = found.rows.add(*row));
+            }
+        }
     }
 
     /// Calls `visit` with each task that some rows pass the gate of: its index, the number of these
@@ -75,38 +220,34 @@ impl Selection {
         (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
         mut visit: impl FnMut(&mut Columns, usize, usize, &[u32]),
     ) {
-        let Selection { all, postings, active, seen, tests, .. } = self;
+        let Selection { all, postings, seen, tests, .. } = self;
         let number = self.batch;
         let mut run = |task: u32, rows: &[u32]| {
             columns.begin_task();
-            let of_task = &plan.tasks[task as usize];
-            let matching = tests.matching(of_task, rows, number, (batch, columns, faults));
+            let matching = match plan.heads[task as usize].has_tests {
+                true => {
+                    let of_task = &plan.tasks[task as usize];
+                    tests.matching(of_task, rows, number, (batch, columns, faults))
+                }
+                false => rows,
+            };
             visit(columns, task as usize, rows.len(), matching);
         };
         if !all.is_empty() {
             plan.gates.open.iter().for_each(|task| run(*task, all));
         }
         let mut union = Vec::new();
-        for posting in &*active {
-            let tasks = &plan.gates.postings[posting.index()];
-            tasks.single.iter().for_each(|task| run(*task, &postings[posting.index()]));
-            for task in &tasks.several {
+        for posting in &postings.active {
+            let single = plan.gates.single.of(*posting);
+            single.iter().for_each(|task| run(*task, postings.rows(*posting)));
+            for task in plan.gates.several.of(*posting) {
                 if std::mem::replace(&mut seen[*task as usize], number) != number {
-                    join(&plan.tasks[*task as usize].gate, postings, &mut union);
+                    postings.join(&plan.tasks[*task as usize].gate, &mut union);
                     run(*task, &union);
                 }
             }
         }
     }
-}
-
-/// Collects the rows of all postings of a gate, ascending.
-fn join(gate: &Gate, postings: &[Vec<u32>], out: &mut Vec<u32>) {
-    out.clear();
-    let Gate::Postings(list) = gate else { return };
-    list.iter().for_each(|posting| out.extend_from_slice(&postings[posting.index()]));
-    out.sort_unstable();
-    out.dedup();
 }
 
 impl Tests {
@@ -118,47 +259,43 @@ impl Tests {
         number: u64,
         (batch, columns, faults): (&Batch<'_, '_>, &mut Columns, &mut Counts),
     ) -> &'t [u32] {
-        if task.tests.is_empty() {
-            return rows;
-        }
         self.rows.clear();
         self.rows.extend_from_slice(rows);
         for test in &task.tests {
             if self.rows.is_empty() {
                 break;
             }
-            match test.shared {
-                Some(shared) => self.retain_shared(test, shared, number, (batch, columns, faults)),
-                None => {
-                    retain(test, &mut self.rows, (batch, columns, faults), &mut self.scratch);
-                }
-            }
+            let mut rows = std::mem::take(&mut self.rows);
+            self.retain(test, &mut rows, number, (batch, columns, faults));
+            self.rows = rows;
         }
         &self.rows
     }
 
-    /// Keeps the rows that match a condition, and remembers them for other tasks.
-    fn retain_shared(
+    /// Keeps the rows that match a condition, and remembers them if several tasks have it.
+    fn retain(
         &mut self,
         test: &TestPlan,
-        shared: usize,
+        rows: &mut Vec<u32>,
         number: u64,
         cx: (&Batch<'_, '_>, &mut Columns, &mut Counts),
     ) {
-        let rows = cx.0.input.rows;
+        let Some(shared) = test.shared else {
+            return retain(test, rows, cx, &mut self.scratch);
+        };
         let Known { batch, known, matching } = &mut self.shared[shared];
         if *batch != number {
             *batch = number;
-            known.reset(rows);
-            matching.reset(rows);
+            known.reset(cx.0.input.rows);
+            matching.reset(cx.0.input.rows);
         }
         self.unknown.clear();
-        self.unknown.extend(self.rows.iter().copied().filter(|row| known.add(*row)));
+        self.unknown.extend(rows.iter().copied().filter(|row| known.add(*row)));
         if !self.unknown.is_empty() {
             retain(test, &mut self.unknown, cx, &mut self.scratch);
             self.unknown.iter().for_each(|row| _ = matching.add(*row));
         }
-        self.rows.retain(|row| matching.has(*row));
+        rows.retain(|row| matching.has(*row));
     }
 }
 
@@ -191,25 +328,7 @@ fn field_named<'a, 'b: 'a>(
     }
 }
 
-/// The rows found so far.
-struct Found<'f> {
-    postings: &'f mut [Vec<u32>],
-    active: &'f mut Vec<PostingId>,
-}
-
-impl Found<'_> {
-    /// Adds a row to a posting, once.
-    #[inline(always)]
-    fn add(&mut self, posting: PostingId, row: u32) {
-        let rows = &mut self.postings[posting.index()];
-        match rows.last() {
-            None => self.active.push(posting),
-            Some(last) if *last == row => return,
-            Some(_) => {}
-        }
-        rows.push(row);
-    }
-
+impl Postings {
     fn values(&mut self, index: &ValueIndex, source: (ColumnView<'_>, &[u8]), rows: &[u32]) {
         for row in rows {
             if let Some(posting) = index.posting(source, *row) {
@@ -248,8 +367,8 @@ impl ValueIndex {
         let cell = column.cells()[row as usize];
         let bytes = column.bytes(block, cell);
         match cell.kind() {
-            Kind::Text => self.texts.get(bytes).copied(),
-            Kind::Escaped => self.texts.get(&*unescape(bytes)).copied(),
+            Kind::Text => self.text(bytes),
+            Kind::Escaped => self.text(&unescape(bytes)),
             Kind::Int | Kind::Float => self.number(Number::parse(bytes)?),
             _ => None,
         }
@@ -264,7 +383,7 @@ impl ValueIndex {
                 is_int.then_some(value as i64)?
             }
         };
-        self.ints.get(&value).copied()
+        self.int(value)
     }
 }
 

@@ -6,6 +6,7 @@ use super::literals::required_literals;
 use super::search::{LITERAL_BYTES_MIN, LiteralSearch};
 use foldhash::fast::RandomState;
 use millstream_expressions::{Expression, Literal, Test};
+use millstream_groups::{TextKey, is_long, key};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Most values of one condition that are put into an index.
@@ -47,11 +48,35 @@ enum Keys {
 
 /// The tasks of a posting.
 #[derive(Debug, Default)]
-pub struct Posting {
-    /// Tasks that have no other posting.
-    pub single: Vec<u32>,
-    /// Tasks that have others.
-    pub several: Vec<u32>,
+struct Posting {
+    single: Vec<u32>,
+    several: Vec<u32>,
+}
+
+/// A list of tasks for each posting, side by side.
+#[derive(Debug, Default)]
+pub struct TaskLists {
+    ends: Vec<u32>,
+    tasks: Vec<u32>,
+}
+
+impl TaskLists {
+    fn new<'l>(lists: impl Iterator<Item = &'l [u32]>) -> TaskLists {
+        let mut all = TaskLists::default();
+        for list in lists {
+            all.tasks.extend_from_slice(list);
+            all.ends.push(all.tasks.len() as u32);
+        }
+        all
+    }
+
+    /// Returns the tasks of a posting.
+    #[inline(always)]
+    pub fn of(&self, posting: PostingId) -> &[u32] {
+        let at = posting.index();
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.tasks[start as usize..self.ends[at] as usize]
+    }
 }
 
 /// Finds the postings of rows.
@@ -75,8 +100,10 @@ impl Index {
 #[derive(Debug)]
 pub struct ValueIndex {
     pub field: FieldId,
-    pub texts: HashMap<Box<[u8]>, PostingId, RandomState>,
-    pub ints: HashMap<i64, PostingId, RandomState>,
+    /// Those of texts that are their key.
+    short: HashMap<TextKey, PostingId, RandomState>,
+    long: HashMap<Box<[u8]>, PostingId, RandomState>,
+    ints: HashMap<i64, PostingId, RandomState>,
 }
 
 /// Postings by the literals in a field.
@@ -92,7 +119,12 @@ pub struct LiteralIndex {
 #[derive(Debug, Default)]
 pub struct Gates {
     pub indexes: Vec<Index>,
-    pub postings: Vec<Posting>,
+    /// Tasks that have no other posting.
+    pub single: TaskLists,
+    /// Tasks that have others.
+    pub several: TaskLists,
+    /// Number of postings.
+    pub postings: usize,
     /// Tasks that look at every row.
     pub open: Vec<u32>,
 }
@@ -101,10 +133,7 @@ impl Gates {
     /// Returns the index that a posting is of.
     pub fn index_of(&self, posting: PostingId) -> Option<&Index> {
         self.indexes.iter().find(|index| match index {
-            Index::Values(index) => {
-                let mut all = index.texts.values().chain(index.ints.values());
-                all.any(|of| *of == posting)
-            }
+            Index::Values(index) => index.postings().any(|of| *of == posting),
             Index::Literals(index) => index.postings.contains(&posting),
         })
     }
@@ -211,7 +240,10 @@ impl GateBuilder {
         let next = PostingId(self.postings.len() as u32);
         let index = self.values.entry(field).or_insert_with(|| ValueIndex::new(field));
         let posting = match value {
-            Value::Text(text) => *index.texts.entry(text.clone()).or_insert(next),
+            Value::Text(text) => match key(text) {
+                key if is_long(key) => *index.long.entry(text.clone()).or_insert(next),
+                key => *index.short.entry(key).or_insert(next),
+            },
             Value::Int(value) => *index.ints.entry(*value).or_insert(next),
         };
         self.add_posting(posting)
@@ -242,13 +274,48 @@ impl GateBuilder {
             let search = LiteralSearch::new(literals.list);
             Index::Literals(LiteralIndex { field, search, postings: literals.postings })
         });
-        Gates { indexes: values.chain(literals).collect(), postings: self.postings, open }
+        Gates {
+            indexes: values.chain(literals).collect(),
+            single: TaskLists::new(self.postings.iter().map(|posting| &posting.single[..])),
+            several: TaskLists::new(self.postings.iter().map(|posting| &posting.several[..])),
+            postings: self.postings.len(),
+            open,
+        }
     }
 }
 
 impl ValueIndex {
     fn new(field: FieldId) -> ValueIndex {
-        ValueIndex { field, texts: Default::default(), ints: Default::default() }
+        ValueIndex {
+            field,
+            short: HashMap::default(),
+            long: HashMap::default(),
+            ints: HashMap::default(),
+        }
+    }
+
+    /// Returns the number of values.
+    pub fn len(&self) -> usize {
+        self.short.len() + self.long.len() + self.ints.len()
+    }
+
+    fn postings(&self) -> impl Iterator<Item = &PostingId> {
+        self.short.values().chain(self.long.values()).chain(self.ints.values())
+    }
+
+    /// Returns the posting of a text.
+    #[inline(always)]
+    pub fn text(&self, text: &[u8]) -> Option<PostingId> {
+        match key(text) {
+            key if is_long(key) => self.long.get(text).copied(),
+            key => self.short.get(&key).copied(),
+        }
+    }
+
+    /// Returns the posting of an integer.
+    #[inline]
+    pub fn int(&self, value: i64) -> Option<PostingId> {
+        self.ints.get(&value).copied()
     }
 }
 

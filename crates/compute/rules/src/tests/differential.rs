@@ -2,7 +2,9 @@
 
 use super::random::{fields, line, pick, task};
 use super::reference::{Outcome, Place, Table, evaluate};
-use crate::{BatchRows, Evaluator, MergeBuffers, Partial, PartialReader, Plan, Task};
+use crate::{
+    BatchRows, Evaluator, FrequentKeys, KeyGroups, MergeBuffers, Partial, PartialReader, Plan, Task,
+};
 use fastrand::Rng;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
 use millstream_groups::{Accumulator, Groups, Samples, Side, hash};
@@ -78,41 +80,101 @@ fn rest(random: &mut Rng, rows: usize) -> Column {
     column.finish("".into())
 }
 
-/// The groups of a task by window, merged from partial results.
+/// The tables of a task: groups by window, and the number of events without a place.
+#[derive(Default)]
+struct Tables {
+    windows: BTreeMap<Option<i64>, (Groups, KeyGroups)>,
+    overflow: Option<Groups>,
+    overflows: u64,
+}
+
+/// Merges the partial results of all tasks, with or without numbers of frequent keys.
 fn merged(
     plan: &Plan,
-    task: usize,
-    tasks: &[Arc<Task>],
-    partials: &[Vec<u8>],
-) -> BTreeMap<Option<i64>, Groups> {
-    let (mut windows, mut buffers) = (BTreeMap::new(), MergeBuffers::default());
+    (partials, groups_max): (&[Vec<u8>], usize),
+    mut frequent: Option<FrequentKeys>,
+) -> Vec<Tables> {
+    let mut tables: Vec<Tables> = plan.tasks().iter().map(|_| Tables::default()).collect();
+    let mut buffers = MergeBuffers::default();
     for bytes in partials {
         let mut reader = PartialReader::new(bytes).expect("a partial result");
+        frequent.iter_mut().for_each(|frequent| reader.number_keys(frequent));
         while let Some(section) = reader.next(plan) {
-            if section.task != task {
-                continue;
-            }
-            let layout = plan.tasks()[task].layout().clone();
-            let groups = windows
-                .entry(section.window)
-                .or_insert_with(|| Groups::new(layout.clone(), tasks[task].keys.len(), 1 << 20));
-            let mut overflow = Groups::new(layout, 0, 1);
-            assert_eq!(section.merge(&reader, (groups, &mut overflow), true, &mut buffers), 0);
+            let of_task = &plan.tasks()[section.task];
+            let layout = of_task.layout();
+            let Tables { windows, overflow, overflows } = &mut tables[section.task];
+            let (groups, of_keys) = windows.entry(section.window).or_insert_with(|| {
+                let groups = Groups::new(layout.clone(), of_task.task.keys.len(), groups_max);
+                (groups, KeyGroups::default())
+            });
+            let overflow = overflow.get_or_insert_with(|| Groups::new(layout.clone(), 0, 1));
+            let into = (groups, overflow, of_keys);
+            *overflows += section.merge(&reader, into, true, &mut buffers).overflows;
         }
     }
-    windows
+    tables
+}
+
+/// The keys and words of a group.
+type Content<'g> = (Vec<Option<&'g [u8]>>, Vec<u64>);
+
+/// Returns the keys and words of all groups in the order of the keys, without references to sides.
+fn content(groups: &Groups) -> Vec<Content<'_>> {
+    let accumulators = groups.layout().accumulators().iter().zip(groups.layout().offsets());
+    let sides = accumulators.filter(|(of, _)| of.is_side()).map(|(_, offset)| *offset);
+    let sides: Vec<usize> = sides.collect();
+    let of_group = |group: u32| {
+        let keys = (0..groups.keys()).map(|key| groups.key(group, key)).collect();
+        let words = groups.words(group).iter().enumerate();
+        (keys, words.filter(|(at, _)| !sides.contains(at)).map(|(_, word)| *word).collect())
+    };
+    let mut content: Vec<_> = (0..groups.len() as u32).map(of_group).collect();
+    content.sort();
+    content
+}
+
+/// Compares a merge with numbers of frequent keys with one without.
+fn compare_merges(plan: &Plan, partials: &[Vec<u8>], groups_max: usize, at: &str) {
+    let with = merged(plan, (partials, usize::MAX), Some(FrequentKeys::new(plan)));
+    let without = merged(plan, (partials, usize::MAX), None);
+    let limited = merged(plan, (partials, groups_max), Some(FrequentKeys::new(plan)));
+    for (task, ((with, without), limited)) in with.iter().zip(&without).zip(&limited).enumerate() {
+        let at = format!("{at}, task {task}");
+        assert_eq!((with.overflows, without.overflows), (0, 0), "{at}: overflow");
+        let windows = with.windows.iter().zip(&without.windows);
+        for ((window, (with, _)), (_, (without, _))) in windows {
+            assert_eq!(content(with), content(without), "{at}, window {window:?}");
+        }
+        assert_eq!(limited.events(), without.events(), "{at}: events of {groups_max} groups");
+        let mut of_windows = limited.windows.values();
+        assert!(of_windows.all(|(groups, _)| groups.len() <= groups_max), "{at}: limit");
+    }
+}
+
+impl Tables {
+    /// Returns the number of events, if the task counts them.
+    fn events(&self) -> Option<u64> {
+        let tables = self.windows.values().map(|(groups, _)| groups).chain(&self.overflow);
+        let of_table = |groups: &Groups| {
+            let is_count = |of: &Accumulator| *of == Accumulator::Count;
+            let count = groups.layout().accumulators().iter().position(is_count)?;
+            let offset = groups.layout().offsets()[count];
+            Some((0..groups.len() as u32).map(|group| groups.words(group)[offset]).sum::<u64>())
+        };
+        tables.map(of_table).sum()
+    }
 }
 
 /// Compares the groups of a task with those of its definition.
 fn compare(
     task: &Task,
-    windows: &BTreeMap<Option<i64>, Groups>,
+    windows: &BTreeMap<Option<i64>, (Groups, KeyGroups)>,
     outcome: &Outcome,
     table: &Table,
     at: &str,
 ) {
     let mut seen: HashSet<Place> = HashSet::new();
-    for (window, groups) in windows {
+    for (window, (groups, _)) in windows {
         for group in 0..groups.len() as u32 {
             let key =
                 (0..groups.keys()).map(|of| groups.key(group, of).map(<[u8]>::to_vec)).collect();
@@ -210,8 +272,8 @@ fn run(seed: u64) -> usize {
         (0..random.usize(1..10)).map(|number| Arc::new(task(random, number, &fields))).collect();
     let plan = Plan::new(&tasks).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let mut evaluator = Evaluator::default();
-    let mut matched = 0;
-    // The second table finds what the first has left behind.
+    let (mut matched, mut partials) = (0, Vec::new());
+    // The others find what the first has left behind.
     for number in 0..2 {
         let table = table(random);
         let (mut found, mut partial) = (vec![Vec::new(); tasks.len()], Partial::default());
@@ -221,7 +283,9 @@ fn run(seed: u64) -> usize {
             evaluator.matches(&plan, &rows, |task, rows| found[task] = rows.to_vec());
             evaluator.add_up(&plan, &rows, &mut partial);
         });
-        let partials = [partial.into_bytes()];
+        partials.push(partial.into_bytes());
+        let frequent = Some(FrequentKeys::new(&plan));
+        let tables = merged(&plan, (&partials[number..], usize::MAX), frequent);
         for (index, (task, found)) in tasks.iter().zip(&found).enumerate() {
             let outcome = evaluate(task, &table);
             let at = format!(
@@ -229,10 +293,12 @@ fn run(seed: u64) -> usize {
                 task.condition.as_ref().map(|of| of.to_string())
             );
             assert_eq!(*found, outcome.rows, "{at}");
-            compare(task, &merged(&plan, index, &tasks, &partials), &outcome, &table, &at);
+            compare(task, &tables[index].windows, &outcome, &table, &at);
             matched += found.len();
         }
     }
+    (0..6).for_each(|_| partials.push(partials[random.usize(..2)].clone()));
+    compare_merges(&plan, &partials, random.usize(1..20), &format!("seed {seed}"));
     matched
 }
 

@@ -1,0 +1,107 @@
+//! Frequent keys, whose groups are found without a look-up of texts.
+//!
+//! Thousands of tasks group by the same few keys, and a batch has a few rows for each task. The
+//! texts of a key are looked up once per batch, and not once per task: they have a number, and
+//! beside the table of a task there is a list from these numbers to its groups.
+
+use crate::plan::Plan;
+use millstream_groups::{Groups, Layout, NONE};
+use std::sync::Arc;
+
+/// Most keys of a list that have a number. A table has four bytes for each.
+const KEYS_MAX: usize = if cfg!(test) { 3 } else { 1024 };
+
+/// Longest text of a frequent key in bytes.
+pub(crate) const TEXT_BYTES_MAX: usize = 64;
+
+/// Batches with too many other keys after which the keys get new numbers: they have changed.
+const POOR_BATCHES_MAX: u32 = if cfg!(test) { 0 } else { 256 };
+
+/// The numbers of frequent keys, for each list of keys that many tasks have.
+#[derive(Debug, Default)]
+pub struct FrequentKeys {
+    lists: Vec<Option<KeyNumbers>>,
+    /// Changes when the keys of a list get new numbers.
+    generation: u32,
+}
+
+/// The numbers of the frequent keys of a list.
+#[derive(Debug)]
+pub(crate) struct KeyNumbers {
+    /// A key is a group without accumulators.
+    pub keys: Groups,
+    generation: u32,
+    poor_batches: u32,
+}
+
+/// The groups of a table by the numbers of frequent keys.
+#[derive(Debug, Default)]
+pub struct KeyGroups {
+    generation: u32,
+    groups: Vec<u32>,
+}
+
+impl FrequentKeys {
+    /// Prepares numbers for the keys of a plan.
+    pub fn new(plan: &Plan) -> FrequentKeys {
+        let layout = Arc::new(Layout::new(&[]));
+        let numbers = |fields: usize| KeyNumbers {
+            keys: Groups::new(layout.clone(), fields, KEYS_MAX),
+            generation: 1,
+            poor_batches: 0,
+        };
+        let lists =
+            plan.keys.iter().map(|key| key.has_many_tasks.then(|| numbers(key.fields.len())));
+        FrequentKeys { lists: lists.collect(), generation: 1 }
+    }
+
+    /// Returns the numbers of a list of keys, and their generation.
+    pub(crate) fn of(&mut self, list: usize) -> Option<(&mut Groups, u32)> {
+        let of_list = self.lists.get_mut(list)?.as_mut()?;
+        if of_list.poor_batches > POOR_BATCHES_MAX {
+            self.generation += 1;
+            of_list.keys.clear();
+            (of_list.generation, of_list.poor_batches) = (self.generation, 0);
+        }
+        Some((&mut of_list.keys, of_list.generation))
+    }
+
+    /// Notes a batch that has too many other keys.
+    pub(crate) fn note_poor(&mut self, list: usize) {
+        if let Some(Some(list)) = self.lists.get_mut(list) {
+            list.poor_batches += 1;
+        }
+    }
+
+    /// Returns the bytes that the numbers have allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.lists.iter().flatten().map(|list| list.keys.memory_bytes()).sum()
+    }
+}
+
+impl KeyGroups {
+    /// Returns the groups of a generation of numbers.
+    #[inline(always)]
+    pub(crate) fn of(&mut self, generation: u32) -> &mut Vec<u32> {
+        if self.generation != generation {
+            self.generation = generation;
+            self.groups.clear();
+        }
+        &mut self.groups
+    }
+
+    /// Returns the bytes that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.groups.capacity() * size_of::<u32>()
+    }
+}
+
+/// Sets the group of a key.
+#[cold]
+pub(crate) fn set(groups: &mut Vec<u32>, number: u32, group: u32) {
+    let number = number as usize;
+    if groups.len() <= number {
+        groups.resize(number + 1, NONE);
+    }
+    groups[number] = group;
+}
