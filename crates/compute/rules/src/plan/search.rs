@@ -5,8 +5,10 @@
 //! first-level cache, so that the time per byte hardly depends on the number of literals; an
 //! automaton for a thousand of them has states of megabytes. Only a window in the bitmap is looked
 //! up, and the literals that have it are compared with the text. The idea is that of the hashed
-//! blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skips.
+//! blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skips. Up to
+//! [`VECTOR_MAX`] windows are found by vector instructions.
 
+use aho_corasick::{Span, packed::Searcher};
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 use std::collections::HashMap;
@@ -18,7 +20,10 @@ const WINDOW: usize = 4;
 pub const LITERAL_BYTES_MIN: usize = 3;
 
 /// Number of literals up to which a search for each is faster.
-const FEW_MAX: usize = 4;
+const FEW_MAX: usize = if cfg!(test) { 1 } else { 3 };
+
+/// Number of windows up to which vector instructions look for all of them.
+const VECTOR_MAX: usize = if cfg!(test) { 8 } else { 32 };
 
 /// Words of a bitmap: 8 KiB.
 const WORDS: usize = 1024;
@@ -29,6 +34,8 @@ pub struct LiteralSearch {
     literals: Vec<Box<[u8]>>,
     /// One for each literal if there are few.
     few: Vec<Finder<'static>>,
+    /// Finds the windows if there are not too many.
+    vector: Option<Searcher>,
     /// For literals of four bytes and more.
     long: Windows,
     /// For those of three bytes.
@@ -69,7 +76,8 @@ impl LiteralSearch {
         }
         let finders = literals.iter().map(|literal| Finder::new(literal).into_owned());
         let few = if literals.len() <= FEW_MAX { finders.collect() } else { Vec::new() };
-        LiteralSearch { literals, few, long, short }
+        let vector = vector_search(&long, &short);
+        LiteralSearch { literals, few, vector, long, short }
     }
 
     /// Calls `found` with the index of each literal in the text, at least once.
@@ -78,6 +86,9 @@ impl LiteralSearch {
         if !self.few.is_empty() {
             let is_in = |(_, finder): &(usize, &Finder<'_>)| finder.find(text).is_some();
             return self.few.iter().enumerate().filter(is_in).for_each(|(at, _)| found(at));
+        }
+        if let Some(vector) = &self.vector {
+            return self.each_by_vectors(vector, text, found);
         }
         if !self.long.places.is_empty() {
             for (at, window) in text.windows(WINDOW).enumerate() {
@@ -94,6 +105,20 @@ impl LiteralSearch {
                     self.compare(&self.short, (text, at), word, &mut found);
                 }
             }
+        }
+    }
+
+    #[inline]
+    fn each_by_vectors(&self, vector: &Searcher, text: &[u8], mut found: impl FnMut(usize)) {
+        let mut rest = Span::from(0..text.len());
+        while let Some(hit) = vector.find_in(text, rest) {
+            let at = hit.start();
+            for (windows, len) in [(&self.long, WINDOW), (&self.short, LITERAL_BYTES_MIN)] {
+                if let Some(window) = text.get(at..at + len) {
+                    self.compare(windows, (text, at), word_of(window), &mut found);
+                }
+            }
+            rest.start = at + 1;
         }
     }
 
@@ -115,6 +140,18 @@ impl LiteralSearch {
             }
         }
     }
+}
+
+/// Prepares a search for all windows, unless there are too many.
+fn vector_search(long: &Windows, short: &Windows) -> Option<Searcher> {
+    if long.places.len() + short.places.len() > VECTOR_MAX {
+        return None;
+    }
+    let text = |len: usize| move |word: &u32| word.to_le_bytes()[..len].to_vec();
+    let long = long.places.keys().map(text(WINDOW));
+    let windows: Vec<Vec<u8>> =
+        long.chain(short.places.keys().map(text(LITERAL_BYTES_MIN))).collect();
+    Searcher::new(windows)
 }
 
 impl Default for Windows {
