@@ -6,8 +6,8 @@ mod literals;
 mod search;
 
 pub use fields::InvalidField;
-pub(crate) use fields::{Compute, EventField, FieldId, Fields, Left, Right};
-pub(crate) use gates::{Gates, Index, LiteralIndex, PostingId, ValueIndex};
+pub(crate) use fields::{Compute, EventField, FieldId, FieldPlan, Fields, Left, Right};
+pub(crate) use gates::{Gates, Index, LeftIndexes, LiteralIndex, PostingId, ValueIndex};
 
 use crate::task::Task;
 use gates::{Candidate, GateBuilder};
@@ -361,7 +361,8 @@ impl Planner {
     fn plan(mut self, tasks: Vec<TaskPlan>, mut keys: Vec<KeyPlan>, shared_tests: usize) -> Plan {
         let is_open = |number: &u32| tasks[*number as usize].gate == Gate::Open;
         let open = (0..tasks.len() as u32).filter(is_open).collect();
-        let gates = self.gates.finish(open);
+        let mut gates = self.gates.finish(open);
+        gates.group(&self.fields);
         let users: Vec<Vec<FieldId>> = tasks.iter().map(|task| fields_of(task, &keys)).collect();
         self.fields.place(&users, &gates.fields());
         self.fields.place_numbers(&tasks);

@@ -1,10 +1,12 @@
 //! The fields of a batch: each value is computed at most once, for the rows that need it.
 
 use super::Batch;
-use super::extract::{Positions, Values, between, cast, number_of};
+use super::extract::{
+    Positions, Values, between, cast, number_of, place_between, typed, with_text,
+};
 use crate::bits::Bits;
-use crate::plan::{Compute, FieldId, Fields};
-use millstream_columns::ColumnView;
+use crate::plan::{Compute, FieldId, FieldPlan, Fields, Right};
+use millstream_columns::{ColumnView, Kind};
 use millstream_expressions::Counts;
 use regex::bytes::CaptureLocations;
 
@@ -104,6 +106,52 @@ impl Columns {
             self.compute(batch, field, &missing);
         }
         self.missing = missing;
+    }
+
+    /// Passes on the values of fields that begin with the same string, for all selected rows: the
+    /// position of the field in `fields`, the row, and the value. Those that tasks read are kept.
+    pub fn each_between(
+        &mut self,
+        batch: &Batch<'_, '_>,
+        (left, fields): (usize, &[FieldId]),
+        rows: &[u32],
+        mut visit: impl FnMut(usize, u32, Kind, &[u8]),
+    ) {
+        let start = &batch.fields.lefts[left];
+        self.ensure_event(batch, start.from);
+        self.positions[left].begin(self.batch, start.kept, batch.input.rows);
+        let stamp = self.stamp(false);
+        let plan = |field: &FieldId| match &batch.fields.list[field.index()] {
+            plan @ FieldPlan { compute: Compute::Between(_, index, right), .. } => {
+                Some((plan, *index, right))
+            }
+            _ => None,
+        };
+        let plans: Vec<(&FieldPlan, u32, &Right)> = fields.iter().filter_map(plan).collect();
+        for (plan, ..) in plans.iter().filter(|(plan, ..)| plan.is_read) {
+            let memo = &mut self.memos[plan.memo];
+            memo.begin(stamp, batch.input.rows);
+            memo.is_complete = true;
+        }
+        let source = (event_view(batch, &self.events, start.from), batch.input.block);
+        let (positions, memos) = (&mut self.positions[left], &mut self.memos);
+        for row in rows {
+            with_text(source, *row, |text, cell| {
+                for (at, (plan, index, right)) in plans.iter().enumerate() {
+                    let value = (start, &mut *positions, *index, *right);
+                    let place = text.and_then(|text| place_between(text, *row, value));
+                    let text = text.unwrap_or_default();
+                    let typed = place.and_then(|place| typed(text, place, plan.field.kind));
+                    if plan.is_read {
+                        let values = &mut memos[plan.memo].values;
+                        values.set_typed(*row, (text, cell), typed.clone());
+                    }
+                    if let Some((kind, place)) = typed {
+                        visit(at, *row, kind, &text[place]);
+                    }
+                }
+            });
+        }
     }
 
     fn compute(&mut self, batch: &Batch<'_, '_>, field: FieldId, rows: &[u32]) {

@@ -36,8 +36,19 @@ impl Values {
         place: Option<Range<usize>>,
         kind: FieldType,
     ) {
-        let place = place.and_then(|place| Some((kind_of(kind, &text[place.clone()])?, place)));
-        self.cells[row as usize] = match (place, cell) {
+        let typed = place.and_then(|place| typed(text, place, kind));
+        self.set_typed(row, (text, cell), typed);
+    }
+
+    /// The same for a part whose kind is known.
+    #[inline(always)]
+    pub fn set_typed(
+        &mut self,
+        row: u32,
+        (text, cell): (&[u8], Option<Cell>),
+        typed: Option<(Kind, Range<usize>)>,
+    ) {
+        self.cells[row as usize] = match (typed, cell) {
             (None, _) => Cell::ABSENT,
             (Some((kind, place)), Some(cell)) => cell.part(kind, place.start, place.len()),
             (Some((kind, place)), None) => {
@@ -47,6 +58,12 @@ impl Values {
             }
         };
     }
+}
+
+/// Returns a part of a text with its kind; `None` if it is no such value.
+#[inline(always)]
+pub fn typed(text: &[u8], place: Range<usize>, kind: FieldType) -> Option<(Kind, Range<usize>)> {
+    Some((kind_of(kind, &text[place.clone()])?, place))
 }
 
 /// Returns the kind of a text of this type; `None` if it is no such value.
@@ -157,16 +174,25 @@ pub fn between(
 ) {
     for row in rows {
         with_text(source, *row, |text, cell| {
-            let place = text.and_then(|text| {
-                let start = match left.kept {
-                    0 => search_end(left, text, index)?,
-                    _ => positions.end(left, *row, text, index)?,
-                };
-                Some(start..value_end(right, text, start))
-            });
+            let value = (left, &mut *positions, index, right);
+            let place = text.and_then(|text| place_between(text, *row, value));
             out.set(*row, (text.unwrap_or_default(), cell), place, kind);
         });
     }
+}
+
+/// Returns where the value between two strings is in the text of a row.
+#[inline(always)]
+pub fn place_between(
+    text: &[u8],
+    row: u32,
+    (left, positions, index, right): (&Left, &mut Positions, u32, &Right),
+) -> Option<Range<usize>> {
+    let start = match left.kept {
+        0 => search_end(left, text, index)?,
+        _ => positions.end(left, row, text, index)?,
+    };
+    Some(start..value_end(right, text, start))
 }
 
 #[inline(always)]
@@ -174,10 +200,23 @@ fn value_end(right: &Right, text: &[u8], start: usize) -> usize {
     let rest = &text[start..];
     let found = match right {
         Right::None => None,
-        Right::Byte(byte) => memchr(*byte, rest),
+        Right::Byte(byte) => find_byte(*byte, rest),
         Right::Text(finder) => finder.find(rest),
     };
     found.map_or(text.len(), |at| start + at)
+}
+
+/// Finds a byte. Values are short: the first bytes are looked at without a call.
+#[inline(always)]
+fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
+    const ONES: u128 = u128::MAX / 0xFF;
+    let Some((first, rest)) = text.split_first_chunk::<16>() else { return memchr(byte, text) };
+    let differing = u128::from_le_bytes(*first) ^ (ONES * u128::from(byte));
+    // The lowest set bit is that of the first byte that is zero (Mycroft's test).
+    match differing.wrapping_sub(ONES) & !differing & (ONES << 7) {
+        0 => memchr(byte, rest).map(|at| at + first.len()),
+        zeros => Some(zeros.trailing_zeros() as usize / 8),
+    }
 }
 
 /// Sets the values of a column as another type.

@@ -5,7 +5,8 @@ use super::columns::Columns;
 use super::keys::KeyColumns;
 use crate::bits::Bits;
 use crate::plan::{
-    Gate, Index, LiteralIndex, NO_BULK, Plan, PostingId, TaskPlan, TestPlan, ValueIndex,
+    FieldId, Gate, Index, LeftIndexes, LiteralIndex, NO_BULK, Plan, PostingId, TaskPlan, TestPlan,
+    ValueIndex,
 };
 use millstream_columns::{ColumnView, Kind, Number, unescape};
 use millstream_expressions::{Counts, Field, Input, Scratch};
@@ -134,7 +135,10 @@ impl Selection {
         self.begin(plan);
         let runs = batch.input.runs.iter();
         self.all.extend(runs.flat_map(|(start, end)| *start as u32..*end as u32));
-        for index in &plan.gates.indexes {
+        for lefts in &plan.gates.lefts {
+            self.postings.lefts(plan, lefts, (batch, columns), &self.all);
+        }
+        for index in plan.gates.others.iter().map(|at| &plan.gates.indexes[*at]) {
             let field = index.field();
             columns.ensure(batch, field, &self.all);
             let source = (columns.view(batch, field), batch.input.block);
@@ -329,6 +333,27 @@ fn field_named<'a, 'b: 'a>(
 }
 
 impl Postings {
+    /// Looks up the values of fields that begin with the same string.
+    fn lefts(
+        &mut self,
+        plan: &Plan,
+        lefts: &LeftIndexes,
+        (batch, columns): (&Batch<'_, '_>, &mut Columns),
+        rows: &[u32],
+    ) {
+        let index = |at: &usize| match &plan.gates.indexes[*at] {
+            Index::Values(index) => Some(index),
+            Index::Literals(_) => None,
+        };
+        let indexes: Vec<&ValueIndex> = lefts.indexes.iter().filter_map(index).collect();
+        let fields: Vec<FieldId> = indexes.iter().map(|index| index.field).collect();
+        columns.each_between(batch, (lefts.left, &fields), rows, |at, row, kind, value| {
+            if let Some(posting) = indexes[at].posting_of(kind, value) {
+                self.add(posting, row);
+            }
+        });
+    }
+
     fn values(&mut self, index: &ValueIndex, source: (ColumnView<'_>, &[u8]), rows: &[u32]) {
         for row in rows {
             if let Some(posting) = index.posting(source, *row) {
@@ -365,8 +390,12 @@ impl ValueIndex {
     #[inline(always)]
     fn posting(&self, (column, block): (ColumnView<'_>, &[u8]), row: u32) -> Option<PostingId> {
         let cell = column.cells()[row as usize];
-        let bytes = column.bytes(block, cell);
-        match cell.kind() {
+        self.posting_of(cell.kind(), column.bytes(block, cell))
+    }
+
+    #[inline(always)]
+    fn posting_of(&self, kind: Kind, bytes: &[u8]) -> Option<PostingId> {
+        match kind {
             Kind::Text => self.text(bytes),
             Kind::Escaped => self.text(&unescape(bytes)),
             Kind::Int | Kind::Float => self.number(Number::parse(bytes)?),

@@ -29,6 +29,8 @@ pub struct FieldPlan {
     /// Index of its values. A field that only one task uses shares it with those of other tasks.
     pub memo: usize,
     pub is_private: bool,
+    /// Whether a task reads it, and not only an index.
+    pub is_read: bool,
     /// Index of its parsed numbers, if several tasks read them.
     pub numbers: Option<usize>,
 }
@@ -122,7 +124,14 @@ impl Fields {
         let id = FieldId(self.list.len() as u32);
         let compute = self.compute(&field)?;
         self.ids.insert(field.clone(), id);
-        self.list.push(FieldPlan { field, compute, memo: 0, is_private: true, numbers: None });
+        self.list.push(FieldPlan {
+            field,
+            compute,
+            memo: 0,
+            is_private: true,
+            is_read: false,
+            numbers: None,
+        });
         Ok(id)
     }
 
@@ -187,7 +196,10 @@ impl Fields {
     /// separate memos. `users` are the fields of each task.
     pub fn place(&mut self, users: &[Vec<FieldId>], indexed: &[FieldId]) {
         let mut uses = vec![0; self.list.len()];
-        users.iter().flatten().for_each(|id| uses[id.index()] += 1);
+        for id in users.iter().flatten() {
+            uses[id.index()] += 1;
+            self.list[id.index()].is_read = true;
+        }
         indexed.iter().for_each(|id| uses[id.index()] += 2);
         let groups = self.patterns.iter().flat_map(|pattern| &pattern.groups);
         groups.for_each(|(id, _)| uses[id.index()] += 2);

@@ -1,7 +1,7 @@
 //! Gates: an index by value, and a search for the literals of all tasks.
 
 use super::DraftTest;
-use super::fields::FieldId;
+use super::fields::{Compute, FieldId, Fields};
 use super::literals::required_literals;
 use super::search::{LITERAL_BYTES_MIN, LiteralSearch};
 use foldhash::fast::RandomState;
@@ -115,6 +115,15 @@ pub struct LiteralIndex {
     pub postings: Vec<PostingId>,
 }
 
+/// Indexes by the values of fields that begin with the same string.
+#[derive(Debug)]
+pub struct LeftIndexes {
+    /// Index in [`Fields::lefts`].
+    pub left: usize,
+    /// By their index in [`Gates::indexes`].
+    pub indexes: Vec<usize>,
+}
+
 /// The gates of all tasks.
 #[derive(Debug, Default)]
 pub struct Gates {
@@ -123,6 +132,10 @@ pub struct Gates {
     pub single: TaskLists,
     /// Tasks that have others.
     pub several: TaskLists,
+    /// The indexes of fields that begin with the same string, which are looked up together.
+    pub lefts: Vec<LeftIndexes>,
+    /// The other ones, by their index in `indexes`.
+    pub others: Vec<usize>,
     /// Number of postings.
     pub postings: usize,
     /// Tasks that look at every row.
@@ -130,6 +143,21 @@ pub struct Gates {
 }
 
 impl Gates {
+    /// Groups the indexes by the string that their fields begin with.
+    pub fn group(&mut self, fields: &Fields) {
+        let mut lefts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, index) in self.indexes.iter().enumerate() {
+            match (index, &fields.list[index.field().index()].compute) {
+                (Index::Values(_), Compute::Between(left, ..)) => {
+                    lefts.entry(*left).or_default().push(at);
+                }
+                _ => self.others.push(at),
+            }
+        }
+        let group = |(left, indexes)| LeftIndexes { left, indexes };
+        self.lefts = lefts.into_iter().map(group).collect();
+    }
+
     /// Returns the index that a posting is of.
     pub fn index_of(&self, posting: PostingId) -> Option<&Index> {
         self.indexes.iter().find(|index| match index {
@@ -280,6 +308,7 @@ impl GateBuilder {
             several: TaskLists::new(self.postings.iter().map(|posting| &posting.several[..])),
             postings: self.postings.len(),
             open,
+            ..Gates::default()
         }
     }
 }
