@@ -14,6 +14,7 @@ mod cell;
 mod column;
 mod members;
 mod number;
+mod path;
 mod text;
 mod value;
 
@@ -21,5 +22,6 @@ pub use cell::{BLOCK_BYTES_MAX, Cell, Kind, VALUE_BYTES_MAX};
 pub use column::{COLUMNS_MAX, Column, ColumnBuilder, ColumnView, Columns};
 pub use members::{MEMBERS, push_member};
 pub use number::{Number, parse_float, parse_int};
+pub use path::{DisplayPath, Step};
 pub use text::{push_json_string, unescape, unescape_into};
 pub use value::Value;

@@ -22,6 +22,7 @@
 mod cases;
 mod cursor;
 mod names;
+mod paths;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ use cursor::DEPTH_MAX;
 use cursor::{NOT_JSON, TOO_DEEP};
 use millstream_columns::{Cell, Kind, push_json_string, unescape};
 use names::{MEMBERS, Names, ROOT, UNKNOWN, UNWANTED, Wanted};
+pub use paths::JsonPaths;
 use std::sync::Arc;
 
 /// Valid JSON, but not an object.

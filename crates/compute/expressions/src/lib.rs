@@ -23,6 +23,7 @@ mod lexer;
 mod node;
 mod output;
 mod parser;
+mod path;
 mod search;
 mod text;
 mod time;
@@ -37,6 +38,7 @@ pub use fault::Fault;
 pub use input::{Counts, Field, Input};
 pub use kernel::Scratch;
 pub use parser::{HEIGHT_MAX, NESTING_MAX, TEXT_BYTES_MAX};
+pub use path::{STEPS_MAX, json_path};
 
 use ast::{Expr, Form};
 use compile::{Compiled, EVENT, compile};

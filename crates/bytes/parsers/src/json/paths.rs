@@ -1,0 +1,282 @@
+//! Finds values in JSON by their paths, all in one pass over the text.
+
+use super::cursor::{Cursor, DEPTH_MAX, NOT_JSON};
+use super::{check_end, check_utf8};
+use crate::fields::Reason;
+use millstream_columns::{Cell, Kind, Step, unescape};
+use std::ops::Range;
+
+/// Distinct paths, as a tree: what no path leads to is skipped, but must be valid JSON.
+#[derive(Debug, Default)]
+pub struct JsonPaths {
+    /// Sorted, each once.
+    paths: Vec<Vec<Step>>,
+    /// Each after those that lead to it; the first is the whole text.
+    nodes: Vec<Node>,
+}
+
+/// A value that paths lead to or through.
+#[derive(Debug)]
+struct Node {
+    /// The path that leads to it.
+    path: Option<usize>,
+    /// The paths that lead to it or through it.
+    below: Range<usize>,
+    /// Its members by name, sorted.
+    members: Vec<(Box<[u8]>, usize)>,
+    /// Its elements by index, sorted.
+    elements: Vec<(u32, usize)>,
+}
+
+impl JsonPaths {
+    /// Creates the tree of some paths. None of them may have more than 100 steps.
+    pub fn new(mut paths: Vec<Vec<Step>>) -> JsonPaths {
+        paths.sort();
+        paths.dedup();
+        let all = 0..paths.len();
+        let mut tree = JsonPaths { paths, nodes: Vec::new() };
+        tree.add_node(all, 0);
+        tree
+    }
+
+    /// Returns the index of a path among the values that are found.
+    pub fn index(&self, path: &[Step]) -> Option<usize> {
+        self.paths.binary_search_by(|known| known[..].cmp(path)).ok()
+    }
+
+    /// Adds the node of the paths `below`, which have the first `depth` steps in common.
+    fn add_node(&mut self, below: Range<usize>, depth: usize) -> usize {
+        let number = self.nodes.len();
+        let is_end = self.paths.get(below.start).is_some_and(|path| path.len() == depth);
+        let path = (is_end && !below.is_empty()).then_some(below.start);
+        let (members, elements) = (Vec::new(), Vec::new());
+        self.nodes.push(Node { path, below: below.clone(), members, elements });
+        let mut start = below.start + usize::from(path.is_some());
+        while start < below.end {
+            let step = self.paths[start][depth].clone();
+            let of_step = self.paths[start..below.end].iter();
+            let end = start + of_step.take_while(|path| path[depth] == step).count();
+            let child = self.add_node(start..end, depth + 1);
+            let node = &mut self.nodes[number];
+            match step {
+                Step::Member(name) => node.members.push((name.into_bytes().into(), child)),
+                Step::Element(index) => node.elements.push((index, child)),
+            }
+            start = end;
+        }
+        number
+    }
+
+    /// Finds the value of each path in a text; returns false, with no values, if it is not JSON in
+    /// UTF-8 of at most 128 levels.
+    ///
+    /// The cells refer to the text: strings without quotes, of [`Kind::Escaped`] if they have
+    /// escapes; all others as they are written. `null` and what is missing are absent. Of members
+    /// of the same name the last counts.
+    pub fn read(&self, text: &[u8], values: &mut Vec<Cell>) -> bool {
+        values.clear();
+        values.resize(self.paths.len(), Cell::ABSENT);
+        let mut cursor = Cursor { text, line: Cell::new(Kind::Text, 0, text.len()), at: 0 };
+        let is_json = self.read_all(&mut cursor, values).is_ok();
+        if !is_json {
+            values.fill(Cell::ABSENT);
+        }
+        is_json
+    }
+
+    fn read_all(&self, cursor: &mut Cursor<'_>, values: &mut [Cell]) -> Result<(), Reason> {
+        check_utf8(cursor)?;
+        self.value(cursor, 0, (0, values))?;
+        check_end(cursor)
+    }
+
+    /// Reads the value of a node, which is nested in `depth` others.
+    fn value(
+        &self,
+        cursor: &mut Cursor<'_>,
+        node: usize,
+        (depth, values): (u32, &mut [Cell]),
+    ) -> Result<(), Reason> {
+        let Some(node) = self.nodes.get(node) else { return Err(NOT_JSON) };
+        // Of an earlier member of the same name.
+        values[node.below.clone()].fill(Cell::ABSENT);
+        let first = cursor.token();
+        let start = cursor.at;
+        let kind = match first {
+            b'{' if !node.members.is_empty() => self.object(cursor, node, (depth, values))?,
+            b'[' if !node.elements.is_empty() => self.array(cursor, node, (depth, values))?,
+            _ => cursor.value(first, depth, DEPTH_MAX)?.kind(),
+        };
+        if let Some(path) = node.path {
+            values[path] = cell(kind, start..cursor.at);
+        }
+        Ok(())
+    }
+
+    fn object(
+        &self,
+        cursor: &mut Cursor<'_>,
+        node: &Node,
+        (depth, values): (u32, &mut [Cell]),
+    ) -> Result<Kind, Reason> {
+        cursor.at += 1;
+        let mut has_next = !closes(cursor, b'}');
+        while has_next {
+            let (start, end) = cursor.key()?;
+            let name = unescape(&cursor.text[start..end]);
+            let child = node.members.binary_search_by(|(known, _)| (**known).cmp(&*name)).ok();
+            match child {
+                Some(child) => self.value(cursor, node.members[child].1, (depth + 1, values))?,
+                None => skip(cursor, depth + 1)?,
+            }
+            has_next = has_more(cursor, b'}')?;
+        }
+        Ok(Kind::Object)
+    }
+
+    fn array(
+        &self,
+        cursor: &mut Cursor<'_>,
+        node: &Node,
+        (depth, values): (u32, &mut [Cell]),
+    ) -> Result<Kind, Reason> {
+        cursor.at += 1;
+        let mut has_next = !closes(cursor, b']');
+        let mut wanted = node.elements.iter().peekable();
+        let mut index = 0;
+        while has_next {
+            match wanted.next_if(|(of, _)| *of == index) {
+                Some((_, child)) => self.value(cursor, *child, (depth + 1, values))?,
+                None => skip(cursor, depth + 1)?,
+            }
+            has_next = has_more(cursor, b']')?;
+            index += 1;
+        }
+        Ok(Kind::Array)
+    }
+}
+
+/// Skips a value that is nested in `depth` others.
+fn skip(cursor: &mut Cursor<'_>, depth: u32) -> Result<(), Reason> {
+    let first = cursor.token();
+    cursor.value(first, depth, DEPTH_MAX)?;
+    Ok(())
+}
+
+/// Skips the closing bracket of an empty container; returns whether it is one.
+fn closes(cursor: &mut Cursor<'_>, close: u8) -> bool {
+    let is_empty = cursor.token() == close;
+    cursor.at += usize::from(is_empty);
+    is_empty
+}
+
+/// Skips a comma, or the closing bracket; returns whether it was a comma.
+fn has_more(cursor: &mut Cursor<'_>, close: u8) -> Result<bool, Reason> {
+    let byte = cursor.token();
+    if byte != b',' && byte != close {
+        return Err(NOT_JSON);
+    }
+    cursor.at += 1;
+    Ok(byte == b',')
+}
+
+/// Returns the cell of a value that is written in a part of the text.
+fn cell(kind: Kind, place: Range<usize>) -> Cell {
+    match kind {
+        Kind::Null => Cell::ABSENT,
+        Kind::Text | Kind::Escaped => Cell::new(kind, place.start + 1, place.len() - 2),
+        kind => Cell::new(kind, place.start, place.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str) -> Step {
+        Step::Member(name.to_owned())
+    }
+
+    /// Returns the value of each path as its kind and text, joined; the paths are names and
+    /// indexes, separated by `/`.
+    fn find(paths: &[&str], text: &str) -> Vec<String> {
+        let step = |part: &str| part.parse().map_or_else(|_| member(part), Step::Element);
+        let steps = |path: &str| path.split('/').map(step).collect::<Vec<Step>>();
+        let tree = JsonPaths::new(paths.iter().map(|path| steps(path)).collect());
+        let mut values = Vec::new();
+        let is_json = tree.read(text.as_bytes(), &mut values);
+        assert_eq!(is_json, serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
+        let show = |path: &&str| {
+            let cell = values[tree.index(&steps(path)).unwrap()];
+            format!("{:?} {}", cell.kind(), &text[cell.start()..][..cell.len()])
+        };
+        paths.iter().map(show).collect()
+    }
+
+    #[test]
+    fn values_are_found_in_one_pass() {
+        let text = r#" { "a" : {"b":[10, {"c":"x\ny"}, [true]],"d":null}, "skip": [{"a":1}],
+                    "e.f":"plain", "g":-1.5e3,"h":false,"i":{} } "#;
+        let paths =
+            ["a/b/1/c", "a/b/0", "a/b/2", "a/b/3", "a/d", "a/x", "e.f", "g", "h", "i", "a/b/1"];
+        let expected = [
+            r"Escaped x\ny",
+            "Int 10",
+            "Array [true]",
+            "Absent ",
+            "Absent ",
+            "Absent ",
+            "Text plain",
+            "Float -1.5e3",
+            "False false",
+            "Object {}",
+            r#"Object {"c":"x\ny"}"#,
+        ];
+        assert_eq!(find(&paths, text), expected);
+    }
+
+    #[test]
+    fn names_may_be_escaped_and_the_last_of_several_counts() {
+        assert_eq!(find(&["ab"], r#"{"\u0061b":1}"#), ["Int 1"]);
+        assert_eq!(find(&["a/b", "a/c"], r#"{"a":{"b":1},"a":{"c":2}}"#), ["Absent ", "Int 2"]);
+        assert_eq!(find(&["a/b", "a"], r#"{"a":{"b":1},"a":null}"#), ["Absent "; 2]);
+        assert_eq!(find(&["a", "a/b"], r#"{"a":1,"a":{"b":2}}"#), [r#"Object {"b":2}"#, "Int 2"]);
+    }
+
+    #[test]
+    fn other_shapes_than_those_of_the_path_have_no_value() {
+        assert_eq!(find(&["a/b"], r#"{"a":[{"b":1}]}"#), ["Absent "]);
+        assert_eq!(find(&["a/0"], r#"{"a":{"0":1}}"#), ["Absent "]);
+        assert_eq!(find(&["a/0"], r#"{"a":[]}"#), ["Absent "]);
+        assert_eq!(find(&["0/a"], r#"[{"a":"x"},{"a":"y"}]"#), ["Text x"]);
+        assert_eq!(find(&["a"], "7"), ["Absent "]);
+    }
+
+    #[test]
+    fn invalid_json_has_no_values() {
+        for text in [
+            "",
+            " ",
+            "a=1",
+            r#"{"a":1"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1}x"#,
+            r#"{"a":1,"b":[1 2]}"#,
+            r#"{"a":1,"b":{"c":tru}}"#,
+            r#"{"a":1 "b":2}"#,
+            r#"{"a":1]"#,
+            r#"{"a":[1}"#,
+            r#"{"a" 1}"#,
+            "{\"a\":1,\"b\":\"\t\"}",
+        ] {
+            assert_eq!(find(&["a", "a/0"], text), ["Absent ", "Absent "], "{text}");
+        }
+        let mut values = Vec::new();
+        let tree = JsonPaths::new(vec![vec![member("a")]]);
+        assert!(!tree.read(b"{\"a\":1,\"b\":\"\xFF\"}", &mut values), "not UTF-8");
+        assert_eq!(values, [Cell::ABSENT]);
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(tree.read(nested(128).as_bytes(), &mut values));
+        assert!(!tree.read(nested(129).as_bytes(), &mut values), "too deep");
+    }
+}
