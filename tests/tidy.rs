@@ -112,7 +112,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-points", &["millstream-scan", "millstream-series"]),
     ("millstream-receiver", &[]),
     ("millstream-scan", &[]),
-    ("millstream-rules", &["millstream-columns", "millstream-expressions", "millstream-groups"]),
+    (
+        "millstream-rules",
+        &[
+            "millstream-columns",
+            "millstream-expressions",
+            "millstream-groups",
+            "millstream-parsers",
+        ],
+    ),
     ("millstream-series", &["millstream-scan"]),
     ("millstream-store", &["millstream-model"]),
     ("millstream-tail", &["millstream-framing", "millstream-model", "millstream-scan"]),

@@ -2,6 +2,7 @@
 
 use crate::plan::{FieldId, Gate, Index, Plan, TaskPlan};
 use crate::task::{Extraction, Field, FieldType};
+use millstream_columns::DisplayPath;
 use std::fmt::{self, Display, Formatter};
 
 /// Most fields and indexes that are listed.
@@ -147,6 +148,9 @@ impl Display for Described<'_> {
             Extraction::Group { from, pattern, group } => {
                 write!(out, "`{from}` matched by {pattern}, group {group}")?;
             }
+            Extraction::Json { from, path } => {
+                write!(out, "`{from}` as JSON, {}", DisplayPath(path))?;
+            }
         }
         match self.0.kind {
             FieldType::Text => Ok(()),
@@ -177,6 +181,20 @@ mod tests {
             inputs: Vec::new(),
             window_ns: None,
         })
+    }
+
+    #[test]
+    fn a_path_in_json_is_explained() {
+        let path = millstream_expressions::json_path("request['items'][0].`unit.price`").unwrap();
+        let field = Field {
+            extraction: Extraction::Json { from: "message".into(), path },
+            kind: FieldType::Float,
+        };
+        let mut task = Arc::into_inner(task("a", "price > 1")).unwrap();
+        task.fields.push(("price".into(), field));
+        let text = Plan::new(&[Arc::new(task)]).unwrap().explain().to_string();
+        let expected = "`message` as JSON, request.items[0][\"unit.price\"] as float";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

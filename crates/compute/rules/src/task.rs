@@ -1,5 +1,6 @@
 //! What a task computes.
 
+use millstream_columns::Step;
 use millstream_expressions::Expression;
 use millstream_groups::{Accumulator, Layout};
 use std::sync::Arc;
@@ -89,6 +90,27 @@ pub enum Extraction {
         /// Name or number of the group.
         group: String,
     },
+    /// The value at a path in a text that is JSON. Strings are unescaped, all other values have the
+    /// text that they are written as; `null` counts as absent.
+    Json {
+        /// Field of the event.
+        from: String,
+        /// The path.
+        path: Vec<Step>,
+    },
+}
+
+impl Extraction {
+    /// Returns the field of the event that it is or reads.
+    pub fn from(&self) -> &str {
+        match self {
+            Extraction::Event(from)
+            | Extraction::Between { from, .. }
+            | Extraction::Part { from, .. }
+            | Extraction::Group { from, .. }
+            | Extraction::Json { from, .. } => from,
+        }
+    }
 }
 
 impl Task {

@@ -5,6 +5,7 @@ use crate::transforms::windows::{
 };
 use crate::util::condition::Condition;
 use indexmap::IndexMap;
+use millstream_expressions::json_path;
 use millstream_model::{Interval, OptionError};
 use millstream_rules::{Extraction, Field, FieldType, Task};
 use schemars::JsonSchema;
@@ -75,7 +76,7 @@ pub enum Time {
     Log,
 }
 
-/// A field of a task: one of `between`, `delimited`, `regex` and `field`.
+/// A field of a task: one of `between`, `delimited`, `regex`, `json` and `field`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldConfig {
@@ -88,6 +89,10 @@ pub struct FieldConfig {
     /// A group of a regular expression.
     #[serde(default)]
     pub regex: Option<Group>,
+    /// The path of a value in a text that is JSON: `request.items[0].price`. Names with other
+    /// characters are in quotes and brackets: `headers["user-agent"]`.
+    #[serde(default)]
+    pub json: Option<String>,
     /// A field of the event.
     #[serde(default)]
     pub field: Option<String>,
@@ -243,11 +248,14 @@ impl FieldConfig {
             self.between.is_some(),
             self.delimited.is_some(),
             self.regex.is_some(),
+            self.json.is_some(),
             self.field.is_some(),
         ];
         let error = |key: &str, message: &str| Some(OptionError::new(key, message));
         if ways.iter().filter(|way| **way).count() != 1 {
-            return error("", "needs one of `between`, `delimited`, `regex` and `field`; keep one");
+            let message =
+                "needs one of `between`, `delimited`, `regex`, `json` and `field`; keep one";
+            return error("", message);
         }
         if let Some(name) = self.field.as_ref().filter(|name| !is_field(name)) {
             return error("/field", &format!("`{name}` is not a field; write its name alone"));
@@ -264,6 +272,9 @@ impl FieldConfig {
         if self.delimited.as_ref().is_some_and(|of| of.delimiter.is_empty()) {
             return error("/delimited/delimiter", "is empty; write for example ','");
         }
+        if let Some(Err(fault)) = self.json.as_deref().map(json_path) {
+            return error("/json", &format!("is not a path: {fault}"));
+        }
         self.regex.as_ref().and_then(Group::check)
     }
 
@@ -277,6 +288,9 @@ impl FieldConfig {
             Extraction::Part { from, delimiter, index: *index }
         } else if let Some(Group { pattern, group }) = &self.regex {
             Extraction::Group { from, pattern: pattern.clone(), group: group.clone() }
+        } else if let Some(path) = &self.json {
+            // It was checked.
+            Extraction::Json { from, path: json_path(path).unwrap_or_default() }
         } else {
             Extraction::Event(self.field.clone().unwrap_or(from))
         };

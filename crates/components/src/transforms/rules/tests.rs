@@ -264,6 +264,26 @@ async fn groups_beyond_the_memory_are_counted_together() {
     assert_eq!((total("low"), total("high")), (40_000, 40_000), "no event is lost");
 }
 
+#[tokio::test]
+async fn values_in_json_are_fields() {
+    let json = |path: &str| json!({ "json": path, "from": "bytes" });
+    let mut rig = rig(json!([{
+        "name": "t", "fields": { "item": json("items[1].name"), "cost": json("cost") },
+        "where": "item != 'x'", "group_by": ["item"], "emit": { "n": "sum(cost)" }, "window": "10s",
+    }]));
+    rig.add(&[
+        ("-", r#"{"cost":1.5,"items":[{},{"name":"caf\u00e9"}]}"#),
+        ("-", r#"{"cost":"2","items":[{},{"name":"café"}]}"#),
+        ("-", r#"{"cost":4,"items":[{},{"name":"x"}]}"#),
+        ("-", r#"{"cost":8,"items":[{},{"name":"café"}]"#),
+        ("-", "item=x"),
+    ])
+    .await;
+    rig.advance(10);
+    rig.settle().await;
+    assert_eq!(results(&rig), ["t.n {\"item\":\"café\"} 3.5 counter delta 10 at 10"]);
+}
+
 #[test]
 fn invalid_tasks_are_rejected() {
     let task = |changes: Value| {
@@ -302,6 +322,11 @@ fn invalid_tasks_are_rejected() {
         (
             task(json!({ "fields": { "f": { "field": "x", "from": "y" } } })),
             "/tasks/0/fields/f/from",
+        ),
+        (task(json!({ "fields": { "f": { "json": "a.0" } } })), "/tasks/0/fields/f/json"),
+        (
+            task(json!({ "fields": { "f": { "json": "a", "regex": { "pattern": "(a)" } } } })),
+            "/tasks/0/fields/f",
         ),
         (json!({ "tasks": [], "memory": "1KiB" }), "/memory"),
     ] {

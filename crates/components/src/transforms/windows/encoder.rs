@@ -7,7 +7,7 @@ use millstream_expressions::{Field, Input};
 use millstream_model::{
     Batch, CellKind, Column, ColumnBuilder, ComponentError, EncodeCx, Encoder, Payload, Segment,
 };
-use millstream_rules::{BatchRows, Evaluator, Extraction, Partial, Plan, Sampling};
+use millstream_rules::{BatchRows, Evaluator, Partial, Plan, Sampling};
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -31,12 +31,7 @@ pub struct TaskEncoder {
 pub fn names(tasks: &[TaskDefinition]) -> Vec<String> {
     let mut names = Vec::new();
     for TaskDefinition { task, .. } in tasks {
-        let from = task.fields.iter().map(|(_, field)| match &field.extraction {
-            Extraction::Event(from)
-            | Extraction::Between { from, .. }
-            | Extraction::Part { from, .. }
-            | Extraction::Group { from, .. } => from.as_str(),
-        });
+        let from = task.fields.iter().map(|(_, field)| field.extraction.from());
         let of_condition = task.condition.iter().flat_map(|condition| condition.fields());
         let of_inputs = task.inputs.iter().filter_map(|input| input.field.as_deref());
         let of_keys = task.keys.iter().map(String::as_str);

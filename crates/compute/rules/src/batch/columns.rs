@@ -6,7 +6,7 @@ use super::extract::{
 };
 use crate::bits::Bits;
 use crate::plan::{Compute, FieldId, FieldPlan, Fields, Right};
-use millstream_columns::{ColumnView, Kind};
+use millstream_columns::{Cell, ColumnView, Kind};
 use millstream_expressions::Counts;
 use regex::bytes::CaptureLocations;
 
@@ -24,6 +24,8 @@ pub struct Columns {
     numbers: Vec<Numbers>,
     /// Of the patterns that the batch needs.
     locations: Vec<Option<CaptureLocations>>,
+    /// The values in a document.
+    found: Vec<Cell>,
     /// Rows that are computed now.
     missing: Vec<u32>,
 }
@@ -175,6 +177,7 @@ impl Columns {
                 between((source, batch.input.block), rows, value, plan.field.kind, values);
             }
             Compute::Group(pattern) => self.search(batch, *pattern, rows),
+            Compute::Json(document) => self.read(batch, *document, rows),
         }
     }
 
@@ -206,6 +209,31 @@ impl Columns {
                         place,
                         of_field.field.kind,
                     );
+                }
+            });
+        }
+    }
+
+    /// Sets all values in a document for some rows.
+    fn read(&mut self, batch: &Batch<'_, '_>, document: usize, rows: &[u32]) {
+        let plan = &batch.fields.documents[document];
+        self.ensure_event(batch, plan.from);
+        let source = event_view(batch, &self.events, plan.from);
+        let stamp = self.stamp(false);
+        for (field, _) in &plan.values {
+            let memo = batch.fields.list[field.index()].memo;
+            self.memos[memo].begin(stamp, batch.input.rows);
+        }
+        let found = &mut self.found;
+        for row in rows {
+            super::extract::with_json((source, batch.input.block), *row, |text, cell| {
+                plan.paths.read(text, found);
+                for (field, value) in &plan.values {
+                    let of_field = &batch.fields.list[field.index()];
+                    let memo = &mut self.memos[of_field.memo];
+                    memo.known.add(*row);
+                    let kind = of_field.field.kind;
+                    memo.values.set_json(*row, (text, cell), found[*value], kind);
                 }
             });
         }

@@ -51,12 +51,38 @@ impl Values {
         self.cells[row as usize] = match (typed, cell) {
             (None, _) => Cell::ABSENT,
             (Some((kind, place)), Some(cell)) => cell.part(kind, place.start, place.len()),
-            (Some((kind, place)), None) => {
-                let start = self.own.len();
-                self.own.extend_from_slice(&text[place]);
-                Cell::own(kind, start, self.own.len() - start)
-            }
+            (Some((kind, place)), None) => self.copy(kind, &text[place]),
         };
+    }
+
+    /// Sets the value of a row to one that was found in JSON.
+    #[inline]
+    pub fn set_json(
+        &mut self,
+        row: u32,
+        (text, cell): (&[u8], Option<Cell>),
+        found: Cell,
+        kind: FieldType,
+    ) {
+        let place = found.start()..found.start() + found.len();
+        self.cells[row as usize] = match (found.kind(), cell) {
+            (Kind::Absent, _) => Cell::ABSENT,
+            // It is unescaped where it is used.
+            (Kind::Escaped, Some(cell)) if kind == FieldType::Text => {
+                cell.part(Kind::Escaped, place.start, place.len())
+            }
+            (Kind::Escaped, _) => {
+                let text = unescape(&text[place]);
+                kind_of(kind, &text).map_or(Cell::ABSENT, |kind| self.copy(kind, &text))
+            }
+            _ => return self.set(row, (text, cell), Some(place), kind),
+        };
+    }
+
+    fn copy(&mut self, kind: Kind, text: &[u8]) -> Cell {
+        let start = self.own.len();
+        self.own.extend_from_slice(text);
+        Cell::own(kind, start, text.len())
     }
 }
 
@@ -94,6 +120,19 @@ pub fn with_text<'a, T>(
         }
         Kind::Escaped => run(Some(&unescape(bytes)), None),
         _ => run(None, None),
+    }
+}
+
+/// Passes on the text of a row that is read as JSON, empty if there is none, and its cell if the
+/// text is in the block as it is.
+#[inline(always)]
+pub fn with_json((column, block): Source<'_>, row: u32, run: impl FnOnce(&[u8], Option<Cell>)) {
+    let cell = column.cells()[row as usize];
+    match cell.kind() {
+        Kind::Object | Kind::Array => {
+            run(column.bytes(block, cell), Some(cell).filter(|cell| !cell.is_own()));
+        }
+        _ => with_text((column, block), row, |text, cell| run(text.unwrap_or_default(), cell)),
     }
 }
 

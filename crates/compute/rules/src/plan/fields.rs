@@ -3,7 +3,9 @@
 use super::TaskPlan;
 use crate::task::{Extraction, Field, FieldType};
 use memchr::memmem::Finder;
+use millstream_columns::Step;
 use millstream_expressions::Expression;
+use millstream_parsers::JsonPaths;
 use regex::bytes::Regex;
 use std::collections::HashMap;
 
@@ -46,6 +48,8 @@ pub enum Compute {
     Between(usize, u32, Right),
     /// Index in [`Fields::patterns`].
     Group(usize),
+    /// Index in [`Fields::documents`].
+    Json(usize),
 }
 
 /// The end of a value.
@@ -86,6 +90,15 @@ pub struct Pattern {
     pub groups: Vec<(FieldId, usize)>,
 }
 
+/// A field of the event that is read as JSON.
+#[derive(Debug)]
+pub struct Document {
+    pub from: usize,
+    pub paths: JsonPaths,
+    /// The fields that are values in it, and which: one pass over the text gives all of them.
+    pub values: Vec<(FieldId, usize)>,
+}
+
 /// A field of the event.
 #[derive(Debug)]
 pub struct EventField {
@@ -105,6 +118,7 @@ pub struct Fields {
     left_ids: HashMap<(usize, Vec<u8>), usize>,
     pub patterns: Vec<Pattern>,
     pattern_ids: HashMap<(usize, String), usize>,
+    pub documents: Vec<Document>,
     /// Number of memos.
     pub memos: usize,
     /// Number of memos of numbers.
@@ -151,6 +165,7 @@ impl Fields {
                 Compute::Between(self.left(from, left)?, index.saturating_sub(1), right)
             }
             Extraction::Group { from, pattern, group } => self.group(from, pattern, group)?,
+            Extraction::Json { from, .. } => Compute::Json(self.document(from)?),
         })
     }
 
@@ -192,9 +207,32 @@ impl Fields {
         Ok(Compute::Group(at))
     }
 
+    fn document(&mut self, from: &str) -> Result<usize, InvalidField> {
+        let from = self.event(from)?;
+        let known = self.documents.iter().position(|document| document.from == from);
+        Ok(known.unwrap_or_else(|| {
+            let paths = JsonPaths::default();
+            self.documents.push(Document { from, paths, values: Vec::new() });
+            self.documents.len() - 1
+        }))
+    }
+
+    /// Joins the paths in each document to one tree, once all are known.
+    fn join_paths(&mut self) {
+        for (number, document) in self.documents.iter_mut().enumerate() {
+            let of_document: Vec<(FieldId, &Vec<Step>)> =
+                self.list.iter().enumerate().filter_map(|of| path_in(number, of)).collect();
+            let paths = of_document.iter().map(|(_, path)| (*path).clone());
+            document.paths = JsonPaths::new(paths.collect());
+            let value = |(id, path): (FieldId, &Vec<Step>)| Some((id, document.paths.index(path)?));
+            document.values = of_document.into_iter().filter_map(value).collect();
+        }
+    }
+
     /// Decides where values are kept: those that several tasks use, and those of an index, in
     /// separate memos. `users` are the fields of each task.
     pub fn place(&mut self, users: &[Vec<FieldId>], indexed: &[FieldId]) {
+        self.join_paths();
         let mut uses = vec![0; self.list.len()];
         for id in users.iter().flatten() {
             uses[id.index()] += 1;
@@ -202,7 +240,8 @@ impl Fields {
         }
         indexed.iter().for_each(|id| uses[id.index()] += 2);
         let groups = self.patterns.iter().flat_map(|pattern| &pattern.groups);
-        groups.for_each(|(id, _)| uses[id.index()] += 2);
+        let values = self.documents.iter().flat_map(|document| &document.values);
+        groups.chain(values).for_each(|(id, _)| uses[id.index()] += 2);
         for (plan, uses) in self.list.iter_mut().zip(&uses) {
             plan.is_private = *uses < 2;
             if !plan.is_private {
@@ -250,6 +289,16 @@ impl Fields {
             let is_kept = number > 1 && occurrences <= KEPT_MAX;
             left.kept = if is_kept { occurrences as usize } else { 0 };
         }
+    }
+}
+
+/// Returns the id and the path of a field, if it is a value in this document.
+fn path_in(document: usize, (index, plan): (usize, &FieldPlan)) -> Option<(FieldId, &Vec<Step>)> {
+    match (&plan.compute, &plan.field.extraction) {
+        (Compute::Json(of), Extraction::Json { path, .. }) if *of == document => {
+            Some((FieldId(index as u32), path))
+        }
+        _ => None,
     }
 }
 

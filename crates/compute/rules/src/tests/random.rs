@@ -2,7 +2,7 @@
 
 use crate::{Extraction, Field, FieldType, Input, Task};
 use fastrand::Rng;
-use millstream_expressions::Expression;
+use millstream_expressions::{Expression, json_path};
 use millstream_groups::Accumulator;
 use std::sync::Arc;
 
@@ -24,17 +24,74 @@ const EVENTS: &[&str] =
     &["message", "status", "kind", "none", "user-agent", "object.part", "extra"];
 const TEXTS: &[&str] = &["pay", "error", "err", "a=", "cart", "12", "7", "zzz", "", "bab"];
 
-/// Returns a line.
+const PATHS: &[&str] =
+    &["a", "b.a", "b[1]", "b[0].a", "[\"a.b\"]", "[0]", "a.b.a", "b.b[2][0]", "part", "b"];
+const SCALARS: &[&str] = &[
+    "null",
+    "true",
+    "7",
+    "12",
+    "-3",
+    "7.0",
+    "\"pay\"",
+    "\"error\"",
+    r#""a=\nb\\""#,
+    "\"12\"",
+    "\"\"",
+];
+
+/// Returns a line: of texts and separators, or of JSON.
 pub fn line(random: &mut Rng) -> String {
+    if random.u32(..3) == 0 {
+        return document(random);
+    }
     let separators = ["a=", "b=", ",", " ", "a=", " b=", "=="];
     let parts = (0..random.usize(..8))
         .map(|_| format!("{}{}", pick(random, &separators), pick(random, WORDS)));
     parts.collect()
 }
 
+/// Returns JSON, sometimes with a name twice, white space, or an error.
+fn document(random: &mut Rng) -> String {
+    let text = value(random, 3);
+    match (random.u32(..8), text.strip_prefix("{\""), text.strip_suffix("\"}")) {
+        (0, Some(members), _) => {
+            let first = pick(random, &["7", r#""\u0037""#, r#""p\u0061y""#, r#""a=\u0020""#]);
+            format!(" {{ \"\\u0061\" : {first} , \"{members}\t")
+        }
+        (1, _, Some(members)) => format!("{members}\",\"b\":{} }}", value(random, 2)),
+        (2, ..) => text[..text.len() - 1].to_owned(),
+        (3, ..) => format!("{text},"),
+        _ => text,
+    }
+}
+
+/// Returns a JSON value with at most this many levels below it, written as `serde_json` does.
+fn value(random: &mut Rng, levels: u32) -> String {
+    let (is_object, is_array) = (random.u32(..4) > 0, random.u32(..2) == 0);
+    if levels == 0 || !is_object && !is_array {
+        return pick(random, SCALARS).to_owned();
+    }
+    let mut names = vec!["a", "b", "a.b", "x", "part"];
+    let mut parts = Vec::new();
+    for _ in 0..random.usize(..4) {
+        let name = names.swap_remove(random.usize(..names.len()));
+        let part = value(random, levels - 1);
+        parts.push(if is_object { format!("\"{name}\":{part}") } else { part });
+    }
+    let parts = parts.join(",");
+    if is_object { format!("{{{parts}}}") } else { format!("[{parts}]") }
+}
+
+fn json(random: &mut Rng) -> Extraction {
+    let from = pick(random, &["message", "message", "message", "object", "kind"]);
+    let path = json_path(pick(random, PATHS)).expect("a path");
+    Extraction::Json { from: from.to_owned(), path }
+}
+
 fn extraction(random: &mut Rng) -> Extraction {
     let from = || "message".to_owned();
-    match random.u32(..8) {
+    match random.u32(..11) {
         0 => Extraction::Event(pick(random, EVENTS).to_owned()),
         1 => Extraction::Part {
             from: from(),
@@ -45,6 +102,7 @@ fn extraction(random: &mut Rng) -> Extraction {
             let (pattern, group) = pick(random, PATTERNS);
             Extraction::Group { from: from(), pattern: pattern.into(), group: group.into() }
         }
+        3..6 => json(random),
         _ => Extraction::Between {
             from: if random.u32(..8) == 0 { "kind".to_owned() } else { from() },
             left: pick(random, LEFTS).into(),

@@ -1,9 +1,10 @@
 //! Evaluates each task alone, row by row, as its definition says.
 
 use crate::{Extraction, Field, FieldType, Task};
-use millstream_columns::{Column, ColumnBuilder, Kind, Number, parse_int};
+use millstream_columns::{Column, ColumnBuilder, Kind, Number, Step, parse_int};
 use millstream_expressions::{Counts, Expression, Field as ColumnField, Input};
 use regex::bytes::Regex;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A batch for tests: a column per field of the event.
@@ -45,13 +46,7 @@ impl Table {
 
     /// Computes a field of a task for every row.
     pub fn column(&self, name: &str, field: &Field) -> Column {
-        let from = match &field.extraction {
-            Extraction::Event(from)
-            | Extraction::Between { from, .. }
-            | Extraction::Part { from, .. }
-            | Extraction::Group { from, .. } => from,
-        };
-        let source = self.texts(from);
+        let source = self.texts(field.extraction.from());
         let is_event = matches!(field.extraction, Extraction::Event(_));
         if is_event && field.kind == FieldType::Text {
             return source.named(name.into());
@@ -65,7 +60,9 @@ impl Table {
             let kind = source.cells()[row].kind();
             let is_text =
                 matches!(kind, Kind::Text | Kind::Int | Kind::Float | Kind::Time | Kind::Escaped);
-            let text = source.value(&self.block, row).plain().filter(|_| is_text);
+            let is_json = matches!(field.extraction, Extraction::Json { .. });
+            let is_json = is_json && matches!(kind, Kind::Object | Kind::Array);
+            let text = source.value(&self.block, row).plain().filter(|_| is_text || is_json);
             let value = text.and_then(|text| extract(&field.extraction, regex.as_ref(), &text));
             let kind = value.as_ref().and_then(|value| kind_of(field.kind, value));
             if let (Some(value), Some(kind)) = (value, kind) {
@@ -123,6 +120,21 @@ fn extract(extraction: &Extraction, regex: Option<&Regex>, text: &[u8]) -> Optio
             };
             found.map(|found| found.as_bytes().to_vec())
         }
+        Extraction::Json { path, .. } => at_path(text, path),
+    }
+}
+
+/// Returns the value at a path in JSON.
+fn at_path(text: &[u8], path: &[Step]) -> Option<Vec<u8>> {
+    let document: Value = serde_json::from_slice(text).ok()?;
+    let value = path.iter().try_fold(&document, |value, step| match step {
+        Step::Member(name) => value.as_object()?.get(name),
+        Step::Element(index) => value.as_array()?.get(*index as usize),
+    });
+    match value? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone().into_bytes()),
+        other => Some(other.to_string().into_bytes()),
     }
 }
 
