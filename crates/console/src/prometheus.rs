@@ -5,7 +5,7 @@ use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
 use millstream_model::snapshot::{CheckpointSnapshot, ComponentSnapshot, SinkProgress, Snapshot};
-use millstream_model::{CountersSnapshot, InternalMetric, InternalMetrics};
+use millstream_model::{CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ const ERRORS: &str = "millstream_component_errors_total";
 const NOTED: &str = "millstream_component_noted_events_total";
 const WAITED: &str = "millstream_component_wait_seconds_total";
 const UTILIZATION: &str = "millstream_component_utilization_ratio";
+const EMIT_DELAY: &str = "millstream_component_emit_delay_seconds";
 
 /// Renders all metrics of the agent, one family after the other, each with HELP and TYPE.
 ///
@@ -98,6 +99,18 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     );
     for component in components {
         text.sample(UTILIZATION, &labels(component), Float(component.counters.utilization_ratio));
+    }
+    emit_delays(text, components);
+}
+
+/// Histograms of the transforms with windows.
+fn emit_delays(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
+    let help = "Time from the end of a window until its last result is emitted, in seconds.";
+    text.family(EMIT_DELAY, "histogram", help);
+    for component in components {
+        if let Some(histogram) = &component.counters.emit_delay {
+            text.histogram(EMIT_DELAY, &labels(component), histogram);
+        }
     }
 }
 
@@ -234,7 +247,8 @@ impl Text<'_> {
             Out::Text(text) => {
                 line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"))
             }
-            Out::Each { is_counter, .. } => *is_counter = kind == "counter",
+            // Buckets, sum and count of a histogram are counters.
+            Out::Each { is_counter, .. } => *is_counter = matches!(kind, "counter" | "histogram"),
         }
     }
 
@@ -255,6 +269,22 @@ impl Text<'_> {
         }
         let close = if labels.is_empty() { "" } else { "}" };
         line(text, format_args!("{close} {value}\n"));
+    }
+
+    /// Adds the samples of a histogram of the current family.
+    pub fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str); 3],
+        histogram: &HistogramSnapshot,
+    ) {
+        let [id, type_name, kind] = *labels;
+        for (bound, count) in histogram.buckets() {
+            let bound = Float(bound).to_string();
+            self.sample(&format!("{name}_bucket"), &[id, type_name, kind, ("le", &bound)], count);
+        }
+        self.sample(&format!("{name}_sum"), labels, Float(histogram.sum_seconds));
+        self.sample(&format!("{name}_count"), labels, histogram.count());
     }
 
     fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {

@@ -29,16 +29,28 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
             .next()
             .and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")))
             .expect(line);
-        assert!(["counter", "gauge"].contains(&kind), "{name}: {kind}");
+        assert!(["counter", "gauge", "histogram"].contains(&kind), "{name}: {kind}");
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
         let mut family = Family { kind: kind.to_owned(), ..Family::default() };
         while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
-            let (labels, value) = sample(line.strip_prefix(name).expect(line));
+            let rest = line.strip_prefix(name).expect(line);
+            let (labels, value) = if kind == "histogram" { part(rest) } else { sample(rest) };
             assert!(family.samples.insert(labels, value).is_none(), "twice: {line}");
         }
         assert!(families.insert(name.to_owned(), family).is_none(), "{name} twice");
     }
     families
+}
+
+/// Parses a sample of a histogram, whose part becomes a label.
+fn part(line: &str) -> (Vec<(String, String)>, f64) {
+    let (name, rest) = line.strip_prefix('_').expect(line).split_once('{').expect(line);
+    assert!(["bucket", "sum", "count"].contains(&name), "{line}");
+    let (mut labels, value) = sample(&format!("{{{rest}"));
+    assert_eq!(labels.iter().any(|(label, _)| label == "le"), name == "bucket", "{line}");
+    labels.push(("part".to_owned(), name.to_owned()));
+    labels.sort();
+    (labels, value)
 }
 
 /// Parses the labels, sorted, and the value of a sample without its name.
@@ -219,6 +231,17 @@ fn unknown_values_are_omitted() {
     let known =
         parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &ConfigState::new(0)));
     assert!(!known.keys().any(|name| name.starts_with("millstream_process_")));
+}
+
+#[test]
+fn a_histogram_has_cumulative_buckets_a_sum_and_a_count() {
+    let families = rendered();
+    let family = &families["millstream_component_emit_delay_seconds"];
+    let of = |more: &[(&str, &str)]| family.samples[&of_app(more)];
+    let bucket = |bound: &str| of(&[("part", "bucket"), ("le", bound)]);
+    let buckets = ["0.01", "0.05", "0.25", "0.5", "60", "+Inf"].map(bucket);
+    assert_eq!(buckets, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
+    assert_eq!((of(&[("part", "sum")]), of(&[("part", "count")])), (90.32, 3.0));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! events in it. So an event counts once, whatever happens.
 
 mod definition;
+mod delay;
 mod emit;
 mod encoder;
 mod lane;

@@ -6,7 +6,7 @@ use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot,
 };
-use millstream_model::{CountersSnapshot, Held, OriginTotals};
+use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -110,6 +110,13 @@ pub fn exchange(
     Response { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
+/// Three windows.
+fn emit_delay() -> HistogramSnapshot {
+    let histogram = Histogram::default();
+    [20, 300, 90_000].into_iter().for_each(|ms| histogram.add(Duration::from_millis(ms)));
+    histogram.snapshot()
+}
+
 /// Every field set, with texts that must be escaped wherever they appear.
 pub fn snapshot() -> Snapshot {
     let counters = CountersSnapshot {
@@ -126,6 +133,7 @@ pub fn snapshot() -> Snapshot {
         dropped_events: [("filtered", 9), ("panic", 1)].into(),
         errors: [("io", 3)].into(),
         noted_events: [("truncated", 2)].into(),
+        emit_delay: Some(emit_delay()),
     };
     let part = |id: &str, type_name, kind| ComponentSnapshot {
         id: id.to_owned(),

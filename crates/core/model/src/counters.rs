@@ -1,7 +1,9 @@
 //! Counters of one component, updated once per batch.
 
+use crate::histogram::{Histogram, HistogramSnapshot};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ pub struct Counters {
     held: Mutex<Option<Held>>,
     errors: Mutex<BTreeMap<&'static str, u64>>,
     noted: Mutex<BTreeMap<&'static str, u64>>,
+    emit_delay: OnceLock<Histogram>,
 }
 
 /// Deleted files that a source keeps open or linked because they are not settled.
@@ -68,6 +71,10 @@ pub struct CountersSnapshot {
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
+    /// Time from the end of each window until its results are emitted; `None` for components
+    /// without windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emit_delay: Option<HistogramSnapshot>,
 }
 
 fn add<T: std::ops::AddAssign + Default>(
@@ -173,6 +180,12 @@ impl Counters {
         }
     }
 
+    /// Returns the histogram of the time from the end of a window until its results are emitted. It
+    /// is shown from the first call on.
+    pub fn emit_delay(&self) -> &Histogram {
+        self.emit_delay.get_or_init(Histogram::default)
+    }
+
     /// Reads all counters.
     pub fn snapshot(&self) -> CountersSnapshot {
         CountersSnapshot {
@@ -189,6 +202,7 @@ impl Counters {
             held: *self.held.lock(),
             errors: read(&self.errors, |n| n),
             noted_events: read(&self.noted, |n| n),
+            emit_delay: self.emit_delay.get().map(Histogram::snapshot),
         }
     }
 }

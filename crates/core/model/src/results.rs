@@ -64,6 +64,11 @@ impl<T> Results<T> {
         self.first + self.list.len() as u64
     }
 
+    /// Returns the number of the first result that is not in the feed yet.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
     /// Returns the results that are in no snapshot yet.
     pub fn unsaved(&self) -> impl Iterator<Item = &T> {
         self.list.iter().skip(self.saved.saturating_sub(self.first) as usize)

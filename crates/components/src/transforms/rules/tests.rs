@@ -265,6 +265,63 @@ async fn groups_beyond_the_memory_are_counted_together() {
 }
 
 #[tokio::test]
+async fn the_delay_of_a_window_ends_when_its_results_are_in_the_feed() {
+    let mut rig = rig(json!([{
+        "name": "t", "emit": { "n": "count()" }, "window": "10s", "due": "4s",
+    }]));
+    assert_eq!(rig.delays(), (0, 0.0), "it is shown from the start");
+    for (sync_after, commit_after, delay_s, overdue) in [(1, 1, 4.0, 0), (2, 1, 5.0, 1)] {
+        rig.add(&[("200", "7")]).await;
+        rig.advance(12);
+        rig.lane().tick();
+        rig.advance(sync_after);
+        rig.lane().tick();
+        rig.sync().await;
+        rig.advance(commit_after);
+        rig.lane().tick();
+        let before = rig.delays().0;
+        rig.commit();
+        rig.lane().tick();
+        assert_eq!(rig.delays().0, before + 1, "only what is committed is in the feed");
+        let task = rig.task();
+        assert_eq!((task.emit_delay_seconds_max, task.overdue_windows), (delay_s, overdue));
+        assert_eq!(
+            rig.counters.snapshot().noted_events.get("overdue_window"),
+            Some(&overdue).filter(|of| **of > 0)
+        );
+        rig.advance(20 - 12 - sync_after - commit_after);
+        rig.lane().tick();
+    }
+    assert_eq!(rig.delays(), (2, 9.0));
+}
+
+#[tokio::test]
+async fn the_delay_of_a_window_by_log_time_counts_from_when_it_ended() {
+    let mut rig = rig(logged("10s", "1s"));
+    rig.add_batch(&timed(&[("a", "-", -9_000)])).await;
+    rig.advance(5);
+    rig.add_batch(&timed(&[("a", "-", -8_000)])).await;
+    rig.lane().tick();
+    rig.sync().await;
+    rig.advance(2);
+    rig.commit();
+    rig.lane().tick();
+    assert_eq!(rig.delays(), (1, 2.0));
+}
+
+#[tokio::test]
+async fn the_time_in_which_the_agent_is_down_is_a_delay_of_windows_by_arrival() {
+    let mut rig = rig(json!([{ "name": "t", "emit": { "n": "count()" }, "window": "10s" }]));
+    rig.add(&[("200", "7")]).await;
+    rig.sync().await;
+    rig.commit();
+    rig.advance(70);
+    rig.start(0);
+    rig.settle().await;
+    assert_eq!((rig.delays(), rig.task().emit_delay_seconds_max), ((1, 60.0), 60.0));
+}
+
+#[tokio::test]
 async fn values_in_json_are_fields() {
     let json = |path: &str| json!({ "json": path, "from": "bytes" });
     let mut rig = rig(json!([{

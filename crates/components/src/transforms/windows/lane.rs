@@ -1,6 +1,7 @@
 //! The lane of windows: merges partial results, ends windows, and saves what changed.
 
 use super::definition::Definition;
+use super::delay::Delays;
 use super::encoder::split;
 use super::result::{Group, Outcome, WindowResults};
 use super::snapshot::{Frame, Saved};
@@ -41,6 +42,8 @@ pub struct WindowLane {
     /// `None` in a unit test of a configuration, and while a thread writes.
     segments: Option<Segments>,
     results: Results<Outcome>,
+    /// Windows whose results are not all in the feed.
+    delays: Delays,
     /// When to look next at which windows have ended.
     next_end: millstream_model::EngineTime,
     /// Whether the next snapshot says everything, not only what changed.
@@ -74,6 +77,7 @@ impl WindowLane {
         let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
         let now = (cx.now)();
         let frequent = FrequentKeys::new(&plan);
+        cx.counters.emit_delay();
         WindowLane {
             id: cx.sink,
             plan,
@@ -86,6 +90,7 @@ impl WindowLane {
             segments,
             is_whole: results.first() != saved.first,
             results,
+            delays: Delays::default(),
             next_end: now.since_start,
             has_old_segments: false,
         }
@@ -113,6 +118,7 @@ impl WindowLane {
         {
             left -= emit(&self.id, ended, left, &mut self.results);
             if ended.emitted == ended.len() {
+                self.delays.push(self.results.next(), ended.delay);
                 self.tasks.drop_ended();
             }
         }
@@ -159,6 +165,14 @@ impl WindowLane {
         self.results.saved();
         let state = serde_json::to_vec(&place);
         state.map(Some).map_err(|error| DeliverError::retry("snapshot", error.to_string()))
+    }
+
+    /// Notes the windows whose results are all in the feed by now.
+    fn note_delays(&mut self) {
+        let now = (self.now)();
+        while let Some(delay) = self.delays.take(self.results.passed()) {
+            self.stats.note_delay(&delay, now, &self.counters);
+        }
     }
 
     /// Removes older segments once nothing committed refers to them.
@@ -215,6 +229,7 @@ impl Lane for WindowLane {
         let (now, has_ended) = ((self.now)(), self.feed.has_input_ended());
         self.end_windows(now, has_ended);
         let has_all = self.results.pass_on(|_, result| result.event());
+        self.note_delays();
         let has_ended_windows = self.tasks.first_ended().is_some();
         if has_ended && has_all && !has_ended_windows {
             self.feed.finish();

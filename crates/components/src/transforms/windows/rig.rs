@@ -1,6 +1,7 @@
 //! Drives the lane of a merge transform as the engine does, for tests.
 
 use crate::component::TransformComponent;
+use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{
     Batch, BlockPool, CellKind, ColumnBuilder, Counters, EngineTime, Feed, FeedEvent, Grant, Lane,
     LaneCx, Ledger, Now, Payload, Sink, Transform,
@@ -59,6 +60,7 @@ pub struct Rig {
     now: Arc<Mutex<Now>>,
     pub feed: Arc<Feed>,
     pub counters: Arc<Counters>,
+    sink: Option<Arc<dyn Sink>>,
     lane: Option<Box<dyn Lane>>,
 }
 
@@ -75,6 +77,7 @@ impl Rig {
             now: Arc::new(Mutex::new(now)),
             feed: Feed::of_results(),
             counters: Arc::default(),
+            sink: None,
             lane: None,
         };
         rig.start(0);
@@ -97,7 +100,9 @@ impl Rig {
             feed: self.feed.clone(),
             ..LaneCx::outside("web", 0, self.counters.clone())
         };
-        self.lane = Some((self.build)(self.options.clone()).lane(cx));
+        let sink = (self.build)(self.options.clone());
+        self.lane = Some(sink.lane(cx));
+        self.sink = Some(sink);
     }
 
     pub fn path(&self) -> PathBuf {
@@ -110,6 +115,17 @@ impl Rig {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
+    }
+
+    /// Returns the task that the API lists first.
+    pub fn task(&self) -> TaskSnapshot {
+        self.sink.as_ref().unwrap().tasks().swap_remove(0)
+    }
+
+    /// Returns the number of windows whose delay is known, and the sum of the delays in seconds.
+    pub fn delays(&self) -> (u64, f64) {
+        let delays = self.counters.snapshot().emit_delay.unwrap();
+        (delays.count(), delays.sum_seconds)
     }
 
     pub fn lane(&mut self) -> &mut dyn Lane {

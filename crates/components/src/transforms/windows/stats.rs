@@ -1,7 +1,9 @@
 //! What each task costs.
 
 use super::definition::Definition;
+use super::delay::Delay;
 use millstream_model::snapshot::TaskSnapshot;
+use millstream_model::{Counters, Now};
 use millstream_rules::TaskCounts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,6 +18,8 @@ struct TaskStats {
     measured_ns: AtomicU64,
     groups: AtomicU64,
     memory_bytes: AtomicU64,
+    emit_delay_ns_max: AtomicU64,
+    overdue_windows: AtomicU64,
 }
 
 impl Stats {
@@ -40,6 +44,17 @@ impl Stats {
         stats.memory_bytes.store(memory_bytes as u64, Relaxed);
     }
 
+    /// Notes a window whose results are in the feed now.
+    pub fn note_delay(&self, delay: &Delay, now: Now, counters: &Counters) {
+        let time = delay.until(now);
+        let is_overdue = delay.is_overdue(now);
+        counters.emit_delay().add(time);
+        counters.noted("overdue_window", is_overdue.into());
+        let Some(stats) = delay.task.and_then(|task| self.0.get(task)) else { return };
+        stats.emit_delay_ns_max.fetch_max(time.as_nanos() as u64, Relaxed);
+        stats.overdue_windows.fetch_add(is_overdue.into(), Relaxed);
+    }
+
     /// Returns the tasks, named by their definitions.
     pub fn snapshot(&self, definitions: &[Arc<Definition>]) -> Vec<TaskSnapshot> {
         let all_ns: u64 = self.0.iter().map(|stats| stats.measured_ns.load(Relaxed)).sum();
@@ -50,6 +65,8 @@ impl Stats {
             time_share: stats.measured_ns.load(Relaxed) as f64 / all_ns.max(1) as f64,
             groups: stats.groups.load(Relaxed),
             memory_bytes: stats.memory_bytes.load(Relaxed),
+            emit_delay_seconds_max: stats.emit_delay_ns_max.load(Relaxed) as f64 / 1e9,
+            overdue_windows: stats.overdue_windows.load(Relaxed),
         };
         self.0.iter().zip(definitions).map(of_task).collect()
     }

@@ -1,6 +1,7 @@
 //! The open windows of all tasks.
 
 use super::definition::{Definition, window_ns};
+use super::delay::{Delay, Ending};
 use super::snapshot::{Frame, Saved, tables};
 use super::stats::Stats;
 use crate::util::period::Periods;
@@ -94,6 +95,7 @@ pub struct EndedWindow {
     /// Groups whose results are there; those beyond the limit come last.
     pub emitted: u64,
     pub completeness: f64,
+    pub delay: Delay,
 }
 
 struct Origin {
@@ -164,6 +166,13 @@ impl Window {
             }
         }
         (self.is_saved, self.is_changed) = (true, false);
+    }
+}
+
+impl Window {
+    /// Returns what decides the delay of its results.
+    fn ending(&self) -> Ending {
+        Ending { end_ns: self.end_ns, is_live: self.is_live, updated: self.updated }
     }
 }
 
@@ -263,22 +272,24 @@ impl Tasks {
                 Some(task) => self.list[*task].windows.insert(of.end_ns, window),
                 None => Some(window),
             };
-            self.end_saved(definition, of.definition, ended, of.emitted);
+            let task = numbers.get(&of.definition).copied();
+            self.end_saved((definition, of.definition, task), ended, of.emitted, now);
         }
     }
 
     /// Ends a window of a snapshot.
     fn end_saved(
         &mut self,
-        definition: &Arc<Definition>,
-        task: u32,
+        (definition, number, task): (&Arc<Definition>, u32, Option<usize>),
         window: Option<Window>,
         emitted: u64,
+        now: Now,
     ) {
-        if let Some(window) = window {
-            let definition = definition.clone();
-            self.push_ended(EndedWindow { definition, task, window, emitted, completeness: 1.0 });
-        }
+        let Some(window) = window else { return };
+        let delay = Delay::begin(task, definition, &window.ending(), now);
+        let (definition, completeness) = (definition.clone(), 1.0);
+        let task = number;
+        self.push_ended(EndedWindow { definition, task, window, emitted, completeness, delay });
     }
 
     /// Notes the latest time of an origin's events.
@@ -352,7 +363,7 @@ impl Tasks {
         let Some(earliest) = windows.keys().next().copied().filter(|_| !is_there) else { return };
         counters.noted("early_window", 1);
         let completeness = self.latest(now).share(earliest);
-        self.end_window_of(task, earliest, completeness);
+        self.end_window_of(task, earliest, completeness, now);
     }
 
     /// Ends the windows that are due, or all of them at the end of the input.
@@ -402,7 +413,7 @@ impl Tasks {
             let end_ns = now_ends.map_or(boundary_ns, |(_, end_ns)| *end_ns);
             if let Some(mut window) = self.list[task].windows.remove(&boundary_ns) {
                 window.end_ns = end_ns;
-                self.end(task, window, 1.0);
+                self.end(task, window, 1.0, now);
             }
         }
     }
@@ -434,15 +445,15 @@ impl Tasks {
             of_task.iter().filter(|(_, window)| is_over(window)).map(|(end, _)| *end).collect();
         for end_ns in over {
             let completeness = if has_input_ended { 1.0 } else { latest.share(end_ns) };
-            self.end_window_of(task, end_ns, completeness);
+            self.end_window_of(task, end_ns, completeness, now);
         }
     }
 
     /// Ends a window by the time of events.
-    fn end_window_of(&mut self, task: usize, end_ns: i64, completeness: f64) {
+    fn end_window_of(&mut self, task: usize, end_ns: i64, completeness: f64, now: Now) {
         self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
         if let Some(window) = self.list[task].windows.remove(&end_ns) {
-            self.end(task, window, completeness);
+            self.end(task, window, completeness, now);
         }
     }
 
@@ -455,10 +466,11 @@ impl Tasks {
         Latest { passed_ns, all_ns }
     }
 
-    fn end(&mut self, task: usize, window: Window, completeness: f64) {
+    fn end(&mut self, task: usize, window: Window, completeness: f64, now: Now) {
         let Task { definition, number, .. } = &self.list[task];
-        let (definition, task) = (definition.clone(), *number);
-        self.push_ended(EndedWindow { definition, task, window, emitted: 0, completeness });
+        let delay = Delay::begin(Some(task), definition, &window.ending(), now);
+        let (definition, task, emitted) = (definition.clone(), *number, 0);
+        self.push_ended(EndedWindow { definition, task, window, emitted, completeness, delay });
     }
 
     fn push_ended(&mut self, ended: EndedWindow) {

@@ -1,0 +1,158 @@
+//! How long after the end of a window its results are there.
+
+use super::definition::Definition;
+use millstream_model::{EngineTime, Now};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Time that a window by the time of events has for its results, if it ended because they were due.
+const GRACE_NS: i64 = 1_000_000_000;
+
+/// A window that has ended, until its last result is in the feed.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay {
+    /// Index of its task; `None` if that has changed or is gone.
+    pub task: Option<usize>,
+    /// When the lane ended it.
+    ended: EngineTime,
+    /// How long the end of the window was past by then.
+    behind: Duration,
+    /// How long after `ended` its results are due, in nanoseconds; less than 0 if they were before.
+    due_ns: Option<i64>,
+}
+
+/// What is known of a window when it ends.
+pub struct Ending {
+    /// Its end by the clock, in nanoseconds since 1970.
+    pub end_ns: i64,
+    /// Whether it began before its end by the clock, in this run of the agent.
+    pub is_live: bool,
+    /// When the last event came.
+    pub updated: EngineTime,
+}
+
+impl Delay {
+    /// Begins when a window ends. The delay of a window by arrival is counted from its end by the
+    /// clock. That of a window by the time of events is counted from now: its end may be long past
+    /// when its events come.
+    pub fn begin(task: Option<usize>, definition: &Definition, of: &Ending, now: Now) -> Delay {
+        let is_logged = definition.lateness_ns.is_some();
+        let behind_ns = now.unix_ns.saturating_sub(of.end_ns).max(0);
+        let mut behind = Duration::from_nanos(behind_ns as u64);
+        if is_logged {
+            behind = Duration::ZERO;
+        } else if of.is_live {
+            // Events came until then: the clock was set forward.
+            behind = behind.min(now.since_start - of.updated);
+        }
+        let can_be_due = of.is_live || !is_logged;
+        let due_ns = definition.due_ns.filter(|_| can_be_due).map(|due_ns| {
+            let left_ns = of.end_ns.saturating_add(due_ns).saturating_sub(now.unix_ns);
+            if is_logged { left_ns.max(GRACE_NS) } else { left_ns }
+        });
+        Delay { task, ended: now.since_start, behind, due_ns }
+    }
+
+    /// Returns the delay of results that are there now.
+    pub fn until(&self, now: Now) -> Duration {
+        (now.since_start - self.ended) + self.behind
+    }
+
+    /// Whether results that are there now are later than they are due.
+    pub fn is_overdue(&self, now: Now) -> bool {
+        let since_ns = (now.since_start - self.ended).as_nanos() as i64;
+        self.due_ns.is_some_and(|due_ns| since_ns > due_ns)
+    }
+}
+
+/// Windows whose results are made, and not yet all in the feed.
+#[derive(Default)]
+pub struct Delays(VecDeque<(u64, Delay)>);
+
+impl Delays {
+    /// Adds a window whose last result is the one before `next`.
+    pub fn push(&mut self, next: u64, delay: Delay) {
+        self.0.push_back((next, delay));
+    }
+
+    /// Takes the next window of which the feed has all results: those before `passed`.
+    pub fn take(&mut self, passed: u64) -> Option<Delay> {
+        self.0.pop_front_if(|(next, _)| *next <= passed).map(|(_, delay)| delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN_NS: i64 = 1_795_291_200_000_000_000;
+    const END_NS: i64 = BEGIN_NS + 10_000_000_000;
+
+    /// Returns the time so many milliseconds after the start by both clocks.
+    fn at(engine_ms: u64, clock_ms: i64) -> Now {
+        let since_start = EngineTime::at(Duration::from_millis(engine_ms));
+        Now { since_start, unix_ns: BEGIN_NS + clock_ms * 1_000_000 }
+    }
+
+    fn definition(lateness_ns: Option<i64>, due_ms: i64) -> Definition {
+        Definition {
+            name: "t".to_owned(),
+            selection: String::new(),
+            group_by: Vec::new(),
+            emit: Vec::new(),
+            samples: 0,
+            window_s: 10,
+            lateness_ns,
+            due_ns: Some(due_ms * 1_000_000),
+            priority: 0,
+            groups_max: 10,
+        }
+    }
+
+    fn begin(definition: &Definition, is_live: bool, now: Now) -> Delay {
+        let updated = EngineTime::at(Duration::from_millis(9_000));
+        Delay::begin(Some(0), definition, &Ending { end_ns: END_NS, is_live, updated }, now)
+    }
+
+    #[test]
+    fn a_window_by_arrival_counts_from_its_end_by_the_clock() {
+        let delay = begin(&definition(None, 300), true, at(10_100, 10_100));
+        // The clock is set while the results are made.
+        assert_eq!(delay.until(at(10_250, 99_000)), Duration::from_millis(250));
+        assert!(!delay.is_overdue(at(10_300, 0)) && delay.is_overdue(at(10_301, 0)));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_forward_is_no_delay() {
+        let delay = begin(&definition(None, 300), true, at(9_500, 3_600_000));
+        assert_eq!(delay.until(at(9_600, 3_600_100)), Duration::from_millis(600));
+    }
+
+    #[test]
+    fn a_window_that_ended_while_the_agent_was_down_counts_from_its_end() {
+        let delay = begin(&definition(None, 300), false, at(9_000, 90_000));
+        assert_eq!(delay.until(at(9_001, 90_001)), Duration::from_millis(80_001));
+        assert!(delay.is_overdue(at(9_000, 90_000)));
+    }
+
+    #[test]
+    fn a_window_by_the_time_of_events_counts_from_when_it_ended() {
+        let delay = begin(&definition(Some(0), 2_000), true, at(12_050, 12_050));
+        assert_eq!(delay.until(at(13_000, 13_000)), Duration::from_millis(950));
+        assert!(!delay.is_overdue(at(13_050, 13_050)), "it has a second");
+        assert!(delay.is_overdue(at(13_051, 13_051)));
+        let early = begin(&definition(Some(0), 5_000), true, at(11_000, 11_000));
+        assert!(!early.is_overdue(at(15_000, 15_000)) && early.is_overdue(at(15_001, 15_001)));
+        let past = begin(&definition(Some(0), 2_000), false, at(90_000, 90_000));
+        assert!(!past.is_overdue(at(99_000, 99_000)), "of a log that was written before");
+    }
+
+    #[test]
+    fn windows_are_taken_once_the_feed_has_all_their_results() {
+        let mut delays = Delays::default();
+        let delay = begin(&definition(None, 300), true, at(10_000, 10_000));
+        [3, 3, 7].into_iter().for_each(|next| delays.push(next, delay));
+        let mut taken = |passed| std::iter::from_fn(|| delays.take(passed)).count();
+        assert_eq!([2, 3, 6, 7, 8].map(&mut taken), [0, 2, 0, 1, 0]);
+    }
+}
