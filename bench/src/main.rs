@@ -100,9 +100,9 @@ enum Part {
     Compression,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
-    /// Thousands of tasks over the same lines; the agent beside mtail
+    /// Thousands of tasks over the same lines; the agent beside mtail; the delay of results
     Rules {
-        /// Only these: a, b, c, d, e, g, h, i, beside
+        /// Only these: a, b, c, d, e, g, h, i, beside, deadlines
         names: Vec<String>,
     },
     /// Conditions over columns: a search beside memmem, comparisons by row

@@ -1,7 +1,8 @@
 //! Measures the tasks of `rules`: thousands of them over the same lines, beside each task alone,
-//! plain loops, and mtail.
+//! plain loops, and mtail; and whether their results come in time.
 
 mod beside;
+mod deadlines;
 mod extractions;
 mod groups;
 mod lane;
@@ -54,7 +55,7 @@ const COLUMNS: [&str; 9] = [
 ];
 
 /// Parts that are not loads by the number of tasks.
-const PARTS: [&str; 5] = ["beside", "e", "g", "h", "i"];
+const PARTS: [&str; 6] = ["beside", "deadlines", "e", "g", "h", "i"];
 
 /// Measures and reports the parts in `names`, or all of them.
 pub fn run(
@@ -73,6 +74,9 @@ pub fn run(
     // starts.
     if wants("beside") {
         targets.extend(beside::run(options, scratch, report)?);
+    }
+    if wants("deadlines") {
+        targets.extend(deadlines::run(options, scratch, report)?);
     }
     targets.extend(in_memory(options.repetitions, wants, report)?);
     let mut table = Table::new("rules_targets", "The targets", TARGET_COLUMNS);
