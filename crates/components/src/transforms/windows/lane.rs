@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Pause before the next look at whether a snapshot is committed.
 const COMMIT_LOOK: Duration = Duration::from_millis(10);
 
+/// Pause before the next results are made: events come in between.
+pub const EMIT_PAUSE: Duration = Duration::from_millis(1);
+
 /// Groups whose results are made at a time, so that events and other tasks do not wait for a large
 /// window: a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
@@ -122,6 +125,12 @@ impl WindowLane {
                 self.tasks.drop_ended();
             }
         }
+    }
+
+    /// Whether more results are made soon.
+    fn makes_more(&self) -> bool {
+        let waiting = self.results.next() - self.results.first();
+        self.tasks.has_ended() && waiting < RESULTS_WAITING_MAX as u64
     }
 
     /// Returns the next frame of the snapshot: what changed, or everything.
@@ -230,18 +239,23 @@ impl Lane for WindowLane {
         self.end_windows(now, has_ended);
         let has_all = self.results.pass_on(|_, result| result.event());
         self.note_delays();
-        let has_ended_windows = self.tasks.first_ended().is_some();
+        let has_ended_windows = self.tasks.has_ended();
         if has_ended && has_all && !has_ended_windows {
             self.feed.finish();
         }
         self.remove_old_segments();
         let left = self.tasks.left(now);
-        let waits = !has_all || has_ended_windows;
-        left.into_iter().chain(waits.then_some(COMMIT_LOOK)).min()
+        let pause = match !has_all || has_ended_windows {
+            true if self.makes_more() => Some(EMIT_PAUSE),
+            true => Some(COMMIT_LOOK),
+            false => None,
+        };
+        left.into_iter().chain(pause).min()
     }
 
     fn wants_sync(&self) -> bool {
-        self.results.are_unsaved()
+        // Thousands of tasks end at the same time: one snapshot has the results of all of them.
+        self.results.are_unsaved() && !self.makes_more()
     }
 
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {

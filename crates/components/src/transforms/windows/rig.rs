@@ -1,5 +1,6 @@
 //! Drives the lane of a merge transform as the engine does, for tests.
 
+use super::lane::EMIT_PAUSE;
 use crate::component::TransformComponent;
 use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{
@@ -171,12 +172,18 @@ impl Rig {
 
     /// Lets the lane work until it needs no sync, and commits each time.
     pub async fn settle(&mut self) {
-        self.lane().tick();
+        self.tick();
         while self.lane().wants_sync() {
             self.sync().await;
             self.commit();
-            self.lane().tick();
+            self.tick();
         }
+    }
+
+    /// Lets the lane work until it can wait.
+    fn tick(&mut self) {
+        let is_soon = |pause: Option<Duration>| pause.is_some_and(|pause| pause <= EMIT_PAUSE);
+        while is_soon(self.lane().tick()) {}
     }
 
     /// Returns the events in the feed, each with its number.

@@ -484,6 +484,11 @@ impl Tasks {
         self.ended.front_mut()
     }
 
+    /// Whether a window has ended whose results are not all there.
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
     /// Drops the most urgent window that has ended: all its results are there.
     pub fn drop_ended(&mut self) {
         let Some(ended) = self.ended.pop_front() else { return };
