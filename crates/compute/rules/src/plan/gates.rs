@@ -299,7 +299,7 @@ impl GateBuilder {
     pub fn finish(self, open: Vec<u32>) -> Gates {
         let values = self.values.into_values().map(Index::Values);
         let literals = self.literals.into_iter().map(|(field, literals)| {
-            let search = LiteralSearch::new(literals.list);
+            let search = LiteralSearch::new(&literals.list);
             Index::Literals(LiteralIndex { field, search, postings: literals.postings })
         });
         Gates {

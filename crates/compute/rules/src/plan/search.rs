@@ -11,7 +11,7 @@
 use aho_corasick::{Span, packed::Searcher};
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a window.
 const WINDOW: usize = 4;
@@ -31,7 +31,6 @@ const WORDS: usize = 1024;
 /// Literals and the windows that represent them.
 #[derive(Debug)]
 pub struct LiteralSearch {
-    literals: Vec<Box<[u8]>>,
     /// One for each literal if there are few.
     few: Vec<Finder<'static>>,
     /// Finds the windows if there are not too many.
@@ -46,20 +45,42 @@ pub struct LiteralSearch {
 #[derive(Debug)]
 struct Windows {
     bitmap: Box<[u64; WORDS]>,
-    places: HashMap<u32, Vec<Place>, RandomState>,
+    /// A hash table of windows, at most half full.
+    slots: Vec<Slot>,
+    /// What leaves the bits of a slot of a hash.
+    shift: u32,
+    /// Those of a window side by side.
+    places: Vec<Place>,
+    /// The literals, one after another.
+    bytes: Vec<u8>,
+}
+
+/// A window; without places it is a free slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    word: u32,
+    first: u32,
+    places: u32,
 }
 
 /// Where a literal has a window.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     literal: u32,
+    /// Of the window in the literal.
     offset: u32,
+    /// Of the literal in [`Windows::bytes`].
+    start: u32,
+    len: u32,
 }
+
+/// The literals of each window: index, literal, and offset of the window.
+type ByWindow<'l> = BTreeMap<u32, Vec<(usize, &'l [u8], usize)>>;
 
 impl LiteralSearch {
     /// Prepares a search for literals of at least [`LITERAL_BYTES_MIN`] bytes.
-    pub fn new(literals: Vec<Box<[u8]>>) -> LiteralSearch {
-        let (mut long, mut short) = (Windows::default(), Windows::default());
+    pub fn new(literals: &[Box<[u8]>]) -> LiteralSearch {
+        let (mut long, mut short) = (ByWindow::new(), ByWindow::new());
         let mut uses: HashMap<u32, u32, RandomState> = HashMap::default();
         for window in literals.iter().flat_map(|literal| literal.windows(WINDOW)) {
             *uses.entry(word_of(window)).or_default() += 1;
@@ -68,16 +89,16 @@ impl LiteralSearch {
             let windows = literal.windows(WINDOW).map(word_of).enumerate();
             // Of several the last one: literals differ more often at their end.
             let rarest = windows.rev().min_by_key(|(_, word)| uses[word]);
-            let literal = number as u32;
-            match rarest {
-                Some((offset, word)) => long.add(word, Place { literal, offset: offset as u32 }),
-                None => short.add(word_of(&literals[number]), Place { literal, offset: 0 }),
-            }
+            let (by_window, word, offset) = match rarest {
+                Some((offset, word)) => (&mut long, word, offset),
+                None => (&mut short, word_of(literal), 0),
+            };
+            by_window.entry(word).or_default().push((number, literal, offset));
         }
         let finders = literals.iter().map(|literal| Finder::new(literal).into_owned());
         let few = if literals.len() <= FEW_MAX { finders.collect() } else { Vec::new() };
         let vector = vector_search(&long, &short);
-        LiteralSearch { literals, few, vector, long, short }
+        LiteralSearch { few, vector, long: Windows::new(&long), short: Windows::new(&short) }
     }
 
     /// Calls `found` with the index of each literal in the text, at least once.
@@ -90,19 +111,14 @@ impl LiteralSearch {
         if let Some(vector) = &self.vector {
             return self.each_by_vectors(vector, text, found);
         }
-        if !self.long.places.is_empty() {
-            for (at, window) in text.windows(WINDOW).enumerate() {
-                let word = word_of(window);
-                if self.long.may_have(word) {
-                    self.compare(&self.long, (text, at), word, &mut found);
-                }
+        for (windows, len) in [(&self.long, WINDOW), (&self.short, LITERAL_BYTES_MIN)] {
+            if windows.is_empty() {
+                continue;
             }
-        }
-        if !self.short.places.is_empty() {
-            for (at, window) in text.windows(LITERAL_BYTES_MIN).enumerate() {
+            for (at, window) in text.windows(len).enumerate() {
                 let word = word_of(window);
-                if self.short.may_have(word) {
-                    self.compare(&self.short, (text, at), word, &mut found);
+                if windows.may_have(word) {
+                    windows.compare((text, at), word, &mut found);
                 }
             }
         }
@@ -115,69 +131,108 @@ impl LiteralSearch {
             let at = hit.start();
             for (windows, len) in [(&self.long, WINDOW), (&self.short, LITERAL_BYTES_MIN)] {
                 if let Some(window) = text.get(at..at + len) {
-                    self.compare(windows, (text, at), word_of(window), &mut found);
+                    windows.compare((text, at), word_of(window), &mut found);
                 }
             }
             rest.start = at + 1;
         }
     }
+}
+
+/// Prepares a search for all windows, unless there are too many.
+fn vector_search(long: &ByWindow<'_>, short: &ByWindow<'_>) -> Option<Searcher> {
+    if long.len() + short.len() > VECTOR_MAX {
+        return None;
+    }
+    let text = |len: usize| move |word: &u32| word.to_le_bytes()[..len].to_vec();
+    let long = long.keys().map(text(WINDOW));
+    let windows: Vec<Vec<u8>> = long.chain(short.keys().map(text(LITERAL_BYTES_MIN))).collect();
+    Searcher::new(windows)
+}
+
+impl Windows {
+    fn new(by_window: &ByWindow<'_>) -> Windows {
+        let slots = (by_window.len() * 2).next_power_of_two().max(2);
+        let mut windows = Windows {
+            bitmap: Box::new([0; WORDS]),
+            slots: vec![Slot::default(); slots],
+            shift: u32::BITS - slots.ilog2(),
+            places: Vec::new(),
+            bytes: Vec::new(),
+        };
+        by_window.iter().for_each(|(word, literals)| windows.add(*word, literals));
+        windows
+    }
+
+    fn add(&mut self, word: u32, literals: &[(usize, &[u8], usize)]) {
+        let (index, bit) = bit_of(word);
+        self.bitmap[index] |= 1 << bit;
+        let (first, places) = (self.places.len() as u32, literals.len() as u32);
+        for (number, literal, offset) in literals {
+            let (start, len) = (self.bytes.len() as u32, literal.len() as u32);
+            let (literal_number, offset) = (*number as u32, *offset as u32);
+            self.places.push(Place { literal: literal_number, offset, start, len });
+            self.bytes.extend_from_slice(literal);
+        }
+        let mut at = self.slot_of(word);
+        while self.slots[at].places > 0 {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = Slot { word, first, places };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    #[inline(always)]
+    fn may_have(&self, word: u32) -> bool {
+        let (index, bit) = bit_of(word);
+        self.bitmap[index] >> bit & 1 == 1
+    }
+
+    /// Returns the slot where the search for a window begins.
+    #[inline(always)]
+    fn slot_of(&self, word: u32) -> usize {
+        (hash(word) >> self.shift) as usize
+    }
+
+    /// Returns where literals have a window.
+    #[inline(always)]
+    fn places(&self, word: u32) -> &[Place] {
+        let mut at = self.slot_of(word);
+        loop {
+            let Slot { word: known, first, places } = self.slots[at];
+            if known == word || places == 0 {
+                return &self.places[first as usize..(first + places) as usize];
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
 
     /// Compares the literals that have a window with the text around it.
-    #[cold]
     #[inline(never)]
-    fn compare(
-        &self,
-        windows: &Windows,
-        (text, at): (&[u8], usize),
-        word: u32,
-        found: &mut impl FnMut(usize),
-    ) {
-        for Place { literal, offset } in windows.places.get(&word).into_iter().flatten() {
-            let (literal, begin) = (*literal as usize, at.checked_sub(*offset as usize));
-            let rest = begin.and_then(|begin| text.get(begin..));
-            if rest.is_some_and(|rest| rest.starts_with(&self.literals[literal])) {
-                found(literal);
+    fn compare(&self, (text, at): (&[u8], usize), word: u32, found: &mut impl FnMut(usize)) {
+        for Place { literal, offset, start, len } in self.places(word) {
+            let bytes = &self.bytes[*start as usize..][..*len as usize];
+            let begin = at.checked_sub(*offset as usize);
+            if begin.and_then(|begin| text.get(begin..)).is_some_and(|rest| rest.starts_with(bytes))
+            {
+                found(*literal as usize);
             }
         }
     }
 }
 
-/// Prepares a search for all windows, unless there are too many.
-fn vector_search(long: &Windows, short: &Windows) -> Option<Searcher> {
-    if long.places.len() + short.places.len() > VECTOR_MAX {
-        return None;
-    }
-    let text = |len: usize| move |word: &u32| word.to_le_bytes()[..len].to_vec();
-    let long = long.places.keys().map(text(WINDOW));
-    let windows: Vec<Vec<u8>> =
-        long.chain(short.places.keys().map(text(LITERAL_BYTES_MIN))).collect();
-    Searcher::new(windows)
-}
-
-impl Default for Windows {
-    fn default() -> Windows {
-        Windows { bitmap: Box::new([0; WORDS]), places: HashMap::default() }
-    }
-}
-
-impl Windows {
-    fn add(&mut self, word: u32, place: Place) {
-        let (index, bit) = slot(word);
-        self.bitmap[index] |= 1 << bit;
-        self.places.entry(word).or_default().push(place);
-    }
-
-    #[inline(always)]
-    fn may_have(&self, word: u32) -> bool {
-        let (index, bit) = slot(word);
-        self.bitmap[index] >> bit & 1 == 1
-    }
+#[inline(always)]
+fn hash(word: u32) -> u32 {
+    word.wrapping_mul(0x9E37_79B1)
 }
 
 /// Returns the place of a window in a bitmap: word and bit.
 #[inline(always)]
-fn slot(word: u32) -> (usize, u32) {
-    let hash = word.wrapping_mul(0x9E37_79B1);
+fn bit_of(word: u32) -> (usize, u32) {
+    let hash = hash(word);
     ((hash >> 22) as usize, hash >> 16 & 63)
 }
 
@@ -213,7 +268,7 @@ mod tests {
                 .collect();
             let len = random.usize(..40);
             let text = word(random, len);
-            let search = LiteralSearch::new(literals.clone());
+            let search = LiteralSearch::new(&literals);
             let mut found = Vec::new();
             search.each(&text, |literal| found.push(literal));
             found.sort_unstable();
