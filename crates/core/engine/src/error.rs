@@ -22,7 +22,7 @@ pub enum EngineError {
     NoTransformOrder,
     /// Compressors and groups of `sinks` need more than their share of the memory.
     #[error(
-        "limits.memory is too small: {sinks} need {need_mib}MiB for compressors and groups, and a quarter of the \
+        "limits.memory is too small: the compressors and groups of {sinks} take {need_mib}MiB, and a quarter of the \
          memory is for these; raise limits.memory to {least_mib}MiB, or lower compression_level or memory"
     )]
     CompressorMemory {

@@ -17,11 +17,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// Most events that wait in a feed before its sink should pause.
-const EVENTS_MAX: usize = 10_000;
+/// How much waits in a feed before its sink should pause.
+#[derive(Clone, Copy)]
+struct Limits {
+    events: usize,
+    /// Of their texts.
+    bytes: u64,
+}
 
-/// Most bytes of text that wait in a feed before its sink should pause.
-const BYTES_MAX: u64 = 1 << 20;
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { events: 10_000, bytes: 1 << 20 }
+    }
+}
 
 /// An event of a feed.
 pub struct FeedEvent {
@@ -125,6 +133,7 @@ struct State {
     bytes: u64,
     /// The least number for an event that was not in the feed before the restart.
     number_min: u64,
+    limits: Limits,
     wake: Option<Wake>,
     is_started: bool,
     has_input_ended: bool,
@@ -225,7 +234,12 @@ impl Feed {
     /// Whether so much waits that its sink should pause.
     pub fn is_full(&self) -> bool {
         let state = self.lock();
-        state.events.len() >= EVENTS_MAX || state.bytes >= BYTES_MAX
+        state.events.len() >= state.limits.events || state.bytes >= state.limits.bytes
+    }
+
+    /// Sets how many events, and bytes of their texts, wait before the sink should pause.
+    pub fn limit(&self, events: usize, bytes: u64) {
+        self.lock().limits = Limits { events, bytes };
     }
 
     /// Calls `visit` with the events from number `from` on, in order, until it returns false.

@@ -206,10 +206,11 @@ async fn windows_of_any_number_of_times_end_early_when_memory_is_short() {
 
 #[tokio::test]
 async fn results_wait_while_no_sink_settles_them() {
-    let mut rig = rig(json!([{
+    let task = json!({
         "name": "t", "group_by": ["status"], "emit": { "n": "count()" },
         "window": "10s", "groups_max": 100_000,
-    }]));
+    });
+    let mut rig = Rig::new(sink, json!({ "tasks": [task], "memory": "5MiB" }));
     let names: Vec<String> = (0..30_000).map(|n| n.to_string()).collect();
     for part in names.chunks(1000) {
         let rows: Vec<(&str, &str)> = part.iter().map(|name| (name.as_str(), "-")).collect();
@@ -219,6 +220,7 @@ async fn results_wait_while_no_sink_settles_them() {
     rig.settle().await;
     rig.settle().await;
     assert!((10_000..15_000).contains(&rig.results().len()), "{}", rig.results().len());
+    assert!(rig.feed.is_full(), "no more events come");
     assert!(!rig.feed.is_finished(), "more are made when these are settled");
     assert_eq!(all_results(&mut rig).await.len(), 30_000);
     assert!(rig.feed.is_finished());

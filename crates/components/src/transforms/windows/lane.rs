@@ -25,9 +25,13 @@ pub const EMIT_PAUSE: Duration = Duration::from_millis(1);
 /// window: a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
 
-/// Unsettled results from which no more are made: what they are made of takes less memory, and is in
-/// the snapshot.
-const RESULTS_WAITING_MAX: usize = 10_000;
+/// Unsettled results from which no more are made, if `memory` is small: what they are made of takes
+/// less memory, and is in the snapshot.
+const RESULTS_MAX_LEAST: usize = 10_000;
+
+/// Bytes of `memory` per unsettled result. A sink that settles once a second, as `file` does, gets
+/// as many results per second as there may be.
+const RESULT_BYTES: usize = 512;
 
 /// Longest time between two looks at which windows have ended, when events come all the time.
 const END_INTERVAL: Duration = Duration::from_millis(50);
@@ -45,6 +49,8 @@ pub struct WindowLane {
     /// `None` in a unit test of a configuration, and while a thread writes.
     segments: Option<Segments>,
     results: Results<Outcome>,
+    /// Unsettled results from which no more are made.
+    results_max: usize,
     /// Windows whose results are not all in the feed.
     delays: Delays,
     /// When to look next at which windows have ended.
@@ -80,6 +86,8 @@ impl WindowLane {
         let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
         let now = (cx.now)();
         let frequent = FrequentKeys::new(&plan);
+        let results_max = (memory_bytes_max / RESULT_BYTES).max(RESULTS_MAX_LEAST);
+        cx.feed.limit(results_max, (results_max * RESULT_BYTES) as u64);
         cx.counters.emit_delay();
         WindowLane {
             id: cx.sink,
@@ -93,6 +101,7 @@ impl WindowLane {
             segments,
             is_whole: results.first() != saved.first,
             results,
+            results_max,
             delays: Delays::default(),
             next_end: now.since_start,
             has_old_segments: false,
@@ -115,7 +124,7 @@ impl WindowLane {
         self.tasks.end_due(now, has_input_ended);
         self.tasks.note_groups(&self.stats);
         let (_, waiting) = self.results.unsettled();
-        let mut left = if waiting.len() < RESULTS_WAITING_MAX { GROUPS_AT_ONCE } else { 0 };
+        let mut left = if waiting.len() < self.results_max { GROUPS_AT_ONCE } else { 0 };
         while left > 0
             && let Some(ended) = self.tasks.first_ended()
         {
@@ -130,7 +139,7 @@ impl WindowLane {
     /// Whether more results are made soon.
     fn makes_more(&self) -> bool {
         let waiting = self.results.next() - self.results.first();
-        self.tasks.has_ended() && waiting < RESULTS_WAITING_MAX as u64
+        self.tasks.has_ended() && waiting < self.results_max as u64
     }
 
     /// Returns the next frame of the snapshot: what changed, or everything.
