@@ -12,6 +12,7 @@ use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Now, Payload, Results,
 };
 use millstream_rules::{FrequentKeys, PartialReader, Plan};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +26,9 @@ pub const EMIT_PAUSE: Duration = Duration::from_millis(1);
 /// window: a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
 
-/// Unsettled results from which no more are made, if `memory` is small: what they are made of takes
-/// less memory, and is in the snapshot.
-const RESULTS_MAX_LEAST: usize = 10_000;
+/// Fewest and most unsettled results from which no more are made: what they are made of takes less
+/// memory, and is in the snapshot. They are not part of `memory`.
+const RESULTS_MAX: RangeInclusive<usize> = 10_000..=131_072;
 
 /// Bytes of `memory` per unsettled result. A sink that settles once a second, as `file` does, gets
 /// as many results per second as there may be.
@@ -86,7 +87,7 @@ impl WindowLane {
         let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
         let now = (cx.now)();
         let frequent = FrequentKeys::new(&plan);
-        let results_max = (memory_bytes_max / RESULT_BYTES).max(RESULTS_MAX_LEAST);
+        let results_max = results_max(memory_bytes_max);
         cx.feed.limit(results_max, (results_max * RESULT_BYTES) as u64);
         cx.counters.emit_delay();
         WindowLane {
@@ -200,6 +201,11 @@ impl WindowLane {
             self.has_old_segments = false;
         }
     }
+}
+
+/// Returns the number of unsettled results from which no more are made.
+pub fn results_max(memory_bytes_max: usize) -> usize {
+    (memory_bytes_max / RESULT_BYTES).clamp(*RESULTS_MAX.start(), *RESULTS_MAX.end())
 }
 
 /// Makes the results of up to `groups_max` groups of a window; returns their number.

@@ -2,6 +2,7 @@
 
 use super::definition::Definition;
 use super::emit::Emit;
+use super::lane::results_max;
 use super::snapshot::{Frame, Saved};
 use super::tasks::Tasks;
 use millstream_model::{EngineTime, Now};
@@ -51,4 +52,9 @@ fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
         ended += 1;
     }
     assert_eq!(ended, 2);
+}
+
+#[test]
+fn the_results_that_wait_are_bounded_whatever_the_memory() {
+    assert_eq!([1, 16, 8192].map(|mib| results_max(mib << 20)), [10_000, 32_768, 131_072]);
 }
