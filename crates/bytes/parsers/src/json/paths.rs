@@ -117,20 +117,14 @@ impl JsonPaths {
         &self,
         cursor: &mut Cursor<'_>,
         node: &Node,
-        (depth, values): (u32, &mut [Cell]),
+        nested: (u32, &mut [Cell]),
     ) -> Result<Kind, Reason> {
-        cursor.at += 1;
-        let mut has_next = !closes(cursor, b'}');
-        while has_next {
+        self.each_child(cursor, b'}', nested, |cursor| {
             let (start, end) = cursor.key()?;
             let name = unescape(&cursor.text[start..end]);
             let child = node.members.binary_search_by(|(known, _)| (**known).cmp(&*name)).ok();
-            match child {
-                Some(child) => self.value(cursor, node.members[child].1, (depth + 1, values))?,
-                None => skip(cursor, depth + 1)?,
-            }
-            has_next = has_more(cursor, b'}')?;
-        }
+            Ok(child.map(|child| node.members[child].1))
+        })?;
         Ok(Kind::Object)
     }
 
@@ -138,21 +132,37 @@ impl JsonPaths {
         &self,
         cursor: &mut Cursor<'_>,
         node: &Node,
-        (depth, values): (u32, &mut [Cell]),
+        nested: (u32, &mut [Cell]),
     ) -> Result<Kind, Reason> {
-        cursor.at += 1;
-        let mut has_next = !closes(cursor, b']');
         let mut wanted = node.elements.iter().peekable();
-        let mut index = 0;
+        let mut indexes = 0..;
+        self.each_child(cursor, b']', nested, |_| {
+            let index = indexes.next();
+            let child = wanted.next_if(|(of, _)| Some(*of) == index);
+            Ok(child.map(|(_, child)| *child))
+        })?;
+        Ok(Kind::Array)
+    }
+
+    /// Reads the members or elements of a container up to its closing bracket. `find` returns the
+    /// node of the next one, if a path leads to it.
+    fn each_child(
+        &self,
+        cursor: &mut Cursor<'_>,
+        close: u8,
+        (depth, values): (u32, &mut [Cell]),
+        mut find: impl FnMut(&mut Cursor<'_>) -> Result<Option<usize>, Reason>,
+    ) -> Result<(), Reason> {
+        cursor.at += 1;
+        let mut has_next = !closes(cursor, close);
         while has_next {
-            match wanted.next_if(|(of, _)| *of == index) {
-                Some((_, child)) => self.value(cursor, *child, (depth + 1, values))?,
+            match find(cursor)? {
+                Some(child) => self.value(cursor, child, (depth + 1, values))?,
                 None => skip(cursor, depth + 1)?,
             }
-            has_next = has_more(cursor, b']')?;
-            index += 1;
+            has_next = has_more(cursor, close)?;
         }
-        Ok(Kind::Array)
+        Ok(())
     }
 }
 
