@@ -150,6 +150,10 @@ impl OriginStore for Nothing {
 
     fn note(&self, _: OriginId, _: Vec<u8>) {}
 
+    fn committed(&self, _: OriginId) -> io::Result<Vec<(String, u64)>> {
+        Ok(Vec::new())
+    }
+
     fn forget(&self, _: &[OriginId]) -> io::Result<()> {
         Ok(())
     }

@@ -33,6 +33,10 @@ pub trait OriginStore: Send + Sync {
         true
     }
 
+    /// Returns the checkpoints of an origin that a crash does not take back, by sink id. Blocks
+    /// while a commit is under way.
+    fn committed(&self, origin: OriginId) -> io::Result<Vec<(String, u64)>>;
+
     /// Forgets origins and their checkpoints.
     fn forget(&self, origins: &[OriginId]) -> io::Result<()>;
 }

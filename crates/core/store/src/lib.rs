@@ -37,7 +37,7 @@ use health::{Operation, Watch};
 use identities::Records;
 use millstream_model::{OriginId, OriginRecord, OriginStore};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
-use redb::{Database, ReadableDatabase};
+use redb::{Database, ReadOnlyTable, ReadableDatabase};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -411,20 +411,30 @@ impl SourceStore {
             let id = key.value().1;
             let key = database::origin_key(source, id);
             let Some(descriptor) = database::opened(&key, value.value()) else { continue };
-            let mut record = OriginRecord { id: OriginId(id), descriptor, checkpoints: Vec::new() };
-            for row in checkpoints.range((source, id, "")..)? {
-                let (key, value) = row?;
-                let (of, origin, sink) = key.value();
-                if (of, origin) != (source, id) {
-                    break;
-                }
-                let offset =
-                    database::offset_of(&database::checkpoint_key(source, id, sink), value.value());
-                record.checkpoints.extend(offset.map(|offset| (sink.to_owned(), offset)));
-            }
-            records.push(record);
+            let checkpoints = self.checkpoints(&checkpoints, id)?;
+            records.push(OriginRecord { id: OriginId(id), descriptor, checkpoints });
         }
         Ok((records, known))
+    }
+
+    fn checkpoints(
+        &self,
+        table: &ReadOnlyTable<(&'static str, u64, &'static str), &'static [u8]>,
+        id: u64,
+    ) -> Result<Vec<(String, u64)>, redb::Error> {
+        let source = &*self.source;
+        let mut checkpoints = Vec::new();
+        for row in table.range((source, id, "")..)? {
+            let (key, value) = row?;
+            let (of, origin, sink) = key.value();
+            if (of, origin) != (source, id) {
+                break;
+            }
+            let key = database::checkpoint_key(source, id, sink);
+            let offset = database::offset_of(&key, value.value());
+            checkpoints.extend(offset.map(|offset| (sink.to_owned(), offset)));
+        }
+        Ok(checkpoints)
     }
 
     fn write(
@@ -502,6 +512,13 @@ impl OriginStore for SourceStore {
         let first = (self.source.clone(), origin, Arc::from(""));
         let mut later = pending.checkpoints.range(first..);
         !later.next().is_some_and(|((source, of, _), _)| *source == self.source && *of == origin)
+    }
+
+    fn committed(&self, origin: OriginId) -> io::Result<Vec<(String, u64)>> {
+        self.store.read(|database| {
+            let table = database.begin_read()?.open_table(CHECKPOINTS)?;
+            self.checkpoints(&table, origin.0)
+        })
     }
 
     fn forget(&self, origins: &[OriginId]) -> io::Result<()> {

@@ -41,6 +41,8 @@ fn a_lane_state_is_committed_with_the_checkpoints() {
     store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, OriginId(7), &to, 42)));
     store.note_lane(&sink, 0, b"synced up to 42".to_vec());
     store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
+    let committed = |store: &Arc<Store>| store.of_source("app").committed(OriginId(7)).unwrap();
+    assert_eq!(committed(&store), [("out".to_owned(), 42)]);
     drop(store);
     let store = Arc::new(Store::open(folder.path()).unwrap());
     assert_eq!(store.lane(&sink, 0).unwrap(), Some(b"synced up to 42".to_vec()));

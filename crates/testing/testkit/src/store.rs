@@ -112,6 +112,12 @@ impl OriginStore for MemoryStore {
         self.lock().pending.insert(origin, descriptor);
     }
 
+    fn committed(&self, origin: OriginId) -> io::Result<Vec<(String, u64)>> {
+        let state = self.lock();
+        let checkpoints = state.stored.get(&origin).into_iter().flat_map(|of| &of.checkpoints);
+        Ok(checkpoints.map(|(sink, offset)| (sink.clone(), *offset)).collect())
+    }
+
     fn forget(&self, origins: &[OriginId]) -> io::Result<()> {
         origins.iter().for_each(|id| _ = self.lock().stored.remove(id));
         Ok(())
