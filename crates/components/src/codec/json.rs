@@ -38,6 +38,8 @@ enum Piece {
     Offset,
     /// The end of an event's id if one record became several events.
     Ordinal,
+    /// An event's id, if some came with their records.
+    Id,
     PreviousOffset,
     Truncated,
 }
@@ -172,6 +174,7 @@ impl JsonEncoder {
                 Piece::Constant(text) => out.extend_from_slice(text),
                 Piece::Offset => out.extend_from_slice(digits),
                 Piece::Ordinal => push_ordinal(out, batch.ordinal(row)),
+                Piece::Id => push_id(batch, segment, row, out),
                 Piece::PreviousOffset if row > segment.first_row => {
                     push_decimal(out, batch.offset(segment, row - 1));
                 }
@@ -183,6 +186,13 @@ impl JsonEncoder {
         }
         out.extend_from_slice(&self.head);
     }
+}
+
+/// Appends the id of a row as the inside of a JSON string.
+fn push_id(batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
+    let mut id = Vec::new();
+    batch.write_id(segment, row, &mut id);
+    push_text(&id, false, out);
 }
 
 /// Appends the end of an id, see [`millstream_model::EventId`].
@@ -218,7 +228,7 @@ impl Between {
                     self.slots.push(self.text.len());
                     self.text.resize(self.text.len() + digits, b'0');
                 }
-                Piece::Ordinal | Piece::PreviousOffset | Piece::Truncated => return,
+                Piece::Ordinal | Piece::Id | Piece::PreviousOffset | Piece::Truncated => return,
             }
         }
         self.text.extend_from_slice(head);
@@ -293,6 +303,11 @@ impl Tail {
             Metadata::Offset => self.pieces.push(Piece::Offset),
             Metadata::PreviousOffset => self.pieces.push(Piece::PreviousOffset),
             Metadata::Truncated => self.pieces.push(Piece::Truncated),
+            Metadata::Id if batch.ids.is_some() => {
+                self.text(b"\"");
+                self.pieces.push(Piece::Id);
+                self.text(b"\"");
+            }
             Metadata::Id => {
                 self.text(format!("\"{}-", segment.origin.id).as_bytes());
                 self.pieces.push(Piece::Offset);

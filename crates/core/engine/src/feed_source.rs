@@ -260,17 +260,20 @@ impl Rows {
         own: &Arc<Origin>,
         issue: &impl Fn(Range<u64>) -> Ack,
     ) -> bool {
-        let (start, end) = (self.used, self.used + event.text.len());
+        let received = event.id.as_ref().and_then(|id| id.received.as_deref()).unwrap_or_default();
+        let (start, middle) = (self.used, self.used + event.text.len());
+        let end = middle + received.len();
         if end > self.block.capacity() || self.builder.is_full() {
             return false;
         }
-        let new = FeedId { origin: own.clone(), offset: number, ordinal: 0 };
+        let new = FeedId { origin: own.clone(), offset: number, ordinal: 0, received: None };
         let id = event.id.as_ref().unwrap_or(&new);
         if self.origin.as_ref().is_some_and(|origin| !Arc::ptr_eq(origin, &id.origin)) {
             self.end_segment(issue);
         }
         self.origin = Some(id.origin.clone());
-        self.block.memory()[start..end].copy_from_slice(&event.text);
+        self.block.memory()[start..middle].copy_from_slice(&event.text);
+        self.block.memory()[middle..end].copy_from_slice(received);
         self.used = end;
         self.builder.row_at(
             &event.text[event.message.clone()],
@@ -278,6 +281,9 @@ impl Rows {
             id.offset,
         );
         self.builder.time(event.time_ns);
+        if !received.is_empty() {
+            self.builder.id(middle, received.len());
+        }
         for FeedField { name, kind, value } in &event.fields {
             let cells = self.columns.entry(name.clone()).or_default();
             cells.resize(self.ordinals.len(), Cell::ABSENT);

@@ -16,10 +16,14 @@ use bytes::Bytes;
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
 /// Name of the field that holds a row's text.
 static MESSAGE: LazyLock<Arc<str>> = LazyLock::new(|| "message".into());
+
+/// Name of the column that holds the ids.
+static ID: LazyLock<Arc<str>> = LazyLock::new(|| "id".into());
 
 /// What all events of a source share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,8 +57,9 @@ impl Segment {
     }
 }
 
-/// Id of an event: `FILE_ID-OFFSET`, with `-ORDINAL` for all but the first of several events that
-/// one record became.
+/// Where an event comes from. As text, `FILE_ID-OFFSET`, with `-ORDINAL` for all but the first of
+/// several events that one record became, it is the event's id, unless its record came with one: see
+/// [`Batch::write_id`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     /// The origin of its record.
@@ -91,6 +96,9 @@ pub struct Batch {
     /// Which of the events that one record became each row is, counted from 0; `None` if each
     /// record is one event.
     pub ordinals: Option<ScalarBuffer<u32>>,
+    /// Ids that came with the records, such as in a header; a row without one is identified by its
+    /// position. `None` if no row has one. Every cell is text or absent.
+    pub ids: Option<Column>,
     /// Text of each row, without its line end. Every cell is text.
     pub message: Column,
     /// Rows whose message is a field of the event; all if `None`. A message that was parsed into
@@ -195,10 +203,32 @@ impl Batch {
         self.ordinals.as_ref().map_or(0, |ordinals| ordinals[row])
     }
 
-    /// Returns the id of a row. It is the same whenever the row is read again.
+    /// Returns the position of a row, the same whenever the row is read again.
     pub fn event_id(&self, segment: &Segment, row: usize) -> EventId {
         let (offset, ordinal) = (self.offset(segment, row), self.ordinal(row));
         EventId { origin: segment.origin.id, offset, ordinal }
+    }
+
+    /// Returns the id that came with the record of a row.
+    #[inline]
+    pub fn received_id(&self, row: usize) -> Option<&[u8]> {
+        let ids = self.ids.as_ref()?;
+        let cell = ids.cells()[row];
+        cell.is_present().then(|| ids.bytes(&self.block, cell))
+    }
+
+    /// Appends the id of a row as text: the id that came with its record, else its position. The
+    /// id is the same whenever the row is read again. Events that one record with an id became are
+    /// told apart by `.ORDINAL`, since the agent that gave the id may have used `-ORDINAL`.
+    pub fn write_id(&self, segment: &Segment, row: usize, out: &mut Vec<u8>) {
+        // Writing to memory does not fail.
+        let _ = match (self.received_id(row), self.ordinal(row)) {
+            (None, _) => write!(out, "{}", self.event_id(segment, row)),
+            (Some(id), ordinal) => {
+                out.extend_from_slice(id);
+                if ordinal > 0 { write!(out, ".{ordinal}") } else { Ok(()) }
+            }
+        };
     }
 
     /// Whether the row was truncated at `max_line`.
@@ -242,6 +272,8 @@ pub struct BatchBuilder {
     offsets: Vec<u64>,
     /// The same for times.
     times: Vec<i64>,
+    /// The same for ids.
+    ids: Vec<Cell>,
 }
 
 /// Marks a row whose offset follows from its start.
@@ -365,6 +397,13 @@ impl BatchBuilder {
         self.times.push(ns);
     }
 
+    /// Sets the id of the last row, `len` bytes at `start` in the block, which came with its record.
+    pub fn id(&mut self, start: usize, len: usize) {
+        let Some(last) = self.rows().checked_sub(1) else { return };
+        self.ids.resize(last, Cell::ABSENT);
+        self.ids.push(Cell::new(Kind::Text, start, len));
+    }
+
     /// Returns the acknowledgements of its segments.
     pub fn acks(&self) -> impl Iterator<Item = &Ack> {
         self.segments.iter().map(|segment| &segment.ack)
@@ -388,6 +427,7 @@ impl BatchBuilder {
         let last = self.starts.last().map_or(0, |s| *s as usize);
         assert!(last <= block.len(), "a row starts outside its block");
         let (offsets, times) = (self.take_offsets(), self.take_times());
+        let ids = self.take_ids();
         let message = Column::new(MESSAGE.clone(), self.texts, Bytes::new());
         Batch {
             source,
@@ -397,6 +437,7 @@ impl BatchBuilder {
             starts: ScalarBuffer::from(self.starts),
             offsets,
             ordinals: None,
+            ids,
             message,
             shown: None,
             fields: Columns::default(),
@@ -433,6 +474,16 @@ impl BatchBuilder {
         }
         times.resize(self.rows(), TIME_UNKNOWN);
         Some(times.into())
+    }
+
+    /// Takes the id of every row, if any row has one.
+    fn take_ids(&mut self) -> Option<Column> {
+        let mut ids = std::mem::take(&mut self.ids);
+        if ids.is_empty() {
+            return None;
+        }
+        ids.resize(self.rows(), Cell::ABSENT);
+        Some(Column::new(ID.clone(), ids, Bytes::new()))
     }
 }
 
@@ -528,6 +579,33 @@ mod tests {
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, 7]);
         batch.time = Some(vec![TIME_UNKNOWN, -5].into());
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, -5]);
+    }
+
+    #[test]
+    fn a_row_has_the_id_of_its_record_or_its_position() {
+        let block = b"one two abc-1 four";
+        let ledger = Ledger::new();
+        let mut builder = BatchBuilder::default();
+        builder.row(&block[..3], 0);
+        builder.row(&block[4..7], 4);
+        builder.id(8, 5);
+        builder.row(&block[14..], 14);
+        let ack = ledger.issue(OriginId(1), 0..18, sink(), 0, EngineTime::ZERO);
+        builder.segment(Arc::new(Origin::new(OriginId(1), "")), 0, ack);
+        let batch = builder.finish(Bytes::from_static(block), Arc::default(), sink(), 0);
+        let ids = |batch: &Batch| {
+            let id = |row| {
+                let mut out = Vec::new();
+                batch.write_id(&batch.segments[0], row, &mut out);
+                String::from_utf8(out).unwrap()
+            };
+            (0..batch.rows()).map(id).collect::<Vec<_>>()
+        };
+        let position = "0000000000000001";
+        assert_eq!(ids(&batch), [&*format!("{position}-0"), "abc-1", &*format!("{position}-14")]);
+        let made = batch.repeat(&[2, 2, 0]);
+        let expected = [&*format!("{position}-0"), &*format!("{position}-0-1"), "abc-1", "abc-1.1"];
+        assert_eq!(ids(&made), expected);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::limits::BLOCK_BYTES;
 use crate::origin::Origin;
 use crate::payload::RowSource;
 use crate::source::Wake;
+use bytes::Bytes;
 use millstream_columns::{Kind, MEMBERS};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -104,6 +105,8 @@ pub struct FeedId {
     pub offset: u64,
     /// Which of the events of its record it is, counted from 0.
     pub ordinal: u32,
+    /// The id that came with its record.
+    pub received: Option<Bytes>,
 }
 
 /// A field of an event.

@@ -117,7 +117,8 @@ mod tests {
         let (sink, origin) = (SinkIndex::new(0), Arc::new(Origin::new(OriginId(7), "")));
         ledger.open(&origin, [(sink, 0)]);
         let ack = ledger.issue(origin.id, 0..9, SinkSet::one(sink), 0, EngineTime::ZERO);
-        let source = RowSource { id: FeedId { origin, offset: 4, ordinal: 0 }, time_ns: 0 };
+        let id = FeedId { origin, offset: 4, ordinal: 0, received: None };
+        let source = RowSource { id, time_ns: 0 };
         let mut payload = Payload::new(0);
         payload.refused.push(FeedEvent::refused(&source, (b"x", false), "not_a_metric"));
         payload.owe(does_owe.then(|| ack.hold(sink)).flatten());

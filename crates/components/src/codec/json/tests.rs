@@ -351,3 +351,18 @@ fn a_value_cut_within_a_character_is_replaced() {
         assert_eq!(parse(&encode(&batch, json!({})).0)[0]["v"], expected);
     }
 }
+
+#[test]
+fn an_event_keeps_the_id_that_came_with_its_record() {
+    let mut batch = small(b"one\ntw\"o\nabc\n", 100);
+    let ids = vec![Cell::ABSENT, Cell::new(CellKind::Text, 4, 4), Cell::new(CellKind::Text, 9, 3)];
+    batch.ids = Some(Column::new("id".into(), ids, bytes::Bytes::new()));
+    let ids = |batch: &Batch, encoding: Value| {
+        let events = parse(&encode(batch, encoding).0);
+        events.iter().map(|event| event["meta"]["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let all: Vec<String> = ids(&batch, json!({}));
+    assert_eq!(all, ["a000000000000001-0", "tw\"o", "abc"]);
+    let made: Vec<String> = ids(&batch.repeat(&[0, 1, 2]), json!({ "metadata": ["id", "host"] }));
+    assert_eq!(made, ["tw\"o", "abc", "abc.1"]);
+}

@@ -26,13 +26,14 @@ impl Sample {
     }
 
     fn keep(&mut self, batch: &Batch, segment: &Segment, row: usize) -> bool {
-        let hash = match &self.key {
-            None => {
+        let hash = match (&self.key, batch.received_id(row)) {
+            (None, Some(id)) => xxh3_64_with_seed(id, u64::from(batch.ordinal(row))),
+            (None, None) => {
                 let EventId { origin, offset, ordinal } = batch.event_id(segment, row);
                 let seed = origin.0.wrapping_add(u64::from(ordinal));
                 xxh3_64_with_seed(&offset.to_le_bytes(), seed)
             }
-            Some(key) => {
+            (Some(key), _) => {
                 self.text.clear();
                 key.render(batch, segment, row, &mut self.text);
                 xxh3_64(&self.text)

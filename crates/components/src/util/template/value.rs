@@ -98,7 +98,7 @@ impl Field {
     fn format(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Field::Id => drop(write!(out, "{}", batch.event_id(segment, row))),
+            Field::Id => batch.write_id(segment, row, &mut out),
             Field::FileId => drop(write!(out, "{}", segment.origin.id)),
             Field::Offset => push_decimal(&mut out, batch.offset(segment, row)),
             Field::PreviousOffset => push_decimal(&mut out, batch.offset(segment, row - 1)),

@@ -1,5 +1,6 @@
 //! What a payload carries for events that are refused: where they come from.
 
+use bytes::Bytes;
 use millstream_model::{
     Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, Permit, RowSource, Segment,
 };
@@ -13,10 +14,11 @@ pub fn note(
     permit: &mut Permit,
 ) {
     let mut refused = refused.iter().peekable();
+    let ids = ReceivedIds::of(batch);
     for segment in batch.segments.iter() {
         let runs = batch.runs(segment.first_row, segment.first_row + segment.rows);
         for row in runs.flat_map(|(begin, end)| begin..end) {
-            let source = source(batch, segment, row);
+            let source = source(batch, segment, row, &ids);
             match refused.next_if(|(of, _)| *of == row) {
                 None => payload.sources.push(source),
                 Some((_, reason)) => {
@@ -25,7 +27,7 @@ pub fn note(
             }
         }
     }
-    payload.paid = Some(permit.split(memory(payload)));
+    payload.paid = Some(permit.split(memory(payload) + ids.text.len() as u64));
 }
 
 /// Returns the bytes of the sources of a payload's events, and of the events that it carries.
@@ -34,9 +36,33 @@ fn memory(payload: &Payload) -> u64 {
     (payload.sources.capacity() * size_of::<RowSource>() + carried) as u64
 }
 
-fn source(batch: &Batch, segment: &Segment, row: usize) -> RowSource {
+/// The ids that came with the records of a batch, copied so that they do not keep the read block.
+struct ReceivedIds {
+    text: Bytes,
+    /// The end of each row's id; empty if no row has one.
+    ends: Vec<usize>,
+}
+
+impl ReceivedIds {
+    fn of(batch: &Batch) -> ReceivedIds {
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        for row in 0..batch.ids.as_ref().map_or(0, |_| batch.rows()) {
+            text.extend_from_slice(batch.received_id(row).unwrap_or_default());
+            ends.push(text.len());
+        }
+        ReceivedIds { text: text.into(), ends }
+    }
+
+    fn get(&self, row: usize) -> Option<Bytes> {
+        let end = *self.ends.get(row)?;
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        (start < end).then(|| self.text.slice(start..end))
+    }
+}
+
+fn source(batch: &Batch, segment: &Segment, row: usize, ids: &ReceivedIds) -> RowSource {
     let (offset, ordinal) = (batch.offset(segment, row), batch.ordinal(row));
-    let id = FeedId { origin: segment.origin.clone(), offset, ordinal };
+    let id = FeedId { origin: segment.origin.clone(), offset, ordinal, received: ids.get(row) };
     RowSource { id, time_ns: batch.event_ns(row) }
 }
 

@@ -22,6 +22,7 @@ impl Batch {
         made.starts = rows.iter().map(|row| self.starts[*row]).collect();
         made.offsets = self.offsets.as_ref().map(|of| rows.iter().map(|row| of[*row]).collect());
         made.message = column(&self.message);
+        made.ids = self.ids.as_ref().map(column);
         self.fields.iter().for_each(|field| made.fields.set(column(field)));
         let shown = |shown: &BooleanBuffer| rows.iter().map(|row| shown.value(*row)).collect();
         made.shown = self.shown.as_ref().map(shown);
