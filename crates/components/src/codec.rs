@@ -23,6 +23,9 @@ pub struct Encoding {
     pub metadata_key: String,
 }
 
+/// Default key of the object with the metadata.
+pub const METADATA_KEY: &str = "meta";
+
 /// A codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -80,7 +83,7 @@ impl Default for Encoding {
     fn default() -> Self {
         use Metadata::{File, Host, Id, Offset, Source};
         let metadata = vec![Host, Source, File, Offset, Id];
-        Encoding { codec: Codec::Json, metadata, metadata_key: "meta".to_owned() }
+        Encoding { codec: Codec::Json, metadata, metadata_key: METADATA_KEY.to_owned() }
     }
 }
 

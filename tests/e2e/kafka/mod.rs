@@ -79,7 +79,14 @@ fn text_arrives_byte_for_byte_and_in_order() {
     let records = kafka.read("text");
     assert_eq!(records.len(), lines.len());
     assert!(texts(&records).iter().eq(lines.iter()));
-    assert!(records.iter().all(|record| record.key.is_none() && record.headers.is_empty()));
+    assert!(records.iter().all(|record| record.key.is_none() && record.headers.len() == 1));
+    let ids = records.iter().map(|record| record.header("millstream-id").unwrap());
+    let (files, offsets): (Vec<&str>, Vec<u64>) =
+        ids.map(|id| (&id[..16], id[17..].parse::<u64>().unwrap())).unzip();
+    assert!(files.iter().all(|file| *file == files[0]));
+    let starts =
+        lines.iter().scan(0, |at, line| Some(std::mem::replace(at, *at + line.len() as u64 + 1)));
+    assert!(offsets.into_iter().eq(starts));
 }
 
 #[test]

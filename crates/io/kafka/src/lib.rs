@@ -19,4 +19,4 @@ pub use in_flight::{Failure, Receipt};
 pub use producer::{OpenError, Producer, TopicError, check};
 pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
 pub use reader::Reader;
-pub use shipment::{Headers, Key, Record, RecordId, Run, Shipment};
+pub use shipment::{Headers, IdHeader, Key, Record, RecordId, Run, Shipment};

@@ -2,7 +2,7 @@
 
 use crate::ErrorCode;
 use crate::in_flight::{Failure, InFlight, OnReceipt, Receipt};
-use crate::shipment::{Headers, RecordId, Run, Shipment};
+use crate::shipment::{RecordId, Run, Shipment};
 use parking_lot::{Mutex, MutexGuard};
 use rdkafka::bindings as c;
 use rdkafka::config::RDKafkaLogLevel;
@@ -14,7 +14,7 @@ use rdkafka::producer::{
 use rdkafka::types::RDKafkaConfRes;
 use rdkafka::{ClientConfig, ClientContext};
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::raw::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -212,10 +212,11 @@ impl Producer {
             let mut call = Call { run, index: index as u32, flight: &flight, messages: Vec::new() };
             let topic = self.topic(&mut topics, &run.topic);
             for chunk in records.chunks(MESSAGES_PER_CALL_MAX) {
-                match (topic, run.headers.is_empty()) {
+                let has_headers = !run.headers.is_empty() || run.id_header.is_some();
+                match (topic, has_headers) {
                     (Err(code), _) => call.fail(chunk, code),
-                    (Ok(topic), true) => call.produce(topic, chunk, &mut partition),
-                    (Ok(topic), false) => {
+                    (Ok(topic), false) => call.produce(topic, chunk, &mut partition),
+                    (Ok(topic), true) => {
                         call.produce_with_headers(&self.client, topic, chunk, &mut partition)
                     }
                 }
@@ -345,7 +346,9 @@ impl Call<'_> {
             let partition = partition(self.run, self.run.key.get(*record as usize));
             let mut message = self.message(*record, partition);
             message.rkt = topic;
-            let arguments = arguments(&message, &self.run.headers);
+            let id = self.run.id_header.as_ref().map(|of| (&*of.name, of.id(*record as usize)));
+            let own = self.run.headers.iter().map(|(name, value)| (name.as_c_str(), &value[..]));
+            let arguments = arguments(&message, own.chain(id));
             // SAFETY: every argument sets the union member that its type names. Its pointers
             // outlive the call; for the payload, see `produce`. librdkafka copies keys and headers.
             let code = unsafe {
@@ -369,7 +372,10 @@ impl Call<'_> {
 }
 
 /// Builds the arguments of `rd_kafka_produceva` for a message with headers.
-fn arguments(message: &c::rd_kafka_message_t, headers: &Headers) -> Vec<c::rd_kafka_vu_t> {
+fn arguments<'a>(
+    message: &c::rd_kafka_message_t,
+    headers: impl Iterator<Item = (&'a CStr, &'a [u8])>,
+) -> Vec<c::rd_kafka_vu_t> {
     use c::rd_kafka_vtype_t as kind;
     type Value = c::rd_kafka_vu_s__bindgen_ty_1;
     type Memory = c::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1;
@@ -389,7 +395,7 @@ fn arguments(message: &c::rd_kafka_message_t, headers: &Headers) -> Vec<c::rd_ka
         },
         c::rd_kafka_vu_t { vtype: kind::RD_KAFKA_VTYPE_OPAQUE, u: Value { ptr: message._private } },
     ];
-    arguments.extend(headers.iter().map(|(name, value)| c::rd_kafka_vu_t {
+    arguments.extend(headers.map(|(name, value)| c::rd_kafka_vu_t {
         vtype: kind::RD_KAFKA_VTYPE_HEADER,
         u: Value {
             header: c::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_2 {

@@ -1,7 +1,7 @@
 //! Records in shared buffers, and their destinations.
 
 use bytes::Bytes;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 /// Records that are sent together.
@@ -25,6 +25,8 @@ pub struct Run {
     pub key: Key,
     /// Headers of each record.
     pub headers: Headers,
+    /// A header with another value for each record.
+    pub id_header: Option<IdHeader>,
     /// Number of events per record.
     pub events: u64,
     /// Their positions in the part, ascending.
@@ -33,6 +35,24 @@ pub struct Run {
 
 /// Header names and values. A name contains no NUL byte.
 pub type Headers = Arc<[(CString, Vec<u8>)]>;
+
+/// A header that carries the id of each record.
+pub struct IdHeader {
+    /// Its name, without a NUL byte.
+    pub name: Arc<CStr>,
+    /// The concatenated ids.
+    pub ids: Vec<u8>,
+    /// The end of each id.
+    pub ends: Vec<u32>,
+}
+
+impl IdHeader {
+    /// Returns the id of record `index`.
+    pub fn id(&self, index: usize) -> &[u8] {
+        let begin = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.ids[begin as usize..self.ends[index] as usize]
+    }
+}
 
 /// Position of a record in its part, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Configuration of sink `kafka`.
 
-use crate::codec::Encoding;
+use crate::codec::{Codec, Encoding, METADATA_KEY, Metadata};
 use crate::util::template::{TextTemplate, TopicTemplate};
 use millstream_kafka::KeyHash;
 use millstream_model::OptionError;
@@ -24,6 +24,11 @@ pub struct KafkaConfig {
     /// Headers of each record: templates by name.
     #[serde(default)]
     pub headers: BTreeMap<String, TextTemplate>,
+    /// Name of the header with the id of the event, by which a source `kafka` recognizes a repeated
+    /// record; `''` for none. Defaults to `millstream-id`, unless the record has the id in
+    /// `meta.id` or is a block of metrics.
+    #[serde(default)]
+    pub id_header: Option<String>,
     /// How a partition is chosen; defaults to `murmur2` with a key, otherwise `origin`.
     #[serde(default)]
     pub partitioner: Option<Partitioner>,
@@ -51,6 +56,25 @@ pub struct KafkaConfig {
     /// librdkafka settings, passed through unchanged.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
+}
+
+/// Header that carries the id of an event.
+pub const ID_HEADER: &str = "millstream-id";
+
+impl KafkaConfig {
+    /// Returns the name of the header with the id of the event, if there is one.
+    pub fn id_header(&self) -> Option<&str> {
+        let is_in_record = match self.encoding.codec {
+            Codec::Json => {
+                self.encoding.metadata_key == METADATA_KEY
+                    && self.encoding.metadata.contains(&Metadata::Id)
+            }
+            Codec::Text => false,
+            Codec::Msgpack => true,
+        };
+        let default = if is_in_record { "" } else { ID_HEADER };
+        Some(self.id_header.as_deref().unwrap_or(default)).filter(|name| !name.is_empty())
+    }
 }
 
 fn default_topics_max() -> usize {

@@ -6,11 +6,11 @@ use crate::codec::metric_view::MetricView;
 use crate::codec::msgpack::{MetricBlock, MetricBlocks};
 use crate::util::template::Template;
 use bytes::Bytes;
-use millstream_kafka::{Headers, Key, Record, Run, Shipment};
+use millstream_kafka::{Headers, IdHeader, Key, Record, Run, Shipment};
 use millstream_model::limits::COMPACT_BELOW;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Segment};
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 /// Topic names cached by an encoder.
@@ -28,6 +28,8 @@ pub struct KafkaEncoder {
     blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,
+    /// Name of the header with the id of each record.
+    id_header: Option<Arc<CStr>>,
     newlines: Vec<u32>,
     /// Events for which a template had a missing field.
     missing_fields: u64,
@@ -52,8 +54,9 @@ fn memory(run: &Run) -> u64 {
         .headers
         .iter()
         .map(|(name, value)| HEADER_BYTES + name.as_bytes().len() + value.capacity());
+    let ids = run.id_header.as_ref().map_or(0, |of| of.ids.capacity() + 4 * of.ends.capacity());
     let records = run.records.capacity() * size_of::<Record>();
-    (size_of::<Run>() + records + key + headers.sum::<usize>()) as u64
+    (size_of::<Run>() + records + key + ids + headers.sum::<usize>()) as u64
 }
 
 /// The destination of the records of one run.
@@ -71,6 +74,7 @@ impl KafkaEncoder {
         };
         KafkaEncoder {
             headers: config.headers.iter().filter_map(header).collect(),
+            id_header: config.id_header().and_then(|name| Some(CString::new(name).ok()?.into())),
             json: config.encoding.encoder(),
             blocks: None,
             config,
@@ -131,6 +135,7 @@ impl KafkaEncoder {
                 events: 1,
                 key: self.key(batch, segment, &rows[begin..end]),
                 headers: address.headers,
+                id_header: self.ids(batch, segment, &rows[begin..end]),
                 records: records[begin..end].to_vec(),
             });
             begin = end;
@@ -191,6 +196,7 @@ impl KafkaEncoder {
                         events,
                         key,
                         headers,
+                        id_header: None,
                         records,
                     });
                     payload.push(bytes);
@@ -233,6 +239,17 @@ impl KafkaEncoder {
         let topic: Arc<str> = String::from_utf8_lossy(&name).into();
         self.topics.insert(name, topic.clone());
         topic
+    }
+
+    /// Returns the header with the id of each of these rows.
+    fn ids(&self, batch: &Batch, segment: &Segment, rows: &[usize]) -> Option<IdHeader> {
+        let name = self.id_header.clone()?;
+        let (mut ids, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
+        for row in rows {
+            batch.write_id(segment, *row, &mut ids);
+            ends.push(ids.len() as u32);
+        }
+        Some(IdHeader { name, ids, ends })
     }
 
     fn key(&mut self, batch: &Batch, segment: &Segment, rows: &[usize]) -> Key {

@@ -47,6 +47,7 @@ impl Component for KafkaConfig {
                 format!("{name:?} is not a header name; write a text"),
             ));
         }
+        errors.extend(check_id_header(self));
         if let Some(tls) = &self.tls
             && tls.cert_file.is_some() != tls.key_file.is_some()
         {
@@ -87,6 +88,18 @@ impl SinkComponent for KafkaConfig {
         Producer::open(&settings, |_| {}).map_err(|error| BuildError::Producer(error.0))?;
         Ok(Arc::new(KafkaSink { config: Arc::new(self.clone()) }))
     }
+}
+
+/// Returns what is wrong with the name of the header for ids.
+fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
+    let name = config.id_header.as_deref().filter(|name| !name.is_empty())?;
+    let text = match config.encoding.codec {
+        Codec::Msgpack => "does not work with blocks of many events; remove it",
+        _ if name.contains('\0') => "is not a header name; write a text",
+        _ if config.headers.contains_key(name) => "is also in `headers`; remove it from there",
+        _ => return None,
+    };
+    Some(OptionError::new("/id_header", text))
 }
 
 /// The sink.

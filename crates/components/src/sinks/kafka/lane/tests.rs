@@ -207,6 +207,7 @@ fn the_events_of_a_block_that_cannot_be_decoded_are_empty() {
         part,
         key: Key::None,
         headers: Arc::new([]),
+        id_header: None,
         events,
         records: vec![Record { start: 0, len: 8 }],
     };
