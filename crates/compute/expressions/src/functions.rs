@@ -1,6 +1,7 @@
 //! The functions of the language, except for macros and `matches`.
 
 use crate::fault::Fault;
+use crate::hex;
 use crate::text;
 use crate::time;
 use crate::types::Types;
@@ -61,6 +62,9 @@ pub const FUNCTIONS: &[Function] = &[
     function("bool", &[Types::BOOL.or(TEXT)], Types::BOOL, to_bool),
     function("timestamp", &[TIME_FROM], Types::TIME, to_timestamp),
     function("duration", &[TEXT.or(Types::DURATION)], Types::DURATION, to_duration),
+    function("hex", &[TEXT.or(INT)], TEXT, hex::hex),
+    function("unhex", &[TEXT], TEXT, hex::unhex),
+    function("unhexInt", &[TEXT], INT, hex::unhex_int),
     function("type", &[Types::ANY], TEXT, type_of),
     function("dyn", &[Types::ANY], Types::ANY, |values| Ok(values[0].clone())),
     method("startsWith", &[TEXT, TEXT], 2, Types::BOOL, |v| {

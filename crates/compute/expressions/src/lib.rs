@@ -16,6 +16,7 @@ mod conjunct;
 mod eval;
 mod fault;
 mod functions;
+mod hex;
 mod input;
 mod json;
 mod kernel;
