@@ -5,6 +5,7 @@ mod agent;
 mod broker;
 mod compression;
 mod delivered;
+mod encoders;
 mod encodings;
 mod endpoint;
 mod expressions;
@@ -86,6 +87,8 @@ enum Part {
     Points,
     /// Messages of metric clients to points
     PointsParse,
+    /// Values to text: hexadecimal digits, timestamps, JSON strings
+    Encoders,
     /// Metrics to bytes: JSON, msgpack
     Encodings,
     /// What hides secrets, detector by detector
@@ -167,6 +170,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),
         Part::PointsParse => points_parse::run(&mut report)?,
+        Part::Encoders => encoders::run(&mut report)?,
         Part::Encodings => encodings::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
@@ -207,6 +211,7 @@ fn in_memory(repetitions: usize, report: &mut Report) -> io::Result<()> {
     parse::run(repetitions, report)?;
     parse_text::run(repetitions, report)?;
     expressions::run(repetitions, report)?;
+    encoders::run(report)?;
     redact::run(report)
 }
 
@@ -220,6 +225,7 @@ impl Part {
             Part::Tags => "tags",
             Part::Points => "points",
             Part::PointsParse => "points_parse",
+            Part::Encoders => "encoders",
             Part::Encodings => "encodings",
             Part::Redact => "redact",
             Part::Framing => "framing",

@@ -31,9 +31,20 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Encodes bytes as two lower-case digits each.
+/// Appends two lower-case digits for each byte.
+pub fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.resize(begin + 2 * bytes.len(), 0);
+    let (pairs, _) = out[begin..].as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = PAIRS[usize::from(*byte)];
+    }
+}
+
 fn encode(bytes: &[u8]) -> Vec<u8> {
-    bytes.iter().flat_map(|byte| PAIRS[usize::from(*byte)]).collect()
+    let mut digits = Vec::with_capacity(2 * bytes.len());
+    encode_hex(bytes, &mut digits);
+    digits
 }
 
 /// Decodes two digits per byte; `None` for an odd number of digits, or any other character.

@@ -36,6 +36,7 @@ mod tests;
 
 pub use conjunct::{Literal, Test};
 pub use fault::Fault;
+pub use hex::encode_hex;
 pub use input::{Counts, Field, Input};
 pub use kernel::Scratch;
 pub use parser::{HEIGHT_MAX, NESTING_MAX, TEXT_BYTES_MAX};
