@@ -4,19 +4,19 @@
 //! field found in it, is a slice of the read block; nothing is copied. A *selection* bitmap, if
 //! present, says which rows remain, so that a filter costs one bitmap.
 
+mod id;
 mod repeat;
 
 use crate::ack::Ack;
 use crate::counters::Counters;
 use crate::limits::BATCH_ROWS_MAX;
-use crate::origin::{Origin, OriginId, TIME_UNKNOWN};
+use crate::origin::{Origin, TIME_UNKNOWN};
 use crate::sinkset::SinkSet;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use bytes::Bytes;
+pub use id::EventId;
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
 /// Name of the field that holds a row's text.
@@ -54,26 +54,6 @@ pub struct Segment {
 impl Segment {
     fn offset(&self, start: u32) -> u64 {
         self.shift.wrapping_add(u64::from(start))
-    }
-}
-
-/// Where an event comes from. As text, `FILE_ID-OFFSET`, with `-ORDINAL` for all but the first of
-/// several events that one record became, it is the event's id, unless its record came with one: see
-/// [`Batch::write_id`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventId {
-    /// The origin of its record.
-    pub origin: OriginId,
-    /// Offset of its record.
-    pub offset: u64,
-    /// Which of the events of its record it is, counted from 0.
-    pub ordinal: u32,
-}
-
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.origin, self.offset)?;
-        if self.ordinal > 0 { write!(f, "-{}", self.ordinal) } else { Ok(()) }
     }
 }
 
@@ -207,28 +187,6 @@ impl Batch {
     pub fn event_id(&self, segment: &Segment, row: usize) -> EventId {
         let (offset, ordinal) = (self.offset(segment, row), self.ordinal(row));
         EventId { origin: segment.origin.id, offset, ordinal }
-    }
-
-    /// Returns the id that came with the record of a row.
-    #[inline]
-    pub fn received_id(&self, row: usize) -> Option<&[u8]> {
-        let ids = self.ids.as_ref()?;
-        let cell = ids.cells()[row];
-        cell.is_present().then(|| ids.bytes(&self.block, cell))
-    }
-
-    /// Appends the id of a row as text: the id that came with its record, else its position. The
-    /// id is the same whenever the row is read again. Events that one record with an id became are
-    /// told apart by `.ORDINAL`, since the agent that gave the id may have used `-ORDINAL`.
-    pub fn write_id(&self, segment: &Segment, row: usize, out: &mut Vec<u8>) {
-        // Writing to memory does not fail.
-        let _ = match (self.received_id(row), self.ordinal(row)) {
-            (None, _) => write!(out, "{}", self.event_id(segment, row)),
-            (Some(id), ordinal) => {
-                out.extend_from_slice(id);
-                if ordinal > 0 { write!(out, ".{ordinal}") } else { Ok(()) }
-            }
-        };
     }
 
     /// Whether the row was truncated at `max_line`.
@@ -507,7 +465,7 @@ pub fn char_boundary(line: &[u8], max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EngineTime, Ledger, SinkIndex};
+    use crate::{EngineTime, Ledger, OriginId, SinkIndex};
 
     fn sink() -> SinkSet {
         SinkSet::one(SinkIndex::new(0))
@@ -579,33 +537,6 @@ mod tests {
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, 7]);
         batch.time = Some(vec![TIME_UNKNOWN, -5].into());
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, -5]);
-    }
-
-    #[test]
-    fn a_row_has_the_id_of_its_record_or_its_position() {
-        let block = b"one two abc-1 four";
-        let ledger = Ledger::new();
-        let mut builder = BatchBuilder::default();
-        builder.row(&block[..3], 0);
-        builder.row(&block[4..7], 4);
-        builder.id(8, 5);
-        builder.row(&block[14..], 14);
-        let ack = ledger.issue(OriginId(1), 0..18, sink(), 0, EngineTime::ZERO);
-        builder.segment(Arc::new(Origin::new(OriginId(1), "")), 0, ack);
-        let batch = builder.finish(Bytes::from_static(block), Arc::default(), sink(), 0);
-        let ids = |batch: &Batch| {
-            let id = |row| {
-                let mut out = Vec::new();
-                batch.write_id(&batch.segments[0], row, &mut out);
-                String::from_utf8(out).unwrap()
-            };
-            (0..batch.rows()).map(id).collect::<Vec<_>>()
-        };
-        let position = "0000000000000001";
-        assert_eq!(ids(&batch), [&*format!("{position}-0"), "abc-1", &*format!("{position}-14")]);
-        let made = batch.repeat(&[2, 2, 0]);
-        let expected = [&*format!("{position}-0"), &*format!("{position}-0-1"), "abc-1", "abc-1.1"];
-        assert_eq!(ids(&made), expected);
     }
 
     #[test]

@@ -342,13 +342,14 @@ impl Call<'_> {
         records: &[u32],
         partition: &mut impl FnMut(&Run, Option<&[u8]>) -> i32,
     ) {
+        let mut arguments = Vec::new();
         for record in records {
             let partition = partition(self.run, self.run.key.get(*record as usize));
             let mut message = self.message(*record, partition);
             message.rkt = topic;
             let id = self.run.id_header.as_ref().map(|of| (&*of.name, of.id(*record as usize)));
             let own = self.run.headers.iter().map(|(name, value)| (name.as_c_str(), &value[..]));
-            let arguments = arguments(&message, own.chain(id));
+            set_arguments(&mut arguments, &message, own.chain(id));
             // SAFETY: every argument sets the union member that its type names. Its pointers
             // outlive the call; for the payload, see `produce`. librdkafka copies keys and headers.
             let code = unsafe {
@@ -371,15 +372,17 @@ impl Call<'_> {
     }
 }
 
-/// Builds the arguments of `rd_kafka_produceva` for a message with headers.
-fn arguments<'a>(
+/// Sets the arguments of `rd_kafka_produceva` for a message with headers.
+fn set_arguments<'a>(
+    arguments: &mut Vec<c::rd_kafka_vu_t>,
     message: &c::rd_kafka_message_t,
     headers: impl Iterator<Item = (&'a CStr, &'a [u8])>,
-) -> Vec<c::rd_kafka_vu_t> {
+) {
     use c::rd_kafka_vtype_t as kind;
     type Value = c::rd_kafka_vu_s__bindgen_ty_1;
     type Memory = c::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1;
-    let mut arguments = vec![
+    arguments.clear();
+    arguments.extend([
         c::rd_kafka_vu_t { vtype: kind::RD_KAFKA_VTYPE_RKT, u: Value { rkt: message.rkt } },
         c::rd_kafka_vu_t {
             vtype: kind::RD_KAFKA_VTYPE_PARTITION,
@@ -394,7 +397,7 @@ fn arguments<'a>(
             u: Value { mem: Memory { ptr: message.key, size: message.key_len } },
         },
         c::rd_kafka_vu_t { vtype: kind::RD_KAFKA_VTYPE_OPAQUE, u: Value { ptr: message._private } },
-    ];
+    ]);
     arguments.extend(headers.map(|(name, value)| c::rd_kafka_vu_t {
         vtype: kind::RD_KAFKA_VTYPE_HEADER,
         u: Value {
@@ -405,5 +408,4 @@ fn arguments<'a>(
             },
         },
     }));
-    arguments
 }
