@@ -1,5 +1,6 @@
 //! A safe wrapper around librdkafka: sends batches of records without copies, returns every
-//! delivery report, and reads a topic to verify a host.
+//! delivery report, reads partitions as a member of a consumer group, and reads a topic to verify a
+//! host.
 //!
 //! A separate crate because it fences `unsafe`: the pointers that librdkafka gets and returns.
 //!
@@ -7,16 +8,26 @@
 //! to librdkafka, which keeps them instead of copies until it reports each record. Every record in
 //! flight therefore holds a reference to its shipment. When the last one is released, the
 //! [`Receipt`] names the records that failed, and why.
+//!
+//! A [`Consumer`] lends records from the memory of the library: [`Fetched`] owns them until it
+//! drops.
 
+mod client;
+mod consumer;
 mod hash;
 mod in_flight;
 mod producer;
 mod reader;
 mod shipment;
+mod token;
 
+pub use client::{ClientError, OpenError};
+pub use consumer::{
+    Consumer, Event, Fetched, FetchedRecord, Place, Timestamp, TopicPartition,
+};
 pub use hash::KeyHash;
 pub use in_flight::{Failure, Receipt};
-pub use producer::{OpenError, Producer, TopicError, check};
+pub use producer::{Producer, check};
 pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
 pub use reader::Reader;
 pub use shipment::{Headers, IdHeader, Key, Record, RecordId, Run, Shipment};

@@ -1,10 +1,12 @@
 //! A librdkafka producer, with a thread that polls its delivery reports.
 
 use crate::ErrorCode;
+use crate::client::{Callbacks, ClientError, OpenError};
 use crate::in_flight::{Failure, InFlight, OnReceipt, Receipt};
 use crate::shipment::{RecordId, Run, Shipment};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rdkafka::bindings as c;
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
@@ -14,8 +16,10 @@ use rdkafka::producer::{
 use rdkafka::types::RDKafkaConfRes;
 use rdkafka::{ClientConfig, ClientContext};
 use std::collections::HashMap;
+use std::error::Error;
 use std::ffi::{CStr, CString};
 use std::os::raw::c_void;
+use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,19 +34,6 @@ const ANY_PARTITION: i32 = -1;
 
 /// Maximum time that the report thread blocks before it checks whether to exit.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// The client cannot be created.
-#[derive(Debug)]
-pub struct OpenError(pub String);
-
-/// A topic is currently unavailable.
-#[derive(Debug)]
-pub struct TopicError {
-    /// The error of the broker or of the connection to it.
-    pub code: ErrorCode,
-    /// The error as text.
-    pub message: String,
-}
 
 /// Checks a single setting. The error leaves out the value.
 pub fn check(key: &str, value: &str) -> Result<(), String> {
@@ -68,30 +59,21 @@ pub struct Producer {
 }
 
 /// Receives librdkafka's logs, errors and delivery reports.
-#[derive(Default)]
-struct Context {
-    last_error: Mutex<Option<(ErrorCode, String)>>,
-}
+struct Context(Callbacks);
 
 impl ClientContext for Context {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log::debug!("librdkafka {level:?} {facility}: {message}");
+        self.0.log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        log::debug!("librdkafka {error}: {reason}");
-        // The last broker's error says more than that all brokers are down.
-        let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
-        let mut last_error = self.last_error();
-        if code != ErrorCode::AllBrokersDown || last_error.is_none() {
-            *last_error = Some((code, reason.to_owned()));
-        }
+        self.0.error(&error, reason);
     }
-}
 
-impl Context {
-    fn last_error(&self) -> MutexGuard<'_, Option<(ErrorCode, String)>> {
-        self.last_error.lock()
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.0.token()
     }
 }
 
@@ -120,13 +102,15 @@ impl Drop for Topic {
 }
 
 impl Producer {
-    /// Creates a client from librdkafka settings. It connects in the background. `on_receipt` gets
-    /// a receipt for every [`Producer::send`], even if the client is dropped.
+    /// Creates a client from librdkafka settings. It connects in the background, with the token in
+    /// `token_file` if it logs in with SASL OAUTHBEARER. `on_receipt` gets a receipt for every
+    /// [`Producer::send`], even if the client is dropped.
     ///
     /// # Errors
     /// If a setting is invalid, or the thread cannot be started.
     pub fn open(
         settings: &[(String, String)],
+        token_file: Option<PathBuf>,
         on_receipt: impl Fn(Receipt) + Send + Sync + 'static,
     ) -> Result<Producer, OpenError> {
         let mut config = ClientConfig::new();
@@ -135,7 +119,7 @@ impl Producer {
         }
         config.set_log_level(RDKafkaLogLevel::Warning);
         let client: BaseProducer<Context> = config
-            .create_with_context(Context::default())
+            .create_with_context(Context(Callbacks::new(token_file)))
             .map_err(|error| OpenError(error.to_string()))?;
         let (client, stop) = (Arc::new(client), Arc::new(AtomicBool::new(false)));
         let (polled, stopped) = (client.clone(), stop.clone());
@@ -162,8 +146,8 @@ impl Producer {
     ///
     /// # Errors
     /// If the brokers do not respond, or the topic does not exist.
-    pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<i32, TopicError> {
-        let failed = |code: ErrorCode| TopicError { code, message: code.to_string() };
+    pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<i32, ClientError> {
+        let failed = |code: ErrorCode| ClientError { code, message: code.to_string() };
         let metadata =
             self.client.client().fetch_metadata(Some(topic), timeout).map_err(|error| {
                 failed(error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown))
@@ -180,7 +164,8 @@ impl Producer {
 
     /// Takes the last error of the client since the previous call.
     pub fn take_last_error(&self) -> Option<(ErrorCode, String)> {
-        self.client.context().last_error().take()
+        let ClientError { code, message } = self.client.context().0.last_error().take()?;
+        Some((code, message))
     }
 
     /// Aborts all queued and in-flight records, which are immediately reported as failed.

@@ -1,7 +1,7 @@
 //! Reads the records that are added to a topic after the reader is opened.
 
 use crate::ErrorCode;
-use crate::producer::TopicError;
+use crate::client::ClientError;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -24,7 +24,7 @@ impl Reader {
         settings: &[(&str, &str)],
         topic: &str,
         timeout: Duration,
-    ) -> Result<Reader, TopicError> {
+    ) -> Result<Reader, ClientError> {
         let mut config = ClientConfig::new();
         // librdkafka requires a group id even without joining a group.
         config
@@ -35,21 +35,21 @@ impl Reader {
             config.set(*key, *value);
         }
         config.set_log_level(RDKafkaLogLevel::Error);
-        let consumer: BaseConsumer = config.create().map_err(failed)?;
-        let metadata = consumer.fetch_metadata(Some(topic), timeout).map_err(failed)?;
+        let consumer: BaseConsumer = config.create().map_err(ClientError::from)?;
+        let metadata = consumer.fetch_metadata(Some(topic), timeout).map_err(ClientError::from)?;
         let partitions = metadata.topics().first().map_or(&[][..], |topic| topic.partitions());
         if partitions.is_empty() {
-            return Err(failed(KafkaError::MetadataFetch(ErrorCode::UnknownTopicOrPartition)));
+            return Err(KafkaError::MetadataFetch(ErrorCode::UnknownTopicOrPartition).into());
         }
         let mut wanted = TopicPartitionList::new();
         for partition in partitions {
             let (_, end) =
-                consumer.fetch_watermarks(topic, partition.id(), timeout).map_err(failed)?;
+                consumer.fetch_watermarks(topic, partition.id(), timeout).map_err(ClientError::from)?;
             wanted
                 .add_partition_offset(topic, partition.id(), Offset::Offset(end))
-                .map_err(failed)?;
+                .map_err(ClientError::from)?;
         }
-        consumer.assign(&wanted).map_err(failed)?;
+        consumer.assign(&wanted).map_err(ClientError::from)?;
         Ok(Reader { consumer })
     }
 
@@ -68,9 +68,4 @@ impl Reader {
         }
         count
     }
-}
-
-fn failed(error: KafkaError) -> TopicError {
-    let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
-    TopicError { code, message: error.to_string() }
 }

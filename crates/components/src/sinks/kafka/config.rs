@@ -1,13 +1,12 @@
 //! Configuration of sink `kafka`.
 
 use crate::codec::{Codec, Encoding, METADATA_KEY, Metadata};
+use crate::util::kafka::{OptionValue, Sasl, Tls};
 use crate::util::template::{TextTemplate, TopicTemplate};
 use millstream_kafka::KeyHash;
-use millstream_model::OptionError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Options of sink `kafka`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -130,89 +129,10 @@ pub enum Compression {
     Zstd,
 }
 
-/// How connections are encrypted.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Tls {
-    /// PEM file with the trusted certificate authorities; the system's by default.
-    pub ca_file: Option<PathBuf>,
-    /// PEM file with the certificate of the agent.
-    pub cert_file: Option<PathBuf>,
-    /// PEM file with the private key of that certificate.
-    pub key_file: Option<PathBuf>,
-    /// Password of the key file.
-    pub key_password: Option<String>,
-    /// `false` accepts any certificate of the broker: for tests only.
-    #[serde(default = "yes")]
-    pub verify: bool,
-    /// `false` accepts a certificate for another host name.
-    #[serde(default = "yes")]
-    pub verify_hostname: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// How the agent authenticates.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Sasl {
-    /// The mechanism.
-    pub mechanism: Mechanism,
-    /// User name.
-    pub username: String,
-    /// Password.
-    pub password: String,
-}
-
-/// A SASL mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Mechanism {
-    /// The password in plain text: use it only over TLS.
-    #[serde(rename = "PLAIN")]
-    Plain,
-    /// Salted challenge-response with SHA-256.
-    #[serde(rename = "SCRAM-SHA-256")]
-    ScramSha256,
-    /// Salted challenge-response with SHA-512.
-    #[serde(rename = "SCRAM-SHA-512")]
-    ScramSha512,
-}
-
-/// Value of a librdkafka setting.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum OptionValue {
-    /// `true` or `false`.
-    Bool(bool),
-    /// A whole number.
-    Int(i64),
-    /// A number with a fraction.
-    Float(f64),
-    /// Any text.
-    Text(String),
-}
-
 impl KafkaConfig {
     /// Returns how a partition is chosen.
     pub fn partitioner(&self) -> Partitioner {
         let default = if self.key.is_some() { Partitioner::Murmur2 } else { Partitioner::Origin };
         self.partitioner.unwrap_or(default)
-    }
-
-    /// Returns the errors in `brokers`.
-    pub fn check_brokers(&self) -> Vec<OptionError> {
-        let is_address = |text: &str| {
-            let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
-                && !text.contains([',', '/', ' '])
-        };
-        let bad = self.brokers.iter().enumerate().filter(|(_, broker)| !is_address(broker));
-        bad.map(|(index, _)| {
-            let message = "is not an address; write host:port, one per entry";
-            OptionError::new(format!("/brokers/{index}"), message)
-        })
-        .collect()
     }
 }

@@ -1,5 +1,7 @@
 //! Classification of failed records: refuse, or wait and retry.
 
+use crate::util::kafka::error_type;
+pub use crate::util::kafka::error_type::is_about_topic;
 use millstream_kafka::ErrorCode;
 use millstream_model::DeliverError;
 use std::time::Duration;
@@ -36,27 +38,8 @@ pub fn is_consequence(code: ErrorCode) -> bool {
     matches!(code, Fatal | GaplessGuarantee | OutOfOrderSequenceNumber | PurgeInflight | PurgeQueue)
 }
 
-/// Returns whether to look the topic up again.
-pub fn is_about_topic(code: ErrorCode) -> bool {
-    use ErrorCode::{InvalidTopic, UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
-    matches!(code, InvalidTopic | UnknownPartition | UnknownTopic | UnknownTopicOrPartition)
-}
-
 /// Builds an error for the engine that is retried until it succeeds.
 pub fn error(code: ErrorCode, message: String) -> DeliverError {
-    let kind = match code {
-        ErrorCode::Authentication | ErrorCode::SaslAuthenticationFailed => "authentication",
-        ErrorCode::TopicAuthorizationFailed | ErrorCode::ClusterAuthorizationFailed => {
-            "authorization"
-        }
-        ErrorCode::SSL => "tls",
-        code if is_about_topic(code) => "unknown_topic",
-        ErrorCode::BrokerTransportFailure
-        | ErrorCode::AllBrokersDown
-        | ErrorCode::Resolve
-        | ErrorCode::OperationTimedOut
-        | ErrorCode::MessageTimedOut => "unreachable",
-        _ => "broker",
-    };
+    let kind = error_type::of(code);
     DeliverError { retry_after: Some(RETRY), ..DeliverError::retry(kind, message) }
 }

@@ -5,6 +5,7 @@ use super::encoder::EncodedShipment;
 use super::errors;
 use super::refusals::of_record;
 use super::settings::{self, Batching, RECORDS_MAX};
+use crate::util::kafka::token_file;
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Outcome, Payload, Refused,
@@ -149,9 +150,9 @@ impl KafkaLane {
             return Ok(client.clone());
         }
         let receipts = self.receipts.clone();
-        let client = Producer::open(&settings::of(&self.config, &self.batching), move |receipt| {
-            receipts.put(receipt)
-        });
+        let settings = settings::of(&self.config, &self.batching);
+        let token_file = token_file(self.config.sasl.as_ref());
+        let client = Producer::open(&settings, token_file, move |receipt| receipts.put(receipt));
         let client = Arc::new(client.map_err(|error| DeliverError::retry("client", error.0))?);
         Ok(self.client.insert(client).clone())
     }

@@ -19,6 +19,7 @@ pub use config::KafkaConfig;
 
 use crate::codec::Codec;
 use crate::component::{Component, SinkComponent};
+use crate::util::kafka::{check_brokers, check_security, files, is_of_connection};
 use encoder::KafkaEncoder;
 use lane::KafkaLane;
 use millstream_kafka::Producer;
@@ -34,7 +35,7 @@ const RECORD_BYTES: u64 = 8;
 impl Component for KafkaConfig {
     fn check(&self) -> Vec<OptionError> {
         let mut errors = self.encoding.check();
-        errors.extend(self.check_brokers());
+        errors.extend(check_brokers(&self.brokers));
         let by_key = self.partitioner.is_some_and(|partitioner| partitioner.key_hash().is_some());
         if by_key && self.key.is_none() {
             errors
@@ -48,14 +49,7 @@ impl Component for KafkaConfig {
             ));
         }
         errors.extend(check_id_header(self));
-        if let Some(tls) = &self.tls
-            && tls.cert_file.is_some() != tls.key_file.is_some()
-        {
-            errors.push(OptionError::new(
-                "/tls",
-                "`cert_file` and `key_file` must be set together; set both",
-            ));
-        }
+        errors.extend(check_security(self.tls.as_ref(), self.sasl.as_ref()));
         errors.extend(settings::check_options(&self.options));
         errors
     }
@@ -65,13 +59,7 @@ impl Component for KafkaConfig {
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
-        let Some(tls) = &self.tls else { return Vec::new() };
-        let files =
-            [("ca_file", &tls.ca_file), ("cert_file", &tls.cert_file), ("key_file", &tls.key_file)];
-        let given = files
-            .into_iter()
-            .filter_map(|(key, path)| Some((format!("/tls/{key}"), path.clone()?)));
-        given.collect()
+        files(self.tls.as_ref(), self.sasl.as_ref())
     }
 
     fn wants_metrics(&self) -> bool {
@@ -84,8 +72,8 @@ impl SinkComponent for KafkaConfig {
         // Rejects contradictory settings now. Without addresses, nothing connects; certificate
         // files need to exist only when it does.
         let mut settings = settings::of(self, &Batching::default());
-        settings.retain(|(key, _)| key != "bootstrap.servers" && !key.ends_with(".location"));
-        Producer::open(&settings, |_| {}).map_err(|error| BuildError::Producer(error.0))?;
+        settings.retain(|(key, _)| !is_of_connection(key));
+        Producer::open(&settings, None, |_| {}).map_err(|error| BuildError::Producer(error.0))?;
         Ok(Arc::new(KafkaSink { config: Arc::new(self.clone()) }))
     }
 }

@@ -1,6 +1,8 @@
 //! Translates the sink's options to librdkafka's settings.
 
-use super::config::{Compression, KafkaConfig, Mechanism, OptionValue, Sasl, Tls};
+use super::config::{Compression, KafkaConfig};
+use crate::util::kafka::{OptionValue, connection};
+use crate::util;
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,22 +26,9 @@ const LINGER_MS: f64 = 50.0;
 
 /// Settings derived from the sink's own options.
 const OWN: &[(&str, &str)] = &[
-    ("bootstrap.servers", "brokers"),
-    ("metadata.broker.list", "brokers"),
     ("compression.codec", "compression"),
     ("compression.type", "compression"),
     ("partitioner", "partitioner"),
-    ("security.protocol", "tls and sasl"),
-    ("sasl.mechanism", "sasl.mechanism"),
-    ("sasl.mechanisms", "sasl.mechanism"),
-    ("sasl.username", "sasl.username"),
-    ("sasl.password", "sasl.password"),
-    ("ssl.ca.location", "tls.ca_file"),
-    ("ssl.certificate.location", "tls.cert_file"),
-    ("ssl.key.location", "tls.key_file"),
-    ("ssl.key.password", "tls.key_password"),
-    ("enable.ssl.certificate.verification", "tls.verify"),
-    ("ssl.endpoint.identification.algorithm", "tls.verify_hostname"),
 ];
 
 /// Settings that would break the sink's guarantees: delivery reports, order, memory.
@@ -54,9 +43,6 @@ const REFUSED: &[&str] = &[
     "topic.blacklist",
     "transactional.id",
 ];
-
-/// Prefixes of settings for tests of the library.
-const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
 
 /// How records are batched. Starts from the defaults, and shrinks when a broker refuses a batch for
 /// its size.
@@ -97,8 +83,7 @@ impl Batching {
 pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     let mut set = |key: &str, value: String| drop(settings.insert(key.to_owned(), value));
-    set("bootstrap.servers", config.brokers.join(","));
-    set("client.id", "millstream".into());
+    connection(&config.brokers, config.tls.as_ref(), config.sasl.as_ref(), &mut set);
     set("compression.codec", codec(config.compression).into());
     set("enable.idempotence", "true".into());
     // Retry without limit: the lane reports errors meanwhile.
@@ -107,27 +92,16 @@ pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     set("queue.buffering.max.messages", (RECORDS_MAX * 4).to_string());
     set("queue.buffering.max.kbytes", "2097151".into());
     set("linger.ms", LINGER_MS.to_string());
-    set("reconnect.backoff.max.ms", "2000".into());
-    set("socket.keepalive.enable", "true".into());
-    let protocol = match (&config.tls, &config.sasl) {
-        (None, None) => "plaintext",
-        (Some(_), None) => "ssl",
-        (None, Some(_)) => "sasl_plaintext",
-        (Some(_), Some(_)) => "sasl_ssl",
-    };
-    set("security.protocol", protocol.into());
-    config.tls.iter().for_each(|options| tls(options, &mut set));
-    config.sasl.iter().for_each(|options| sasl(options, &mut set));
     for (key, value) in &config.options {
         // An alias: the library must not get both names.
-        set(if key == "queue.buffering.max.ms" { "linger.ms" } else { key }, text(value));
+        set(if key == "queue.buffering.max.ms" { "linger.ms" } else { key }, value.to_string());
     }
     finish(settings, batching)
 }
 
 /// Returns how long the library waits for more records before it sends a batch.
 pub fn linger(config: &KafkaConfig) -> Duration {
-    let of = |key: &str| config.options.get(key).and_then(|value| text(value).parse().ok());
+    let of = |key: &str| config.options.get(key).and_then(|value| value.to_string().parse().ok());
     let ms: f64 = of("linger.ms").or_else(|| of("queue.buffering.max.ms")).unwrap_or(LINGER_MS);
     Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
 }
@@ -166,73 +140,13 @@ fn codec(compression: Compression) -> &'static str {
     }
 }
 
-fn tls(options: &Tls, set: &mut impl FnMut(&str, String)) {
-    let files = [
-        ("ssl.ca.location", &options.ca_file),
-        ("ssl.certificate.location", &options.cert_file),
-        ("ssl.key.location", &options.key_file),
-    ];
-    for (key, path) in files.iter().filter_map(|(key, path)| Some((key, path.as_ref()?))) {
-        set(key, path.to_string_lossy().into_owned());
-    }
-    if let Some(password) = &options.key_password {
-        set("ssl.key.password", password.clone());
-    }
-    if !options.verify {
-        set("enable.ssl.certificate.verification", "false".into());
-    }
-    if !options.verify || !options.verify_hostname {
-        set("ssl.endpoint.identification.algorithm", "none".into());
-    }
-}
-
-fn sasl(options: &Sasl, set: &mut impl FnMut(&str, String)) {
-    let mechanism = match options.mechanism {
-        Mechanism::Plain => "PLAIN",
-        Mechanism::ScramSha256 => "SCRAM-SHA-256",
-        Mechanism::ScramSha512 => "SCRAM-SHA-512",
-    };
-    set("sasl.mechanisms", mechanism.into());
-    set("sasl.username", options.username.clone());
-    set("sasl.password", options.password.clone());
-}
-
-fn text(value: &OptionValue) -> String {
-    match value {
-        OptionValue::Bool(value) => value.to_string(),
-        OptionValue::Int(value) => value.to_string(),
-        OptionValue::Float(value) => value.to_string(),
-        OptionValue::Text(value) => value.clone(),
-    }
-}
-
 /// Returns the errors in `options`.
 pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<OptionError> {
-    options
-        .iter()
-        .filter_map(|(key, value)| Some(OptionError::new(pointer(key), check_option(key, value)?)))
-        .collect()
-}
-
-/// Returns the JSON pointer of an option.
-fn pointer(key: &str) -> String {
-    format!("/options/{}", key.replace('~', "~0").replace('/', "~1"))
-}
-
-fn check_option(key: &str, value: &OptionValue) -> Option<String> {
-    if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == key) {
-        return Some(format!("is set by the sink; write it as `{own}`"));
-    }
-    let silent = matches!(key, "acks" | "request.required.acks") && text(value).trim() == "0";
-    if silent
-        || REFUSED.contains(&key)
-        || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
-    {
-        return Some("would break the guarantees of the sink; remove it".into());
-    }
-    // The message leaves out the value, which may be a secret.
-    let refused = millstream_kafka::check(key, &text(value)).err()?;
-    Some(format!("librdkafka rejects it ({refused}); see its list of settings"))
+    let is_silent = |key: &str, value: &OptionValue| {
+        matches!(key, "acks" | "request.required.acks") && value.to_string().trim() == "0"
+    };
+    let refused = |key: &str, value: &OptionValue| REFUSED.contains(&key) || is_silent(key, value);
+    util::kafka::check_options(options, OWN, refused)
 }
 
 #[cfg(test)]
@@ -241,7 +155,10 @@ mod tests {
 
     #[test]
     fn options_that_break_a_guarantee_are_rejected_and_others_are_not() {
-        let error = |key: &str, value: &str| check_option(key, &OptionValue::Text(value.into()));
+        let error = |key: &str, value: &str| {
+            let options = [(key.to_owned(), OptionValue::Text(value.into()))].into();
+            check_options(&options).pop()
+        };
         let refused = [
             ("acks", "0"),
             ("request.required.acks", "0"),

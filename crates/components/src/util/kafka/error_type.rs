@@ -1,0 +1,27 @@
+//! Classes of errors, as counted.
+
+use millstream_kafka::ErrorCode;
+
+/// Whether the error is about a topic, or about a partition of it.
+pub fn is_about_topic(code: ErrorCode) -> bool {
+    use ErrorCode::{InvalidTopic, UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
+    matches!(code, InvalidTopic | UnknownPartition | UnknownTopic | UnknownTopicOrPartition)
+}
+
+/// Returns the type of an error in counters.
+pub fn of(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::Authentication | ErrorCode::SaslAuthenticationFailed => "authentication",
+        ErrorCode::TopicAuthorizationFailed
+        | ErrorCode::GroupAuthorizationFailed
+        | ErrorCode::ClusterAuthorizationFailed => "authorization",
+        ErrorCode::SSL => "tls",
+        code if is_about_topic(code) => "unknown_topic",
+        ErrorCode::BrokerTransportFailure
+        | ErrorCode::AllBrokersDown
+        | ErrorCode::Resolve
+        | ErrorCode::OperationTimedOut
+        | ErrorCode::MessageTimedOut => "unreachable",
+        _ => "broker",
+    }
+}

@@ -1,0 +1,59 @@
+//! Checks of settings that are passed on to librdkafka.
+
+use super::OptionValue;
+use millstream_model::OptionError;
+use std::collections::BTreeMap;
+
+/// Settings of every client that are set by options here.
+const OF_CONNECTION: &[(&str, &str)] = &[
+    ("bootstrap.servers", "brokers"),
+    ("metadata.broker.list", "brokers"),
+    ("security.protocol", "tls and sasl"),
+    ("sasl.mechanism", "sasl.mechanism"),
+    ("sasl.mechanisms", "sasl.mechanism"),
+    ("sasl.username", "sasl.username"),
+    ("sasl.password", "sasl.password"),
+    ("ssl.ca.location", "tls.ca_file"),
+    ("ssl.certificate.location", "tls.cert_file"),
+    ("ssl.key.location", "tls.key_file"),
+    ("ssl.key.password", "tls.key_password"),
+    ("enable.ssl.certificate.verification", "tls.verify"),
+    ("ssl.endpoint.identification.algorithm", "tls.verify_hostname"),
+];
+
+/// Prefixes of settings for tests of the library.
+const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
+
+/// Whether a client without this setting connects to nothing and reads no file.
+pub fn is_of_connection(key: &str) -> bool {
+    key == "bootstrap.servers" || key.ends_with(".location")
+}
+
+/// Returns the errors in `options`. Settings in `own` are set by another option; those that
+/// `is_refused` would break a guarantee.
+pub fn check_options(
+    options: &BTreeMap<String, OptionValue>,
+    own: &[(&str, &str)],
+    is_refused: impl Fn(&str, &OptionValue) -> bool,
+) -> Vec<OptionError> {
+    let error = |key: &str, value: &OptionValue| {
+        if let Some((_, own)) = OF_CONNECTION.iter().chain(own).find(|(name, _)| *name == key) {
+            return Some(format!("is set by another option; write it as `{own}`"));
+        }
+        if is_refused(key, value) || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
+            return Some("would break a guarantee of this component; remove it".into());
+        }
+        // The message leaves out the value, which may be a secret.
+        let refused = millstream_kafka::check(key, &value.to_string()).err()?;
+        Some(format!("librdkafka rejects it ({refused}); see its list of settings"))
+    };
+    options
+        .iter()
+        .filter_map(|(key, value)| Some(OptionError::new(pointer(key), error(key, value)?)))
+        .collect()
+}
+
+/// Returns the JSON pointer of an option.
+fn pointer(key: &str) -> String {
+    format!("/options/{}", key.replace('~', "~0").replace('/', "~1"))
+}

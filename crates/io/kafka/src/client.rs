@@ -1,0 +1,86 @@
+//! What the callbacks of producers and consumers share: logs, errors, tokens.
+
+use crate::ErrorCode;
+use crate::token::Token;
+use parking_lot::{Mutex, MutexGuard};
+use rdkafka::client::OAuthToken;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use std::error::Error;
+use std::path::PathBuf;
+
+/// The client cannot be created.
+#[derive(Debug)]
+pub struct OpenError(pub String);
+
+/// An error of a broker, or of the connection to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientError {
+    /// The code.
+    pub code: ErrorCode,
+    /// The error as text.
+    pub message: String,
+}
+
+impl From<KafkaError> for ClientError {
+    fn from(error: KafkaError) -> ClientError {
+        let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
+        ClientError { code, message: error.to_string() }
+    }
+}
+
+/// Receives librdkafka's logs and errors, and reads the token of SASL OAUTHBEARER.
+#[derive(Default)]
+pub(crate) struct Callbacks {
+    last_error: Mutex<Option<ClientError>>,
+    token_file: Option<PathBuf>,
+}
+
+impl Callbacks {
+    /// Creates the callbacks of a client that logs in with the token in this file.
+    pub fn new(token_file: Option<PathBuf>) -> Callbacks {
+        Callbacks { token_file, ..Callbacks::default() }
+    }
+
+    /// Logs a line of the library.
+    pub fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log::debug!("librdkafka {level:?} {facility}: {message}");
+    }
+
+    /// Keeps an error until it is taken.
+    pub fn error(&self, error: &KafkaError, reason: &str) {
+        log::debug!("librdkafka {error}: {reason}");
+        // The last broker's error says more than that all brokers are down.
+        let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
+        let mut last_error = self.last_error();
+        if code != ErrorCode::AllBrokersDown || last_error.is_none() {
+            *last_error = Some(ClientError { code, message: reason.to_owned() });
+        }
+    }
+
+    /// Returns the last error, to be taken or replaced.
+    pub fn last_error(&self) -> MutexGuard<'_, Option<ClientError>> {
+        self.last_error.lock()
+    }
+
+    /// Reads the token file.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn token(&self) -> Result<OAuthToken, Box<dyn Error>> {
+        let read = self.read_token();
+        if let Err(error) = &read {
+            let message = error.to_string();
+            *self.last_error() = Some(ClientError { code: ErrorCode::Authentication, message });
+        }
+        let Token { text, principal, lifetime_ms } = read?;
+        Ok(OAuthToken { token: text, principal_name: principal, lifetime_ms })
+    }
+
+    fn read_token(&self) -> Result<Token, String> {
+        let path = self.token_file.as_ref().ok_or("no token is configured")?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read the token {}: {error}", path.display()))?;
+        Token::new(text.trim()).ok_or_else(|| format!("{} holds no token", path.display()))
+    }
+}

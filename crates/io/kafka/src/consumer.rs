@@ -1,0 +1,405 @@
+//! A librdkafka consumer, whose records come through a separate queue.
+//!
+//! The library has one queue per partition and forwards all of them to that of the consumer. Here
+//! they are forwarded to a data queue instead, so that events of the group are served while no
+//! record is taken: a full data queue stops the fetchers, and the member stays in its group.
+//!
+//! A rebalance is an event like the others. The library waits for the [`Consumer::assign`] or
+//! [`Consumer::unassign`] that answers it.
+
+mod fetched;
+mod topic_ids;
+
+pub use fetched::{Fetched, FetchedRecord, Timestamp};
+
+use crate::ErrorCode;
+use crate::client::{Callbacks, ClientError, OpenError};
+use parking_lot::Mutex;
+use rdkafka::bindings as c;
+use rdkafka::client::OAuthToken;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{
+    BaseConsumer, CommitMode, Consumer as _, ConsumerContext, RebalanceProtocol,
+};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientConfig, ClientContext, Offset, TopicPartitionList};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicPartition {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Number of the partition.
+    pub partition: i32,
+}
+
+/// A position that the broker knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The first record.
+    First,
+    /// Behind the last record.
+    End,
+    /// The first record of this time or later, in milliseconds since 1970.
+    Time(i64),
+}
+
+/// An event of the group or of the client.
+#[derive(Debug)]
+pub enum Event {
+    /// The group assigns these partitions; answer with [`Consumer::assign`].
+    Assign(Vec<TopicPartition>),
+    /// The group takes these partitions; answer with [`Consumer::unassign`].
+    Revoke {
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+        /// Whether another member may own them already, so that nothing can be committed.
+        is_lost: bool,
+    },
+    /// The answer to a commit.
+    Committed(Result<(), ClientError>),
+    /// An error; the client goes on.
+    Error(ClientError),
+}
+
+/// A member of a consumer group. Clones are the same member.
+#[derive(Clone)]
+pub struct Consumer(Arc<Inner>);
+
+struct Inner {
+    // Declared before the client: a queue must be destroyed first.
+    data: Queue,
+    client: BaseConsumer<Context>,
+}
+
+/// Receives librdkafka's callbacks.
+struct Context {
+    callbacks: Callbacks,
+    events: Mutex<VecDeque<Event>>,
+    /// Whether rebalances are answered at once, as nobody does any more.
+    is_closing: AtomicBool,
+}
+
+/// A queue of librdkafka.
+struct Queue(NonNull<c::rd_kafka_queue_t>);
+
+// SAFETY: librdkafka's queues may be used from any thread.
+unsafe impl Send for Queue {}
+// SAFETY: as above; the library locks them.
+unsafe impl Sync for Queue {}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from the library with a reference, which is released once.
+        unsafe { c::rd_kafka_queue_destroy(self.0.as_ptr()) }
+    }
+}
+
+impl ClientContext for Context {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.callbacks.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log::debug!("librdkafka {error}: {reason}");
+        let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
+        self.push(Event::Error(ClientError { code, message: reason.to_owned() }));
+    }
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        let token = self.callbacks.token();
+        let failed = self.callbacks.last_error().take();
+        failed.into_iter().for_each(|error| self.push(Event::Error(error)));
+        token
+    }
+}
+
+impl ConsumerContext for Context {
+    fn rebalance(
+        &self,
+        client: &BaseConsumer<Context>,
+        code: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let partitions = partitions(list);
+        let is_assign = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        if self.is_closing.load(Ordering::Acquire) {
+            let none = TopicPartitionList::new();
+            let answered = if is_assign { assign(client, &none) } else { unassign(client, list) };
+            return answered.unwrap_or_else(|error| log::debug!("closing a consumer: {error}"));
+        }
+        self.push(match is_assign {
+            true => Event::Assign(partitions),
+            false => Event::Revoke { partitions, is_lost: client.assignment_lost() },
+        });
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
+        self.push(Event::Committed(result.map_err(ClientError::from)));
+    }
+}
+
+impl Context {
+    fn push(&self, event: Event) {
+        self.events.lock().push_back(event);
+    }
+}
+
+impl Consumer {
+    /// Creates a client from librdkafka settings, which must contain `group.id`. It connects in
+    /// the background, with the token in `token_file` if it logs in with SASL OAUTHBEARER.
+    ///
+    /// # Errors
+    /// If a setting is invalid.
+    pub fn open(
+        settings: &[(String, String)],
+        token_file: Option<PathBuf>,
+    ) -> Result<Consumer, OpenError> {
+        let mut config = ClientConfig::new();
+        for (key, value) in settings {
+            config.set(key, value);
+        }
+        config.set_log_level(RDKafkaLogLevel::Warning);
+        let context = Context {
+            callbacks: Callbacks::new(token_file),
+            events: Mutex::default(),
+            is_closing: AtomicBool::new(false),
+        };
+        let client: BaseConsumer<Context> = config
+            .create_with_context(context)
+            .map_err(|error| OpenError(error.to_string()))?;
+        // SAFETY: the client is alive; the queue is destroyed before it.
+        let data = NonNull::new(unsafe { c::rd_kafka_queue_new(client.client().native_ptr()) });
+        let data = data.ok_or_else(|| OpenError("no queue".to_owned()))?;
+        Ok(Consumer(Arc::new(Inner { data: Queue(data), client })))
+    }
+
+    /// Subscribes to topics by name; a name that begins with `^` is a regular expression.
+    ///
+    /// # Errors
+    /// An expression is invalid.
+    pub fn subscribe(&self, topics: &[&str]) -> Result<(), String> {
+        self.0.client.subscribe(topics).map_err(|error| error.to_string())
+    }
+
+    /// Serves the events of the group for at most `timeout`; returns those that came.
+    pub fn serve(&self, timeout: Duration) -> Vec<Event> {
+        // Errors also reach the context, with a better text. Records come by the other queue.
+        if let Some(Ok(message)) = self.0.client.poll(timeout) {
+            log::debug!("a record outside of the data queue: {message:?}");
+        }
+        self.0.client.context().events.lock().drain(..).collect()
+    }
+
+    /// Takes up to `max` records, and waits up to `timeout` for the first.
+    pub fn fetch(&self, max: usize, timeout: Duration) -> Fetched {
+        Fetched::take(self.clone(), max, timeout)
+    }
+
+    /// Returns the offsets that the group has committed.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, or refuse.
+    pub fn committed(
+        &self,
+        of: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<u64>>, ClientError> {
+        let list = list(of.iter().map(|partition| (partition, Offset::Invalid)))?;
+        offsets(&self.0.client.committed_offsets(list, timeout)?, of)
+    }
+
+    /// Returns the offset of a place in each partition; `None` for a time after the last record.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, or refuse.
+    pub fn find(
+        &self,
+        of: &[TopicPartition],
+        place: Place,
+        timeout: Duration,
+    ) -> Result<Vec<Option<u64>>, ClientError> {
+        let place = match place {
+            Place::First => Offset::Beginning,
+            Place::End => Offset::End,
+            Place::Time(ms) => Offset::Offset(ms.max(0)),
+        };
+        let list = list(of.iter().map(|partition| (partition, place)))?;
+        offsets(&self.0.client.offsets_for_times(list, timeout)?, of)
+    }
+
+    /// Returns the end of a partition as of the last fetch; `None` before that.
+    pub fn known_end(&self, of: &TopicPartition) -> Option<u64> {
+        let topic = CString::new(&*of.topic).ok()?;
+        let (mut low, mut high) = (0, 0);
+        // SAFETY: the client is alive, the name is a C string, and both offsets are written.
+        let code = unsafe {
+            c::rd_kafka_get_watermark_offsets(
+                self.native(),
+                topic.as_ptr(),
+                of.partition,
+                &mut low,
+                &mut high,
+            )
+        };
+        let is_ok = code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+        if is_ok { u64::try_from(high).ok() } else { None }
+    }
+
+    /// Reads partitions from these offsets on, in addition to others if the group rebalances
+    /// cooperatively, else instead of them.
+    ///
+    /// # Errors
+    /// The group is in another state.
+    pub fn assign(&self, to: &[(TopicPartition, u64)]) -> Result<(), ClientError> {
+        to.iter().for_each(|(partition, _)| self.forward(partition));
+        let offset = |offset: u64| Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
+        let list = list(to.iter().map(|(partition, at)| (partition, offset(*at))))?;
+        Ok(assign(&self.0.client, &list)?)
+    }
+
+    /// Stops reading partitions; all of them unless the group rebalances cooperatively.
+    ///
+    /// # Errors
+    /// The group is in another state.
+    pub fn unassign(&self, from: &[TopicPartition]) -> Result<(), ClientError> {
+        let list = list(from.iter().map(|partition| (partition, Offset::Invalid)))?;
+        Ok(unassign(&self.0.client, &list)?)
+    }
+
+    /// Whether a member keeps the partitions that a rebalance does not name.
+    pub fn is_cooperative(&self) -> bool {
+        matches!(self.0.client.rebalance_protocol(), RebalanceProtocol::Cooperative)
+    }
+
+    /// Starts a commit; its answer is an event.
+    ///
+    /// # Errors
+    /// The client cannot send it.
+    pub fn commit(&self, offsets: &[(TopicPartition, u64)]) -> Result<(), ClientError> {
+        let offset = |offset: u64| Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
+        let list = list(offsets.iter().map(|(partition, at)| (partition, offset(*at))))?;
+        Ok(self.0.client.commit(&list, CommitMode::Async)?)
+    }
+
+    /// Returns the id of the cluster; `None` if no broker answers within `timeout`.
+    pub fn cluster_id(&self, timeout: Duration) -> Option<String> {
+        self.0.client.client().fetch_cluster_id(timeout)
+    }
+
+    /// Returns the id of each topic; `None` where the broker has none.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, or refuse.
+    pub fn topic_ids(
+        &self,
+        topics: &[Arc<str>],
+        timeout: Duration,
+    ) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
+        topic_ids::fetch(self, topics, timeout)
+    }
+
+    /// Leaves the group. Rebalances that are not answered yet are answered.
+    pub fn close(self) {
+        self.0.client.context().is_closing.store(true, Ordering::Release);
+        for event in self.0.client.context().events.lock().drain(..) {
+            let none = TopicPartitionList::new();
+            let answered = match event {
+                Event::Assign(_) => assign(&self.0.client, &none).map_err(ClientError::from),
+                Event::Revoke { partitions, .. } => self.unassign(&partitions),
+                _ => Ok(()),
+            };
+            answered.unwrap_or_else(|error| log::debug!("closing a consumer: {}", error.message));
+        }
+        if let Err(error) = self.0.client.close_queue() {
+            return log::debug!("closing a consumer: {error}");
+        }
+        while !self.0.client.closed() {
+            self.0.client.poll(Duration::from_millis(20));
+        }
+    }
+
+    /// Forwards the records of a partition to the data queue. The library drops the forwarding
+    /// when a partition is unassigned.
+    fn forward(&self, partition: &TopicPartition) {
+        let Ok(topic) = CString::new(&*partition.topic) else { return };
+        let partition = partition.partition;
+        // SAFETY: the client is alive and the name is a C string. The reference to the queue is
+        // released when `Queue` drops, and the data queue outlives the call.
+        unsafe {
+            let queue = c::rd_kafka_queue_get_partition(self.native(), topic.as_ptr(), partition);
+            if let Some(queue) = NonNull::new(queue).map(Queue) {
+                c::rd_kafka_queue_forward(queue.0.as_ptr(), self.0.data.0.as_ptr());
+            }
+        }
+    }
+
+    fn native(&self) -> *mut c::rd_kafka_t {
+        self.0.client.client().native_ptr()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.client.context().is_closing.store(true, Ordering::Release);
+    }
+}
+
+fn assign(client: &BaseConsumer<Context>, list: &TopicPartitionList) -> KafkaResult<()> {
+    match client.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => client.incremental_assign(list),
+        RebalanceProtocol::None | RebalanceProtocol::Eager => client.assign(list),
+    }
+}
+
+fn unassign(client: &BaseConsumer<Context>, list: &TopicPartitionList) -> KafkaResult<()> {
+    match client.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => client.incremental_unassign(list),
+        RebalanceProtocol::None | RebalanceProtocol::Eager => client.unassign(),
+    }
+}
+
+fn partitions(list: &TopicPartitionList) -> Vec<TopicPartition> {
+    let partition = |element: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
+        TopicPartition { topic: element.topic().into(), partition: element.partition() }
+    };
+    list.elements().iter().map(partition).collect()
+}
+
+fn list<'a>(
+    entries: impl Iterator<Item = (&'a TopicPartition, Offset)>,
+) -> Result<TopicPartitionList, ClientError> {
+    let mut list = TopicPartitionList::new();
+    for (TopicPartition { topic, partition }, offset) in entries {
+        list.add_partition_offset(topic, *partition, offset)?;
+    }
+    Ok(list)
+}
+
+/// Returns the offsets of a list in the order of `of`.
+fn offsets(
+    list: &TopicPartitionList,
+    of: &[TopicPartition],
+) -> Result<Vec<Option<u64>>, ClientError> {
+    let offset = |partition: &TopicPartition| {
+        let element = list.find_partition(&partition.topic, partition.partition);
+        let Some(element) = element else { return Ok(None) };
+        element.error()?;
+        match element.offset() {
+            Offset::Offset(offset) => Ok(u64::try_from(offset).ok()),
+            _ => Ok(None),
+        }
+    };
+    of.iter().map(offset).collect()
+}

@@ -1,0 +1,106 @@
+//! Ids of topics.
+
+use super::{Consumer, Queue};
+use crate::ErrorCode;
+use crate::client::ClientError;
+use rdkafka::bindings as c;
+use std::ffi::{CStr, CString};
+use std::ptr::{NonNull, null};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A result of the broker.
+struct Answer(NonNull<c::rd_kafka_event_t>);
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // SAFETY: taken from a queue, and destroyed once.
+        unsafe { c::rd_kafka_event_destroy(self.0.as_ptr()) }
+    }
+}
+
+/// Fetches the id of each topic.
+pub fn fetch(
+    consumer: &Consumer,
+    topics: &[Arc<str>],
+    timeout: Duration,
+) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
+    let answer = ask(consumer, topics, timeout)?;
+    let known = described(&answer)?;
+    let id = |topic: &Arc<str>| {
+        let of = known.iter().find(|(name, _)| name.to_bytes() == topic.as_bytes());
+        of.and_then(|(_, id)| *id)
+    };
+    Ok(topics.iter().map(id).collect())
+}
+
+fn ask(
+    consumer: &Consumer,
+    topics: &[Arc<str>],
+    timeout: Duration,
+) -> Result<Answer, ClientError> {
+    let failed = |code: ErrorCode| ClientError { code, message: code.to_string() };
+    let names: Result<Vec<CString>, _> = topics.iter().map(|t| CString::new(&**t)).collect();
+    let names = names.map_err(|_| failed(ErrorCode::InvalidTopic))?;
+    let mut pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: the client is alive. The names are C strings, which the collection copies; it is
+    // destroyed after the request has been made. The queue and its event are destroyed by their
+    // owners.
+    let event = unsafe {
+        let queue = NonNull::new(c::rd_kafka_queue_new(consumer.native()));
+        let queue = Queue(queue.ok_or_else(|| failed(ErrorCode::Fail))?);
+        let wanted =
+            c::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+        c::rd_kafka_DescribeTopics(consumer.native(), wanted, null(), queue.0.as_ptr());
+        c::rd_kafka_TopicCollection_destroy(wanted);
+        c::rd_kafka_queue_poll(queue.0.as_ptr(), timeout.as_millis() as i32)
+    };
+    let answer = NonNull::new(event).map(Answer);
+    answer.ok_or_else(|| failed(ErrorCode::OperationTimedOut))
+}
+
+/// Returns the topics of an answer with their ids.
+fn described(answer: &Answer) -> Result<Vec<(&CStr, Option<[u8; 16]>)>, ClientError> {
+    // SAFETY: the event is alive while `answer` is borrowed, and all that is read belongs to it.
+    unsafe {
+        let code = c::rd_kafka_event_error(answer.0.as_ptr());
+        if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+            let code = ErrorCode::from(code);
+            return Err(ClientError { code, message: code.to_string() });
+        }
+        let result = c::rd_kafka_event_DescribeTopics_result(answer.0.as_ptr());
+        if result.is_null() {
+            return Ok(Vec::new());
+        }
+        let mut count = 0;
+        let first = c::rd_kafka_DescribeTopics_result_topics(result, &mut count);
+        let topics = (0..count).map(|index| *first.add(index));
+        Ok(topics.map(|topic| (name(topic), id(topic))).collect())
+    }
+}
+
+/// Returns the name of a topic.
+///
+/// # Safety
+/// The description is alive for `'a`.
+unsafe fn name<'a>(topic: *const c::rd_kafka_TopicDescription_t) -> &'a CStr {
+    // SAFETY: the name is a C string of the description.
+    unsafe { CStr::from_ptr(c::rd_kafka_TopicDescription_name(topic)) }
+}
+
+/// Returns the id of a topic; `None` if the broker has none.
+///
+/// # Safety
+/// The description is alive.
+unsafe fn id(topic: *const c::rd_kafka_TopicDescription_t) -> Option<[u8; 16]> {
+    // SAFETY: the id belongs to the description, and may be null.
+    let (most, least) = unsafe {
+        let id = NonNull::new(c::rd_kafka_TopicDescription_topic_id(topic).cast_mut())?;
+        (
+            c::rd_kafka_Uuid_most_significant_bits(id.as_ptr()),
+            c::rd_kafka_Uuid_least_significant_bits(id.as_ptr()),
+        )
+    };
+    let bits = (most as u64 as u128) << 64 | least as u64 as u128;
+    (bits != 0).then(|| bits.to_be_bytes())
+}
