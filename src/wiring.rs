@@ -236,9 +236,10 @@ fn add(
     let type_name = component.type_name;
     match component.decoded.clone() {
         AnyComponent::Source(source) => {
+            let queue_bytes = source.queue_bytes();
             let open = Box::new(move |open| source.open(open));
             let (info, pace) = (source_info(component), component.pace);
-            blueprint.sources.push(SourcePart { info, type_name, pace, open });
+            blueprint.sources.push(SourcePart { info, type_name, pace, queue_bytes, open });
         }
         AnyComponent::Transform(transform) => {
             let transform = transform.build()?;

@@ -9,6 +9,7 @@ mod held;
 mod http;
 mod input;
 mod kafka;
+mod kafka_source;
 mod kill;
 mod late;
 mod metrics;

@@ -54,7 +54,13 @@ fn blueprint(dir: &Path, endpoints: &[MemoryEndpoint; 2]) -> Blueprint {
         }),
     };
     Blueprint {
-        sources: vec![SourcePart { info, type_name: "file", pace: Pace::default(), open }],
+        sources: vec![SourcePart {
+            info,
+            type_name: "file",
+            pace: Pace::default(),
+            queue_bytes: 0,
+            open,
+        }],
         transforms: vec![],
         sinks: vec![sink(0), sink(1)],
     }

@@ -62,6 +62,12 @@ pub trait Component: Send + Sync + 'static {
 pub trait SourceComponent: Component {
     /// Opens the source.
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
+
+    /// Returns the most bytes that it holds in addition to its blocks, such as in the queue of a
+    /// library.
+    fn queue_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A component that transforms data.

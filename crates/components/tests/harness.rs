@@ -12,7 +12,7 @@ use millstream_model::{
 };
 use millstream_testkit::{Rows, SourceRig, assert_valid, batch, yaml};
 use millstream_testkit_servers::http::{HttpServer, Reply};
-use millstream_testkit_servers::kafka::Kafka;
+use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -148,6 +148,9 @@ fn samples_are_configurations_of_their_component() {
 /// Builds a source from its sample, with files where it reads some, points in its socket, and
 /// metrics of the agent.
 fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
+    if row.name == "kafka" {
+        read_topic(&mut options);
+    }
     if row.name == "host_metrics" {
         // Reads this host's own metrics.
         let own = options.as_object_mut().unwrap();
@@ -176,6 +179,17 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
         sender.send_to(&points(row.name), &socket).unwrap();
     }
     (rig, source)
+}
+
+/// Replaces the servers by a broker with 2,000 records, and removes files and credentials.
+fn read_topic(options: &mut Value) {
+    let kafka = Kafka::shared();
+    kafka.create_topic("harness", 2);
+    kafka.write("harness", (0..2000).map(|n| Written::text(format!("record {n}")).to(n % 2)));
+    let own = options.as_object_mut().unwrap();
+    own.insert("brokers".into(), json!([kafka.bootstrap()]));
+    own.insert("topics".into(), json!(["harness"]));
+    ["tls", "sasl", "options"].iter().for_each(|key| drop(own.shift_remove(*key)));
 }
 
 fn internal_metrics() -> InternalMetrics {

@@ -86,7 +86,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
         files.extend(source.files.iter().map(|file| Row { source: &source.id, file }));
     }
     let total = files.len();
-    files.sort_by_key(|row| (Reverse(row.file.lag_bytes), row.source, row.file.path.as_str()));
+    files.sort_by_key(|row| (Reverse(lag(row.file)), row.source, row.file.path.as_str()));
     files.truncate(limit);
     let unreadable = sources.iter().flat_map(|source| {
         let list = source.unreadable.iter();
@@ -152,10 +152,10 @@ type OfFile = (&'static str, &'static str, fn(&FileSnapshot) -> Option<f64>);
 
 const OF_FILE: [OfFile; 3] = [
     ("millstream_file_lag_bytes", "Bytes of the file that some sink has not settled.", |file| {
-        Some(file.lag_bytes as f64)
+        file.lag_records.is_none().then_some(file.lag_bytes as f64)
     }),
     ("millstream_file_size_bytes", "Known size of the file in bytes.", |file| {
-        Some(file.size as f64)
+        file.lag_records.is_none().then_some(file.size as f64)
     }),
     (
         "millstream_file_log_delay_seconds",
@@ -194,12 +194,30 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
             text.sample(name, &[id, type_name, kind, own[0], own[1]], Float(value));
         }
     }
+    partitions(text, &measured);
+}
+
+/// Lag of partitions, in the place of that of files.
+fn partitions(text: &mut Text<'_>, measured: &[(&ComponentSnapshot, &FileSnapshot)]) {
+    let name = "millstream_source_lag_records";
+    text.family(name, "gauge", "Records of the partition that some sink has not settled.");
+    for (source, file) in measured {
+        let [id, type_name, kind] = labels(source);
+        if let Some(records) = file.lag_records {
+            text.sample(name, &[id, type_name, kind, ("partition", &file.name)], records);
+        }
+    }
+}
+
+/// Returns the lag of a file in bytes, or of a partition in records.
+fn lag(file: &FileSnapshot) -> u64 {
+    file.lag_records.unwrap_or(file.lag_bytes)
 }
 
 /// Returns the files of a source with separate metrics.
 fn with_most_lag(source: &ComponentSnapshot) -> Vec<(&ComponentSnapshot, &FileSnapshot)> {
     let mut files: Vec<&FileSnapshot> = source.files.iter().collect();
-    files.sort_by_key(|file| (Reverse(file.lag_bytes), file.path.as_str(), file.file_id.as_str()));
+    files.sort_by_key(|file| (Reverse(lag(file)), file.path.as_str(), file.file_id.as_str()));
     files.truncate(FILES_MEASURED);
     files.into_iter().map(|file| (source, file)).collect()
 }

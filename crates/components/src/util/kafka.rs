@@ -1,7 +1,7 @@
 //! What source and sink `kafka` share: brokers, security, settings of librdkafka.
 
-mod options;
 pub mod error_type;
+mod options;
 
 pub use options::{check_options, is_of_connection};
 
@@ -220,7 +220,7 @@ mod tests {
     fn a_mechanism_needs_its_credentials_and_no_others() {
         let error = |text: serde_json::Value| {
             let sasl: Sasl = serde_json::from_value(text).unwrap();
-            check_security(None, Some(&sasl)).pop().map(|error| error.to_string())
+            check_security(None, Some(&sasl)).pop().map(|error| error.message())
         };
         use serde_json::json;
         let user = |mechanism: &str| {

@@ -196,6 +196,7 @@ fn files() -> Vec<FileSnapshot> {
         size: 1000 + n,
         checkpoints: [("out".to_owned(), 1000), ("copy".to_owned(), 1000 + n)].into(),
         lag_bytes: n,
+        lag_records: None,
         newest_log_time: Some("2026-11-21T20:29:46.123Z".to_owned()),
         log_delay_seconds: Some(2.5),
         rate_bytes_per_second: 512.0,

@@ -91,6 +91,8 @@ pub struct SourcePart {
     pub type_name: &'static str,
     /// Its priority and rate limit.
     pub pace: Pace,
+    /// Most bytes that it holds in addition to its blocks.
+    pub queue_bytes: u64,
     /// Opens it.
     pub open: OpenSource,
 }
@@ -387,7 +389,7 @@ fn source_of_feed(part: FeedPart, nodes: &[Node]) -> (SourcePart, Option<Fed>) {
     });
     let feed = fed.as_ref().map(|fed| fed.feed.clone()).unwrap_or_else(Feed::of_refused);
     let open = Box::new(move |open| FeedSource::open(open, feed));
-    (SourcePart { info, type_name, pace: Pace::default(), open }, fed)
+    (SourcePart { info, type_name, pace: Pace::default(), queue_bytes: 0, open }, fed)
 }
 
 fn sources(
@@ -427,6 +429,7 @@ fn source_slot(
         cuts,
         expansion,
         pace: part.pace,
+        aside: Arc::new(shared.old.grant.set_aside(part.queue_bytes)),
         rate: rate(part.pace),
         paused_ns: AtomicU64::default(),
         is_live: source.is_live(),

@@ -15,8 +15,8 @@ use crate::since::Since;
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
 use millstream_model::{
-    BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink, SinkIndex,
-    SinkSet, Source, SourceCx, SourceInfo, Unreadable,
+    Aside, BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink,
+    SinkIndex, SinkSet, Source, SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
@@ -65,6 +65,8 @@ pub(crate) struct SourceSlot {
     pub can_wait: bool,
     /// See [`Source::reads_again`].
     pub reads_again: bool,
+    /// The memory that it holds in addition to its blocks.
+    pub aside: Arc<Aside>,
     /// Its rate limiter, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
     /// It is not polled before this time, in nanoseconds of engine time: a transform asked for a

@@ -269,6 +269,7 @@ impl SourceSlot {
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
             pace,
+            aside: self.aside.clone(),
             is_live: self.is_live,
             can_wait: self.can_wait,
             reads_again: self.reads_again,

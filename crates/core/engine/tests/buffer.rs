@@ -59,7 +59,13 @@ fn numbered(given: &Arc<AtomicU64>) -> SourcePart {
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Box::new(Numbered { origin, given }) as Box<dyn Source>)
     };
-    SourcePart { info, type_name: "numbered", pace: Pace::default(), open: Box::new(open) }
+    SourcePart {
+        info,
+        type_name: "numbered",
+        pace: Pace::default(),
+        queue_bytes: 0,
+        open: Box::new(open),
+    }
 }
 
 fn start(

@@ -67,7 +67,13 @@ fn holder(was_reopened: &Arc<AtomicBool>) -> SourcePart {
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Box::new(Holder { origin, given: 0, is_closed: false, was_reopened }) as Box<dyn Source>)
     };
-    SourcePart { info, type_name: "holder", pace: Pace::default(), open: Box::new(open) }
+    SourcePart {
+        info,
+        type_name: "holder",
+        pace: Pace::default(),
+        queue_bytes: 0,
+        open: Box::new(open),
+    }
 }
 
 fn plain() -> SourcePart {
@@ -189,7 +195,8 @@ async fn a_source_continues_after_a_rejected_reload() {
     let mut running = start(folder.path(), &endpoint, &was_reopened);
     let open = Box::new(|_: SourceOpen| Err(BuildError::Listen("the port is taken".into())));
     let info = SourceInfo { id: "refused".to_owned(), ..SourceInfo::default() };
-    let refused = SourcePart { info, type_name: "refused", pace: Pace::default(), open };
+    let refused =
+        SourcePart { info, type_name: "refused", pace: Pace::default(), queue_bytes: 0, open };
     let next = blueprint(vec![plain(), refused], &endpoint);
     let stays = |kind: Kind, id: &str| kind == Kind::Sink || id == "busy";
     let reload = running.reload(next, &settings(None, false), &stays, Duration::from_secs(5)).await;

@@ -39,7 +39,8 @@ async fn a_snapshot_reports_the_position_of_each_origin() {
         open.unreadable.note("/var/log/none", "matches no file");
         Ok(log.open(&open, 1))
     });
-    let source = SourcePart { info, type_name: "memory", pace: Pace::default(), open };
+    let source =
+        SourcePart { info, type_name: "memory", pace: Pace::default(), queue_bytes: 0, open };
     let (running, _) = start(vec![source], None, true, folder.path());
     running.finished(Duration::from_secs(60)).await;
     let source = running.snapshot().components.remove(0);

@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Grant {
     bytes_max: u64,
     used: AtomicU64,
+    /// Bytes of `used` that are set aside.
+    aside: AtomicU64,
     wanted: AtomicBool,
     on_available: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -18,9 +20,9 @@ pub struct Grant {
 impl Grant {
     /// Creates an allowance of `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Arc<Grant> {
-        let (used, wanted, on_available) =
-            (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
-        Arc::new(Grant { bytes_max, used, wanted, on_available })
+        let (used, aside) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (wanted, on_available) = (AtomicBool::new(false), OnceLock::new());
+        Arc::new(Grant { bytes_max, used, aside, wanted, on_available })
     }
 
     /// Calls `f` when bytes return after [`Grant::try_take`] was refused. Set once.
@@ -41,9 +43,18 @@ impl Grant {
         self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
     }
 
+    /// Takes `bytes` for as long as the result lives, for memory that the grant does not see, such
+    /// as the queue of a library. It never fails: the next reads wait until the debt is repaid.
+    pub fn set_aside(self: &Arc<Self>, bytes: u64) -> Aside {
+        self.aside.fetch_add(bytes, Ordering::SeqCst);
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+        Aside(Permit { grant: self.clone(), bytes })
+    }
+
     fn reserve(&self, bytes: u64) -> bool {
+        let aside = self.aside.load(Ordering::SeqCst);
         let fits =
-            |used: u64| (used == 0 || used + bytes <= self.bytes_max).then_some(used + bytes);
+            |used: u64| (used <= aside || used + bytes <= self.bytes_max).then_some(used + bytes);
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 
@@ -108,6 +119,15 @@ impl Drop for Permit {
     }
 }
 
+/// Bytes set aside in a [`Grant`]; dropping it returns them.
+pub struct Aside(Permit);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.0.grant.aside.fetch_sub(self.0.bytes, Ordering::SeqCst);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +168,19 @@ mod tests {
         assert!(grant.try_take(1).is_none());
         drop(big);
         assert!(grant.try_take(1).is_some());
+    }
+
+    #[test]
+    fn what_is_set_aside_is_missing_but_does_not_keep_a_large_block_from_being_admitted() {
+        let grant = Grant::new(10);
+        let aside = grant.set_aside(6);
+        assert!(grant.try_take(4).is_some());
+        let small = grant.try_take(3).unwrap();
+        assert!(grant.try_take(2).is_none() && grant.try_take(50).is_none());
+        drop(small);
+        assert!(grant.try_take(50).is_some());
+        drop(aside);
+        assert_eq!(grant.used(), 0);
+        assert!(grant.try_take(10).is_some());
     }
 }

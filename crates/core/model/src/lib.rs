@@ -47,7 +47,7 @@ pub use counters::{Counters, CountersSnapshot, Held};
 pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError, OptionError};
 pub use feed::{Feed, FeedEvent, FeedField, FeedId};
-pub use grant::{Grant, Permit};
+pub use grant::{Aside, Grant, Permit};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use internal_metrics::{InternalMetric, InternalMetrics};
 pub use kind::Kind;

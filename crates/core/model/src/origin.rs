@@ -53,6 +53,8 @@ pub struct Origin {
     pub name: String,
     /// Constant fields of its events, in addition to those of the source.
     pub attributes: BTreeMap<String, String>,
+    /// Whether its offsets count records instead of bytes.
+    pub is_in_records: bool,
     /// Current state.
     pub state: OriginState,
 }
@@ -66,6 +68,11 @@ impl Origin {
     /// Sets the attributes.
     pub fn with_attributes(self, attributes: BTreeMap<String, String>) -> Origin {
         Origin { attributes, ..self }
+    }
+
+    /// Sets that its offsets count records.
+    pub fn of_records(self) -> Origin {
+        Origin { is_in_records: true, ..self }
     }
 }
 

@@ -176,9 +176,8 @@ impl Consumer {
             events: Mutex::default(),
             is_closing: AtomicBool::new(false),
         };
-        let client: BaseConsumer<Context> = config
-            .create_with_context(context)
-            .map_err(|error| OpenError(error.to_string()))?;
+        let client: BaseConsumer<Context> =
+            config.create_with_context(context).map_err(|error| OpenError(error.to_string()))?;
         // SAFETY: the client is alive; the queue is destroyed before it.
         let data = NonNull::new(unsafe { c::rd_kafka_queue_new(client.client().native_ptr()) });
         let data = data.ok_or_else(|| OpenError("no queue".to_owned()))?;

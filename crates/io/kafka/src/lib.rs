@@ -22,9 +22,7 @@ mod shipment;
 mod token;
 
 pub use client::{ClientError, OpenError};
-pub use consumer::{
-    Consumer, Event, Fetched, FetchedRecord, Place, Timestamp, TopicPartition,
-};
+pub use consumer::{Consumer, Event, Fetched, FetchedRecord, Place, Timestamp, TopicPartition};
 pub use hash::KeyHash;
 pub use in_flight::{Failure, Receipt};
 pub use producer::{Producer, check};

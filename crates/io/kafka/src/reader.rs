@@ -43,8 +43,9 @@ impl Reader {
         }
         let mut wanted = TopicPartitionList::new();
         for partition in partitions {
-            let (_, end) =
-                consumer.fetch_watermarks(topic, partition.id(), timeout).map_err(ClientError::from)?;
+            let (_, end) = consumer
+                .fetch_watermarks(topic, partition.id(), timeout)
+                .map_err(ClientError::from)?;
             wanted
                 .add_partition_offset(topic, partition.id(), Offset::Offset(end))
                 .map_err(ClientError::from)?;

@@ -8,10 +8,12 @@ pub(crate) mod process;
 mod read;
 mod tls;
 mod topics;
+mod write;
 
 pub use options::{KafkaOptions, Listener};
 pub use read::Record;
 pub use tls::Certificates;
+pub use write::Written;
 
 use options::{PASSWORD, Ports, USER};
 use process::Install;

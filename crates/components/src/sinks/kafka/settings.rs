@@ -1,8 +1,8 @@
 //! Translates the sink's options to librdkafka's settings.
 
 use super::config::{Compression, KafkaConfig};
-use crate::util::kafka::{OptionValue, connection};
 use crate::util;
+use crate::util::kafka::{OptionValue, connection};
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 use std::time::Duration;

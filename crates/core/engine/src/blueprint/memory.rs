@@ -83,7 +83,9 @@ impl Parts {
     /// Refuses a memory limit that does not hold one batch per worker.
     pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
         let columns = (self.transforms.len() * BLOCK_BYTES) as u64;
-        let need = (BLOCK_BYTES as u64 + columns + expansion(&self.sinks)) * threads.max(1) as u64;
+        let queues: u64 = self.sources.iter().map(|part| part.queue_bytes).sum();
+        let batch = BLOCK_BYTES as u64 + columns + expansion(&self.sinks);
+        let need = batch * threads.max(1) as u64 + queues;
         if need <= grant_bytes {
             return Ok(());
         }

@@ -400,6 +400,7 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
         info,
         type_name: "memory",
         pace,
+        queue_bytes: 0,
         open: Box::new(move |open| Ok(log.open(&open, seed))),
     };
     let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };

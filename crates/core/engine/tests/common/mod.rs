@@ -63,7 +63,7 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Box::new(Busy { origin, offset: 0, work, bytes }) as Box<dyn Source>)
     };
-    SourcePart { info, type_name: "busy", pace, open: Box::new(open) }
+    SourcePart { info, type_name: "busy", pace, queue_bytes: 0, open: Box::new(open) }
 }
 
 /// These sources into one endpoint.

@@ -25,8 +25,11 @@ pub struct FileSnapshot {
     pub size: u64,
     /// For each sink the offset in bytes before which everything is settled.
     pub checkpoints: BTreeMap<String, u64>,
-    /// Bytes between the lowest checkpoint and the end.
+    /// Bytes between the lowest checkpoint and the end; 0 for a partition.
     pub lag_bytes: u64,
+    /// Records between the lowest checkpoint and the end of a partition, whose offsets are records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_records: Option<u64>,
     /// The newest time its lines name, as RFC 3339; `None` if none did.
     pub newest_log_time: Option<String>,
     /// Seconds from that time to now; negative if it is in the future.
@@ -53,6 +56,8 @@ impl FileSnapshot {
             sinks.iter().find(|(of, _)| *of == index).map(|(_, id)| (*id).to_owned())
         };
         let checkpoints = progress.checkpoints.iter();
+        let lag = lowest.map_or(0, |lowest| size.saturating_sub(lowest));
+        let is_in_records = origin.is_in_records;
         let path = state.path();
         FileSnapshot {
             file_id: origin.id.to_string(),
@@ -65,7 +70,8 @@ impl FileSnapshot {
             checkpoints: checkpoints
                 .filter_map(|(index, offset)| Some((id_of(*index)?, *offset)))
                 .collect(),
-            lag_bytes: lowest.map_or(0, |lowest| size.saturating_sub(lowest)),
+            lag_bytes: if is_in_records { 0 } else { lag },
+            lag_records: is_in_records.then_some(lag),
             newest_log_time: (state.newest() != TIME_UNKNOWN).then(|| rfc3339(state.newest())),
             log_delay_seconds: delay_seconds(progress, unix_ns),
             rate_bytes_per_second: state.rate(),
@@ -150,6 +156,15 @@ mod tests {
         assert_eq!(file.checkpoints, BTreeMap::from([("slow".into(), 40), ("fast".into(), 70)]));
         assert_eq!(file.newest_log_time.as_deref(), Some("2026-11-21T20:29:43.500Z"));
         assert_eq!((file.log_delay_seconds, file.totals.rotations), (Some(2.5), 1));
+    }
+
+    #[test]
+    fn the_lag_of_a_partition_is_in_records() {
+        let origin = Origin::new(OriginId(1), "topic/0").of_records();
+        let mut progress = progress(1, 50, &[(0, 20)], TIME_UNKNOWN);
+        progress.origin = std::sync::Arc::new(origin);
+        let file = FileSnapshot::of(&progress, &[], NOW_NS);
+        assert_eq!((file.lag_bytes, file.lag_records), (0, Some(30)));
     }
 
     #[test]

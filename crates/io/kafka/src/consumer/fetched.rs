@@ -84,9 +84,8 @@ fn take(
     messages.resize(length + max, null_mut());
     let to = messages[length..].as_mut_ptr();
     // SAFETY: the queue is alive, and `to` has room for `max` pointers.
-    let taken = unsafe {
-        c::rd_kafka_consume_batch_queue(consumer.0.data.0.as_ptr(), timeout_ms, to, max)
-    };
+    let taken =
+        unsafe { c::rd_kafka_consume_batch_queue(consumer.0.data.0.as_ptr(), timeout_ms, to, max) };
     messages.truncate(length + usize::try_from(taken).unwrap_or(0).min(max));
 }
 

@@ -34,11 +34,7 @@ pub fn fetch(
     Ok(topics.iter().map(id).collect())
 }
 
-fn ask(
-    consumer: &Consumer,
-    topics: &[Arc<str>],
-    timeout: Duration,
-) -> Result<Answer, ClientError> {
+fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<Answer, ClientError> {
     let failed = |code: ErrorCode| ClientError { code, message: code.to_string() };
     let names: Result<Vec<CString>, _> = topics.iter().map(|t| CString::new(&**t)).collect();
     let names = names.map_err(|_| failed(ErrorCode::InvalidTopic))?;

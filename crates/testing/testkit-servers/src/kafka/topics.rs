@@ -2,6 +2,7 @@
 
 use super::Kafka;
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
+use rdkafka::{Offset, TopicPartitionList};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,6 +39,16 @@ impl Kafka {
         let deleted = deleted.expect("a response of the broker");
         assert!(deleted[0].is_ok(), "topic {name}: {deleted:?}");
         self.wait_for_partitions(name, 0);
+    }
+
+    /// Deletes the records of a partition before an offset, as retention does.
+    pub fn delete_records(&self, topic: &str, partition: i32, before: i64) {
+        let mut offsets = TopicPartitionList::new();
+        offsets
+            .add_partition_offset(topic, partition, Offset::Offset(before))
+            .expect("a partition");
+        let deleted = block_on(self.admin.delete_records(&offsets, &AdminOptions::new()));
+        deleted.expect("a response of the broker");
     }
 
     /// Waits until this many partitions of a topic have leaders.

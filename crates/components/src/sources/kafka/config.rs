@@ -1,0 +1,253 @@
+//! Configuration of source `kafka`.
+
+use super::KafkaSource;
+use super::settings;
+use crate::component::{Component, SourceComponent};
+use crate::util::formats::parse_rfc3339;
+use crate::util::kafka::{OptionValue, Sasl, Tls, check_brokers, check_security, files};
+use millstream_kafka::Place;
+use millstream_model::{BuildError, Interval, OptionError, Size, Source, SourceOpen};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes that a full fetch queue may exceed its limit by, as a factor: a response on its way, and
+/// what librdkafka needs per record.
+const QUEUE_FACTOR: u64 = 2;
+
+/// Options of source `kafka`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KafkaConfig {
+    /// Bootstrap brokers, as `host:port`.
+    #[schemars(length(min = 1))]
+    pub brokers: Vec<String>,
+    /// Topics to read; a name that begins with `^` is a regular expression.
+    #[schemars(length(min = 1))]
+    pub topics: Vec<String>,
+    /// Consumer group: its members share the partitions, and its offsets are kept in Kafka.
+    #[schemars(length(min = 1))]
+    pub group: String,
+    /// Where to start in a partition of which the group has no offset.
+    #[serde(default)]
+    pub read_from: ReadFrom,
+    /// Which id the events have.
+    #[serde(default)]
+    pub id: IdSource,
+    /// Name of the header with the id.
+    #[serde(default = "default_id_header")]
+    #[schemars(length(min = 1))]
+    pub id_header: String,
+    /// Fields of the event with parts of the record, by name: `topic`, `partition`, `offset`,
+    /// `timestamp`, `key`, or `header.NAME`.
+    #[serde(default)]
+    pub fields: BTreeMap<String, RecordPart>,
+    /// What happens to records without a value.
+    #[serde(default)]
+    pub tombstones: Tombstones,
+    /// Data that is fetched ahead.
+    #[serde(default = "default_fetch_queue")]
+    pub fetch_queue: Size,
+    /// How often offsets are committed to Kafka.
+    #[serde(default = "default_commit_interval")]
+    pub commit_interval: Interval,
+    /// How long a partition that another member gets may still be drained.
+    #[serde(default = "default_revoke_timeout")]
+    pub revoke_timeout: Interval,
+    /// How connections are encrypted.
+    #[serde(default)]
+    pub tls: Option<Tls>,
+    /// How the agent authenticates.
+    #[serde(default)]
+    pub sasl: Option<Sasl>,
+    /// librdkafka settings, passed through unchanged.
+    #[serde(default)]
+    pub options: BTreeMap<String, OptionValue>,
+}
+
+fn default_id_header() -> String {
+    "millstream-id".into()
+}
+
+fn default_fetch_queue() -> Size {
+    Size(8 << 20)
+}
+
+fn default_commit_interval() -> Interval {
+    Interval(Duration::from_secs(1))
+}
+
+fn default_revoke_timeout() -> Interval {
+    Interval(Duration::from_secs(5))
+}
+
+/// Where to start in a partition of which the group has no offset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadFrom {
+    /// At its first record.
+    #[default]
+    Beginning,
+    /// Behind its last record.
+    End,
+    /// At the first record of this time or later, such as `2026-11-22T10:00:00Z`.
+    Time(String),
+    /// At this offset.
+    Offset(u64),
+}
+
+/// A start in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// A place that the broker finds.
+    At(Place),
+    /// An offset.
+    Offset(u64),
+}
+
+impl ReadFrom {
+    /// Returns the start.
+    ///
+    /// # Errors
+    /// The time is invalid.
+    pub fn start(&self) -> Result<Start, OptionError> {
+        Ok(match self {
+            ReadFrom::Beginning => Start::At(Place::First),
+            ReadFrom::End => Start::At(Place::End),
+            ReadFrom::Offset(offset) => Start::Offset(*offset),
+            ReadFrom::Time(text) => {
+                let ns = parse_rfc3339(text)
+                    .map_err(|message| OptionError::new("/read_from/time", message))?;
+                // The first record at this time or later: round up.
+                Start::At(Place::Time(ns.saturating_add(999_999).div_euclid(1_000_000)))
+            }
+        })
+    }
+}
+
+/// Which id the events have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IdSource {
+    /// That of the header, else that in the metadata of a JSON event of Millstream, else the
+    /// position.
+    #[default]
+    Auto,
+    /// That of the header, else the position.
+    Header,
+    /// That in the metadata of a JSON event of Millstream, else the position.
+    Field,
+    /// The position: a hash of cluster, topic and partition, and the offset.
+    Offset,
+}
+
+/// What happens to records without a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Tombstones {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// They are events with an empty text.
+    Keep,
+}
+
+/// A part of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub enum RecordPart {
+    /// The topic.
+    Topic,
+    /// The number of the partition.
+    Partition,
+    /// The offset.
+    Offset,
+    /// The time.
+    Timestamp,
+    /// The key.
+    Key,
+    /// The last header of this name.
+    Header(String),
+}
+
+impl TryFrom<String> for RecordPart {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<RecordPart, String> {
+        Ok(match text.as_str() {
+            "topic" => RecordPart::Topic,
+            "partition" => RecordPart::Partition,
+            "offset" => RecordPart::Offset,
+            "timestamp" => RecordPart::Timestamp,
+            "key" => RecordPart::Key,
+            other => match other.strip_prefix("header.") {
+                Some(name) if !name.is_empty() => RecordPart::Header(name.to_owned()),
+                _ => {
+                    return Err(format!(
+                        "{other:?} is no part of a record; write topic, partition, offset, timestamp, key or \
+                         header.NAME"
+                    ));
+                }
+            },
+        })
+    }
+}
+
+impl Component for KafkaConfig {
+    fn check(&self) -> Vec<OptionError> {
+        let mut errors = check_brokers(&self.brokers);
+        errors.extend(self.check_topics());
+        errors.extend(self.read_from.start().err());
+        let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp" | "");
+        errors.extend(self.fields.keys().filter(own).map(|name| {
+            let message = format!("{name:?} is reserved; give the field another name");
+            OptionError::new("/fields", message)
+        }));
+        if !((1 << 20)..=(1 << 30)).contains(&self.fetch_queue.0) {
+            errors.push(OptionError::new("/fetch_queue", "out of range; write 1MiB to 1GiB"));
+        }
+        errors.extend(check_security(self.tls.as_ref(), self.sasl.as_ref()));
+        errors.extend(settings::check_options(&self.options));
+        errors
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        files(self.tls.as_ref(), self.sasl.as_ref())
+    }
+}
+
+impl KafkaConfig {
+    fn check_topics(&self) -> Vec<OptionError> {
+        let error = |(index, topic): (usize, &String)| {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            let message = match topic.strip_prefix('^') {
+                Some(_) => regex::Regex::new(topic).err().map(|_| {
+                    "is not a regular expression; write for example ^logs-.*".to_owned()
+                })?,
+                None if !topic.is_empty() && topic.len() <= 249 && topic.chars().all(is_name) => {
+                    return None;
+                }
+                None => {
+                    "is not the name of a topic; write letters, digits, `.`, `_` and `-`, or a \
+                         regular expression that begins with ^"
+                        .to_owned()
+                }
+            };
+            Some(OptionError::new(format!("/topics/{index}"), message))
+        };
+        self.topics.iter().enumerate().filter_map(error).collect()
+    }
+}
+
+impl SourceComponent for KafkaConfig {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        Ok(Box::new(KafkaSource::start(self, open)?))
+    }
+
+    fn queue_bytes(&self) -> u64 {
+        self.fetch_queue.0 * QUEUE_FACTOR
+    }
+}

@@ -1,0 +1,286 @@
+//! The thread that is a member of the consumer group: rebalances, offsets, lag, and records.
+//!
+//! It never waits for the sinks. While its inbox is full it takes no records and goes on serving
+//! the group.
+
+mod assign;
+mod offsets;
+mod revoke;
+
+use super::inbox::{Chunk, Part};
+use super::partition::Partition;
+use super::shared::Shared;
+use crate::util::kafka::token_file;
+use millstream_kafka::{ClientError, Consumer, ErrorCode, Event, Fetched, Place, TopicPartition};
+use millstream_model::{Backoff, BuildError};
+use offsets::Offsets;
+use revoke::Revoking;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a thread waits for records, and so how late it notices other events.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Most records of a chunk.
+const CHUNK_RECORDS: usize = 1024;
+
+/// How long a request to the brokers may take before it is repeated.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often the lag is noted.
+const LAG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the last commit may take at a stop.
+const LAST_COMMIT: Duration = Duration::from_secs(3);
+
+/// A partition with what only the thread knows.
+struct Owned {
+    partition: Arc<Partition>,
+    /// Offset behind the last record taken.
+    position: u64,
+}
+
+/// The member of the group.
+struct Member {
+    shared: Arc<Shared>,
+    consumer: Consumer,
+    owned: HashMap<TopicPartition, Owned>,
+    /// Rebalances that are not answered yet.
+    pending: VecDeque<Event>,
+    revoking: Option<Revoking>,
+    offsets: Offsets,
+    cluster: Option<String>,
+    topic_ids: HashMap<Arc<str>, Option<[u8; 16]>>,
+    backoff: Backoff,
+    retry_at: Instant,
+    lag_at: Instant,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The settings contradict each other, or the thread cannot be started.
+pub fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, BuildError> {
+    let config = &shared.config;
+    let settings = super::settings::of(config);
+    let consumer = Consumer::open(&settings, token_file(config.sasl.as_ref()))
+        .map_err(|error| BuildError::Producer(error.0))?;
+    let topics: Vec<&str> = config.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&topics).map_err(BuildError::Producer)?;
+    let now = Instant::now();
+    let mut member = Member {
+        shared: shared.clone(),
+        consumer,
+        owned: HashMap::new(),
+        pending: VecDeque::new(),
+        revoking: None,
+        offsets: Offsets::new(config.commit_interval.0, now),
+        cluster: None,
+        topic_ids: HashMap::new(),
+        backoff: Backoff::new(millstream_model::Jitter::Full),
+        retry_at: now,
+        lag_at: now,
+    };
+    let run = move || {
+        while !member.shared.is_stopping() {
+            member.step();
+        }
+        member.end();
+    };
+    std::thread::Builder::new().name("kafka-group".into()).spawn(run).map_err(BuildError::Thread)
+}
+
+impl Member {
+    fn step(&mut self) {
+        self.serve();
+        let now = Instant::now();
+        self.advance_revoke(now);
+        self.answer(now);
+        let is_settled = self.pending.is_empty() && self.revoking.is_none();
+        if !is_settled {
+            self.shared.is_settled.store(false, Ordering::Release);
+        }
+        self.commit_due(now);
+        if now >= self.lag_at {
+            self.lag_at = now + LAG_INTERVAL;
+            self.note_lag();
+        }
+        if self.shared.inbox.wait_for_room(PAUSE) {
+            let fetched = self.consumer.fetch(CHUNK_RECORDS, PAUSE);
+            if !fetched.is_empty() {
+                self.pass_on(fetched);
+            }
+        }
+    }
+
+    /// Serves the events of the group.
+    fn serve(&mut self) {
+        for event in self.consumer.serve(Duration::ZERO) {
+            match event {
+                Event::Assign(_) => self.pending.push_back(event),
+                Event::Revoke { ref partitions, is_lost } => {
+                    log::debug!("revoked: {partitions:?}, lost: {is_lost}");
+                    self.pending.push_back(event);
+                }
+                Event::Committed(answer) => self.committed(answer),
+                // Other members are waited for, and a stop of all brokers follows their errors.
+                Event::Error(error) if error.code == ErrorCode::AllBrokersDown => {}
+                Event::Error(error) => self.shared.report(&error),
+            }
+        }
+    }
+
+    /// Answers the next rebalance.
+    fn answer(&mut self, now: Instant) {
+        if self.revoking.is_some() || now < self.retry_at {
+            return;
+        }
+        match self.pending.pop_front() {
+            Some(Event::Assign(partitions)) => match self.assign(&partitions) {
+                Ok(()) => {
+                    self.backoff.reset();
+                    let is_last = self.pending.is_empty();
+                    self.shared.is_settled.store(is_last, Ordering::Release);
+                    (self.shared.open.wake)();
+                }
+                Err(error) => {
+                    self.shared.report(&error);
+                    self.retry_at = now + self.backoff.next(fastrand::u32(..));
+                    self.pending.push_front(Event::Assign(partitions));
+                }
+            },
+            Some(Event::Revoke { partitions, is_lost }) => self.revoke(partitions, is_lost, now),
+            _ => {}
+        }
+    }
+
+    /// Passes records on to the source.
+    fn pass_on(&mut self, fetched: Fetched) {
+        let (mut parts, mut bytes, mut first) = (VecDeque::new(), 0, 0);
+        let key = |index: usize| {
+            let record = fetched.get(index);
+            (record.topic_key(), record.partition(), record.error().is_some())
+        };
+        while first < fetched.len() {
+            let of = key(first);
+            let run = (first + 1..fetched.len()).take_while(|next| key(*next) == of).count();
+            let end = first + 1 + run;
+            if of.2 {
+                (first..end).for_each(|index| parts.extend(self.error(&fetched, index)));
+            } else {
+                bytes += (first..end).map(|index| size(&fetched, index)).sum::<u64>();
+                parts.extend(self.records(&fetched, first..end));
+            }
+            first = end;
+        }
+        if !parts.is_empty() {
+            self.shared.recovered();
+            self.shared.inbox.push(Chunk { fetched, parts, bytes });
+            (self.shared.open.wake)();
+        }
+    }
+
+    fn records(&mut self, fetched: &Fetched, run: std::ops::Range<usize>) -> Option<Part> {
+        let owned = self.owned_by(fetched, run.start)?;
+        owned.position = fetched.get(run.end - 1).offset() + 1;
+        Some(Part::Records(owned.partition.clone(), run))
+    }
+
+    fn owned_by(&mut self, fetched: &Fetched, index: usize) -> Option<&mut Owned> {
+        let record = fetched.get(index);
+        let at = TopicPartition { topic: record.topic().into(), partition: record.partition() };
+        self.owned.get_mut(&at)
+    }
+
+    /// Handles what a partition reports instead of a record.
+    fn error(&mut self, fetched: &Fetched, index: usize) -> Option<Part> {
+        let record = fetched.get(index);
+        let code = record.error()?;
+        match code {
+            ErrorCode::PartitionEOF => {
+                let owned = self.owned_by(fetched, index)?;
+                owned.position = owned.position.max(record.offset());
+                Some(Part::End(owned.partition.clone(), record.offset()))
+            }
+            ErrorCode::AutoOffsetReset | ErrorCode::OffsetOutOfRange => {
+                let at = self.owned_by(fetched, index)?.partition.at.clone();
+                self.reposition(&at)
+            }
+            code => {
+                let topic = record.topic();
+                let message = format!("topic {topic}, partition {}: {code}", record.partition());
+                self.shared.report(&ClientError { code, message });
+                None
+            }
+        }
+    }
+
+    /// Continues at the first record of a partition, since the next one was deleted.
+    fn reposition(&mut self, at: &TopicPartition) -> Option<Part> {
+        let found = self.consumer.find(std::slice::from_ref(at), Place::First, REQUEST_TIMEOUT);
+        let first = match found.map(|found| found[0]) {
+            Ok(Some(first)) => first,
+            Ok(None) => 0,
+            Err(error) => {
+                self.shared.report(&error);
+                self.owned.get(at)?.position
+            }
+        };
+        let owned = self.owned.get_mut(at)?;
+        let partition = owned.partition.clone();
+        log::warn!(
+            "source {}: {}: records {} to {first} were deleted before they were read",
+            self.shared.open.info.id,
+            partition.origin.name,
+            owned.position
+        );
+        owned.position = first;
+        if let Err(error) = self.restart(at, first) {
+            self.shared.report(&error);
+        }
+        Some(Part::Lost(partition, first))
+    }
+
+    /// Reads a partition from another offset on.
+    fn restart(&self, at: &TopicPartition, offset: u64) -> Result<(), ClientError> {
+        if self.consumer.is_cooperative() {
+            self.consumer.unassign(std::slice::from_ref(at))?;
+            return self.consumer.assign(&[(at.clone(), offset)]);
+        }
+        let positions = self.owned.iter().map(|(at, owned)| (at.clone(), owned.position));
+        self.consumer.assign(&positions.collect::<Vec<_>>())
+    }
+
+    /// Notes how far each partition extends.
+    fn note_lag(&self) {
+        for (at, owned) in &self.owned {
+            let Some(end) = self.consumer.known_end(at) else { continue };
+            let Partition { origin, .. } = &*owned.partition;
+            self.shared.open.ledger.note_end(origin.id, end);
+            origin.state.size.fetch_max(end, Ordering::Relaxed);
+        }
+    }
+
+    /// Commits what is settled, and leaves the group.
+    fn end(mut self) {
+        let deadline = Instant::now() + LAST_COMMIT;
+        self.commit_settled();
+        while self.offsets.is_waiting() && Instant::now() < deadline {
+            for event in self.consumer.serve(PAUSE) {
+                if let Event::Committed(answer) = event {
+                    self.committed(answer);
+                }
+            }
+        }
+        self.shared.inbox.clear();
+        self.consumer.close();
+    }
+}
+
+fn size(fetched: &Fetched, index: usize) -> u64 {
+    let record = fetched.get(index);
+    (record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len)) as u64
+}

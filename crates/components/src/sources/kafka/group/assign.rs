@@ -1,0 +1,143 @@
+//! Partitions that the group assigns.
+
+use super::super::config::Start;
+use super::super::partition::{Known, Memory, Partition, Phase, Starts, State, origin_id};
+use super::{Member, Owned, REQUEST_TIMEOUT};
+use millstream_kafka::{ClientError, ErrorCode, Place, TopicPartition};
+use millstream_model::{Origin, OriginId, OriginRecord};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Member {
+    /// Opens partitions and begins to read them.
+    ///
+    /// # Errors
+    /// A broker or the store cannot be asked; nothing has changed then.
+    pub(super) fn assign(&mut self, of: &[TopicPartition]) -> Result<(), ClientError> {
+        let ids = self.origin_ids(of)?;
+        let known = self.known(of, &ids)?;
+        let mut to = Vec::with_capacity(of.len());
+        // Held until they are listed: a reload must not miss one.
+        let shared = self.shared.clone();
+        let mut assigned = shared.assigned.lock();
+        let starts: Vec<Starts> = known.iter().map(|of| of.starts(&assigned.sinks)).collect();
+        self.keep(&ids, &known, &starts)?;
+        for (((at, id), known), starts) in of.iter().zip(ids).zip(known).zip(starts) {
+            let name = format!("{}/{}", at.topic, at.partition);
+            let origin = Arc::new(Origin::new(id, name).of_records());
+            shared.open.ledger.open(&origin, starts.sinks.iter().copied());
+            shared.open.ledger.note_end(id, known.end);
+            if starts.lost > 0 {
+                shared.open.counters.dropped("expired", starts.lost);
+                log::warn!(
+                    "source {}: {}: {} records were deleted before they were read",
+                    shared.open.info.id,
+                    origin.name,
+                    starts.lost
+                );
+            }
+            let state = State {
+                next: starts.base,
+                starts: starts.sinks,
+                phase: Phase::Open,
+                was_at_end: false,
+            };
+            let partition = Partition { at: at.clone(), origin, state: Mutex::new(state) };
+            let partition = Arc::new(partition);
+            self.offsets.begin(at, known.group, starts.base);
+            assigned.partitions.push(partition.clone());
+            self.owned.insert(at.clone(), Owned { partition, position: starts.base });
+            to.push((at.clone(), starts.base));
+        }
+        drop(assigned);
+        // If the group has moved on meanwhile, it takes the partitions away next.
+        self.consumer.assign(&to).unwrap_or_else(|error| self.shared.report(&error));
+        Ok(())
+    }
+
+    /// Returns the ids of the partitions' origins.
+    fn origin_ids(&mut self, of: &[TopicPartition]) -> Result<Vec<OriginId>, ClientError> {
+        if self.cluster.is_none() {
+            self.cluster = self.consumer.cluster_id(REQUEST_TIMEOUT);
+        }
+        let message = "no broker tells the id of the cluster".to_owned();
+        let cluster = self.cluster.as_deref();
+        let cluster = cluster.ok_or(ClientError { code: ErrorCode::OperationTimedOut, message })?;
+        let mut topics: Vec<Arc<str>> = of.iter().map(|at| at.topic.clone()).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        // Asked at each assignment: a topic of this name may be another one.
+        let ids = if topics.is_empty() {
+            Vec::new()
+        } else {
+            self.consumer.topic_ids(&topics, REQUEST_TIMEOUT)?
+        };
+        self.topic_ids.extend(topics.into_iter().zip(ids));
+        let id = |at: &TopicPartition| {
+            origin_id(cluster, self.topic_ids.get(&at.topic).copied().flatten(), at)
+        };
+        Ok(of.iter().map(id).collect())
+    }
+
+    /// Returns what the brokers and the store know of partitions.
+    fn known(&self, of: &[TopicPartition], ids: &[OriginId]) -> Result<Vec<Known>, ClientError> {
+        if of.is_empty() {
+            return Ok(Vec::new());
+        }
+        let consumer = &self.consumer;
+        let group = consumer.committed(of, REQUEST_TIMEOUT)?;
+        let first = consumer.find(of, Place::First, REQUEST_TIMEOUT)?;
+        let end = consumer.find(of, Place::End, REQUEST_TIMEOUT)?;
+        let start = self.shared.config.read_from.start();
+        let start = start.unwrap_or(Start::At(Place::First));
+        let timed = match start {
+            Start::At(place @ Place::Time(_)) => consumer.find(of, place, REQUEST_TIMEOUT)?,
+            _ => Vec::new(),
+        };
+        let (records, _) = self.shared.open.store.origins().map_err(store_error)?;
+        let records: HashMap<OriginId, OriginRecord> =
+            records.into_iter().map(|record| (record.id, record)).collect();
+        let own = |id: &OriginId| {
+            let record = records.get(id)?;
+            Some((Memory::from_bytes(&record.descriptor)?, record.checkpoints.clone()))
+        };
+        let known = |index: usize| {
+            let (first, end) = (first[index].unwrap_or(0), end[index].unwrap_or(0));
+            let read_from = match start {
+                Start::At(Place::First) => first,
+                Start::At(Place::End) => end,
+                Start::At(Place::Time(_)) => timed[index].unwrap_or(end),
+                Start::Offset(offset) => offset.clamp(first, end.max(first)),
+            };
+            Known { group: group[index], own: own(&ids[index]), read_from, first, end }
+        };
+        Ok((0..of.len()).map(known).collect())
+    }
+
+    /// Makes durable where reading begins, before the first record is sent.
+    fn keep(
+        &self,
+        ids: &[OriginId],
+        known: &[Known],
+        starts: &[Starts],
+    ) -> Result<(), ClientError> {
+        let store = &self.shared.open.store;
+        let all = || ids.iter().zip(known).zip(starts);
+        let reset = all().filter(|(_, starts)| starts.was_reset).map(|((id, _), _)| *id);
+        let reset: Vec<OriginId> = reset.collect();
+        if !reset.is_empty() {
+            store.forget(&reset).map_err(store_error)?;
+        }
+        let is_new = |known: &Known, starts: &Starts| known.own.is_none() || starts.was_reset;
+        let new = all().filter(|((_, known), starts)| is_new(known, starts));
+        let descriptor = |start| Memory { start, committed: None }.to_bytes();
+        let new = new.map(|((id, _), starts)| (*id, descriptor(starts.base)));
+        let new: Vec<(OriginId, Vec<u8>)> = new.collect();
+        if new.is_empty() { Ok(()) } else { store.keep(&new).map_err(store_error) }
+    }
+}
+
+fn store_error(error: std::io::Error) -> ClientError {
+    ClientError { code: ErrorCode::Fail, message: format!("the checkpoint store: {error}") }
+}

@@ -1,0 +1,82 @@
+//! Partitions that the group takes away.
+
+use super::super::partition::{Partition, Phase};
+use super::Member;
+use millstream_kafka::TopicPartition;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A revocation that waits for its partitions.
+pub struct Revoking {
+    of: Vec<TopicPartition>,
+    deadline: Instant,
+    /// Whether the last commit was started.
+    is_committing: bool,
+}
+
+impl Member {
+    /// Begins to drain partitions. Those that another member may own already are given up at once.
+    pub(super) fn revoke(&mut self, of: Vec<TopicPartition>, is_lost: bool, now: Instant) {
+        for partition in self.partitions(&of) {
+            partition.state.lock().phase = Phase::Draining;
+        }
+        if is_lost {
+            self.shared.open.counters.error("lost_assignment");
+            log::warn!(
+                "source {}: group {} took partitions away because this member did not answer in time",
+                self.shared.open.info.id,
+                self.shared.config.group
+            );
+            return self.give_up(&of);
+        }
+        let deadline = now + self.shared.config.revoke_timeout.0;
+        self.revoking = Some(Revoking { of, deadline, is_committing: false });
+        self.advance_revoke(now);
+    }
+
+    /// Goes on with a revocation: commits what was drained, then answers.
+    pub(super) fn advance_revoke(&mut self, now: Instant) {
+        let Some(Revoking { of, deadline, is_committing }) = &mut self.revoking else { return };
+        let is_late = now >= *deadline;
+        if !*is_committing {
+            let of = of.clone();
+            if !is_late && !of.iter().all(|at| self.is_drained(at)) {
+                return;
+            }
+            self.commit_settled();
+            if let Some(revoking) = &mut self.revoking {
+                revoking.is_committing = true;
+            }
+        } else if is_late || !self.offsets.is_waiting() {
+            let of = std::mem::take(of);
+            self.revoking = None;
+            self.give_up(&of);
+        }
+    }
+
+    /// Whether everything that was issued of a partition is settled, and will stay so.
+    fn is_drained(&self, at: &TopicPartition) -> bool {
+        let Some(owned) = self.owned.get(at) else { return true };
+        let id = owned.partition.origin.id;
+        let is_settled = self.shared.open.ledger.owed(id).is_none_or(|owed| owed.in_flight == 0);
+        let next = owned.partition.state.lock().next;
+        is_settled && !self.offsets.is_waiting() && self.durable(at).is_none_or(|at| at >= next)
+    }
+
+    fn give_up(&mut self, of: &[TopicPartition]) {
+        let gone = self.partitions(of);
+        self.shared.remove(&gone);
+        for at in of {
+            self.owned.remove(at);
+            self.offsets.end(at);
+        }
+        if let Err(error) = self.consumer.unassign(of) {
+            self.shared.report(&error);
+        }
+        (self.shared.open.wake)();
+    }
+
+    fn partitions(&self, of: &[TopicPartition]) -> Vec<Arc<Partition>> {
+        of.iter().filter_map(|at| Some(self.owned.get(at)?.partition.clone())).collect()
+    }
+}

@@ -1,0 +1,91 @@
+//! What the threads pass to the source, bounded in bytes.
+
+use super::partition::Partition;
+use millstream_kafka::Fetched;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that wait for the source before its thread takes no more records. A few blocks, so that
+/// workers need not wait for the thread.
+const WAITING_BYTES_MAX: u64 = 1 << 20;
+
+/// Records that were fetched together.
+pub struct Chunk {
+    /// The records.
+    pub fetched: Fetched,
+    /// What they are, in order.
+    pub parts: VecDeque<Part>,
+    /// Bytes of their values and keys.
+    pub bytes: u64,
+}
+
+/// A part of a chunk.
+pub enum Part {
+    /// Consecutive records of a partition.
+    Records(Arc<Partition>, Range<usize>),
+    /// A partition has no record before this offset that was not passed on.
+    End(Arc<Partition>, u64),
+    /// The records of a partition before this offset were deleted before they were read.
+    Lost(Arc<Partition>, u64),
+}
+
+impl Part {
+    /// Returns its partition.
+    pub fn partition(&self) -> &Arc<Partition> {
+        match self {
+            Part::Records(partition, _) | Part::End(partition, _) | Part::Lost(partition, _) => {
+                partition
+            }
+        }
+    }
+}
+
+/// A queue of chunks.
+#[derive(Default)]
+pub struct Inbox {
+    state: Mutex<(VecDeque<Chunk>, u64)>,
+    has_room: Condvar,
+}
+
+impl Inbox {
+    /// Waits up to `timeout` for room; returns whether there is any.
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        if state.1 >= WAITING_BYTES_MAX {
+            self.has_room.wait_for(&mut state, timeout);
+        }
+        state.1 < WAITING_BYTES_MAX
+    }
+
+    /// Appends a chunk.
+    pub fn push(&self, chunk: Chunk) {
+        let mut state = self.state.lock();
+        state.1 += chunk.bytes;
+        state.0.push_back(chunk);
+    }
+
+    /// Takes the next chunk.
+    pub fn pop(&self) -> Option<Chunk> {
+        let mut state = self.state.lock();
+        let chunk = state.0.pop_front()?;
+        state.1 -= chunk.bytes;
+        self.has_room.notify_one();
+        Some(chunk)
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().0.is_empty()
+    }
+
+    /// Drops everything.
+    pub fn clear(&self) {
+        // Dropped without the lock: it frees memory of the library.
+        let chunks = std::mem::take(&mut *self.state.lock());
+        drop(chunks);
+        self.has_room.notify_one();
+    }
+}

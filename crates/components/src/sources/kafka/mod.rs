@@ -1,0 +1,172 @@
+//! Source `kafka`: records of topics, as a member of a consumer group.
+//!
+//! A thread is the member: it answers rebalances, commits offsets and fetches records. A poll
+//! copies what was fetched into blocks. An offset is committed to Kafka once every sink has settled
+//! what is before it, and the store has committed that.
+
+mod config;
+mod fill;
+mod group;
+mod ids;
+mod inbox;
+mod partition;
+mod reading;
+mod rereads;
+mod settings;
+mod shared;
+
+pub use config::KafkaConfig;
+
+use fill::{Extras, Layout};
+use inbox::Chunk;
+use millstream_model::{
+    BuildError, Leftover, Polled, Remainder, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
+};
+use partition::Phase;
+use reading::Again;
+use rereads::Rereader;
+use shared::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time until the source is polled again unless it is woken.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the end of the input waits for partitions that the group may still assign.
+const ASSIGNMENT_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a stop waits for the last commit.
+const STOP_WAIT: Duration = Duration::from_secs(6);
+
+/// The source.
+struct KafkaSource {
+    shared: Arc<Shared>,
+    layout: Layout,
+    /// What is used up from front to back.
+    chunk: Option<Chunk>,
+    extras: Extras,
+    again: Again,
+    rereader: Rereader,
+    member: Option<JoinHandle<()>>,
+    started: Instant,
+    has_ended: bool,
+}
+
+impl KafkaSource {
+    fn start(config: &KafkaConfig, open: SourceOpen) -> Result<KafkaSource, BuildError> {
+        let shared = Shared::new(config.clone(), open);
+        let member = Some(group::start(&shared)?);
+        Ok(KafkaSource {
+            shared,
+            layout: Layout::new(config),
+            chunk: None,
+            extras: Extras::default(),
+            again: Again::default(),
+            rereader: Rereader::default(),
+            member,
+            started: Instant::now(),
+            has_ended: false,
+        })
+    }
+
+    /// Whether every assigned partition was read to its end.
+    fn is_at_end(&self) -> bool {
+        let is_settled = self.shared.is_settled.load(Ordering::Acquire);
+        if !is_settled || self.chunk.is_some() || !self.shared.inbox.is_empty() {
+            return false;
+        }
+        let partitions = self.shared.partitions();
+        let is_assigned = !partitions.is_empty() || self.started.elapsed() >= ASSIGNMENT_WAIT;
+        is_assigned
+            && self.again.is_idle()
+            && partitions.iter().all(|partition| partition.state.lock().was_at_end)
+    }
+
+    /// Ends the threads; the member commits what is settled.
+    fn stop(&mut self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+        self.chunk = None;
+        self.again = Again::default();
+        self.shared.inbox.clear();
+        self.shared.rereads.clear();
+    }
+}
+
+impl Source for KafkaSource {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        if self.has_ended {
+            return Polled::Ended;
+        }
+        self.take_rereads(cx);
+        if let Some(polled) = self.read_again(cx) {
+            return polled;
+        }
+        let polled = self.read(cx);
+        if let (Polled::Wait(_), true) = (&polled, cx.until_eof)
+            && self.is_at_end()
+        {
+            self.has_ended = true;
+            return Polled::Ended;
+        }
+        polled
+    }
+
+    fn can_wait(&self) -> bool {
+        true
+    }
+
+    fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
+        let open = &self.shared.open;
+        let mut assigned = self.shared.assigned.lock();
+        let (stay, come): (Vec<_>, Vec<_>) =
+            sinks.iter().cloned().partition(|sink| assigned.sinks.contains(sink));
+        let kept: SinkSet = stay.iter().map(|(sink, _)| *sink).collect();
+        for partition in &assigned.partitions {
+            let mut state = partition.state.lock();
+            let id = partition.origin.id;
+            let known = if come.is_empty() { Ok(Vec::new()) } else { open.store.committed(id) };
+            let known = known.unwrap_or_default();
+            let start = |(sink, name): &(SinkIndex, String)| {
+                let own = known.iter().find(|(of, _)| of == name).map_or(0, |(_, at)| *at);
+                (*sink, own.max(state.next))
+            };
+            let new: Vec<_> = come.iter().map(start).collect();
+            new.iter().for_each(|(sink, at)| open.ledger.join(id, *sink, *at));
+            state.set_sinks(kept, new);
+        }
+        assigned.sinks = sinks.to_vec();
+        drop(assigned);
+        self.again.keep_sinks(kept);
+    }
+
+    fn leave(&mut self) -> Option<Leftover> {
+        let mut waiting = Remainder::default();
+        for partition in self.shared.partitions() {
+            let owed = self.shared.open.ledger.owed(partition.origin.id);
+            waiting.events += owed.map_or(0, |owed| owed.in_flight);
+        }
+        self.stop();
+        let begun = Instant::now();
+        while let Some(member) = &self.member
+            && !member.is_finished()
+            && begun.elapsed() < STOP_WAIT
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Some(Leftover { waiting, lost: Remainder::default() })
+    }
+}
+
+impl Drop for KafkaSource {
+    /// The threads end on their own: leaving the group may take a while.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Whether records of a partition may still be settled.
+fn is_live(phase: Phase) -> bool {
+    phase != Phase::Closed
+}

@@ -1,0 +1,359 @@
+//! Polls: from fetched records to batches.
+
+use super::fill::Fill;
+use super::inbox::{Chunk, Part};
+use super::partition::{Partition, Phase};
+use super::rereads::Request;
+use super::{KafkaSource, PAUSE, is_live};
+use millstream_model::{Polled, Reread, SinkSet, SourceCx};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// From this attempt on, a range that is read again is halved.
+const HALVED_FROM: u8 = 3;
+
+/// What is read again.
+#[derive(Default)]
+pub struct Again {
+    waiting: VecDeque<Reread>,
+    active: Option<Active>,
+}
+
+/// A range that is being read again.
+struct Active {
+    again: Reread,
+    partition: Arc<Partition>,
+    /// Offset of the next record to issue.
+    next: u64,
+    chunk: Option<Chunk>,
+}
+
+impl Again {
+    /// Whether nothing is to be read again.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.active.is_none()
+    }
+
+    /// Drops what is for other sinks.
+    pub fn keep_sinks(&mut self, kept: SinkSet) {
+        self.waiting.retain(|again| kept.contains(again.sink));
+    }
+}
+
+/// How far a run of records was copied.
+struct Copied {
+    /// Number of the next record of the chunk.
+    at: usize,
+    /// Offset of the next record.
+    next: u64,
+    /// Records without a value.
+    tombstones: u64,
+    /// Whether the batch must be sent first.
+    is_full: bool,
+}
+
+/// Which records of a run are copied.
+struct Window {
+    records: Range<usize>,
+    /// The offsets.
+    offsets: Range<u64>,
+    rows_max: usize,
+}
+
+// Reading the partitions.
+impl KafkaSource {
+    /// Fills a block with what was fetched.
+    pub(super) fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
+        let mut fill: Option<Fill> = None;
+        let is_ready = cx.sinks.is_subset(cx.ready);
+        loop {
+            if self.chunk.as_ref().is_none_or(|chunk| chunk.parts.is_empty()) {
+                self.chunk = None;
+                if !is_ready && !self.shared.inbox.is_empty() {
+                    return Polled::Backpressure;
+                }
+                self.chunk = self.shared.inbox.pop();
+            }
+            let Some(mut chunk) = self.chunk.take() else { break };
+            if !is_ready {
+                self.chunk = Some(chunk);
+                return Polled::Backpressure;
+            }
+            let Some(part) = chunk.parts.pop_front() else { continue };
+            let rest = self.part(&chunk, part, &mut fill, cx);
+            let is_full = rest.is_some();
+            rest.into_iter().for_each(|rest| chunk.parts.push_front(rest));
+            self.chunk = Some(chunk);
+            if is_full {
+                break;
+            }
+        }
+        match fill {
+            Some(fill) if fill.rows() > 0 => fill.finish(cx, &self.layout),
+            Some(_) => Polled::Wait(Duration::ZERO),
+            None if self.chunk.is_some() => Polled::Backpressure,
+            None => Polled::Wait(PAUSE),
+        }
+    }
+
+    /// Handles a part of a chunk. Returns what is left of it once the batch must be sent.
+    fn part(
+        &mut self,
+        chunk: &Chunk,
+        part: Part,
+        fill: &mut Option<Fill>,
+        cx: &SourceCx<'_>,
+    ) -> Option<Part> {
+        match part {
+            Part::Records(partition, records) => {
+                let at = self.records(chunk, &partition, records.clone(), fill, cx)?;
+                Some(Part::Records(partition, at..records.end))
+            }
+            Part::End(partition, end) => {
+                settle_until(&partition, end, cx);
+                partition.state.lock().was_at_end = true;
+                None
+            }
+            Part::Lost(partition, first) => {
+                let lost = settle_until(&partition, first, cx);
+                cx.counters.dropped("expired", lost);
+                None
+            }
+        }
+    }
+
+    /// Copies records; returns the number of the next one if not all fit.
+    fn records(
+        &mut self,
+        chunk: &Chunk,
+        partition: &Partition,
+        mut records: Range<usize>,
+        fill: &mut Option<Fill>,
+        cx: &SourceCx<'_>,
+    ) -> Option<usize> {
+        let mut state = partition.state.lock();
+        while !records.is_empty() {
+            if state.phase != Phase::Open {
+                return None;
+            }
+            let (sinks, until) = state.turn();
+            let sinks = sinks & cx.sinks;
+            let offsets = state.next..until.unwrap_or(u64::MAX);
+            let window = Window { records: records.clone(), offsets, rows_max: usize::MAX };
+            let copied = self.copy(chunk, window, sinks, fill, cx);
+            cx.counters.dropped("tombstone", copied.tombstones);
+            if copied.next > state.next {
+                issue(partition, state.next..copied.next, sinks, 0, fill, cx);
+                let bytes = fill.as_ref().map_or(0, Fill::last_bytes);
+                partition.origin.state.read(bytes, copied.next);
+                state.next = copied.next;
+            }
+            if copied.is_full {
+                return Some(copied.at);
+            }
+            records.start = copied.at;
+        }
+        None
+    }
+
+    /// Copies the records within a window. It ends at the end of the window's offsets, too.
+    fn copy(
+        &mut self,
+        chunk: &Chunk,
+        window: Window,
+        sinks: SinkSet,
+        fill: &mut Option<Fill>,
+        cx: &SourceCx<'_>,
+    ) -> Copied {
+        let Window { records, offsets, rows_max } = window;
+        let mut copied =
+            Copied { at: records.start, next: offsets.start, tombstones: 0, is_full: false };
+        let mut rows = 0;
+        while copied.at < records.end {
+            let record = chunk.fetched.get(copied.at);
+            let offset = record.offset();
+            if offset >= offsets.end {
+                copied.next = offsets.end;
+                return copied;
+            }
+            if offset >= copied.next {
+                if let Some(text) = self.layout.text(record) {
+                    self.extras.collect(&self.layout, record, text);
+                    let need = Fill::need(text, &self.extras);
+                    if rows == rows_max || !self.has_room(fill, need, sinks, cx) {
+                        copied.is_full = true;
+                        return copied;
+                    }
+                    if let Some(fill) = fill {
+                        fill.push(record, text, &self.extras);
+                        rows += 1;
+                    }
+                } else {
+                    copied.tombstones += 1;
+                }
+                copied.next = offset + 1;
+            }
+            copied.at += 1;
+        }
+        copied
+    }
+
+    /// Returns whether the block takes `need` bytes for these sinks; takes a block if there is none.
+    #[inline]
+    fn has_room(
+        &self,
+        fill: &mut Option<Fill>,
+        need: usize,
+        sinks: SinkSet,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        if fill.is_none() {
+            *fill = Fill::new(cx, need, sinks, &self.layout);
+        }
+        fill.as_ref().is_some_and(|fill| fill.sinks == sinks && fill.fits(need))
+    }
+}
+
+// Reading again.
+impl KafkaSource {
+    /// Takes the ranges to read again, and asks for the next one.
+    pub(super) fn take_rereads(&mut self, cx: &SourceCx<'_>) {
+        self.again.waiting.extend(cx.ledger.take_rereads());
+        let is_dead = |active: &Active| !is_live(active.partition.state.lock().phase);
+        if self.again.active.as_ref().is_some_and(is_dead) {
+            self.again.active = None;
+            self.shared.rereads.clear();
+        }
+        // The lowest first: a merge transform returns all behind one that it misses.
+        self.again.waiting.make_contiguous().sort_by_key(|again| again.range.start);
+        while self.again.active.is_none()
+            && let Some(again) = self.again.waiting.pop_front()
+        {
+            let Some(partition) = self.shared.partition(again.origin) else { continue };
+            let request = Request { partition: partition.clone(), range: again.range.clone() };
+            if !self.rereader.ask(&self.shared, request) {
+                return self.again.waiting.push_front(again);
+            }
+            let next = again.range.start;
+            self.again.active = Some(Active { again, partition, next, chunk: None });
+        }
+    }
+
+    /// Fills a block with records that are read again. `None` if there are none yet.
+    pub(super) fn read_again(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
+        let mut active = self.again.active.take()?;
+        let sinks = SinkSet::one(active.again.sink);
+        if !sinks.is_subset(cx.ready) {
+            self.again.active = Some(active);
+            return None;
+        }
+        let mut fill = None;
+        let is_full = self.fill_again(&mut active, sinks, &mut fill, cx);
+        let end = active.again.range.end;
+        if active.next < end {
+            self.again.active = Some(active);
+        }
+        match fill {
+            Some(fill) if fill.rows() > 0 => Some(fill.finish(cx, &self.layout)),
+            _ if is_full => Some(Polled::Backpressure),
+            _ => None,
+        }
+    }
+
+    /// Fills a block; returns whether it cannot take the next record.
+    fn fill_again(
+        &mut self,
+        active: &mut Active,
+        sinks: SinkSet,
+        fill: &mut Option<Fill>,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        let end = active.again.range.end;
+        while active.next < end {
+            let next = active.chunk.take().filter(|chunk| !chunk.parts.is_empty());
+            let Some(mut chunk) = next.or_else(|| self.shared.rereads.pop()) else { return false };
+            while let Some(part) = chunk.parts.pop_front() {
+                // What is left of a range that was given up.
+                if !Arc::ptr_eq(part.partition(), &active.partition) {
+                    continue;
+                }
+                let rest = self.part_again(&chunk, part, active, (sinks, fill), cx);
+                if let Some(rest) = rest {
+                    chunk.parts.push_front(rest);
+                    active.chunk = Some(chunk);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn part_again(
+        &mut self,
+        chunk: &Chunk,
+        part: Part,
+        active: &mut Active,
+        (sinks, fill): (SinkSet, &mut Option<Fill>),
+        cx: &SourceCx<'_>,
+    ) -> Option<Part> {
+        let (end, attempt) = (active.again.range.end, active.again.attempt);
+        let is_lost = matches!(part, Part::Lost(..));
+        let (next, rest) = match part {
+            Part::Records(partition, records) => {
+                let half = (active.again.range.end - active.again.range.start) / 2;
+                let rows_max =
+                    if attempt >= HALVED_FROM { half.max(1) as usize } else { usize::MAX };
+                let rows = fill.as_ref().map_or(0, Fill::rows);
+                let rows_max = rows_max.saturating_sub(rows);
+                let offsets = active.next..end;
+                let window = Window { records: records.clone(), offsets, rows_max };
+                let copied = self.copy(chunk, window, sinks, fill, cx);
+                let rest = Part::Records(partition, copied.at..records.end);
+                (copied.next, copied.is_full.then_some(rest))
+            }
+            Part::End(_, until) | Part::Lost(_, until) => (until.min(end), None),
+        };
+        if next > active.next {
+            if is_lost {
+                cx.counters.dropped("expired", next - active.next);
+            }
+            let range = active.next..next;
+            issue(&active.partition, range, sinks, attempt, fill, cx);
+            active.next = next;
+        }
+        rest
+    }
+}
+
+/// Issues a range: as a segment with the records copied since the last one, or settled at once if
+/// there are none.
+fn issue(
+    partition: &Partition,
+    range: Range<u64>,
+    sinks: SinkSet,
+    attempt: u8,
+    fill: &mut Option<Fill>,
+    cx: &SourceCx<'_>,
+) {
+    let (id, now) = (partition.origin.id, cx.now.since_start);
+    let ack = cx.ledger.issue(id, range.clone(), sinks, attempt, now);
+    match fill {
+        Some(fill) if fill.has_open_rows() => fill.segment(partition, range, ack),
+        _ => ack.finish(),
+    }
+}
+
+/// Settles the offsets before `end`, which hold no record; returns their number.
+fn settle_until(partition: &Partition, end: u64, cx: &SourceCx<'_>) -> u64 {
+    let mut state = partition.state.lock();
+    let begin = state.next;
+    while state.phase == Phase::Open && state.next < end {
+        let (sinks, until) = state.turn();
+        let until = until.unwrap_or(end).min(end);
+        issue(partition, state.next..until, sinks & cx.sinks, 0, &mut None, cx);
+        state.next = until;
+    }
+    state.next - begin
+}

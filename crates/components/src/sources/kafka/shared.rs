@@ -1,0 +1,126 @@
+//! What the source and its threads share.
+
+use super::config::KafkaConfig;
+use super::inbox::Inbox;
+use super::partition::{Partition, Phase};
+use crate::util::kafka::error_type;
+use millstream_kafka::{ClientError, ErrorCode};
+use millstream_model::{OriginId, SinkIndex, SourceOpen};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the source and its threads share.
+pub struct Shared {
+    /// The options.
+    pub config: KafkaConfig,
+    /// What the engine gave.
+    pub open: SourceOpen,
+    /// The sinks, with their ids, and the partitions assigned now.
+    pub assigned: Mutex<Assigned>,
+    /// Records for the source.
+    pub inbox: Inbox,
+    /// Records that are read again.
+    pub rereads: Inbox,
+    /// Whether the threads end.
+    pub is_stopping: AtomicBool,
+    /// Whether no rebalance is under way, and there was one.
+    pub is_settled: AtomicBool,
+    /// What was reported last.
+    reported: Mutex<Option<(&'static str, String)>>,
+}
+
+/// The sinks and the partitions.
+pub struct Assigned {
+    /// The sinks, with their ids.
+    pub sinks: Vec<(SinkIndex, String)>,
+    /// The partitions.
+    pub partitions: Vec<Arc<Partition>>,
+}
+
+impl Shared {
+    /// Creates the state of a source that has no partition yet.
+    pub fn new(config: KafkaConfig, open: SourceOpen) -> Arc<Shared> {
+        let assigned = Assigned { sinks: open.sinks.clone(), partitions: Vec::new() };
+        Arc::new(Shared {
+            config,
+            open,
+            assigned: Mutex::new(assigned),
+            inbox: Inbox::default(),
+            rereads: Inbox::default(),
+            is_stopping: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
+            reported: Mutex::default(),
+        })
+    }
+
+    /// Whether the threads end.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Returns the partitions assigned now.
+    pub fn partitions(&self) -> Vec<Arc<Partition>> {
+        self.assigned.lock().partitions.clone()
+    }
+
+    /// Returns a partition by its origin.
+    pub fn partition(&self, origin: OriginId) -> Option<Arc<Partition>> {
+        self.assigned.lock().partitions.iter().find(|p| p.origin.id == origin).cloned()
+    }
+
+    /// Removes partitions that belong to another member; what is in flight settles nothing more.
+    pub fn remove(&self, gone: &[Arc<Partition>]) {
+        for partition in gone {
+            partition.state.lock().phase = Phase::Closed;
+            self.open.ledger.revoke(partition.origin.id);
+        }
+        let is_gone = |partition: &Arc<Partition>| gone.iter().any(|p| Arc::ptr_eq(p, partition));
+        self.assigned.lock().partitions.retain(|partition| !is_gone(partition));
+    }
+
+    /// Counts an error, logs it if it is another one than before, and shows it in the API.
+    pub fn report(&self, error: &ClientError) {
+        let kind = error_type::of(error.code);
+        self.open.counters.error(kind);
+        let what = format!("{}: {}", group_or_topic(self, error.code), error.message);
+        let told = Some((kind, what.clone()));
+        self.open.unreadable.note(&self.config.group, &what);
+        let mut reported = self.reported.lock();
+        if *reported != told {
+            let id = &self.open.info.id;
+            log::error!("source {id}: {what}; {}", advice(error.code));
+            *reported = told;
+        }
+    }
+
+    /// Says that reading works again.
+    pub fn recovered(&self) {
+        let mut reported = self.reported.lock();
+        if reported.take().is_some() {
+            self.open.unreadable.clear(&self.config.group);
+            log::info!("source {}: group {} is read again", self.open.info.id, self.config.group);
+        }
+    }
+}
+
+fn group_or_topic(shared: &Shared, code: ErrorCode) -> String {
+    let config = &shared.config;
+    match code {
+        code if error_type::is_about_topic(code) => {
+            format!("cannot read topic {}", config.topics.join(", "))
+        }
+        ErrorCode::GroupAuthorizationFailed => format!("cannot join group {}", config.group),
+        _ => format!("cannot reach Kafka at {}", config.brokers.join(", ")),
+    }
+}
+
+fn advice(code: ErrorCode) -> &'static str {
+    match error_type::of(code) {
+        "unknown_topic" => "create the topic, or correct `topics`; it is looked for again",
+        "authentication" => "check `sasl`; trying again",
+        "authorization" => "allow the user to read the topics and the group; trying again",
+        "tls" => "check `tls` and the listener of the broker; trying again",
+        _ => "trying again",
+    }
+}

@@ -1,0 +1,85 @@
+//! The agent is stopped and killed, and the broker goes away.
+
+use super::{PATIENCE, assert_all, broker, config, events, ids, numbered, run};
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_servers::kafka::Kafka;
+use std::time::Duration;
+
+#[test]
+fn a_stop_and_a_start_repeat_nothing() {
+    let (dir, kafka) = (folder(), broker());
+    kafka.create_topic("resumed", 2);
+    kafka.write("resumed", numbered(0..20_000, 2));
+    let (out, config) = (dir.path().join("out.json"), config(kafka, "resumed", "resumed", ""));
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("some records", PATIENCE, || events(&out).len() > 500);
+    assert!(agent.stop().success(), "{}", agent.log());
+    let before = events(&out).len();
+    kafka.write("resumed", numbered(20_000..22_000, 2));
+    run(dir.path(), &config);
+    let events = events(&out);
+    assert_eq!(assert_all(kafka, "resumed", &events), 0);
+    assert!(events.len() > before);
+}
+
+/// The file sink truncates what no checkpoint covers, so a committed offset must not be ahead of
+/// it.
+#[test]
+fn kills_lose_nothing_and_repeat_nothing_in_a_file() {
+    let (dir, kafka) = (folder(), broker());
+    kafka.create_topic("killed", 3);
+    let config = config(
+        kafka,
+        "killed",
+        "killed",
+        "commit_interval: 100ms, options: { session.timeout.ms: 600 },",
+    );
+    let writer = std::thread::spawn(|| {
+        for round in 0..40 {
+            broker().write("killed", numbered(round * 2500..(round + 1) * 2500, 3));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let mut random = fastrand::Rng::with_seed(std::process::id().into());
+    let mut ahead = 0;
+    for _ in 0..6 {
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        std::thread::sleep(Duration::from_millis(900 + random.u64(..700)));
+        agent.kill();
+        let committed: i64 = kafka.committed("killed", "killed").into_values().sum();
+        ahead += usize::from(committed > 0);
+    }
+    writer.join().unwrap();
+    run(dir.path(), &config);
+    assert!(ahead > 0, "offsets were committed before a kill");
+    assert_eq!(assert_all(kafka, "killed", &events(&dir.path().join("out.json"))), 0);
+}
+
+#[test]
+fn a_broker_that_restarts_under_load_is_waited_for() {
+    let (dir, mut kafka) = (folder(), Kafka::start());
+    kafka.create_topic("restarted", 2);
+    kafka.write("restarted", numbered(0..30_000, 2));
+    let (out, config) = (dir.path().join("out.json"), config(&kafka, "restarted", "g", ""));
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("some records", PATIENCE, || events(&out).len() > 100);
+    kafka.kill();
+    std::thread::sleep(Duration::from_millis(500));
+    kafka.restart();
+    kafka.write("restarted", numbered(30_000..31_000, 2));
+    wait_until("all records", PATIENCE, || ids(&events(&out)).len() == 31_000);
+    assert!(agent.stop().success(), "{}", agent.log());
+    assert_all(&kafka, "restarted", &events(&out));
+}
+
+#[test]
+fn a_stop_while_no_broker_answers_is_quick() {
+    let dir = folder();
+    let config = super::source("127.0.0.1:1", "t", "g", "")
+        + "sinks: { out: { type: blackhole, inputs: [topic] } }\n";
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the error", PATIENCE, || agent.log().contains("cannot reach Kafka at 127.0.0.1:1"));
+    let begun = std::time::Instant::now();
+    assert!(agent.stop().success(), "{}", agent.log());
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
