@@ -282,6 +282,7 @@ fn summary(stopped: &Stopped) -> String {
     let snapshot = &stopped.snapshot;
     let waiting = stopped.left.waiting;
     let waiting = match waiting.files {
+        0 if waiting.events > 0 => format!("{} records of partitions", waiting.events),
         0 => "nothing".to_owned(),
         1 => format!("{} bytes in 1 file", waiting.bytes),
         files => format!("{} bytes in {files} files", waiting.bytes),

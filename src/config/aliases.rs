@@ -86,7 +86,6 @@ const NOT_YET: &[(Kind, &[&str])] = &[
             "http",
             "http_server",
             "in_http",
-            "kafka",
             "prometheus_scrape",
             "prometheus",
             "otlp",

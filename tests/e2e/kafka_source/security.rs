@@ -6,6 +6,8 @@ use millstream_testkit_servers::kafka::{Kafka, KafkaOptions, Listener};
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+const SINK: &str = "sinks: { out: { type: file, inputs: [topic], path: DIR/out.json } }\n";
+
 /// Returns an unsigned token, as the broker's validator for tests accepts it.
 fn token(lifetime: Duration) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -68,16 +70,24 @@ fn every_login_reads_and_a_wrong_one_is_said() {
         ("scram512", user("SCRAM-SHA-512", Kafka::PASSWORD) + &tls, Listener::SaslSsl),
         ("oauth", oauth, Listener::SaslPlaintext),
     ];
-    let sink = "sinks: { out: { type: file, inputs: [topic], path: DIR/out.json } }\n";
     for (group, options, listener) in cases {
         let dir = folder();
-        let config = source(&kafka.address(listener), "secret", group, &options) + sink;
+        let config = source(&kafka.address(listener), "secret", group, &options) + SINK;
         run(dir.path(), &config);
         assert_eq!(events(&dir.path().join("out.json")).len(), 300, "{group}");
     }
     let wrong = user("PLAIN", "wrong");
+    a_wrong_login_is_said(&source(
+        &kafka.address(Listener::SaslPlaintext),
+        "secret",
+        "wrong",
+        &wrong,
+    ));
+}
+
+fn a_wrong_login_is_said(source: &str) {
     let dir = folder();
-    let config = source(&kafka.address(Listener::SaslPlaintext), "secret", "wrong", &wrong) + sink;
+    let config = source.to_owned() + SINK;
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the error", PATIENCE, || agent.log().contains("check `sasl`"));
     let metrics = agent.get("/metrics").unwrap();

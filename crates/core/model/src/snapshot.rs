@@ -96,7 +96,8 @@ pub struct SinkProgress {
 }
 
 /// Reasons for which a configuration wants events dropped.
-const ON_PURPOSE: [&str; 5] = ["duplicate", "filtered", "sampled", "throttled", "unread"];
+const ON_PURPOSE: [&str; 6] =
+    ["duplicate", "filtered", "sampled", "throttled", "tombstone", "unread"];
 
 impl Snapshot {
     /// Events dropped by all components, without those that were to be dropped.

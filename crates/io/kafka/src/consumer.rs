@@ -18,9 +18,7 @@ use parking_lot::Mutex;
 use rdkafka::bindings as c;
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{
-    BaseConsumer, CommitMode, Consumer as _, ConsumerContext, RebalanceProtocol,
-};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientConfig, ClientContext, Offset, TopicPartitionList};
@@ -28,10 +26,16 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::ffi::CString;
 use std::path::PathBuf;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Most events that a call serves, logs included.
+const EVENTS_PER_CALL: usize = 8;
+
+/// How long a client waits for those who hold its records before it is closed.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// A partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,6 +82,8 @@ pub struct Consumer(Arc<Inner>);
 struct Inner {
     // Declared before the client: a queue must be destroyed first.
     data: Queue,
+    /// Answers to commits.
+    commits: Queue,
     client: BaseConsumer<Context>,
 }
 
@@ -144,10 +150,6 @@ impl ConsumerContext for Context {
             false => Event::Revoke { partitions, is_lost: client.assignment_lost() },
         });
     }
-
-    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
-        self.push(Event::Committed(result.map_err(ClientError::from)));
-    }
 }
 
 impl Context {
@@ -178,10 +180,13 @@ impl Consumer {
         };
         let client: BaseConsumer<Context> =
             config.create_with_context(context).map_err(|error| OpenError(error.to_string()))?;
-        // SAFETY: the client is alive; the queue is destroyed before it.
-        let data = NonNull::new(unsafe { c::rd_kafka_queue_new(client.client().native_ptr()) });
-        let data = data.ok_or_else(|| OpenError("no queue".to_owned()))?;
-        Ok(Consumer(Arc::new(Inner { data: Queue(data), client })))
+        let queue = || {
+            // SAFETY: the client is alive; the queue is destroyed before it.
+            let queue = unsafe { c::rd_kafka_queue_new(client.client().native_ptr()) };
+            NonNull::new(queue).map(Queue).ok_or_else(|| OpenError("no queue".to_owned()))
+        };
+        let (data, commits) = (queue()?, queue()?);
+        Ok(Consumer(Arc::new(Inner { data, commits, client })))
     }
 
     /// Subscribes to topics by name; a name that begins with `^` is a regular expression.
@@ -194,9 +199,15 @@ impl Consumer {
 
     /// Serves the events of the group for at most `timeout`; returns those that came.
     pub fn serve(&self, timeout: Duration) -> Vec<Event> {
-        // Errors also reach the context, with a better text. Records come by the other queue.
-        if let Some(Ok(message)) = self.0.client.poll(timeout) {
-            log::debug!("a record outside of the data queue: {message:?}");
+        // A poll serves one event. Errors also reach the context, with a better text, and records
+        // come by the other queue.
+        for timeout in std::iter::once(timeout).chain([Duration::ZERO; EVENTS_PER_CALL - 1]) {
+            if let Some(Ok(message)) = self.0.client.poll(timeout) {
+                log::debug!("a record outside of the data queue: {message:?}");
+            }
+        }
+        while let Some(answer) = self.commit_answer() {
+            self.0.client.context().push(Event::Committed(answer));
         }
         self.0.client.context().events.lock().drain(..).collect()
     }
@@ -289,7 +300,25 @@ impl Consumer {
     pub fn commit(&self, offsets: &[(TopicPartition, u64)]) -> Result<(), ClientError> {
         let offset = |offset: u64| Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
         let list = list(offsets.iter().map(|(partition, at)| (partition, offset(*at))))?;
-        Ok(self.0.client.commit(&list, CommitMode::Async)?)
+        // SAFETY: client and queue are alive; the library copies the list, and there is no
+        // callback.
+        let code = unsafe {
+            let queue = self.0.commits.0.as_ptr();
+            c::rd_kafka_commit_queue(self.native(), list.ptr(), queue, None, null_mut())
+        };
+        answer(code)
+    }
+
+    /// Takes the answer to a commit.
+    fn commit_answer(&self) -> Option<Result<(), ClientError>> {
+        // SAFETY: the queue is alive; its event is read, then destroyed once.
+        unsafe {
+            let event = c::rd_kafka_queue_poll(self.0.commits.0.as_ptr(), 0);
+            let event = NonNull::new(event)?.as_ptr();
+            let code = c::rd_kafka_event_error(event);
+            c::rd_kafka_event_destroy(event);
+            Some(answer(code))
+        }
     }
 
     /// Returns the id of the cluster; `None` if no broker answers within `timeout`.
@@ -309,7 +338,8 @@ impl Consumer {
         topic_ids::fetch(self, topics, timeout)
     }
 
-    /// Leaves the group. Rebalances that are not answered yet are answered.
+    /// Leaves the group, once nobody holds records of it any more, at the latest after a second.
+    /// Rebalances that are not answered yet are answered.
     pub fn close(self) {
         self.0.client.context().is_closing.store(true, Ordering::Release);
         for event in self.0.client.context().events.lock().drain(..) {
@@ -321,11 +351,10 @@ impl Consumer {
             };
             answered.unwrap_or_else(|error| log::debug!("closing a consumer: {}", error.message));
         }
-        if let Err(error) = self.0.client.close_queue() {
-            return log::debug!("closing a consumer: {error}");
-        }
-        while !self.0.client.closed() {
-            self.0.client.poll(Duration::from_millis(20));
+        // The last reference leaves the group when it drops.
+        let begun = Instant::now();
+        while Arc::strong_count(&self.0) > 1 && begun.elapsed() < CLOSE_WAIT {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -367,6 +396,15 @@ fn unassign(client: &BaseConsumer<Context>, list: &TopicPartitionList) -> KafkaR
         RebalanceProtocol::Cooperative => client.incremental_unassign(list),
         RebalanceProtocol::None | RebalanceProtocol::Eager => client.unassign(),
     }
+}
+
+/// Returns the result that a code of the library stands for.
+fn answer(code: c::rd_kafka_resp_err_t) -> Result<(), ClientError> {
+    if code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+        return Ok(());
+    }
+    let code = ErrorCode::from(code);
+    Err(ClientError { code, message: code.to_string() })
 }
 
 fn partitions(list: &TopicPartitionList) -> Vec<TopicPartition> {

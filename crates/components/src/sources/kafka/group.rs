@@ -65,7 +65,7 @@ struct Member {
 /// The settings contradict each other, or the thread cannot be started.
 pub fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, BuildError> {
     let config = &shared.config;
-    let settings = super::settings::of(config);
+    let settings = super::settings::of(config, shared.open.until_eof);
     let consumer = Consumer::open(&settings, token_file(config.sasl.as_ref()))
         .map_err(|error| BuildError::Producer(error.0))?;
     let topics: Vec<&str> = config.topics.iter().map(String::as_str).collect();
@@ -218,30 +218,34 @@ impl Member {
         }
     }
 
-    /// Continues at the first record of a partition, since the next one was deleted.
+    /// Continues in a partition whose position the client has lost: at the same record, or at the
+    /// first one if that was deleted.
     fn reposition(&mut self, at: &TopicPartition) -> Option<Part> {
-        let found = self.consumer.find(std::slice::from_ref(at), Place::First, REQUEST_TIMEOUT);
-        let first = match found.map(|found| found[0]) {
-            Ok(Some(first)) => first,
-            Ok(None) => 0,
-            Err(error) => {
+        let find = |place| {
+            let found = self.consumer.find(std::slice::from_ref(at), place, REQUEST_TIMEOUT);
+            found.map(|found| found[0].unwrap_or(0))
+        };
+        let position = self.owned.get(at)?.position;
+        let to = match (find(Place::First), find(Place::End)) {
+            (Ok(first), Ok(end)) => position.clamp(first, end.max(first)),
+            (Err(error), _) | (_, Err(error)) => {
                 self.shared.report(&error);
-                self.owned.get(at)?.position
+                position
             }
         };
         let owned = self.owned.get_mut(at)?;
+        owned.position = to;
         let partition = owned.partition.clone();
-        log::warn!(
-            "source {}: {}: records {} to {first} were deleted before they were read",
-            self.shared.open.info.id,
-            partition.origin.name,
-            owned.position
-        );
-        owned.position = first;
-        if let Err(error) = self.restart(at, first) {
+        if let Err(error) = self.restart(at, to) {
             self.shared.report(&error);
         }
-        Some(Part::Lost(partition, first))
+        if to == position {
+            return None;
+        }
+        let (id, name) = (&self.shared.open.info.id, &partition.origin.name);
+        let why = if to > position { "was deleted" } else { "was truncated by the broker" };
+        log::warn!("source {id}: {name}: record {position} {why}; reading continues at {to}");
+        (to > position).then_some(Part::Lost(partition, to))
     }
 
     /// Reads a partition from another offset on.
@@ -275,6 +279,7 @@ impl Member {
                 }
             }
         }
+        self.keep_committed();
         self.shared.inbox.clear();
         self.consumer.close();
     }

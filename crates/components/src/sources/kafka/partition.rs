@@ -113,6 +113,17 @@ pub struct Starts {
 }
 
 impl Known {
+    /// Adds what the sinks settled since the store was last written.
+    pub fn add(&mut self, settled: Option<&Vec<(String, u64)>>) {
+        let Some((_, checkpoints)) = &mut self.own else { return };
+        for (sink, offset) in settled.into_iter().flatten() {
+            match checkpoints.iter_mut().find(|(of, _)| of == sink) {
+                Some((_, checkpoint)) => *checkpoint = (*checkpoint).max(*offset),
+                None => checkpoints.push((sink.clone(), *offset)),
+            }
+        }
+    }
+
     /// Returns where to start. A sink that is ahead of the group continues at its own checkpoint.
     pub fn starts(&self, sinks: &[(SinkIndex, String)]) -> Starts {
         let memory = self.own.as_ref().map(|(memory, _)| *memory);

@@ -5,6 +5,7 @@ use super::inbox::{Chunk, Part};
 use super::partition::{Partition, Phase};
 use super::rereads::Request;
 use super::{KafkaSource, PAUSE, is_live};
+use millstream_kafka::FetchedRecord;
 use millstream_model::{Polled, Reread, SinkSet, SourceCx};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -135,7 +136,8 @@ impl KafkaSource {
     ) -> Option<usize> {
         let mut state = partition.state.lock();
         while !records.is_empty() {
-            if state.phase != Phase::Open {
+            // Behind the end, a run that ends there reads nothing.
+            if state.phase != Phase::Open || (cx.until_eof && state.was_at_end) {
                 return None;
             }
             let (sinks, until) = state.turn();
@@ -179,20 +181,16 @@ impl KafkaSource {
                 return copied;
             }
             if offset >= copied.next {
-                if let Some(text) = self.layout.text(record) {
-                    self.extras.collect(&self.layout, record, text);
-                    let need = Fill::need(text, &self.extras);
-                    if rows == rows_max || !self.has_room(fill, need, sinks, cx) {
-                        copied.is_full = true;
-                        return copied;
-                    }
-                    if let Some(fill) = fill {
-                        fill.push(record, text, &self.extras);
-                        rows += 1;
-                    }
-                } else {
-                    copied.tombstones += 1;
+                let is_full = rows == rows_max;
+                match self.layout.text(record) {
+                    Some(_) if is_full => copied.is_full = true,
+                    Some(text) => copied.is_full = !self.push(record, text, sinks, fill, cx),
+                    None => copied.tombstones += 1,
                 }
+                if copied.is_full {
+                    return copied;
+                }
+                rows += 1;
                 copied.next = offset + 1;
             }
             copied.at += 1;
@@ -200,19 +198,27 @@ impl KafkaSource {
         copied
     }
 
-    /// Returns whether the block takes `need` bytes for these sinks; takes a block if there is none.
+    /// Adds a record to the block of these sinks, taking one if there is none; returns whether it
+    /// fits.
     #[inline]
-    fn has_room(
-        &self,
-        fill: &mut Option<Fill>,
-        need: usize,
+    fn push(
+        &mut self,
+        record: FetchedRecord<'_>,
+        text: &[u8],
         sinks: SinkSet,
+        fill: &mut Option<Fill>,
         cx: &SourceCx<'_>,
     ) -> bool {
+        self.extras.collect(&self.layout, record, text);
+        let need = Fill::need(text, &self.extras);
         if fill.is_none() {
             *fill = Fill::new(cx, need, sinks, &self.layout);
         }
-        fill.as_ref().is_some_and(|fill| fill.sinks == sinks && fill.fits(need))
+        let Some(fill) = fill.as_mut().filter(|fill| fill.sinks == sinks && fill.fits(need)) else {
+            return false;
+        };
+        fill.push(record, text, &self.extras);
+        true
     }
 }
 

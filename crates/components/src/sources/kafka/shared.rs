@@ -7,6 +7,7 @@ use crate::util::kafka::error_type;
 use millstream_kafka::{ClientError, ErrorCode};
 use millstream_model::{OriginId, SinkIndex, SourceOpen};
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,12 +37,16 @@ pub struct Assigned {
     pub sinks: Vec<(SinkIndex, String)>,
     /// The partitions.
     pub partitions: Vec<Arc<Partition>>,
+    /// What the sinks had settled of partitions that were taken away, which the store may not have
+    /// committed yet.
+    pub settled: HashMap<OriginId, Vec<(String, u64)>>,
 }
 
 impl Shared {
     /// Creates the state of a source that has no partition yet.
     pub fn new(config: KafkaConfig, open: SourceOpen) -> Arc<Shared> {
-        let assigned = Assigned { sinks: open.sinks.clone(), partitions: Vec::new() };
+        let (sinks, settled) = (open.sinks.clone(), HashMap::new());
+        let assigned = Assigned { sinks, partitions: Vec::new(), settled };
         Arc::new(Shared {
             config,
             open,
@@ -71,12 +76,19 @@ impl Shared {
 
     /// Removes partitions that belong to another member; what is in flight settles nothing more.
     pub fn remove(&self, gone: &[Arc<Partition>]) {
+        let mut assigned = self.assigned.lock();
         for partition in gone {
             partition.state.lock().phase = Phase::Closed;
-            self.open.ledger.revoke(partition.origin.id);
+            let id = partition.origin.id;
+            let settled = |(sink, name): &(SinkIndex, String)| {
+                Some((name.clone(), self.open.ledger.checkpoint(id, *sink)?))
+            };
+            let settled = assigned.sinks.iter().filter_map(settled).collect();
+            assigned.settled.insert(id, settled);
+            self.open.ledger.revoke(id);
         }
         let is_gone = |partition: &Arc<Partition>| gone.iter().any(|p| Arc::ptr_eq(p, partition));
-        self.assigned.lock().partitions.retain(|partition| !is_gone(partition));
+        assigned.partitions.retain(|partition| !is_gone(partition));
     }
 
     /// Counts an error, logs it if it is another one than before, and shows it in the API.

@@ -16,44 +16,55 @@ impl Member {
     /// A broker or the store cannot be asked; nothing has changed then.
     pub(super) fn assign(&mut self, of: &[TopicPartition]) -> Result<(), ClientError> {
         let ids = self.origin_ids(of)?;
-        let known = self.known(of, &ids)?;
+        let mut known = self.known(of, &ids)?;
         let mut to = Vec::with_capacity(of.len());
         // Held until they are listed: a reload must not miss one.
         let shared = self.shared.clone();
         let mut assigned = shared.assigned.lock();
+        for (known, id) in known.iter_mut().zip(&ids) {
+            known.add(assigned.settled.get(id));
+        }
         let starts: Vec<Starts> = known.iter().map(|of| of.starts(&assigned.sinks)).collect();
         self.keep(&ids, &known, &starts)?;
+        for ((at, known), starts) in of.iter().zip(&known).zip(&starts) {
+            log::debug!("assigned {at:?}: {known:?}, {starts:?}");
+        }
         for (((at, id), known), starts) in of.iter().zip(ids).zip(known).zip(starts) {
-            let name = format!("{}/{}", at.topic, at.partition);
-            let origin = Arc::new(Origin::new(id, name).of_records());
-            shared.open.ledger.open(&origin, starts.sinks.iter().copied());
-            shared.open.ledger.note_end(id, known.end);
-            if starts.lost > 0 {
-                shared.open.counters.dropped("expired", starts.lost);
-                log::warn!(
-                    "source {}: {}: {} records were deleted before they were read",
-                    shared.open.info.id,
-                    origin.name,
-                    starts.lost
-                );
-            }
-            let state = State {
-                next: starts.base,
-                starts: starts.sinks,
-                phase: Phase::Open,
-                was_at_end: false,
-            };
-            let partition = Partition { at: at.clone(), origin, state: Mutex::new(state) };
-            let partition = Arc::new(partition);
-            self.offsets.begin(at, known.group, starts.base);
-            assigned.partitions.push(partition.clone());
-            self.owned.insert(at.clone(), Owned { partition, position: starts.base });
             to.push((at.clone(), starts.base));
+            assigned.partitions.push(self.open(at, id, &known, starts));
         }
         drop(assigned);
         // If the group has moved on meanwhile, it takes the partitions away next.
         self.consumer.assign(&to).unwrap_or_else(|error| self.shared.report(&error));
         Ok(())
+    }
+
+    /// Opens a partition.
+    fn open(
+        &mut self,
+        at: &TopicPartition,
+        id: OriginId,
+        known: &Known,
+        starts: Starts,
+    ) -> Arc<Partition> {
+        let open = &self.shared.open;
+        let name = format!("{}/{}", at.topic, at.partition);
+        let origin = Arc::new(Origin::new(id, name).of_records());
+        open.ledger.open(&origin, starts.sinks.iter().copied());
+        open.ledger.note_end(id, known.end);
+        let Starts { base, sinks, lost, .. } = starts;
+        if lost > 0 {
+            open.counters.dropped("expired", lost);
+            let (id, name) = (&open.info.id, &origin.name);
+            log::warn!("source {id}: {name}: {lost} records were deleted before they were read");
+        }
+        let state = State { next: base, starts: sinks, phase: Phase::Open, was_at_end: false };
+        let partition = Partition { at: at.clone(), origin, state: Mutex::new(state) };
+        let partition = Arc::new(partition);
+        self.offsets.begin(at, known.group, base);
+        let owned = Owned { partition: partition.clone(), position: base };
+        self.owned.insert(at.clone(), owned);
+        partition
     }
 
     /// Returns the ids of the partitions' origins.

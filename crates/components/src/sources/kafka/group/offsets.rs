@@ -1,7 +1,7 @@
 //! Commits of offsets to Kafka.
 
 use super::super::partition::Memory;
-use super::Member;
+use super::{Member, Owned};
 use millstream_kafka::{ClientError, ErrorCode, TopicPartition};
 use millstream_model::SinkIndex;
 use std::collections::HashMap;
@@ -33,6 +33,11 @@ impl Offsets {
     /// Forgets a partition.
     pub fn end(&mut self, at: &TopicPartition) {
         self.committed.remove(at);
+    }
+
+    /// Returns what the group has of a partition.
+    pub fn group(&self, at: &TopicPartition) -> Option<u64> {
+        self.committed.get(at).and_then(|(_, group)| *group)
     }
 
     /// Whether a commit is on its way.
@@ -99,11 +104,10 @@ impl Member {
         match answer {
             Ok(()) => {
                 self.offsets.has_failed = false;
-                for (at, offset) in asked {
-                    self.note_committed(&at, offset);
-                }
+                asked.iter().for_each(|(at, offset)| self.note_committed(at, *offset));
             }
-            Err(error) if error.code == ErrorCode::NoOffset => {}
+            // The group rebalances: the next commit has its new generation.
+            Err(error) if is_transient(error.code) => log::debug!("commit: {}", error.message),
             Err(error) => self.commit_failed(&error),
         }
     }
@@ -119,6 +123,20 @@ impl Member {
         self.shared.open.store.note(owned.partition.origin.id, memory.to_bytes());
     }
 
+    /// Saves what the group has, as no commit of checkpoints follows.
+    pub(super) fn keep_committed(&self) {
+        let of = |(at, owned): (&TopicPartition, &Owned)| {
+            let (start, committed) = *self.offsets.committed.get(at)?;
+            Some((owned.partition.origin.id, Memory { start, committed }.to_bytes()))
+        };
+        let all: Vec<_> = self.owned.iter().filter_map(of).collect();
+        if !all.is_empty()
+            && let Err(error) = self.shared.open.store.keep(&all)
+        {
+            log::warn!("source {}: cannot save offsets: {error}", self.shared.open.info.id);
+        }
+    }
+
     fn commit_failed(&mut self, error: &ClientError) {
         let open = &self.shared.open;
         open.counters.error("commit");
@@ -132,4 +150,9 @@ impl Member {
         }
         self.offsets.has_failed = true;
     }
+}
+
+fn is_transient(code: ErrorCode) -> bool {
+    use ErrorCode::{IllegalGeneration, NoOffset, RebalanceInProgress};
+    matches!(code, IllegalGeneration | NoOffset | RebalanceInProgress)
 }

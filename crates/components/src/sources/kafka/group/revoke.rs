@@ -48,7 +48,11 @@ impl Member {
                 revoking.is_committing = true;
             }
         } else if is_late || !self.offsets.is_waiting() {
-            let of = std::mem::take(of);
+            let of = of.clone();
+            // The commit may have failed, as for a generation that has just ended.
+            if !is_late && of.iter().any(|at| self.has_to_commit(at)) {
+                return self.commit_settled();
+            }
             self.revoking = None;
             self.give_up(&of);
         }
@@ -61,6 +65,10 @@ impl Member {
         let is_settled = self.shared.open.ledger.owed(id).is_none_or(|owed| owed.in_flight == 0);
         let next = owned.partition.state.lock().next;
         is_settled && !self.offsets.is_waiting() && self.durable(at).is_none_or(|at| at >= next)
+    }
+
+    fn has_to_commit(&self, at: &TopicPartition) -> bool {
+        self.durable(at).is_some_and(|durable| Some(durable) > self.offsets.group(at))
     }
 
     fn give_up(&mut self, of: &[TopicPartition]) {

@@ -1,0 +1,121 @@
+//! Source `kafka` against a real broker, with the engine's side driven by hand: ranges that sinks
+//! abandon.
+
+use millstream_components::component::AnyComponent;
+use millstream_components::registry::find;
+use millstream_model::{Batch, Kind, Outcome, Polled, SinkSet, Source};
+use millstream_testkit::SourceRig;
+use millstream_testkit_servers::kafka::{Kafka, Written};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Opens a source of `topic` with a group of the same name.
+fn open(rig: &SourceRig, topic: &str) -> Box<dyn Source> {
+    let options =
+        json!({ "brokers": [Kafka::shared().bootstrap()], "topics": [topic], "group": topic });
+    let row = find(Kind::Source, "kafka").unwrap();
+    let AnyComponent::Source(source) = (row.decode)(options).unwrap() else { panic!("a source") };
+    source.open(rig.open()).unwrap()
+}
+
+/// Polls until there is a batch; `None` if none comes within `limit`.
+fn next(rig: &mut SourceRig, source: &mut dyn Source, limit: Duration) -> Option<Batch> {
+    let begun = Instant::now();
+    while begun.elapsed() < limit {
+        if let Polled::Batch(batch, _) = rig.poll(source) {
+            return Some(*batch);
+        }
+        rig.wait_for_wake(Duration::from_millis(10));
+        rig.advance(Duration::from_millis(10));
+    }
+    None
+}
+
+/// Returns the offsets and texts of a batch.
+fn rows(batch: &Batch) -> Vec<(u64, String)> {
+    let segment = |segment: &millstream_model::Segment| {
+        let rows = segment.first_row..segment.first_row + segment.rows;
+        let row = |row| {
+            (batch.offset(segment, row), String::from_utf8_lossy(batch.text(row)).into_owned())
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    batch.segments.iter().flat_map(segment).collect()
+}
+
+fn write(topic: &str, count: u64) {
+    let kafka = Kafka::shared();
+    kafka.create_topic(topic, 1);
+    kafka.write(topic, (0..count).map(|n| Written::text(format!("r{n}"))));
+}
+
+/// Reads `count` records; the second sink abandons them, the first settles them.
+fn read_and_abandon(rig: &mut SourceRig, source: &mut dyn Source, count: usize) {
+    let mut seen = 0;
+    while seen < count {
+        let batch = next(rig, source, PATIENCE).expect("a batch");
+        seen += batch.rows();
+        for segment in batch.segments.iter() {
+            let abandoned = segment.ack.hold(rig.sinks[1].0);
+            abandoned.unwrap().settle(Outcome::Abandoned);
+            segment.ack.finish();
+        }
+    }
+}
+
+#[test]
+fn an_abandoned_range_is_read_again() {
+    write("again", 3000);
+    let mut rig = SourceRig::new(&["a", "b"]);
+    let mut source = open(&rig, "again");
+    read_and_abandon(&mut rig, &mut *source, 3000);
+    let (mut seen, mut attempts) = (Vec::new(), 0);
+    while seen.len() < 3000 {
+        let batch = next(&mut rig, &mut *source, PATIENCE).expect("the range again");
+        assert_eq!(batch.sinks, SinkSet::one(rig.sinks[1].0));
+        for segment in batch.segments.iter() {
+            // Once more, at first.
+            if attempts < 2 {
+                attempts += 1;
+                segment.ack.hold(rig.sinks[1].0).unwrap().settle(Outcome::Abandoned);
+                segment.ack.finish();
+                continue;
+            }
+            segment.ack.finish();
+            seen.extend(rows(&batch));
+        }
+    }
+    seen.sort_unstable();
+    assert!(seen.iter().map(|(offset, _)| *offset).eq(0..3000));
+    assert!(seen.iter().all(|(offset, text)| *text == format!("r{offset}")));
+    let origin = rig.ledger.origins().pop().unwrap();
+    assert!(rig.ledger.is_idle());
+    assert!(origin.checkpoints.iter().all(|(_, checkpoint)| *checkpoint == 3000));
+    assert_eq!(rig.grant.used(), 0);
+}
+
+#[test]
+fn an_abandoned_range_that_was_deleted_is_counted() {
+    write("gone", 1000);
+    let mut rig = SourceRig::new(&["a", "b"]);
+    let mut source = open(&rig, "gone");
+    let batch = next(&mut rig, &mut *source, PATIENCE).expect("a batch");
+    let count = batch.rows() as u64;
+    Kafka::shared().delete_records("gone", 0, 990);
+    for segment in batch.segments.iter() {
+        segment.ack.hold(rig.sinks[1].0).unwrap().settle(Outcome::Abandoned);
+        segment.ack.finish();
+    }
+    drop(batch);
+    let begun = Instant::now();
+    while !rig.ledger.is_idle() || rig.counters.snapshot().dropped_events.is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", rig.counters.snapshot());
+        if let Some(batch) = next(&mut rig, &mut *source, Duration::from_millis(50)) {
+            batch.segments.iter().for_each(|segment| segment.ack.finish());
+        }
+    }
+    let dropped = rig.counters.snapshot().dropped_events["expired"];
+    assert!(dropped >= count.min(990), "{dropped} of {count}");
+}
