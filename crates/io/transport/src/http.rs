@@ -20,11 +20,12 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Maximum bytes read of a response body: enough for any error message. A connection with a longer
-/// body is closed.
+/// Maximum bytes kept of a response body: enough for any error message. Without a [`BodyReader`] a
+/// connection with a longer body is closed.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum time for the response body after the head. The status is what matters.
+/// Maximum time for the response body after the head, without a [`BodyReader`]: the status is what
+/// matters.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time for a kept connection to become ready. A response may precede the end of the
@@ -62,6 +63,14 @@ pub struct Response {
     pub headers: HeaderMap,
     /// The body as far as it was received, at most [`RESPONSE_BYTES_MAX`].
     pub body: Bytes,
+    /// Whether the body was received to its end.
+    pub is_complete: bool,
+}
+
+/// Takes the body of a response as it arrives, however long it is.
+pub trait BodyReader: Send {
+    /// Takes the next bytes; returns whether it takes more.
+    fn read(&mut self, bytes: &[u8]) -> bool;
 }
 
 /// A request without a response. The endpoint may have processed it nevertheless.
@@ -126,11 +135,41 @@ impl Client {
     ///
     /// If the connect fails or the response times out.
     pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Response, SendError> {
+        self.send_and_read(outgoing, None).await
+    }
+
+    /// Sends a request like [`Client::send`], and passes the body of the response to the `reader`:
+    /// all of it, until the timeout of the request.
+    ///
+    /// # Errors
+    ///
+    /// If the connect fails or the response times out. A response whose body ends early is no
+    /// error: it is not complete.
+    pub async fn send_and_read(
+        &mut self,
+        outgoing: &Outgoing,
+        reader: Option<&mut dyn BodyReader>,
+    ) -> Result<Response, SendError> {
         let deadline = Instant::now() + self.options.timeout;
+        let (connection, response) = self.exchange(outgoing, deadline).await?;
+        let response = read(response, reader, deadline).await;
+        if response.is_complete && !connection.requests.is_closed() {
+            self.connection = Some(connection);
+        }
+        Ok(response)
+    }
+
+    /// Sends a request, over a new connection if the kept one fails; returns the head of the
+    /// response.
+    async fn exchange(
+        &mut self,
+        outgoing: &Outgoing,
+        deadline: Instant,
+    ) -> Result<(Connection, hyper::Response<Incoming>), SendError> {
         if let Some(mut connection) = self.connection.take()
             && let Ok(Ok(())) = timeout(READY_TIMEOUT, connection.requests.ready()).await
         {
-            match self.exchange(connection, outgoing, deadline).await {
+            match self.exchange_over(connection, outgoing, deadline).await {
                 Err(error) if error.kind == "broken" => {}
                 result => return result,
             }
@@ -139,26 +178,21 @@ impl Client {
         let connection = timeout_at(limit, self.connect()).await;
         let connect_timeout = |_| SendError::new("unreachable", "connection timed out");
         let connection = connection.map_err(connect_timeout)??;
-        self.exchange(connection, outgoing, deadline).await
+        self.exchange_over(connection, outgoing, deadline).await
     }
 
-    /// Sends a request over this connection, and keeps the connection if it is reusable.
-    async fn exchange(
-        &mut self,
+    async fn exchange_over(
+        &self,
         mut connection: Connection,
         outgoing: &Outgoing,
         deadline: Instant,
-    ) -> Result<Response, SendError> {
+    ) -> Result<(Connection, hyper::Response<Incoming>), SendError> {
         let request = self.request(outgoing)?;
         let response = timeout_at(deadline, connection.requests.send_request(request)).await;
         let response = response
             .map_err(|_| SendError::new("timeout", "response timed out"))?
             .map_err(|error| self.broken(&error))?;
-        let (response, is_complete) = read(response, deadline).await;
-        if is_complete && !connection.requests.is_closed() {
-            self.connection = Some(connection);
-        }
-        Ok(response)
+        Ok((connection, response))
     }
 
     /// Explains a connection error. With TLS 1.3 a rejected client certificate shows only when the
@@ -212,27 +246,38 @@ where
     Ok(Connection { requests, driver })
 }
 
-/// Reads the response. Returns true if it is complete, so that the connection is reusable.
-async fn read(response: hyper::Response<Incoming>, deadline: Instant) -> (Response, bool) {
+/// Reads the body of a response, and passes it to the `reader`.
+async fn read(
+    response: hyper::Response<Incoming>,
+    mut reader: Option<&mut dyn BodyReader>,
+    deadline: Instant,
+) -> Response {
     let (head, mut incoming) = response.into_parts();
     let (mut body, mut is_complete) = (BytesMut::new(), false);
+    let limit = match reader {
+        Some(_) => deadline,
+        None => deadline.min(Instant::now() + BODY_TIMEOUT),
+    };
     let reading = async {
         while let Some(frame) = incoming.frame().await {
             let Ok(frame) = frame else { return };
             let Some(data) = frame.data_ref() else { continue };
             let capacity = RESPONSE_BYTES_MAX - body.len();
             body.extend_from_slice(&data[..data.len().min(capacity)]);
-            if data.len() > capacity {
+            let wants_more = match &mut reader {
+                Some(reader) => reader.read(data),
+                None => data.len() <= capacity,
+            };
+            if !wants_more {
                 return;
             }
         }
         is_complete = true;
     };
     // Without its end, a response still has its status.
-    let _ = timeout_at(deadline.min(Instant::now() + BODY_TIMEOUT), reading).await;
-    let response =
-        Response { status: head.status.as_u16(), headers: head.headers, body: body.freeze() };
-    (response, is_complete)
+    let _ = timeout_at(limit, reading).await;
+    let (status, headers) = (head.status.as_u16(), head.headers);
+    Response { status, headers, body: body.freeze(), is_complete }
 }
 
 /// Joins an error with its causes, which hyper reports separately.

@@ -139,7 +139,7 @@ mod tests {
         let headers =
             header.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect::<HeaderMap>();
-        Response { status, headers, body: Bytes::from_static(body.as_bytes()) }
+        Response { status, headers, body: Bytes::from_static(body.as_bytes()), is_complete: true }
     }
 
     #[test]

@@ -209,3 +209,35 @@ async fn a_request_may_take_longer_than_the_kernel_waits() {
     let stream = client(&address, Duration::from_secs(13 * 24 * 3600)).dial().await.unwrap();
     assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), i32::MAX as u32);
 }
+
+/// Collects a body, up to a number of bytes.
+struct Collected(Vec<u8>, usize);
+
+impl BodyReader for Collected {
+    fn read(&mut self, bytes: &[u8]) -> bool {
+        self.0.extend_from_slice(bytes);
+        self.0.len() < self.1
+    }
+}
+
+#[tokio::test]
+async fn a_reader_gets_the_whole_body_and_learns_whether_it_was_cut() {
+    let long = format!("HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n{}", "x".repeat(300_000));
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut";
+    let endless = b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n";
+    let script = vec![
+        vec![Do::Say(long.leak().as_bytes()), Do::Say(OK), Do::Say(cut)],
+        vec![Do::Endless(endless)],
+    ];
+    let (address, _seen) = server(script).await;
+    let mut client = client(&address, Duration::from_secs(5));
+    let mut results = Vec::new();
+    for _ in 0..4 {
+        let mut body = Collected(Vec::new(), 1_000_000);
+        let response = client.send_and_read(&outgoing(&[b"a"]), Some(&mut body)).await.unwrap();
+        results.push((response.is_complete, response.body.len(), body.0.len()));
+    }
+    let (last, first) = (results.pop().unwrap(), results);
+    assert_eq!(first, [(true, RESPONSE_BYTES_MAX, 300_000), (true, 0, 0), (false, 3, 3)]);
+    assert!(!last.0 && last.2 >= 1_000_000, "a reader may stop: {last:?}");
+}
