@@ -1,6 +1,7 @@
 //! The batcher: collects payloads into batches and computes when one is due. Time is an argument.
 
-use super::{BatchOptions, Capacity, EncodedPayload};
+use super::{BatchOptions, Capacity, EncodedPayload, PayloadMetadata};
+use millstream_model::{EngineTime, Now, Payload};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -46,6 +47,28 @@ impl Batcher {
         let limit = options.bytes.0;
         let items = VecDeque::new();
         Batcher { options, items, bytes: 0, events: 0, last: None, limit, limited: None }
+    }
+
+    /// Adds what an encoder made, to be held back as its [`PayloadMetadata`] says.
+    pub fn take_in(&mut self, payload: &Payload, now: Instant) {
+        let routing = payload.routing.as_ref();
+        let metadata = routing.and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+        let encoded = EncodedPayload {
+            parts: payload.parts.clone(),
+            events: payload.events,
+            bytes: payload.bytes,
+            routing: metadata.and_then(|metadata| metadata.routing.clone()),
+            units_before: 0,
+            continues: false,
+        };
+        let hold = metadata.and_then(|metadata| metadata.hold);
+        let unix_ns = || Now::read(EngineTime::ZERO).unix_ns;
+        self.push(encoded, hold.map(|hold| now + hold.left(unix_ns())), now);
+    }
+
+    /// Returns the most bytes of a batch for now.
+    pub fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// Adds a payload that may not be sent before `hold`.

@@ -1,15 +1,15 @@
-//! The dispatcher: sends one request at a time to one of the endpoints.
+//! The dispatcher: sends requests to the endpoints, and tracks their health.
 
-use super::{Request, Settings};
+use super::{Answer, Request, Settings};
 use bytes::Bytes;
 use millstream_transport::auth::Auth;
-use millstream_transport::http::{Client, Outgoing, Response, SendError};
+use millstream_transport::http::{BodyReader, Client, Outgoing, Response, SendError};
 use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate};
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
 /// Shortest text that is masked as a secret. Bytes. Masking shorter ones would garble the response.
@@ -21,31 +21,47 @@ const ID_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// Sends requests and tracks the health of each endpoint.
 pub struct Dispatcher {
     settings: Arc<Settings>,
-    /// Clients by endpoint; `None` while its request is in flight.
-    clients: Vec<Option<Client>>,
+    /// Idle clients by endpoint.
+    clients: Vec<Vec<Client>>,
     endpoints: Endpoints,
+    /// When each endpoint last failed.
+    failed_at: Vec<Option<Instant>>,
     rate: Rate,
-    in_flight: Option<InFlight>,
+    /// The requests in flight; dropping them aborts them.
+    in_flight: JoinSet<(Client, Attempt)>,
 }
 
-/// A request in flight; dropping it aborts the request.
-struct InFlight {
-    endpoint: usize,
-    task: JoinHandle<(Client, Result<Response, SendError>)>,
+/// Generates ids of requests, which stay unique across restarts.
+pub struct RequestIds {
+    run: u64,
+    last: u64,
 }
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.task.abort();
+impl RequestIds {
+    /// Creates a generator.
+    pub fn new() -> RequestIds {
+        RequestIds { run: fastrand::u64(..), last: 0 }
+    }
+
+    /// Returns the next id.
+    pub fn next(&mut self) -> String {
+        self.last += 1;
+        format!("{:016x}-{}", self.run, self.last)
     }
 }
 
 /// The outcome of one attempt to send a request.
 pub struct Attempt {
+    /// The number that the caller gave the request.
+    pub number: u64,
     /// Index of the endpoint.
     pub endpoint: usize,
+    /// When it was sent.
+    pub started: Instant,
     /// The response, or why none arrived.
     pub result: Result<Response, SendError>,
+    /// The reader of the response, after all of the body that arrived.
+    pub answer: Option<Box<dyn Answer>>,
 }
 
 impl Dispatcher {
@@ -53,37 +69,47 @@ impl Dispatcher {
     pub fn new(settings: Arc<Settings>, lane: usize) -> Dispatcher {
         let count = settings.targets.len();
         Dispatcher {
-            clients: (0..count).map(|_| None).collect(),
+            clients: (0..count).map(|_| Vec::new()).collect(),
             endpoints: Endpoints::new(count, lane),
+            failed_at: vec![None; count],
             rate: Rate::new(settings.request.rate_max),
-            in_flight: None,
+            in_flight: JoinSet::new(),
             settings,
         }
     }
 
-    /// Returns whether a request is in flight.
-    pub fn has_request_in_flight(&self) -> bool {
-        self.in_flight.is_some()
+    /// Returns the number of requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 
-    /// Sends a request now.
+    /// Sends a request now. `number` tells its [`Attempt`] from those of others in flight; the
+    /// `answer` reads the whole body of the response.
     ///
     /// # Errors
     ///
     /// When to retry, if the rate limit is reached or no endpoint is healthy.
-    pub fn send(&mut self, request: &Request, id: &str, now: Instant) -> Result<(), Instant> {
+    pub fn send(
+        &mut self,
+        (request, id, number): (&Request, &str, u64),
+        answer: impl FnOnce() -> Option<Box<dyn Answer>>,
+        now: Instant,
+    ) -> Result<(), Instant> {
         if let Some(until) = self.rate.wait_until(now) {
             return Err(until);
         }
         let endpoint = self.endpoints.choose(now)?;
         self.rate.take(now);
-        let client = self.clients[endpoint].take().unwrap_or_else(|| {
+        let client = self.clients[endpoint].pop().unwrap_or_else(|| {
             Client::new(self.settings.targets[endpoint].clone(), self.settings.client.clone())
         });
         let outgoing = self.outgoing(request, id);
-        let auth = self.settings.auth.clone();
-        let task = tokio::spawn(attempt(client, outgoing, auth));
-        self.in_flight = Some(InFlight { endpoint, task });
+        let (auth, mut answer) = (self.settings.auth.clone(), answer());
+        self.in_flight.spawn(async move {
+            let reader = answer.as_deref_mut().map(|answer| answer as &mut dyn BodyReader);
+            let (client, result) = attempt(client, outgoing, auth, reader).await;
+            (client, Attempt { number, endpoint, started: now, result, answer })
+        });
         Ok(())
     }
 
@@ -100,22 +126,24 @@ impl Dispatcher {
         Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
     }
 
-    /// Waits for the response to the request in flight, or its failure; waits forever if none is in
+    /// Waits until a request in flight has its response, or has failed; waits forever if none is in
     /// flight. Cancel safe.
     pub async fn response(&mut self) -> Attempt {
-        let Some(in_flight) = &mut self.in_flight else { return pending().await };
-        let done = (&mut in_flight.task).await;
-        let endpoint = in_flight.endpoint;
-        self.in_flight = None;
-        match done {
-            Ok((client, result)) => {
-                self.clients[endpoint] = Some(client);
-                Attempt { endpoint, result }
+        match self.in_flight.join_next().await {
+            Some(Ok((client, attempt))) => {
+                self.clients[attempt.endpoint].push(client);
+                attempt
             }
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime shuts down.
-            Err(_) => pending().await,
+            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+            // Nothing is in flight, or the runtime shuts down.
+            _ => pending().await,
         }
+    }
+
+    /// Returns whether an endpoint has failed since this time: what was sent to it before says
+    /// nothing new about it.
+    pub fn has_failed_since(&self, endpoint: usize, time: Instant) -> bool {
+        self.failed_at[endpoint].is_some_and(|failed_at| failed_at > time)
     }
 
     /// Marks an endpoint as healthy: it responded, even if it refused the request.
@@ -126,6 +154,7 @@ impl Dispatcher {
     /// Marks an endpoint as failed for the length of `pause`. Returns the time until any endpoint
     /// may be tried: zero if another one is healthy.
     pub fn mark_failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
+        self.failed_at[endpoint] = Some(now);
         self.endpoints.mark_failed(endpoint, pause, fastrand::u32(..), now);
         self.endpoints.next_at(now).saturating_duration_since(now)
     }
@@ -136,6 +165,7 @@ async fn attempt(
     mut client: Client,
     mut outgoing: Outgoing,
     auth: Option<Arc<Auth>>,
+    reader: Option<&mut dyn BodyReader>,
 ) -> (Client, Result<Response, SendError>) {
     let mut secrets = Vec::new();
     if let Some(auth) = auth {
@@ -148,15 +178,15 @@ async fn attempt(
             Err(message) => return (client, Err(SendError { kind: "authentication", message })),
         }
     }
-    let mut result = client.send(&outgoing).await;
+    let mut result = client.send_and_read(&outgoing, reader).await;
     if let Ok(response) = &mut result
         && response.status >= 300
     {
         let sensitive = outgoing.headers.values().filter(|value| value.is_sensitive());
         let texts =
             sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_whitespace);
-        secrets
-            .extend(texts.filter(|text| *text != "Basic" && *text != "Bearer").map(str::to_owned));
+        let is_scheme = |text: &&str| matches!(*text, "Basic" | "Bearer" | "ApiKey");
+        secrets.extend(texts.filter(|text| !is_scheme(text)).map(str::to_owned));
         response.body = masked(&response.body, &secrets);
     }
     (client, result)

@@ -4,22 +4,17 @@
 //! One batch is in flight while the next is packed. A request stays at the head of the queue until
 //! it is delivered or permanently refused, which preserves order.
 
-mod shares;
-
 use super::batcher::Batcher;
-use super::dispatcher::{Attempt, Dispatcher};
-use super::pack_task::{Job, JobResult, PackTask};
+use super::dispatcher::{Attempt, Dispatcher, RequestIds};
+use super::pack_task::{Job, JobResult, PackTask, run};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
-use super::{
-    EncodedPayload, EventSet, PackRefusal, Packer, PayloadMetadata, Record, Request, Settings,
-};
+use super::shares::{Numbering, Settlement, Shares};
+use super::{EventSet, PackRefusal, Packer, Record, Request, Settings};
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, EngineTime, Feed, Lane, LaneCx, Now, Outcome,
-    Payload, Refused, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Payload, Refused, Settled,
 };
 use millstream_transport::http::Response;
 use millstream_transport::{HeaderMap, Pause};
-use shares::{Numbering, Shares};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,13 +36,12 @@ pub struct RequestLane<P> {
     /// Says whether a component reads what is refused.
     feed: Arc<Feed>,
     batcher: Batcher,
-    pack_task: PackTask<P>,
+    pack_task: PackTask<P, JobResult>,
     batches: VecDeque<Batch>,
     numbering: Numbering,
-    /// Refused events of the oldest unsettled payload that belonged to earlier batches.
-    refused_before: u64,
+    settlement: Settlement,
     dispatcher: Dispatcher,
-    ids: Ids,
+    ids: RequestIds,
     done: Vec<Settled>,
     /// Refused events that the engine has not taken yet.
     refused: Vec<Refused>,
@@ -74,6 +68,12 @@ struct QueuedRequest {
     /// An attempt ended without a response from the endpoint, so the request may have been
     /// accepted.
     in_doubt: bool,
+}
+
+impl QueuedRequest {
+    fn new(ids: &mut RequestIds, request: Request, in_doubt: bool) -> QueuedRequest {
+        QueuedRequest { id: ids.next(), request, in_doubt }
+    }
 }
 
 /// What the packer does with a request that the endpoint refused.
@@ -106,23 +106,6 @@ struct FormatError {
     text: String,
 }
 
-/// Generates request ids, which stay unique across restarts.
-struct Ids {
-    run: u64,
-    last: u64,
-}
-
-impl Ids {
-    fn new() -> Ids {
-        Ids { run: fastrand::u64(..), last: 0 }
-    }
-
-    fn number(&mut self, request: Request, in_doubt: bool) -> QueuedRequest {
-        self.last += 1;
-        QueuedRequest { id: format!("{:016x}-{}", self.run, self.last), request, in_doubt }
-    }
-}
-
 impl<P: Packer> RequestLane<P> {
     /// Creates a lane with its own packer.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
@@ -131,9 +114,9 @@ impl<P: Packer> RequestLane<P> {
             pack_task: PackTask::new(packer),
             batches: VecDeque::new(),
             numbering: Numbering::default(),
-            refused_before: 0,
+            settlement: Settlement::default(),
             dispatcher: Dispatcher::new(settings.clone(), cx.lane),
-            ids: Ids::new(),
+            ids: RequestIds::new(),
             done: Vec::new(),
             refused: Vec::new(),
             responses: Vec::new(),
@@ -163,15 +146,7 @@ impl<P: Packer> RequestLane<P> {
         };
         while self.batches.front().is_some_and(is_done) {
             let Some(batch) = self.batches.pop_front() else { return };
-            for share in batch.shares {
-                self.refused_before += share.missing();
-                if share.continues {
-                    continue;
-                }
-                let refused = std::mem::take(&mut self.refused_before);
-                let outcome = if refused > 0 { Outcome::Rejected } else { Outcome::Delivered };
-                self.done.push(Settled { outcome, refused });
-            }
+            self.settlement.end(batch.shares, &mut self.done);
         }
     }
 
@@ -193,7 +168,7 @@ impl<P: Packer> RequestLane<P> {
             Cause::Format(_) => Job::Convert(request),
         };
         batch.repair = Some(Repair::Running { id, events, in_doubt, cause });
-        self.pack_task.begin(job);
+        self.pack_task.begin(|packer| run(packer, job));
     }
 
     /// Hands the packer the next batch, if it is due and the queue has capacity.
@@ -212,7 +187,7 @@ impl<P: Packer> RequestLane<P> {
             requests: None,
             repair: None,
         });
-        self.pack_task.begin(Job::Pack(payloads));
+        self.pack_task.begin(|packer| run(packer, Job::Pack(payloads)));
         None
     }
 
@@ -220,10 +195,10 @@ impl<P: Packer> RequestLane<P> {
     fn send(&mut self, now: Instant) -> Option<Instant> {
         let batch = self.batches.front().filter(|batch| batch.repair.is_none())?;
         let queued = batch.requests.as_ref()?.front()?;
-        if self.dispatcher.has_request_in_flight() {
+        if self.dispatcher.in_flight() > 0 {
             return None;
         }
-        self.dispatcher.send(&queued.request, &queued.id, now).err()
+        self.dispatcher.send((&queued.request, &queued.id, 0), || None, now).err()
     }
 
     /// Applies a job result of the packer.
@@ -240,7 +215,8 @@ impl<P: Packer> RequestLane<P> {
     fn packed(&mut self, requests: Vec<Request>, refused: Vec<PackRefusal>) {
         let Some(batch) = self.batches.back_mut() else { return };
         self.refused.extend(of_packer(&batch.shares, refused));
-        let queued = requests.into_iter().map(|request| self.ids.number(request, false));
+        let queued =
+            requests.into_iter().map(|request| QueuedRequest::new(&mut self.ids, request, false));
         batch.requests = Some(queued.collect());
     }
 
@@ -250,7 +226,10 @@ impl<P: Packer> RequestLane<P> {
         let Some(Repair::Running { in_doubt, .. }) = batch.repair.take() else { return };
         self.refused.extend(of_packer(&batch.shares, refused));
         let Some(requests) = &mut batch.requests else { return };
-        let queued = smaller.into_iter().rev().map(|request| self.ids.number(request, in_doubt));
+        let queued = smaller
+            .into_iter()
+            .rev()
+            .map(|request| QueuedRequest::new(&mut self.ids, request, in_doubt));
         queued.for_each(|queued| requests.push_front(queued));
     }
 
@@ -297,7 +276,7 @@ impl<P: Packer> RequestLane<P> {
 
     /// Handles the end of an attempt. The engine logs an error and waits before the next call.
     fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError> {
-        let Attempt { endpoint, result } = attempt;
+        let Attempt { endpoint, result, .. } = attempt;
         let response = match result {
             Ok(response) => response,
             Err(error) => {
@@ -434,21 +413,7 @@ impl<P: Packer> Lane for RequestLane<P> {
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             let now = Instant::now();
-            let metadata = payload
-                .routing
-                .as_ref()
-                .and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
-            let encoded = EncodedPayload {
-                parts: payload.parts.clone(),
-                events: payload.events,
-                bytes: payload.bytes,
-                routing: metadata.and_then(|metadata| metadata.routing.clone()),
-                units_before: 0,
-                continues: false,
-            };
-            let hold = metadata.and_then(|metadata| metadata.hold);
-            let unix_ns = || Now::read(EngineTime::ZERO).unix_ns;
-            self.batcher.push(encoded, hold.map(|hold| now + hold.left(unix_ns())), now);
+            self.batcher.take_in(payload, now);
             self.advance(now);
             Ok(Delivery::Sent)
         })

@@ -1,9 +1,12 @@
 //! Requests to an endpoint, for sinks that use HTTP: payloads are collected into batches, packed
-//! into requests on a blocking thread, and sent in order, one at a time per lane.
+//! into requests on a blocking thread, and sent.
 //!
-//! A sink supplies a [`Packer`] and its [`Settings`]; [`RequestLane`] does everything else.
+//! A sink supplies a [`Packer`] and its [`Settings`]; a lane does everything else. [`RequestLane`]
+//! sends in order, one request at a time. [`BulkLane`] sends several at once, to an endpoint that
+//! answers for each event separately: its sink supplies a [`BulkPacker`].
 
 mod batcher;
+mod bulk;
 mod config;
 mod dispatcher;
 mod event_set;
@@ -11,7 +14,9 @@ mod jitter;
 mod lane;
 mod pack_task;
 mod response_class;
+mod shares;
 
+pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement};
 pub use config::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets,
     under,

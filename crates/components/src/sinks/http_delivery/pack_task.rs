@@ -28,14 +28,14 @@ pub enum JobResult {
 }
 
 /// A packer that is idle or runs one job.
-pub struct PackTask<P> {
+pub struct PackTask<P, R> {
     packer: Option<P>,
-    work: Option<JoinHandle<(P, JobResult)>>,
+    work: Option<JoinHandle<(P, R)>>,
 }
 
-impl<P: Packer> PackTask<P> {
+impl<P: Packer, R: Send + 'static> PackTask<P, R> {
     /// Wraps an idle packer.
-    pub fn new(packer: P) -> PackTask<P> {
+    pub fn new(packer: P) -> PackTask<P, R> {
         PackTask { packer: Some(packer), work: None }
     }
 
@@ -45,17 +45,17 @@ impl<P: Packer> PackTask<P> {
     }
 
     /// Starts a job; does nothing unless the packer is idle.
-    pub fn begin(&mut self, job: Job) {
+    pub fn begin(&mut self, job: impl FnOnce(&mut P) -> R + Send + 'static) {
         let Some(mut packer) = self.packer.take() else { return };
         self.work = Some(spawn_blocking(move || {
-            let result = run(&mut packer, job);
+            let result = job(&mut packer);
             (packer, result)
         }));
     }
 
     /// Waits for the job's result, or forever if no job runs. Cancel safe. Resumes a panic of the
     /// packer.
-    pub async fn wait(&mut self) -> JobResult {
+    pub async fn wait(&mut self) -> R {
         let Some(work) = &mut self.work else { return pending().await };
         let done = work.await;
         self.work = None;
@@ -71,7 +71,8 @@ impl<P: Packer> PackTask<P> {
     }
 }
 
-fn run(packer: &mut impl Packer, job: Job) -> JobResult {
+/// Runs a job.
+pub fn run(packer: &mut impl Packer, job: Job) -> JobResult {
     match job {
         Job::Pack(payloads) => {
             let requests = packer.pack(payloads);

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, RequestOptions};
+use crate::sinks::http_delivery::{EncodedPayload, PayloadMetadata};
 use bytes::Bytes;
-use millstream_model::{Interval, Size};
+use millstream_model::{EngineTime, Interval, Now, Outcome, Size};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;

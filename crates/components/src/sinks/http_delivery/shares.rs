@@ -1,7 +1,7 @@
 //! Which payload each event of a batch belongs to.
 
-use crate::sinks::http_delivery::{EncodedPayload, EventSet, Record};
-use millstream_model::Refused;
+use super::{EncodedPayload, EventSet, Record};
+use millstream_model::{Outcome, Refused, Settled};
 use std::ops::Range;
 
 /// A batch's share of one payload.
@@ -89,6 +89,28 @@ impl Numbering {
             (self.payload, self.events_before) = (payload + 1, 0);
         }
         Share { payload, events_before, events, delivered: 0, continues }
+    }
+}
+
+/// Settles payloads when their last batch ends.
+#[derive(Default)]
+pub struct Settlement {
+    /// Refused events of the oldest unsettled payload that belonged to earlier batches.
+    refused_before: u64,
+}
+
+impl Settlement {
+    /// Ends the oldest batch: appends the outcomes of the payloads that end with it.
+    pub fn end(&mut self, shares: Shares, done: &mut Vec<Settled>) {
+        for share in shares {
+            self.refused_before += share.missing();
+            if share.continues {
+                continue;
+            }
+            let refused = std::mem::take(&mut self.refused_before);
+            let outcome = if refused > 0 { Outcome::Rejected } else { Outcome::Delivered };
+            done.push(Settled { outcome, refused });
+        }
     }
 }
 

@@ -1,0 +1,107 @@
+//! What the packer does for a lane without order, on a blocking thread.
+
+use super::BulkPacker;
+use super::queue::{Action, Repaired};
+use crate::sinks::http_delivery::{EncodedPayload, PackRefusal, Record, Request};
+use tokio::time::Instant;
+
+/// A result of the packer.
+pub enum Packed {
+    /// The requests of a batch with this number, and the events that the packer refused.
+    Batch(u64, Vec<Request>, Vec<PackRefusal>),
+    /// Requests in place of one that was not taken as it was.
+    Repaired {
+        /// What was repaired.
+        repaired: Repaired,
+        /// The requests, each with the end of its pause.
+        requests: Vec<(Request, Option<Instant>)>,
+        /// Refused events for the component that reads them.
+        refused: Vec<RefusedEvent>,
+        /// Refused events that nothing reads.
+        dropped: u64,
+    },
+}
+
+/// A refused event.
+pub struct RefusedEvent {
+    /// Its index in the batch.
+    pub event: u32,
+    /// Why.
+    pub reason: String,
+    /// The event as it was encoded.
+    pub record: Record,
+}
+
+/// Packs the batch with this number.
+pub fn pack(packer: &mut impl BulkPacker, payloads: Vec<EncodedPayload>, number: u64) -> Packed {
+    let requests = packer.pack(payloads);
+    Packed::Batch(number, requests, packer.take_refused())
+}
+
+/// Repairs a request; `is_read` says whether a component reads what is refused.
+pub fn repair<P: BulkPacker>(
+    packer: &mut P,
+    request: Request,
+    action: Action,
+    repaired: Repaired,
+    is_read: bool,
+) -> Packed {
+    match action {
+        Action::Split(reason) => split(packer, request, repaired, reason, is_read),
+        Action::Divide { again, refused } => divide(packer, &request, repaired, (again, refused)),
+    }
+}
+
+/// Splits a request, or refuses the event of one that cannot be split.
+fn split<P: BulkPacker>(
+    packer: &mut P,
+    request: Request,
+    repaired: Repaired,
+    reason: String,
+    is_read: bool,
+) -> Packed {
+    let events: Vec<u32> = request.events.iter().collect();
+    let record = match is_read && events.len() == 1 {
+        true => packer.record(&request),
+        false => Record::default(),
+    };
+    let (mut refused, mut dropped) = (Vec::new(), 0);
+    let requests = match packer.split(request) {
+        Some(smaller) => smaller.into_iter().map(|request| (request, None)).collect(),
+        None if is_read => {
+            let of = |event| RefusedEvent { event, reason: reason.clone(), record: record.clone() };
+            refused.extend(events.into_iter().map(of));
+            Vec::new()
+        }
+        None => {
+            dropped = events.len() as u64;
+            Vec::new()
+        }
+    };
+    let unpacked = packer.take_refused().into_iter();
+    refused.extend(unpacked.map(|PackRefusal { event, reason, record }| RefusedEvent {
+        event,
+        reason: reason.to_owned(),
+        record,
+    }));
+    Packed::Repaired { repaired, requests, refused, dropped }
+}
+
+/// Builds requests of events that are sent again, and returns those that were refused.
+fn divide<P: BulkPacker>(
+    packer: &mut P,
+    request: &Request,
+    repaired: Repaired,
+    (again, refused): (Vec<(Vec<u32>, Instant)>, Vec<(u32, String)>),
+) -> Packed {
+    let events: Vec<u32> = request.events.iter().collect();
+    let select =
+        |(positions, until): (Vec<u32>, Instant)| (packer.select(request, &positions), Some(until));
+    let requests = again.into_iter().map(select).collect();
+    let of = |(position, reason): (u32, String)| {
+        let event = *events.get(position as usize)?;
+        Some(RefusedEvent { event, reason, record: packer.record_at(request, position) })
+    };
+    let refused = refused.into_iter().filter_map(of).collect();
+    Packed::Repaired { repaired, requests, refused, dropped: 0 }
+}

@@ -1,0 +1,304 @@
+//! The open requests of a lane without order: what is sent next, and when each batch is done.
+//! Deterministic in the times passed in.
+
+use super::{Failure, Judgement};
+use crate::sinks::http_delivery::dispatcher::RequestIds;
+use crate::sinks::http_delivery::shares::{Numbering, Settlement, Shares};
+use crate::sinks::http_delivery::{EncodedPayload, EventSet, PackRefusal, Record, Request};
+use millstream_model::{Backoff, Jitter, Refused, Settled};
+use std::collections::{HashMap, VecDeque};
+use tokio::time::Instant;
+
+/// Batches and their requests.
+#[derive(Default)]
+pub struct Queue {
+    /// Batches that are not settled, oldest first.
+    batches: VecDeque<OpenBatch>,
+    /// Number of the first of them.
+    first: u64,
+    numbering: Numbering,
+    settlement: Settlement,
+    /// Requests that wait to be sent, or for the end of a pause.
+    waiting: VecDeque<QueuedRequest>,
+    in_flight: HashMap<u64, QueuedRequest>,
+    /// Number of the last request that was sent.
+    last: u64,
+}
+
+/// A batch of which something is still to be done.
+struct OpenBatch {
+    shares: Shares,
+    /// Events, and bytes before compression.
+    size: (u64, u64),
+    /// Requests and repairs of it; it is packed while this is `None`.
+    open: Option<usize>,
+}
+
+/// A request and its history.
+pub struct QueuedRequest {
+    /// Its id in a header, the same for each attempt.
+    pub id: String,
+    /// Number of its batch.
+    batch: u64,
+    /// The request.
+    pub request: Request,
+    /// Its pauses; a smaller request for some of its events inherits them.
+    backoff: Backoff,
+    /// End of its pause.
+    not_before: Option<Instant>,
+}
+
+/// What remains to be done for events of a request, on the packer.
+pub struct Repair {
+    /// Number of the batch.
+    pub batch: u64,
+    /// The request that the endpoint did not take as it is.
+    pub request: Request,
+    /// What to do.
+    pub action: Action,
+    backoff: Backoff,
+}
+
+/// What a repair does.
+pub enum Action {
+    /// Splits the request, whose content or size was refused for this reason.
+    Split(String),
+    /// Sends some events again after their pause, and returns others.
+    Divide {
+        /// Positions of events that are sent again, with the end of their pause.
+        again: Vec<(Vec<u32>, Instant)>,
+        /// Events that were refused, if a component reads them.
+        refused: Vec<(u32, String)>,
+    },
+}
+
+/// The pauses before events are sent again.
+#[derive(Clone, Copy)]
+pub struct Pauses {
+    /// The time now.
+    pub now: Instant,
+    /// End of the pause of events that wait for an operator.
+    pub blocked_until: Instant,
+    /// Determines the jitter of other pauses.
+    pub random: u32,
+}
+
+impl Queue {
+    /// Returns the number of batches that are not settled.
+    pub fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Opens a batch of these payloads, to be packed next.
+    pub fn open(&mut self, payloads: &[EncodedPayload]) -> u64 {
+        let events = payloads.iter().map(|payload| payload.events).sum();
+        let bytes = payloads.iter().map(|payload| payload.bytes).sum();
+        let shares = self.numbering.shares(payloads);
+        self.batches.push_back(OpenBatch { shares, size: (events, bytes), open: None });
+        self.first + self.batches.len() as u64 - 1
+    }
+
+    fn batch(&mut self, number: u64) -> Option<&mut OpenBatch> {
+        self.batches.get_mut(number.checked_sub(self.first)? as usize)
+    }
+
+    /// Queues the requests of a packed batch; returns the events that the packer refused.
+    pub fn packed(
+        &mut self,
+        number: u64,
+        requests: Vec<Request>,
+        refused: Vec<PackRefusal>,
+        ids: &mut RequestIds,
+    ) -> Vec<Refused> {
+        let count = requests.len();
+        for request in requests {
+            let backoff = Backoff::new(Jitter::Equal);
+            let id = ids.next();
+            let queued = QueuedRequest { id, batch: number, request, backoff, not_before: None };
+            self.waiting.push_back(queued);
+        }
+        let Some(batch) = self.batch(number) else { return Vec::new() };
+        batch.open = Some(count);
+        let of = |PackRefusal { event, reason, record }| {
+            batch.shares.refused(event, reason.to_owned(), record)
+        };
+        refused.into_iter().filter_map(of).collect()
+    }
+
+    /// Returns whether a request waits that could be sent now.
+    pub fn has_ready(&self, now: Instant) -> bool {
+        self.waiting.iter().any(|queued| queued.is_ready(now))
+    }
+
+    /// Returns when the next pause of a request ends.
+    pub fn next_at(&self, now: Instant) -> Option<Instant> {
+        self.waiting.iter().filter_map(|queued| queued.not_before.filter(|at| *at > now)).min()
+    }
+
+    /// Passes the oldest request that could be sent to `send`, with its number. It is in flight if
+    /// that succeeds.
+    ///
+    /// # Errors
+    ///
+    /// The error of `send`.
+    pub fn send<E>(
+        &mut self,
+        now: Instant,
+        send: impl FnOnce(&QueuedRequest, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(index) = self.waiting.iter().position(|queued| queued.is_ready(now)) else {
+            return Ok(());
+        };
+        send(&self.waiting[index], self.last + 1)?;
+        if let Some(queued) = self.waiting.remove(index) {
+            self.last += 1;
+            self.in_flight.insert(self.last, queued);
+        }
+        Ok(())
+    }
+
+    /// Returns about how many bytes a request has before compression: its share of the batch.
+    pub fn bytes(&mut self, queued: &QueuedRequest) -> u64 {
+        let (events, bytes) = self.batch(queued.batch).map_or((0, 0), |batch| batch.size);
+        bytes * queued.events() / events.max(1)
+    }
+
+    /// Takes a request out that is no longer in flight.
+    pub fn take(&mut self, number: u64) -> Option<QueuedRequest> {
+        self.in_flight.remove(&number)
+    }
+
+    /// Queues a request again, before all others.
+    pub fn put_back(&mut self, queued: QueuedRequest) {
+        self.waiting.push_front(queued);
+    }
+
+    /// Ends a request that the endpoint took, except for the `failures`. Returns what is left to do.
+    /// Refused events are dropped unless a component reads them (`is_read`).
+    pub fn judged(
+        &mut self,
+        mut queued: QueuedRequest,
+        failures: Vec<Failure>,
+        is_read: bool,
+        pauses: Pauses,
+    ) -> Option<Repair> {
+        self.deliver(queued.batch, &queued.request.events, &failures);
+        let (mut later, mut blocked, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for Failure { position, judgement, reason } in failures {
+            match judgement {
+                Judgement::Later => later.push(position),
+                Judgement::Blocked => blocked.push(position),
+                Judgement::Refused if is_read => refused.push((position, reason)),
+                Judgement::Refused => {}
+            }
+        }
+        let mut again = Vec::new();
+        if !later.is_empty() {
+            again.push((later, pauses.now + queued.backoff.next(pauses.random)));
+        }
+        if !blocked.is_empty() {
+            again.push((blocked, pauses.blocked_until));
+        }
+        if again.is_empty() && refused.is_empty() {
+            self.close(queued.batch);
+            return None;
+        }
+        Some(queued.repair(Action::Divide { again, refused }))
+    }
+
+    /// Notes that the endpoint has the events of a request, except for the failures.
+    fn deliver(&mut self, number: u64, events: &EventSet, failures: &[Failure]) {
+        let Some(batch) = self.batch(number) else { return };
+        if failures.is_empty() {
+            return batch.shares.deliver(events);
+        }
+        let mut failed = failures.iter().map(|failure| failure.position).peekable();
+        let mut delivered = EventSet::default();
+        for (position, event) in (0..).zip(events.iter()) {
+            if failed.next_if_eq(&position).is_none() {
+                delivered.push(event);
+            }
+        }
+        batch.shares.deliver(&delivered);
+    }
+
+    /// Replaces a repaired request by others, each with the end of its pause.
+    pub fn repaired(
+        &mut self,
+        repair: Repaired,
+        requests: Vec<(Request, Option<Instant>)>,
+        ids: &mut RequestIds,
+    ) {
+        let Repaired { batch: number, backoff } = repair;
+        if let Some(open) = self.batch(number).and_then(|batch| batch.open.as_mut()) {
+            *open += requests.len();
+        }
+        for (request, not_before) in requests.into_iter().rev() {
+            let (id, backoff) = (ids.next(), backoff.clone());
+            let queued = QueuedRequest { id, batch: number, request, backoff, not_before };
+            self.waiting.push_front(queued);
+        }
+        self.close(number);
+    }
+
+    /// Returns a refused event as the engine takes it.
+    pub fn refused(
+        &mut self,
+        batch: u64,
+        event: u32,
+        reason: String,
+        record: Record,
+    ) -> Option<Refused> {
+        self.batch(batch)?.shares.refused(event, reason, record)
+    }
+
+    /// Notes the end of one request or repair of a batch.
+    fn close(&mut self, number: u64) {
+        if let Some(open) = self.batch(number).and_then(|batch| batch.open.as_mut()) {
+            *open -= 1;
+        }
+    }
+
+    /// Settles the oldest batches, as far as they are done.
+    pub fn settle(&mut self, done: &mut Vec<Settled>) {
+        while self.batches.front().is_some_and(|batch| batch.open == Some(0)) {
+            let Some(batch) = self.batches.pop_front() else { return };
+            self.first += 1;
+            self.settlement.end(batch.shares, done);
+        }
+    }
+}
+
+/// A repair that was done.
+pub struct Repaired {
+    /// Number of the batch.
+    pub batch: u64,
+    backoff: Backoff,
+}
+
+impl Repair {
+    /// Takes apart: the request and the action go to the packer.
+    pub fn begin(self) -> (Request, Action, Repaired) {
+        (self.request, self.action, Repaired { batch: self.batch, backoff: self.backoff })
+    }
+}
+
+impl QueuedRequest {
+    fn is_ready(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|not_before| not_before <= now)
+    }
+
+    /// Makes it a repair.
+    pub fn repair(self, action: Action) -> Repair {
+        let QueuedRequest { batch, request, backoff, .. } = self;
+        Repair { batch, request, action, backoff }
+    }
+
+    /// Returns the number of its events.
+    pub fn events(&self) -> u64 {
+        self.request.events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;
