@@ -1,9 +1,11 @@
-//! Codecs: `text` (the raw line), `json` (one object per line), `msgpack` (blocks of metrics).
+//! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (the object that a line
+//! is, with added members), `msgpack` (blocks of metrics).
 
 mod json;
 pub mod metric_record;
 pub mod metric_view;
 pub mod msgpack;
+mod raw_json;
 mod text;
 
 use millstream_model::limits::BATCH_ROWS_MAX;
@@ -15,12 +17,24 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Encoding {
-    /// `json`: one object per line; `text`: the line as it was read; `msgpack`: metrics in blocks.
+    /// `json`: one object per line; `raw_json`: a line that is an object, with added members; `text`:
+    /// the line as it was read; `msgpack`: metrics in blocks.
     pub codec: Codec,
     /// Metadata of a JSON event.
     pub metadata: Vec<Metadata>,
     /// Key of the object with the metadata; `''` puts it at the top level.
     pub metadata_key: String,
+    /// Key of the time; a sink may have an option for it.
+    #[serde(skip, default = "timestamp_key")]
+    #[schemars(skip)]
+    pub timestamp_key: String,
+}
+
+/// Default key of the time.
+pub const TIMESTAMP_KEY: &str = "timestamp";
+
+fn timestamp_key() -> String {
+    TIMESTAMP_KEY.to_owned()
 }
 
 /// Default key of the object with the metadata.
@@ -32,6 +46,9 @@ pub const METADATA_KEY: &str = "meta";
 pub enum Codec {
     /// One JSON object per line.
     Json,
+    /// The line if it is a JSON object, unparsed, with the members of `json` but `message` added;
+    /// `json` for any other line.
+    RawJson,
     /// The line as it was read, byte for byte.
     Text,
     /// Metrics in blocks, each a part of the payload: a record, or a piece of a body.
@@ -62,6 +79,13 @@ pub enum Metadata {
     Truncated,
 }
 
+impl Codec {
+    /// Returns whether each event is a JSON object in a line.
+    pub fn is_json(self) -> bool {
+        matches!(self, Codec::Json | Codec::RawJson)
+    }
+}
+
 impl Metadata {
     /// Returns its key in an event.
     pub fn name(self) -> &'static str {
@@ -83,7 +107,12 @@ impl Default for Encoding {
     fn default() -> Self {
         use Metadata::{File, Host, Id, Offset, Source};
         let metadata = vec![Host, Source, File, Offset, Id];
-        Encoding { codec: Codec::Json, metadata, metadata_key: METADATA_KEY.to_owned() }
+        Encoding {
+            codec: Codec::Json,
+            metadata,
+            metadata_key: METADATA_KEY.to_owned(),
+            timestamp_key: timestamp_key(),
+        }
     }
 }
 
@@ -94,7 +123,7 @@ const JSON_ROW_BYTES: u64 = 320;
 impl Encoding {
     /// Returns the errors in the options, for a component whose key for them is `encoding`.
     pub fn check(&self) -> Vec<OptionError> {
-        if matches!(self.metadata_key.as_str(), "message" | "timestamp") {
+        if self.metadata_key == "message" || self.metadata_key == self.timestamp_key {
             let message =
                 format!("`{}` is a key of every event; use another name", self.metadata_key);
             return vec![OptionError::new("/encoding/metadata_key", message)];
@@ -116,6 +145,7 @@ impl Encoding {
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {
             Codec::Json => Box::new(json::JsonEncoder::new(self)),
+            Codec::RawJson => Box::new(raw_json::RawJsonEncoder::new(self)),
             Codec::Text => Box::new(text::TextEncoder),
             Codec::Msgpack => Box::new(msgpack::MetricBlocks::new(self)),
         }
@@ -126,6 +156,10 @@ impl Encoding {
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
+            // Also what is added to each line.
+            Codec::RawJson => {
+                block_bytes * 2 + rows.min(BATCH_ROWS_MAX as u64) * 2 * JSON_ROW_BYTES
+            }
             Codec::Text => block_bytes + rows,
             Codec::Msgpack => {
                 block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * msgpack::ROW_BYTES

@@ -21,6 +21,7 @@
 #[rustfmt::skip] // Tables.
 mod cases;
 mod cursor;
+mod members;
 mod names;
 mod paths;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::types::Type;
 pub use cursor::Cursor;
 use cursor::DEPTH_MAX;
 use cursor::{NOT_JSON, TOO_DEEP};
+pub use members::json_members;
 use millstream_columns::{Cell, Kind, push_json_string, unescape};
 use names::{MEMBERS, Names, ROOT, UNKNOWN, UNWANTED, Wanted};
 pub use paths::JsonPaths;

@@ -31,7 +31,7 @@ pub use docker::Docker;
 pub use fields::{Failure, Field, Fields, Reason};
 pub use grok::{Grok, GrokConfig};
 pub use input::Input;
-pub use json::{Json, JsonConfig, JsonPaths};
+pub use json::{Json, JsonConfig, JsonPaths, json_members};
 pub use key_value::{Bare, KeyValue, KeyValueConfig};
 pub use regex::{Regex, RegexConfig};
 pub use syslog::{Syslog, SyslogConfig};

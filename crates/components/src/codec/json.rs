@@ -7,6 +7,8 @@
 
 mod fields;
 
+pub(super) use fields::push_one_line;
+
 use super::{Encoding, Metadata};
 use crate::util::formats::{
     DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339,
@@ -18,6 +20,9 @@ use millstream_scan::escape_json;
 pub struct JsonEncoder {
     metadata: Vec<Metadata>,
     metadata_key: String,
+    timestamp_key: String,
+    /// The beginning of an object up to its time.
+    time_head: Vec<u8>,
     /// Bytes before each message.
     head: Vec<u8>,
     /// Bytes after each message.
@@ -27,9 +32,6 @@ pub struct JsonEncoder {
     /// For events with fields: which of them collide with a built-in name of the event.
     clashes: Vec<bool>,
 }
-
-/// Position of the time in the head.
-const TIME_AT: usize = b"{\"timestamp\":\"".len();
 
 /// A part of the text after the message.
 enum Piece {
@@ -57,7 +59,12 @@ struct Between {
 impl JsonEncoder {
     /// Creates an encoder with these settings.
     pub fn new(encoding: &Encoding) -> JsonEncoder {
+        let mut time_head = b"{\"".to_vec();
+        escape_json(encoding.timestamp_key.as_bytes(), &mut time_head);
+        time_head.extend_from_slice(b"\":\"");
         JsonEncoder {
+            timestamp_key: encoding.timestamp_key.clone(),
+            time_head,
             metadata: encoding.metadata.clone(),
             metadata_key: encoding.metadata_key.clone(),
             head: Vec::new(),
@@ -71,7 +78,7 @@ impl JsonEncoder {
     /// Renders what all rows of a segment share.
     fn prepare(&mut self, batch: &Batch, segment: &Segment) {
         self.head.clear();
-        self.head.extend_from_slice(b"{\"timestamp\":\"");
+        self.head.extend_from_slice(&self.time_head);
         push_rfc3339(&mut self.head, batch.read_ns);
         self.head.extend_from_slice(b"\",\"message\":\"");
         let mut tail = Tail::default();
@@ -125,7 +132,7 @@ impl JsonEncoder {
     fn is_own(&self, name: &str) -> bool {
         let flat =
             self.metadata_key.is_empty() && self.metadata.iter().any(|item| item.name() == name);
-        flat || name == "timestamp" || name == "message" || name == self.metadata_key
+        flat || name == self.timestamp_key || name == "message" || name == self.metadata_key
     }
 
     fn rows(&mut self, batch: &Batch, segment: &Segment, utf8: bool, out: &mut Vec<u8>) -> u64 {
@@ -149,7 +156,7 @@ impl JsonEncoder {
     /// Writes the row's time into the head at the end of `out`.
     #[inline]
     fn stamp(&mut self, ns: i64, out: &mut [u8]) {
-        let at = out.len() - self.head.len() + TIME_AT;
+        let at = out.len() - self.head.len() + self.time_head.len();
         out[at..at + RFC3339_BYTES].copy_from_slice(self.times.text(ns));
     }
 

@@ -73,7 +73,7 @@ impl JsonEncoder {
         let metadata = self.metadata.iter().map(|item| item.name());
         let columns =
             batch.fields.iter().map(|column| &*column.name).filter(|name| *name != MEMBERS);
-        let own = ["timestamp", "message", &self.metadata_key]
+        let own = [self.timestamp_key.as_str(), "message", &self.metadata_key]
             .into_iter()
             .filter(|name| !name.is_empty());
         let names: BTreeSet<&str> = own.chain(metadata).chain(attributes).chain(columns).collect();
@@ -131,7 +131,7 @@ impl JsonEncoder {
             fields.iter().zip(&clashes).any(|(field, clash)| *clash && &*field.column.name == name)
         };
         self.tail(Tail::default(), batch, segment, is_taken);
-        let left = Left { time: !is_taken("timestamp"), message: !is_taken("message") };
+        let left = Left { time: !is_taken(&self.timestamp_key), message: !is_taken("message") };
         self.clashes = clashes;
         left
     }
@@ -147,7 +147,8 @@ impl JsonEncoder {
     ) -> u64 {
         let begin = out.len();
         if left.time {
-            out.extend_from_slice(b",\"timestamp\":\"");
+            out.push(b',');
+            out.extend_from_slice(&self.time_head[1..]);
             match batch.time.is_some() {
                 true => out.extend_from_slice(self.times.text(batch.event_ns(row))),
                 false => out.extend_from_slice(read),
@@ -231,7 +232,7 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
 
 /// Appends JSON on a single line, since a line feed would end the event. JSON strings cannot
 /// contain a raw line feed, so each one is white space.
-fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
+pub(in crate::codec) fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         out.extend_from_slice(&json[..at]);
         out.push(b' ');

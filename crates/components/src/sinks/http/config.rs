@@ -82,8 +82,10 @@ impl HttpConfig {
     fn content_type(&self) -> &'static str {
         match (self.framing(), self.encoding.codec) {
             (Framing::Length, _) => "application/octet-stream",
-            (Framing::Newline, Codec::Json) => "application/x-ndjson",
-            (Framing::JsonArray, _) | (Framing::None, Codec::Json) => "application/json",
+            (Framing::Newline, Codec::Json | Codec::RawJson) => "application/x-ndjson",
+            (Framing::JsonArray, _) | (Framing::None, Codec::Json | Codec::RawJson) => {
+                "application/json"
+            }
             (_, Codec::Text) => "text/plain",
             (_, Codec::Msgpack) => "application/msgpack",
         }
@@ -166,7 +168,7 @@ impl SinkComponent for HttpConfig {
         let format = BodyFormat {
             framing: self.framing(),
             line_ends: self.encoding.codec != Codec::Msgpack,
-            is_json: self.encoding.codec == Codec::Json,
+            is_json: self.encoding.codec.is_json(),
             compression: self.compression,
             level: self.compression_level,
             bytes_max: self.batch.bytes.0,

@@ -28,7 +28,7 @@ struct HttpSink {
 impl Sink for HttpSink {
     fn encoder(&self) -> Box<dyn Encoder> {
         let inner = match self.encoding.codec {
-            Codec::Json => Inner::Lines(self.encoding.encoder()),
+            Codec::Json | Codec::RawJson => Inner::Lines(self.encoding.encoder()),
             Codec::Text => Inner::Text(self.encoding.encoder()),
             Codec::Msgpack => Inner::Blocks(Box::new(MetricBlocks::new(&self.encoding))),
         };

@@ -32,7 +32,7 @@ fn encoded_batch(codec: &str, batch: &Batch) -> EncodedPayload {
     let inner = match encoding.codec {
         Codec::Text => Inner::Text(encoding.encoder()),
         Codec::Msgpack => Inner::Blocks(Box::new(MetricBlocks::new(&encoding))),
-        Codec::Json => Inner::Lines(encoding.encoder()),
+        Codec::Json | Codec::RawJson => Inner::Lines(encoding.encoder()),
     };
     let mut encoder = HttpEncoder { inner, spread: Jitter::Auto };
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());

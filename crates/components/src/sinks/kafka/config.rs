@@ -64,7 +64,7 @@ impl KafkaConfig {
     /// Returns the name of the header with the id of the event, if there is one.
     pub fn id_header(&self) -> Option<&str> {
         let is_in_record = match self.encoding.codec {
-            Codec::Json => {
+            Codec::Json | Codec::RawJson => {
                 self.encoding.metadata_key == METADATA_KEY
                     && self.encoding.metadata.contains(&Metadata::Id)
             }

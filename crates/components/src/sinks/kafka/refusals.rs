@@ -21,7 +21,7 @@ pub fn of_record(
     let (records, is_json) = match (codec, metrics) {
         (Codec::Msgpack, None) => (vec![Bytes::new(); run.events as usize], false),
         (_, Some(metrics)) => (metrics, true),
-        (codec, None) => (vec![bytes], codec == Codec::Json),
+        (codec, None) => (vec![bytes], codec.is_json()),
     };
     let refused =
         |(event, record)| Refused { payload, event, reason: reason.to_owned(), record, is_json };

@@ -93,7 +93,7 @@ impl Encoder for TcpEncoder {
         buffer.reserve(batch.text_bytes() as usize + batch.events() * LENGTH_BYTES);
         match self.codec {
             Codec::Text => self.text(batch, &mut buffer),
-            Codec::Json => self.json(batch, &mut buffer, cx)?,
+            Codec::Json | Codec::RawJson => self.json(batch, &mut buffer, cx)?,
             Codec::Msgpack => self.blocks(batch, &mut buffer, payload, cx)?,
         }
         if !buffer.is_empty() {

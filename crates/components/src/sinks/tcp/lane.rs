@@ -234,7 +234,7 @@ fn compression_number(algorithm: Algorithm) -> u8 {
 
 fn codec_number(codec: Codec) -> u8 {
     match codec {
-        Codec::Json => 0,
+        Codec::Json | Codec::RawJson => 0,
         Codec::Text => 1,
         Codec::Msgpack => 2,
     }
