@@ -79,7 +79,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 }
 
 /// A folder for one broker, in memory where the machine has that.
-pub(super) fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     static BASE: LazyLock<Base> = LazyLock::new(Base::make);
     tempfile::tempdir_in(&BASE.path).expect("a temporary folder")
 }
