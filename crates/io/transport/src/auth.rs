@@ -1,5 +1,5 @@
-//! HTTP authentication of a client: basic, bearer, or a custom header. Secrets come from options or
-//! files and never appear in messages.
+//! HTTP authentication of a client: basic, bearer, API key, or a custom header. Secrets come from
+//! options or files and never appear in messages.
 
 use crate::stamp::Stamp;
 use millstream_model::OptionError;
@@ -39,6 +39,15 @@ pub enum AuthOptions {
         #[serde(default)]
         token_file: Option<PathBuf>,
     },
+    /// An API key of Elasticsearch.
+    ApiKey {
+        /// The key as Elasticsearch encodes it; better in a file.
+        #[serde(default)]
+        key: Option<String>,
+        /// File with the key; read again when it changes.
+        #[serde(default)]
+        key_file: Option<PathBuf>,
+    },
     /// A custom header.
     Header {
         /// Name of the header.
@@ -57,6 +66,7 @@ impl fmt::Debug for AuthOptions {
         f.write_str(match self {
             AuthOptions::Basic { .. } => "Basic(…)",
             AuthOptions::Bearer { .. } => "Bearer(…)",
+            AuthOptions::ApiKey { .. } => "ApiKey(…)",
             AuthOptions::Header { .. } => "Header(…)",
         })
     }
@@ -72,6 +82,7 @@ impl AuthOptions {
                 ("password", password, password_file)
             }
             AuthOptions::Bearer { token, token_file } => ("token", token, token_file),
+            AuthOptions::ApiKey { key, key_file } => ("key", key, key_file),
             AuthOptions::Header { value, value_file, .. } => ("value", value, value_file),
         };
         match (text, file) {
@@ -109,6 +120,7 @@ impl AuthOptions {
         let (pointer, file) = match self {
             AuthOptions::Basic { password_file, .. } => ("/password_file", password_file),
             AuthOptions::Bearer { token_file, .. } => ("/token_file", token_file),
+            AuthOptions::ApiKey { key_file, .. } => ("/key_file", key_file),
             AuthOptions::Header { value_file, .. } => ("/value_file", value_file),
         };
         file.iter().map(|path| (pointer.to_owned(), path.clone())).collect()
@@ -122,6 +134,9 @@ impl AuthOptions {
             }
             AuthOptions::Bearer { token, token_file } => {
                 Auth::Bearer { token: Secret::of(token, token_file) }
+            }
+            AuthOptions::ApiKey { key, key_file } => {
+                Auth::ApiKey { key: Secret::of(key, key_file) }
             }
             AuthOptions::Header { name, value, value_file } => {
                 Auth::Header { name, value: Secret::of(value, value_file) }
@@ -167,6 +182,11 @@ pub enum Auth {
         /// The token.
         token: Secret,
     },
+    /// An API key of Elasticsearch.
+    ApiKey {
+        /// The key as Elasticsearch encodes it.
+        key: Secret,
+    },
     /// A custom header.
     Header {
         /// Name of the header.
@@ -185,6 +205,7 @@ impl Auth {
         match self {
             Auth::Basic { password: secret, .. }
             | Auth::Bearer { token: secret }
+            | Auth::ApiKey { key: secret }
             | Auth::Header { value: secret, .. } => secret.text(),
         }
     }
@@ -201,6 +222,7 @@ impl Auth {
                 ("authorization", format!("Basic {}", base64(pair.as_bytes())))
             }
             Auth::Bearer { token } => ("authorization", format!("Bearer {}", token.text()?)),
+            Auth::ApiKey { key } => ("authorization", format!("ApiKey {}", key.text()?)),
             Auth::Header { name, value } => (name, value.text()?.to_string()),
         })
     }

@@ -165,6 +165,7 @@ fn challenge(auth: &Auth) -> &'static str {
     match auth {
         Auth::Basic { .. } => "Basic realm=\"metrics\"",
         Auth::Bearer { .. } => "Bearer realm=\"metrics\"",
+        Auth::ApiKey { .. } => "ApiKey realm=\"metrics\"",
         // There is no standard scheme for a custom header.
         Auth::Header { .. } => "Header realm=\"metrics\"",
     }
