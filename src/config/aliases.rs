@@ -57,6 +57,11 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
     (Kind::Transform, "sample", &["sampler", "probabilistic_sampler"]),
     (Kind::Sink, "blackhole", &["null", "nop", "devnull"]),
     (Kind::Sink, "console", &["stdout", "debug", "print"]),
+    (
+        Kind::Sink,
+        "elasticsearch",
+        &["es", "opensearch", "out_elasticsearch", "out_es", "omelasticsearch"],
+    ),
     (Kind::Sink, "file", &["out_file", "fileexporter", "omfile"]),
     (
         Kind::Sink,
@@ -118,9 +123,6 @@ const NOT_YET: &[(Kind, &[&str])] = &[
     (
         Kind::Sink,
         &[
-            "elasticsearch",
-            "es",
-            "opensearch",
             "loki",
             "clickhouse",
             "s3",

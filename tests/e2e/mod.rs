@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod commands;
+mod elasticsearch;
 mod faults;
 mod files;
 mod full;

@@ -69,6 +69,7 @@ pub static ROWS: &[Row] = &[
     row!(Transform, transforms::throttle::ThrottleConfig, "throttle", "transforms/throttle"),
     row!(Sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
     row!(Sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
+    row!(Sink, sinks::elasticsearch::ElasticsearchConfig, "elasticsearch", "sinks/elasticsearch"),
     row!(Sink, sinks::file::FileConfig, "file", "sinks/file"),
     row!(Sink, sinks::http::HttpConfig, "http", "sinks/http"),
     row!(Sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
@@ -121,6 +122,7 @@ pub static FORMATS: &[(&str, CheckText)] = &[
     ("regex", regex),
     ("path template", |text| Template::parse(text, Use::Path).map(drop)),
     ("topic template", |text| Template::parse(text, Use::Topic).map(drop)),
+    ("index template", |text| Template::parse(text, Use::Index).map(drop)),
     ("template", |text| Template::parse(text, Use::Text).map(drop)),
     ("date-time", |text| crate::util::formats::parse_rfc3339(text).map(drop)),
 ];

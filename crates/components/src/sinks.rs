@@ -2,6 +2,7 @@
 
 pub mod blackhole;
 pub mod console;
+pub mod elasticsearch;
 pub mod file;
 pub mod http;
 pub mod http_delivery;

@@ -11,7 +11,7 @@ use millstream_model::{
     Selection, Settled, Sink, SinkIndex, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
 use millstream_testkit::{Rows, SourceRig, assert_valid, batch, yaml};
-use millstream_testkit_servers::http::{HttpServer, Reply};
+use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -86,6 +86,11 @@ fn connected(mut options: Value, row: &Row) -> Value {
             "uri",
             json!(Box::leak(Box::new(HttpServer::start(|_| Reply::status(200)))).uri("/")),
         ),
+        "elasticsearch" => {
+            let server = Box::leak(Box::new(HttpServer::start(accept_all)));
+            set("endpoints", json!([server.uri("/")]));
+            set("compression", json!("none"));
+        }
         "tcp" => {
             set("address", json!(format!("127.0.0.1:{}", reader())));
             set("framing", json!("newline"));
@@ -95,10 +100,18 @@ fn connected(mut options: Value, row: &Row) -> Value {
     }
     let away: &[&str] = match row.name {
         "tcp" => &["tls", "acknowledgements", "compression", "compression_level", "batch"],
+        "elasticsearch" => &["tls", "auth", "compression_level"],
         _ => &["tls", "sasl", "auth"],
     };
     away.iter().for_each(|key| drop(own.shift_remove(*key)));
     options
+}
+
+/// Answers a bulk request: each document was added.
+fn accept_all(request: &ReceivedRequest) -> Reply {
+    let lines = request.body.iter().filter(|byte| **byte == b'\n').count();
+    let items = vec![json!({ "create": { "status": 201 } }); lines / 2];
+    Reply::Status(200, Vec::new(), json!({ "errors": false, "items": items }).to_string())
 }
 
 /// Starts a server that discards all input until the process exits; returns its port.

@@ -79,8 +79,8 @@ fn types_of_other_agents() {
     let beats = &of("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
-    assert!(of("log", "elasticsearch")[0].ends_with("; write `file`, the closest match here"));
-    assert!(of("log", "elasticsearch")[1].contains("there is no sink type \"elasticsearch\" yet"));
+    assert!(of("log", "loki")[0].ends_with("; write `file`, the closest match here"));
+    assert!(of("log", "loki")[1].contains("there is no sink type \"loki\" yet"));
 }
 
 /// Wrong types say what was expected, what was found, and how to write it.

@@ -7,9 +7,11 @@
 //! - in a path, a value cannot escape its folder: `/`, NUL, control characters, `%` and invalid
 //!   UTF-8 become `%2F`…, an empty value becomes `%`, and `.` and `..` become `%2E`…;
 //! - in a topic, every byte outside `[a-zA-Z0-9._-]` becomes `_` and two hexadecimal digits;
+//! - in an index, capital letters become small, and every other byte outside `[a-z0-9._-]` becomes
+//!   `_` and two hexadecimal digits;
 //! - in text, values are not escaped.
 //!
-//! Distinct values stay distinct in paths and topics: a value that exceeds its length limit is
+//! Distinct values stay distinct in paths and topics, and in indexes but for capital letters: a value that exceeds its length limit is
 //! truncated, and a hash of the whole value replaces the end.
 //!
 //! A missing field drops no event: it is rendered as [`MISSING`].
@@ -32,6 +34,9 @@ const NAME_BYTES_MAX: usize = 200;
 /// Maximum bytes of a Kafka topic.
 const TOPIC_BYTES_MAX: usize = 249;
 
+/// Maximum bytes of the name of an index.
+const INDEX_BYTES_MAX: usize = 255;
+
 /// What a template renders: determines how values are escaped, and which text must surround them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -39,6 +44,8 @@ pub enum Use {
     Path,
     /// A topic. Fields need a letter or digit before them.
     Topic,
+    /// The name of an index. Fields need a letter or digit before them.
+    Index,
     /// Any text, values unchanged: keys, header values.
     Text,
 }
@@ -64,6 +71,17 @@ impl Template {
     pub fn parse(text: &str, usage: Use) -> Result<Template, String> {
         let template = Template { usage, text: text.to_owned(), parts: parse::parts(text)? };
         parse::confine(template)
+    }
+
+    /// Returns the template `{{ id }}`, the id of the event.
+    pub fn of_event_id() -> Template {
+        let parts = vec![Part::Field(Field::Id, usize::MAX)];
+        Template { usage: Use::Text, text: "{{ id }}".to_owned(), parts }
+    }
+
+    /// Returns whether it renders the id of the event and nothing else.
+    pub fn is_event_id(&self) -> bool {
+        matches!(&self.parts[..], [Part::Field(Field::Id, _)])
     }
 
     /// Returns the template as configured.
@@ -172,6 +190,12 @@ option!(
     TopicTemplate,
     Use::Topic,
     "topic template"
+);
+option!(
+    /// An option that is a template of the name of an index.
+    IndexTemplate,
+    Use::Index,
+    "index template"
 );
 option!(
     /// An option that is a template of any text.

@@ -1,7 +1,9 @@
 //! Packs payloads into bodies, and splits refused bodies.
 
 use crate::codec::metric_record;
-use crate::sinks::http_delivery::{Capacity, EncodedPayload, EventSet, Packer, Record, Request};
+use crate::sinks::http_delivery::{
+    Capacity, EncodedPayload, EventSet, Packer, Record, Request, compress, split_parts,
+};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
@@ -98,24 +100,9 @@ impl HttpPacker {
             Framing::None => None,
         };
         let framed = framed.map_or_else(|| piece.parts.clone(), |framed| vec![Bytes::from(framed)]);
-        let (body, headers) = self.compress(framed);
+        let (body, headers) = compress(&mut self.compressor, framed);
         let events = EventSet::of(piece.events.clone());
         Request { body, headers, events, origin: Box::new(piece) }
-    }
-
-    /// Compresses a body, and returns the header for it. If the library runs out of memory, the
-    /// body is sent uncompressed.
-    fn compress(&mut self, framed: Vec<Bytes>) -> (Vec<Bytes>, Vec<(&'static str, String)>) {
-        let Some(encoding) = self.format.compression.content_encoding() else {
-            return (framed, Vec::new());
-        };
-        match self.compressor.compress(&framed) {
-            Ok(body) => (vec![Bytes::from(body)], vec![("content-encoding", encoding.to_owned())]),
-            Err(error) => {
-                log::warn!("cannot compress a request: {error}; sending it uncompressed");
-                (framed, Vec::new())
-            }
-        }
     }
 
     /// Splits a piece that exceeds the limits of a body into bodies that are as full as possible.
@@ -154,7 +141,7 @@ impl Packer for HttpPacker {
         if front.units == 0 || front.events >= payload.events {
             return None;
         }
-        let (before, behind) = cut(&payload.parts, front.bytes);
+        let (before, behind) = split_parts(&payload.parts, front.bytes);
         let rest = EncodedPayload {
             parts: behind,
             events: payload.events - front.events,
@@ -253,7 +240,7 @@ impl Piece {
         let mut first = self.units.clone().unwrap_or_default();
         let second = first.split_off(units);
         let (front, back) =
-            cut(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
+            split_parts(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
         let middle = self.events.start + first.iter().map(|(_, events)| *events).sum::<u32>();
         let piece = |parts, units, events| Piece { parts, units: Some(units), events };
         let (before, behind) = (self.events.start..middle, middle..self.events.end);
@@ -344,16 +331,4 @@ fn array(parts: &[Bytes]) -> Vec<u8> {
     }
     out.push(b']');
     out
-}
-
-/// Splits the parts at a position, as views.
-fn cut(parts: &[Bytes], at: u64) -> (Vec<Bytes>, Vec<Bytes>) {
-    let (mut front, mut back, mut before) = (Vec::new(), Vec::new(), 0);
-    for part in parts {
-        let here = at.saturating_sub(before).min(part.len() as u64) as usize;
-        front.extend((here > 0).then(|| part.slice(..here)));
-        back.extend((here < part.len()).then(|| part.slice(here..)));
-        before += part.len() as u64;
-    }
-    (front, back)
 }

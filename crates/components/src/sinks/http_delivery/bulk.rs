@@ -39,6 +39,15 @@ pub trait BulkPacker: Packer {
     /// Creates the reader of the answer to a request.
     fn answer(request: &Request) -> Box<dyn Answer>;
 
+    /// Returns how to fix it if the `body` of a refusal means that the endpoint cannot read the
+    /// request at all, whatever its events are.
+    fn unreadable(_request: &Request, _body: &[u8]) -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Builds a request of some events of another, by their positions in it, ascending. Runs on a
     /// blocking thread.
     fn select(&mut self, request: &Request, positions: &[u32]) -> Request;
@@ -131,8 +140,9 @@ impl<P: BulkPacker> BulkLane<P> {
     fn advance(&mut self, now: Instant) -> Option<Instant> {
         self.queue.settle(&mut self.done);
         self.repair();
-        let packed = self.pack(now);
+        // A batch is packed once no other waits to be sent.
         let sent = self.send(now);
+        let packed = self.pack(now);
         [packed, sent, self.queue.next_at(now)].into_iter().flatten().min()
     }
 
@@ -222,6 +232,12 @@ impl<P: BulkPacker> BulkLane<P> {
                 Err(self.failed(queued, sent, failure(), pause, now))
             }
             ResponseClass::Refused { too_large } => {
+                if let Some(advice) = P::unreadable(&queued.request, &response.body) {
+                    let (kind, text) = failure();
+                    let (pause, text) =
+                        (Pause::Fixed(self.slow_retry()), format!("{text}; {advice}"));
+                    return Err(self.failed(queued, sent, (kind, text), pause, now));
+                }
                 self.on_refusal(queued, sent, &response, too_large, now);
                 Ok(())
             }

@@ -6,6 +6,7 @@
 //! answers for each event separately: its sink supplies a [`BulkPacker`].
 
 mod batcher;
+mod body;
 mod bulk;
 mod config;
 mod dispatcher;
@@ -16,6 +17,7 @@ mod pack_task;
 mod response_class;
 mod shares;
 
+pub use body::{compress, split_parts};
 pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement};
 pub use config::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets,

@@ -1,7 +1,7 @@
 //! Parses templates, and rejects unsafe ones.
 
 use super::value::{FIELD_BYTES_MIN, Field, Piece};
-use super::{NAME_BYTES_MAX, Part, TOPIC_BYTES_MAX, Template, Use};
+use super::{INDEX_BYTES_MAX, NAME_BYTES_MAX, Part, TOPIC_BYTES_MAX, Template, Use};
 
 /// Splits a template into literal text, fields and time specifiers.
 pub fn parts(text: &str) -> Result<Vec<Part>, String> {
@@ -71,6 +71,7 @@ pub fn confine(mut template: Template) -> Result<Template, String> {
         Use::Text => {}
         Use::Path => path(&mut template.parts)?,
         Use::Topic => topic(&mut template.parts)?,
+        Use::Index => index(&mut template.parts)?,
     }
     Ok(template)
 }
@@ -163,6 +164,33 @@ fn topic(parts: &mut [Part]) -> Result<(), String> {
         ));
     }
     share(parts, parts.len(), TOPIC_BYTES_MAX)
+}
+
+fn index(parts: &mut [Part]) -> Result<(), String> {
+    let text = outline(parts);
+    let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-*".contains(c);
+    let has_star =
+        parts.iter().any(|part| matches!(part, Part::Literal(text) if text.contains('*')));
+    if text.is_empty() || has_star || !text.chars().all(is_legal) {
+        return Err(
+            "is not the name of an index; write small letters, digits, `.`, `_` and `-`".to_owned()
+        );
+    }
+    if text.starts_with(['-', '_']) {
+        return Err("no index begins with `-` or `_`; begin with a letter or digit".to_owned());
+    }
+    let first = parts.iter().position(is_field);
+    let before = outline(&parts[..first.unwrap_or(parts.len())]);
+    if !before.contains(|c: char| c.is_ascii_alphanumeric()) {
+        return Err(match first {
+            Some(_) => "a field needs text before it; write for example logs-{{ app }}".to_owned(),
+            None => "is not the name of an index; include a letter or digit".to_owned(),
+        });
+    }
+    if first.is_none() && text.len() > INDEX_BYTES_MAX {
+        return Err(format!("exceeds the {INDEX_BYTES_MAX} bytes of a name; write a shorter one"));
+    }
+    share(parts, parts.len(), INDEX_BYTES_MAX)
 }
 
 /// Returns the text with `0` for each digit of a time and `*` for each field.

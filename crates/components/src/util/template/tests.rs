@@ -163,6 +163,17 @@ fn a_topic_contains_only_legal_characters() {
 }
 
 #[test]
+fn the_name_of_an_index_contains_only_legal_characters() {
+    let index = |value: &str| {
+        String::from_utf8(rendered("logs-{{v}}", Use::Index, &with_value(value), 0).0).unwrap()
+    };
+    assert_eq!(index("Web_1.a-b"), "logs-web_1.a-b");
+    assert_eq!(index("A/b:é*"), "logs-a_2fb_3a_c3_a9_2a");
+    let (one, two) = (index(&"x".repeat(300)), index(&("x".repeat(300) + "y")));
+    assert!(one != two && one.len() <= INDEX_BYTES_MAX && two.len() <= INDEX_BYTES_MAX);
+}
+
+#[test]
 fn errors_say_what_to_write_instead() {
     let error = |text, usage| Template::parse(text, usage).unwrap_err();
     let all = [
@@ -191,6 +202,12 @@ fn errors_say_what_to_write_instead() {
         (error("a*", Use::Topic), "is not a topic name; write"),
         (error("..", Use::Topic), "is not a topic name; include"),
         (error(&"x".repeat(250), Use::Topic), "exceeds the 249 bytes of a topic"),
+        (error("{{ host }}", Use::Index), "a field needs text before it; write"),
+        (error("Logs", Use::Index), "is not the name of an index; write small letters"),
+        (error("a,b", Use::Index), "is not the name of an index; write"),
+        (error("_all", Use::Index), "no index begins with `-` or `_`; begin"),
+        (error("..", Use::Index), "is not the name of an index; include"),
+        (error(&"x".repeat(256), Use::Index), "exceeds the 255 bytes of a name"),
     ];
     for (found, expected) in all {
         assert!(found.starts_with(expected), "{found}\n{expected}");

@@ -179,6 +179,7 @@ pub fn push(usage: Use, value: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
         Use::Text => return out.extend_from_slice(value),
         Use::Path => push_path(prefix, out),
         Use::Topic => push_topic(prefix, out),
+        Use::Index => push_topic(&prefix.to_ascii_lowercase(), out),
     }
     if value.len() > bytes_max || out.len() - begin > bytes_max {
         let mark = if usage == Use::Path { b'%' } else { b'_' };

@@ -1,7 +1,7 @@
 //! What the packer does for a lane without order, on a blocking thread.
 
 use super::BulkPacker;
-use super::queue::{Action, Repaired};
+use super::queue::{Action, Division, Repaired};
 use crate::sinks::http_delivery::{EncodedPayload, PackRefusal, Record, Request};
 use tokio::time::Instant;
 
@@ -48,7 +48,7 @@ pub fn repair<P: BulkPacker>(
 ) -> Packed {
     match action {
         Action::Split(reason) => split(packer, request, repaired, reason, is_read),
-        Action::Divide { again, refused } => divide(packer, &request, repaired, (again, refused)),
+        Action::Divide(division) => divide(packer, &request, repaired, division),
     }
 }
 
@@ -92,7 +92,7 @@ fn divide<P: BulkPacker>(
     packer: &mut P,
     request: &Request,
     repaired: Repaired,
-    (again, refused): (Vec<(Vec<u32>, Instant)>, Vec<(u32, String)>),
+    Division { again, refused }: Division,
 ) -> Packed {
     let events: Vec<u32> = request.events.iter().collect();
     let select =

@@ -64,12 +64,15 @@ pub enum Action {
     /// Splits the request, whose content or size was refused for this reason.
     Split(String),
     /// Sends some events again after their pause, and returns others.
-    Divide {
-        /// Positions of events that are sent again, with the end of their pause.
-        again: Vec<(Vec<u32>, Instant)>,
-        /// Events that were refused, if a component reads them.
-        refused: Vec<(u32, String)>,
-    },
+    Divide(Division),
+}
+
+/// The events of a request that the endpoint did not take, by their positions.
+pub struct Division {
+    /// Those that are sent again, with the end of their pause.
+    pub again: Vec<(Vec<u32>, Instant)>,
+    /// Those that were refused, with the reason, if a component reads them.
+    pub refused: Vec<(u32, String)>,
 }
 
 /// The pauses before events are sent again.
@@ -203,7 +206,7 @@ impl Queue {
             self.close(queued.batch);
             return None;
         }
-        Some(queued.repair(Action::Divide { again, refused }))
+        Some(queued.repair(Action::Divide(Division { again, refused })))
     }
 
     /// Notes that the endpoint has the events of a request, except for the failures.
@@ -277,7 +280,7 @@ pub struct Repaired {
 }
 
 impl Repair {
-    /// Takes apart: the request and the action go to the packer.
+    /// Returns the request and the action, which go to the packer, and what remains here.
     pub fn begin(self) -> (Request, Action, Repaired) {
         (self.request, self.action, Repaired { batch: self.batch, backoff: self.backoff })
     }

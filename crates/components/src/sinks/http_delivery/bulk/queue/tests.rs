@@ -139,7 +139,7 @@ impl Simulation {
                 let (first, second) = of.events.split_at(of.events.len() / 2);
                 requests.extend([first, second].map(|events| (request(events), None)));
             }
-            Action::Divide { again, refused } => {
+            Action::Divide(Division { again, refused }) => {
                 for (position, reason) in refused {
                     let event = events[position as usize];
                     let refused = self.queue.refused(batch, event, reason, Record::default());

@@ -1,0 +1,236 @@
+//! Reads the answer to a bulk request, item by item as it arrives.
+//!
+//! A [`Splitter`] finds the elements of the array `items` in the bytes; each is decoded on its own
+//! and only what failed of it is kept. What is outside of the items is decoded last, with a number
+//! in place of each item: so an answer that is cut anywhere is no JSON, and is never taken for a
+//! whole one.
+
+use crate::sinks::http_delivery::{Answer, Failure, Judgement};
+use millstream_transport::http::BodyReader;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+/// Longest item, and most bytes outside of the items and their commas. An item quotes parts of the
+/// document.
+const PART_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest reason that is kept. Bytes.
+const REASON_BYTES_MAX: usize = 500;
+
+/// The answer to a bulk request.
+pub struct BulkAnswer {
+    /// Events of the request.
+    expected: u32,
+    /// Items so far.
+    items: u32,
+    failures: Vec<Failure>,
+    splitter: Splitter,
+    /// What is wrong with it.
+    error: Option<String>,
+}
+
+/// Finds the elements of the array `items` of an object.
+#[derive(Default)]
+struct Splitter {
+    /// The bytes outside of the items, with a `0` for each.
+    outside: Vec<u8>,
+    /// The bytes of the current item so far.
+    item: Vec<u8>,
+    depth: u32,
+    in_items: bool,
+    in_string: bool,
+    is_escaped: bool,
+}
+
+/// The answer outside of the items.
+#[derive(Deserialize)]
+struct Outside {
+    #[serde(rename = "errors")]
+    _errors: bool,
+    items: Vec<IgnoredAny>,
+}
+
+/// One item: the result of an operation.
+#[derive(Deserialize)]
+struct Item {
+    create: Option<Operation>,
+    index: Option<Operation>,
+}
+
+#[derive(Deserialize)]
+struct Operation {
+    status: u16,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Splitter {
+    /// Takes the next bytes, and calls `each` with every item that ends in them.
+    fn take(
+        &mut self,
+        mut bytes: &[u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        while let Some((first, rest)) = bytes.split_first() {
+            if self.in_string {
+                bytes = self.string(bytes);
+                continue;
+            }
+            match first {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => {
+                    self.in_items |= *first == b'[' && self.depth == 1 && self.is_before_items();
+                    self.depth += 1;
+                }
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            self.push(*first);
+            if self.in_items && self.depth == 2 && *first == b'}' {
+                each(&self.item)?;
+                self.item.clear();
+                self.outside.push(b'0');
+            }
+            self.in_items &= self.depth > 1;
+            bytes = rest;
+            if self.item.len().max(self.outside.len()) > PART_BYTES_MAX {
+                return Err("an item of the answer is too long".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rest of a string, as far as it is there; returns the bytes after it.
+    fn string<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let taken = match std::mem::take(&mut self.is_escaped) {
+            true => 1,
+            false => match memchr::memchr2(b'"', b'\\', bytes) {
+                Some(at) => {
+                    self.is_escaped = bytes[at] == b'\\';
+                    self.in_string = self.is_escaped;
+                    at + 1
+                }
+                None => bytes.len(),
+            },
+        };
+        let (string, rest) = bytes.split_at(taken);
+        self.part().extend_from_slice(string);
+        rest
+    }
+
+    fn push(&mut self, byte: u8) {
+        // The closing brace belongs to the item that it ends.
+        let ends_item = self.in_items && self.depth == 2 && byte == b'}';
+        if ends_item { &mut self.item } else { self.part() }.push(byte);
+    }
+
+    /// Returns where the current byte belongs.
+    fn part(&mut self) -> &mut Vec<u8> {
+        if self.in_items && self.depth > 2 { &mut self.item } else { &mut self.outside }
+    }
+
+    /// Returns whether an array that begins here is the value of `items`.
+    fn is_before_items(&self) -> bool {
+        let before = self.outside.trim_ascii_end().strip_suffix(b":");
+        before.is_some_and(|before| before.trim_ascii_end().ends_with(b"\"items\""))
+    }
+}
+
+impl BulkAnswer {
+    /// Creates the reader of the answer to a request with this many events.
+    pub fn new(expected: u64) -> BulkAnswer {
+        BulkAnswer {
+            expected: expected as u32,
+            items: 0,
+            failures: Vec::new(),
+            splitter: Splitter::default(),
+            error: None,
+        }
+    }
+}
+
+impl BodyReader for BulkAnswer {
+    fn read(&mut self, bytes: &[u8]) -> bool {
+        let BulkAnswer { expected, items, failures, splitter, error } = self;
+        let result = splitter.take(bytes, |item| {
+            if items == expected {
+                return Err(format!("the answer has more items than the request: {expected}"));
+            }
+            failures.extend(judge(item, *items)?);
+            *items += 1;
+            Ok(())
+        });
+        *error = result.err().or(error.take());
+        error.is_none()
+    }
+}
+
+impl Answer for BulkAnswer {
+    fn judge(self: Box<Self>) -> Result<Vec<Failure>, String> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let outside: Outside = serde_json::from_slice(&self.splitter.outside).map_err(|error| {
+            format!("the response is not the answer to a bulk request: {error}")
+        })?;
+        let items = outside.items.len();
+        if items != self.items as usize || self.items != self.expected {
+            return Err(format!("the answer has {items} items, the request {}", self.expected));
+        }
+        Ok(self.failures)
+    }
+}
+
+/// Judges an item; `None` if the endpoint has its event.
+fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
+    let Item { create, index } =
+        serde_json::from_slice(item).map_err(|error| format!("an item of the answer: {error}"))?;
+    let is_create = create.is_some();
+    let Operation { status, error } =
+        create.or(index).ok_or("an item of the answer is of another operation")?;
+    if (200..300).contains(&status) || status == 409 && is_create {
+        return Ok(None);
+    }
+    let text = |key: &str| error.as_ref().and_then(|error| error.get(key)?.as_str());
+    let kind = text("type").unwrap_or_default();
+    let judgement = judgement(status, kind, text("reason").unwrap_or_default());
+    Ok(Some(Failure { position, judgement, reason: reason(status, error.as_ref()) }))
+}
+
+/// Returns what happens to an event that the endpoint did not take.
+fn judgement(status: u16, kind: &str, reason: &str) -> Judgement {
+    match status {
+        // A read-only or closed index, a missing permission.
+        401 | 403 => Judgement::Blocked,
+        _ if kind == "cluster_block_exception" => Judgement::Blocked,
+        // The cluster may have no more shards.
+        400 if kind == "validation_exception" && reason.contains("shards open") => {
+            Judgement::Blocked
+        }
+        // With `index` another writer was faster.
+        408 | 409 | 425 | 429 | 500.. => Judgement::Later,
+        _ if kind == "es_rejected_execution_exception" => Judgement::Later,
+        _ => Judgement::Refused,
+    }
+}
+
+/// Describes a failure: status, type and reason, on one line.
+fn reason(status: u16, error: Option<&Value>) -> String {
+    let text = |key: &str| error.and_then(|error| error.get(key)?.as_str());
+    let mut reason = match (text("type"), text("reason"), error) {
+        (Some(kind), Some(reason), _) => format!("{status} {kind}: {reason}"),
+        (Some(kind), None, _) => format!("{status} {kind}"),
+        (None, _, Some(Value::String(error))) => format!("{status} {error}"),
+        _ => status.to_string(),
+    };
+    if let Some(cause) = error.and_then(|error| error.get("caused_by")?.get("reason")?.as_str()) {
+        reason = format!("{reason}: {cause}");
+    }
+    let mut reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+    reason
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! Configuration of sink `elasticsearch`.
+
+use super::ElasticsearchSink;
+use super::encoder::{Action, Id, OpType};
+use super::indexes::Indexes;
+use crate::codec::Encoding;
+use crate::component::{Component, SinkComponent};
+use crate::sinks::http_delivery::{
+    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers,
+};
+use crate::util::template::{IndexTemplate, Template, TextTemplate, Use};
+use millstream_compression::Algorithm;
+use millstream_model::{BuildError, Interval, OptionError, Sink};
+use millstream_transport::auth::AuthOptions;
+use millstream_transport::tls::TlsFiles;
+use millstream_transport::{HeaderValue, Target};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Path of a bulk request, with what its answer contains: the items in order, and what failed.
+const BULK: &str = "/_bulk?filter_path=errors,items.*.status,items.*.error,error";
+
+/// Default level of gzip and zlib: twice as fast as the library's default of 6.
+const FAST_LEVEL: u32 = 1;
+
+/// Options of sink `elasticsearch`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ElasticsearchConfig {
+    /// Addresses of nodes of one cluster, used round-robin; `_bulk` is appended to their paths.
+    #[schemars(length(min = 1))]
+    pub endpoints: Vec<String>,
+    /// Index that an event is written to: a template. A date in it is that of the event.
+    #[serde(default)]
+    pub index: Option<IndexTemplate>,
+    /// Data stream that events are written to, instead of `index`.
+    #[serde(default)]
+    pub data_stream: Option<DataStream>,
+    /// Operation for each event: `create` keeps a document that exists, `index` replaces it.
+    #[serde(default)]
+    pub op_type: OpType,
+    /// Id of a document: a template; the id of the event by default, and for an event without the
+    /// field. `''` lets the server choose ids: repeated events are then duplicates.
+    #[serde(default = "event_id")]
+    pub id: TextTemplate,
+    /// Routing of a document: a template; none for an event without the field.
+    #[serde(default)]
+    pub routing: Option<TextTemplate>,
+    /// Ingest pipeline of a document: a template; none for an event without the field.
+    #[serde(default)]
+    pub pipeline: Option<TextTemplate>,
+    /// Most indexes that get events within an hour; events for others are refused.
+    #[serde(default = "indexes_max")]
+    #[schemars(range(min = 1))]
+    pub indexes_max: usize,
+    /// Key of the event's time in a document.
+    #[serde(default = "timestamp_key")]
+    pub timestamp_key: String,
+    /// How documents are encoded.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// Headers of each request.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Authentication of the agent.
+    #[serde(default)]
+    pub auth: Option<AuthOptions>,
+    /// How connections to `https` addresses are encrypted.
+    #[serde(default)]
+    pub tls: Option<TlsFiles>,
+    /// How bodies are compressed.
+    #[serde(default = "gzip")]
+    pub compression: Algorithm,
+    /// 1 to 9 for `gzip` and `zlib` (default 1), 1 to 19 for `zstd` (default 3).
+    #[serde(default)]
+    pub compression_level: Option<u32>,
+    /// How events are collected into requests.
+    #[serde(default)]
+    pub batch: BatchOptions,
+    /// How requests are sent.
+    #[serde(default)]
+    pub request: BulkRequestOptions,
+}
+
+/// A data stream: `TYPE-DATASET-NAMESPACE`, each a template.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataStream {
+    /// Kind of data.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What produces the data.
+    pub dataset: String,
+    /// Free grouping, such as an environment.
+    pub namespace: String,
+}
+
+impl Default for DataStream {
+    fn default() -> DataStream {
+        let [kind, dataset, namespace] = ["logs", "generic", "default"].map(str::to_owned);
+        DataStream { kind, dataset, namespace }
+    }
+}
+
+impl DataStream {
+    fn template(&self) -> Result<Template, String> {
+        let name = format!("{}-{}-{}", self.kind, self.dataset, self.namespace);
+        Template::parse(&name, Use::Index)
+    }
+}
+
+/// How bulk requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BulkRequestOptions {
+    /// How long a request may take, from connecting to the end of the answer.
+    pub timeout: Interval,
+    /// How long connecting may take, including TLS.
+    pub connect_timeout: Interval,
+    /// Most requests in flight. Their number grows from one while the cluster keeps up, and is
+    /// halved when it is overloaded.
+    #[schemars(range(min = 1, max = 64))]
+    pub concurrency: usize,
+    /// Maximum requests per second, including retries; unlimited by default.
+    #[schemars(range(min = 0.001))]
+    pub rate_max: Option<f64>,
+}
+
+impl Default for BulkRequestOptions {
+    fn default() -> BulkRequestOptions {
+        BulkRequestOptions {
+            timeout: Interval(Duration::from_secs(60)),
+            connect_timeout: Interval(Duration::from_secs(10)),
+            concurrency: 8,
+            rate_max: None,
+        }
+    }
+}
+
+impl From<BulkRequestOptions> for RequestOptions {
+    fn from(options: BulkRequestOptions) -> RequestOptions {
+        let BulkRequestOptions { timeout, connect_timeout, concurrency, rate_max } = options;
+        RequestOptions { timeout, connect_timeout, concurrency, rate_max }
+    }
+}
+
+fn event_id() -> TextTemplate {
+    TextTemplate(Template::of_event_id())
+}
+
+fn indexes_max() -> usize {
+    1000
+}
+
+fn timestamp_key() -> String {
+    "@timestamp".to_owned()
+}
+
+fn gzip() -> Algorithm {
+    Algorithm::Gzip
+}
+
+impl ElasticsearchConfig {
+    /// Parses the endpoints; returns the errors in them.
+    fn targets(&self) -> (Vec<Arc<Target>>, Vec<OptionError>) {
+        let (mut targets, mut errors) = (Vec::new(), Vec::new());
+        if self.endpoints.is_empty() {
+            let text = "has no address; write for example [\"http://127.0.0.1:9200\"]";
+            errors.push(OptionError::new("/endpoints", text));
+        }
+        for (at, uri) in self.endpoints.iter().enumerate() {
+            let target = match uri.contains('?') {
+                true => Err("has a query; remove it".to_owned()),
+                false => Target::parse(uri).map_err(|error| error.to_string()),
+            };
+            match target {
+                Ok(target) => {
+                    let path = format!("{}{BULK}", target.path.trim_end_matches('/'));
+                    targets.push(Arc::new(Target { path, ..target }));
+                }
+                Err(text) => errors.push(OptionError::new(format!("/endpoints/{at}"), text)),
+            }
+        }
+        (targets, errors)
+    }
+
+    /// Returns the template of the index or data stream.
+    fn destination(&self) -> Result<Template, OptionError> {
+        match (&self.index, &self.data_stream) {
+            (Some(index), None) => Ok(index.0.clone()),
+            (None, Some(stream)) => {
+                stream.template().map_err(|text| OptionError::new("/data_stream", text))
+            }
+            (Some(_), Some(_)) => {
+                Err(OptionError::new("/data_stream", "conflicts with `index`; keep one of them"))
+            }
+            (None, None) => Err(OptionError::new(
+                "",
+                "`index` is missing; write for example index: logs-%Y.%m.%d, or data_stream: {}",
+            )),
+        }
+    }
+
+    fn check_documents(&self) -> Vec<OptionError> {
+        let mut errors = Vec::new();
+        if self.data_stream.is_some() && self.op_type == OpType::Index {
+            let text = "does not work with a data stream, which only takes new documents; \
+                        write create";
+            errors.push(OptionError::new("/op_type", text));
+        }
+        if !self.encoding.codec.is_json() {
+            let text = "is not a codec of documents; write json or raw_json";
+            errors.push(OptionError::new("/encoding/codec", text));
+        }
+        if matches!(self.compression, Algorithm::Snappy | Algorithm::Lz4) {
+            let text = "is not supported by Elasticsearch; write gzip, zlib, zstd or none";
+            errors.push(OptionError::new("/compression", text));
+        }
+        if self.timestamp_key.is_empty() || self.timestamp_key == "message" {
+            errors.push(OptionError::new(
+                "/timestamp_key",
+                "is no key; write for example @timestamp",
+            ));
+        }
+        if self.indexes_max == 0 {
+            errors.push(OptionError::new("/indexes_max", "allows no index; write at least 1"));
+        }
+        errors
+    }
+
+    /// Returns the encoding with the key of the time.
+    fn documents(&self) -> Encoding {
+        Encoding { timestamp_key: self.timestamp_key.clone(), ..self.encoding.clone() }
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::new(
+            self.targets().0,
+            &self.headers,
+            self.auth.clone(),
+            self.tls.clone().unwrap_or_default(),
+            (self.batch, self.request.into()),
+        );
+        let content_type = HeaderValue::from_static("application/x-ndjson");
+        settings.headers.entry("content-type").or_insert(content_type);
+        settings
+    }
+
+    fn level(&self) -> Option<u32> {
+        let is_deflate = matches!(self.compression, Algorithm::Gzip | Algorithm::Zlib);
+        self.compression_level.or(is_deflate.then_some(FAST_LEVEL))
+    }
+}
+
+impl Component for ElasticsearchConfig {
+    fn check(&self) -> Vec<OptionError> {
+        let (targets, mut errors) = self.targets();
+        errors.extend(self.destination().err());
+        errors.extend(self.check_documents());
+        errors.extend(check_headers(&self.headers));
+        errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
+        errors.extend(self.documents().check());
+        let wrong =
+            self.compression_level.and_then(|level| self.compression.check_level(level).err());
+        errors.extend(wrong.map(|text| OptionError::new("/compression_level", text)));
+        errors.extend(self.batch.check());
+        errors.extend(RequestOptions::from(self.request).check());
+        errors
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        vec!["rejected".to_owned()]
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), self.tls.as_ref())
+    }
+}
+
+impl SinkComponent for ElasticsearchConfig {
+    fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
+        let index = self.destination().map_err(|error| BuildError::Options(error.to_string()))?;
+        let id = match self.id.0.text() {
+            "" => None,
+            _ if self.id.0.is_event_id() => Some(Id::Event),
+            _ => Some(Id::Template(self.id.0.clone())),
+        };
+        let text = |template: &Option<TextTemplate>| template.as_ref().map(|of| of.0.clone());
+        let action = Action {
+            op_type: self.op_type,
+            index,
+            id,
+            routing: text(&self.routing),
+            pipeline: text(&self.pipeline),
+            indexes: Indexes::new(self.indexes_max),
+        };
+        Ok(Arc::new(ElasticsearchSink {
+            settings: Arc::new(self.settings()),
+            action: Arc::new(action),
+            encoding: self.documents(),
+            compression: (self.compression, self.level()),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Sink `elasticsearch`: writes events as documents to Elasticsearch and OpenSearch.
+//!
+//! Workers encode the lines of bulk requests. The lane batches their payloads, compresses bodies on
+//! a blocking thread, sends several requests at once, and settles each event by its item in the
+//! answer; `crate::sinks::http_delivery` does all that. This sink adds actions, documents, and what
+//! an item means.
+
+mod answer;
+mod config;
+mod encoder;
+mod indexes;
+mod packer;
+
+pub use config::ElasticsearchConfig;
+
+use crate::codec::Encoding;
+use crate::sinks::http_delivery::{BulkLane, Settings};
+use encoder::{ACTION_BYTES, Action, DocumentEncoder};
+use millstream_compression::{Algorithm, Compressor};
+use millstream_model::limits::BATCH_ROWS_MAX;
+use millstream_model::{Encoder, Lane, LaneCx, Sink};
+use packer::DocumentPacker;
+use std::sync::Arc;
+
+/// The sink.
+struct ElasticsearchSink {
+    settings: Arc<Settings>,
+    action: Arc<Action>,
+    encoding: Encoding,
+    compression: (Algorithm, Option<u32>),
+}
+
+impl Sink for ElasticsearchSink {
+    fn encoder(&self) -> Box<dyn Encoder> {
+        Box::new(DocumentEncoder::new(self.action.clone(), self.encoding.encoder()))
+    }
+
+    fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        // The documents, and then with the actions.
+        let documents = self.encoding.payload_bytes_max(block_bytes, rows);
+        2 * documents + rows.min(BATCH_ROWS_MAX as u64) * ACTION_BYTES
+    }
+
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        let (algorithm, level) = self.compression;
+        let packer = DocumentPacker::new(Compressor::new(algorithm, level));
+        Box::new(BulkLane::new(self.settings.clone(), packer, cx))
+    }
+}

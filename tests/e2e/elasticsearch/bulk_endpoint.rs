@@ -1,0 +1,95 @@
+//! An endpoint in the test process that answers bulk requests as a test decides.
+
+use millstream_testkit_servers::http::{HttpOptions, HttpServer, ReceivedRequest, Reply};
+use millstream_testkit_servers::unpack::unpack;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the endpoint does with a request.
+pub enum Act {
+    /// Judges each event.
+    Judge,
+    /// Judges each event, then responds with something else than the answer.
+    JudgeThen(fn(String) -> Reply),
+    /// Only responds.
+    Instead(Reply),
+}
+
+/// An endpoint that keeps documents by their id.
+pub struct BulkEndpoint {
+    pub server: HttpServer,
+    pub documents: Arc<Mutex<BTreeMap<String, Value>>>,
+}
+
+/// An action and its document.
+pub type Event<'e> = (&'e Value, &'e Value);
+
+impl BulkEndpoint {
+    /// Starts an endpoint. `act` says what it does with a request, by the number of requests before;
+    /// `judge` gives the status of an event that is new.
+    pub fn start(
+        act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
+        judge: impl Fn(Event<'_>, usize) -> u16 + Send + Sync + 'static,
+    ) -> BulkEndpoint {
+        BulkEndpoint::with(HttpOptions::default(), act, judge)
+    }
+
+    /// Starts an endpoint with options.
+    pub fn with(
+        options: HttpOptions,
+        act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
+        judge: impl Fn(Event<'_>, usize) -> u16 + Send + Sync + 'static,
+    ) -> BulkEndpoint {
+        let documents = Arc::new(Mutex::new(BTreeMap::new()));
+        let (kept, count) = (documents.clone(), Mutex::new(0));
+        let server = HttpServer::with(options, move |seen| {
+            let mut count = count.lock();
+            *count += 1;
+            let nth = *count - 1;
+            let act = act(seen, nth);
+            if let Act::Instead(reply) = act {
+                return reply;
+            }
+            let answer = answer(seen, &mut kept.lock(), |event| judge(event, nth));
+            match act {
+                Act::JudgeThen(then) => then(answer),
+                _ => Reply::Status(200, Vec::new(), answer),
+            }
+        });
+        BulkEndpoint { server, documents }
+    }
+}
+
+/// Returns the events of a request: actions and documents.
+pub fn events(seen: &ReceivedRequest) -> Vec<(Value, Value)> {
+    let body = unpack(seen.header("content-encoding"), &seen.body).unwrap();
+    let text = String::from_utf8(body).unwrap();
+    assert!(text.ends_with('\n'));
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+}
+
+fn answer(
+    seen: &ReceivedRequest,
+    documents: &mut BTreeMap<String, Value>,
+    judge: impl Fn(Event<'_>) -> u16,
+) -> String {
+    let item = |(action, document): (Value, Value)| {
+        let id = action["create"]["_id"].as_str().unwrap().to_owned();
+        let status = if documents.contains_key(&id) { 409 } else { judge((&action, &document)) };
+        match status {
+            201 => drop(documents.insert(id, document)),
+            status => {
+                let error =
+                    json!({ "type": format!("type_{status}"), "reason": "as the test says" });
+                return json!({ "create": { "status": status, "error": error } });
+            }
+        }
+        json!({ "create": { "status": 201 } })
+    };
+    let items: Vec<Value> = events(seen).into_iter().map(item).collect();
+    json!({ "errors": items.iter().any(|item| item["create"]["status"] != 201), "items": items })
+        .to_string()
+}
