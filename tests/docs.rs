@@ -281,7 +281,11 @@ fn is_checked_elsewhere(page: &str) -> bool {
 
 /// Creates the topics in the configurations of a page.
 fn make_topics(page: &str) {
-    for topic in page.lines().filter_map(|line| line.trim().strip_prefix("topic: ")) {
+    fn topic(line: &str) -> Option<&str> {
+        let read = || line.strip_prefix("topics: [")?.strip_suffix(']');
+        line.strip_prefix("topic: ").or_else(read)
+    }
+    for topic in page.lines().filter_map(|line| topic(line.trim())) {
         Kafka::shared().create_topic(topic, 1);
     }
 }

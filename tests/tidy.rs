@@ -626,6 +626,7 @@ fn only_the_program_ends_the_process() {
 /// once.
 const SHARED_NAMES: &[(&str, &str)] = &[
     ("Counts", "what each crate counted, qualified by it"),
+    ("Event", "of a consumer group; of DogStatsD, qualified by its crate"),
     ("Failure", "a failed record of Kafka; a line that a parser cannot read"),
     ("Fault", "the error of a crate, qualified by it as `io::Error` is"),
     ("Field", "a named column: of an expression's input, of a parser's output"),

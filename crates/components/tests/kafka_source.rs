@@ -76,7 +76,7 @@ fn an_abandoned_range_is_read_again() {
         let batch = next(&mut rig, &mut *source, PATIENCE).expect("the range again");
         assert_eq!(batch.sinks, SinkSet::one(rig.sinks[1].0));
         for segment in batch.segments.iter() {
-            // Once more, at first.
+            // Abandoned again, at first.
             if attempts < 2 {
                 attempts += 1;
                 segment.ack.hold(rig.sinks[1].0).unwrap().settle(Outcome::Abandoned);

@@ -16,7 +16,7 @@ fn count(dir: &Path) -> usize {
     events(&dir.join("out.json")).len()
 }
 
-const SHORT: &str = "options: { session.timeout.ms: 1000, heartbeat.interval.ms: 200 },";
+const SHORT: &str = "options: { session.timeout.ms: 1000 },";
 
 #[test]
 fn members_that_come_stop_and_are_killed_lose_nothing_and_repeat_under_the_same_ids() {
@@ -24,8 +24,8 @@ fn members_that_come_stop_and_are_killed_lose_nothing_and_repeat_under_the_same_
     kafka.create_topic("shared", 6);
     let config = config(kafka, "shared", "shared", SHORT);
     let writer = std::thread::spawn(|| {
-        for round in 0..90 {
-            broker().write("shared", numbered(round * 600..(round + 1) * 600, 6));
+        for round in 0..30 {
+            broker().write("shared", numbered(round * 1800..(round + 1) * 1800, 6));
             std::thread::sleep(Duration::from_millis(50));
         }
     });
@@ -55,7 +55,7 @@ fn a_member_that_joins_takes_over_without_repeats() {
     let (kafka, one, two) = (broker(), folder(), folder());
     kafka.create_topic("joined", 4);
     kafka.write("joined", numbered(0..4000, 4));
-    let config = config(kafka, "joined", "joined", "");
+    let config = config(kafka, "joined", "joined", "options: { session.timeout.ms: 1500 },");
     let mut first = Agent::start(one.path(), &config, &[]);
     wait_until("the first part", PATIENCE, || count(one.path()) == 4000);
     let mut second = Agent::start(two.path(), &config, &[]);

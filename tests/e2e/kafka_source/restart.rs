@@ -35,8 +35,8 @@ fn kills_lose_nothing_and_repeat_nothing_in_a_file() {
         "commit_interval: 100ms, options: { session.timeout.ms: 600 },",
     );
     let writer = std::thread::spawn(|| {
-        for round in 0..40 {
-            broker().write("killed", numbered(round * 2500..(round + 1) * 2500, 3));
+        for round in 0..25 {
+            broker().write("killed", numbered(round * 4000..(round + 1) * 4000, 3));
             std::thread::sleep(Duration::from_millis(100));
         }
     });

@@ -66,7 +66,7 @@ fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group
     let (dir, kafka, endpoint) = (folder(), broker(), Endpoint::start());
     kafka.create_topic("stalled", 2);
     kafka.write("stalled", numbered(0..100_000, 2));
-    let more = "options: { session.timeout.ms: 600, heartbeat.interval.ms: 150, max.poll.interval.ms: 600 },";
+    let more = "options: { session.timeout.ms: 600, max.poll.interval.ms: 600 },";
     let config = config("stalled", "stalled", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the file", PATIENCE, || count(dir.path()) > 100);
@@ -79,7 +79,8 @@ fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group
     wait_until("the file", PATIENCE, || count(dir.path()) >= 100_000);
     assert!(agent.stop().success(), "{}", agent.log());
     assert_eq!(assert_all(kafka, "stalled", &events(&dir.path().join("out.json"))), 0);
-    assert_eq!(assert_all(kafka, "stalled", &endpoint.events()), 0);
+    // The sink may repeat a request that timed out.
+    assert_all(kafka, "stalled", &endpoint.events());
     assert!(!agent.log().contains("took partitions away"), "{}", agent.log());
 }
 
@@ -89,7 +90,7 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     let (dir, other) = (folder(), folder());
     kafka.create_topic("ahead", 2);
     kafka.write("ahead", numbered(0..1000, 2));
-    let more = "options: { session.timeout.ms: 600, heartbeat.interval.ms: 150 },";
+    let more = "options: { session.timeout.ms: 600 },";
     let config = config("ahead", "ahead", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the file", PATIENCE, || count(dir.path()) == 1000);

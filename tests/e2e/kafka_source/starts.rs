@@ -28,7 +28,8 @@ fn reading_starts_at_the_end_a_time_or_an_offset() {
         assert_eq!(texts(dir.path()), expected, "{name}");
     }
     let dir = folder();
-    let config = config(kafka, "starts", "at-end", "read_from: end,");
+    let config =
+        config(kafka, "starts", "at-end", "read_from: end, options: { session.timeout.ms: 600 },");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     // The position is committed before there is a record.
     wait_until("the position", PATIENCE, || {

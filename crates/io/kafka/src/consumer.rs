@@ -71,7 +71,7 @@ pub enum Event {
     },
     /// The answer to a commit.
     Committed(Result<(), ClientError>),
-    /// An error; the client goes on.
+    /// An error; the client continues.
     Error(ClientError),
 }
 
@@ -91,7 +91,7 @@ struct Inner {
 struct Context {
     callbacks: Callbacks,
     events: Mutex<VecDeque<Event>>,
-    /// Whether rebalances are answered at once, as nobody does any more.
+    /// Whether rebalances are answered at once, as no thread does any more.
     is_closing: AtomicBool,
 }
 
@@ -338,7 +338,7 @@ impl Consumer {
         topic_ids::fetch(self, topics, timeout)
     }
 
-    /// Leaves the group, once nobody holds records of it any more, at the latest after a second.
+    /// Leaves the group once no records of it are held any more, at the latest after a second.
     /// Rebalances that are not answered yet are answered.
     pub fn close(self) {
         self.0.client.context().is_closing.store(true, Ordering::Release);
@@ -398,7 +398,7 @@ fn unassign(client: &BaseConsumer<Context>, list: &TopicPartitionList) -> KafkaR
     }
 }
 
-/// Returns the result that a code of the library stands for.
+/// Returns a code of the library as a result.
 fn answer(code: c::rd_kafka_resp_err_t) -> Result<(), ClientError> {
     if code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
         return Ok(());

@@ -1,21 +1,13 @@
 //! Configuration of source `kafka`.
 
-use super::KafkaSource;
-use super::settings;
-use crate::component::{Component, SourceComponent};
 use crate::util::formats::parse_rfc3339;
-use crate::util::kafka::{OptionValue, Sasl, Tls, check_brokers, check_security, files};
+use crate::util::kafka::{OptionValue, Sasl, Tls};
 use millstream_kafka::Place;
-use millstream_model::{BuildError, Interval, OptionError, Size, Source, SourceOpen};
+use millstream_model::{Interval, OptionError, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
-
-/// Bytes that a full fetch queue may exceed its limit by, as a factor: a response on its way, and
-/// what librdkafka needs per record.
-const QUEUE_FACTOR: u64 = 2;
 
 /// Options of source `kafka`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -196,35 +188,13 @@ impl TryFrom<String> for RecordPart {
     }
 }
 
-impl Component for KafkaConfig {
-    fn check(&self) -> Vec<OptionError> {
-        let mut errors = check_brokers(&self.brokers);
-        errors.extend(self.check_topics());
-        errors.extend(self.read_from.start().err());
-        let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp" | "");
-        errors.extend(self.fields.keys().filter(own).map(|name| {
-            let message = format!("{name:?} is reserved; give the field another name");
-            OptionError::new("/fields", message)
-        }));
-        if !((1 << 20)..=(1 << 30)).contains(&self.fetch_queue.0) {
-            errors.push(OptionError::new("/fetch_queue", "out of range; write 1MiB to 1GiB"));
-        }
-        errors.extend(check_security(self.tls.as_ref(), self.sasl.as_ref()));
-        errors.extend(settings::check_options(&self.options));
-        errors
-    }
-
-    fn files(&self) -> Vec<(String, PathBuf)> {
-        files(self.tls.as_ref(), self.sasl.as_ref())
-    }
-}
-
 impl KafkaConfig {
-    fn check_topics(&self) -> Vec<OptionError> {
+    /// Returns the errors in `topics`.
+    pub fn check_topics(&self) -> Vec<OptionError> {
         let error = |(index, topic): (usize, &String)| {
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             let message = match topic.strip_prefix('^') {
-                Some(_) => regex::Regex::new(topic).err().map(|_| {
+                Some(_) => regex::bytes::Regex::new(topic).err().map(|_| {
                     "is not a regular expression; write for example ^logs-.*".to_owned()
                 })?,
                 None if !topic.is_empty() && topic.len() <= 249 && topic.chars().all(is_name) => {
@@ -239,15 +209,5 @@ impl KafkaConfig {
             Some(OptionError::new(format!("/topics/{index}"), message))
         };
         self.topics.iter().enumerate().filter_map(error).collect()
-    }
-}
-
-impl SourceComponent for KafkaConfig {
-    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        Ok(Box::new(KafkaSource::start(self, open)?))
-    }
-
-    fn queue_bytes(&self) -> u64 {
-        self.fetch_queue.0 * QUEUE_FACTOR
     }
 }

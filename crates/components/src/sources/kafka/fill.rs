@@ -3,9 +3,11 @@
 use super::config::{IdSource, KafkaConfig, RecordPart, Tombstones};
 use super::ids;
 use super::partition::Partition;
-use millstream_columns::{Cell, Column, Columns, Kind};
 use millstream_kafka::FetchedRecord;
-use millstream_model::{Ack, BatchBuilder, Block, Permit, Polled, SinkSet, SourceCx, TIME_UNKNOWN};
+use millstream_model::{
+    Ack, BatchBuilder, Block, Cell, CellKind as Kind, Column, Columns, Permit, Polled, SinkSet,
+    SourceCx, TIME_UNKNOWN,
+};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;

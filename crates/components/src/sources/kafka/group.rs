@@ -1,7 +1,7 @@
 //! The thread that is a member of the consumer group: rebalances, offsets, lag, and records.
 //!
-//! It never waits for the sinks. While its inbox is full it takes no records and goes on serving
-//! the group.
+//! It never waits for the sinks. While its inbox is full it takes no records, and continues to
+//! serve the group.
 
 mod assign;
 mod offsets;
@@ -271,8 +271,12 @@ impl Member {
     /// Commits what is settled, and leaves the group.
     fn end(mut self) {
         let deadline = Instant::now() + LAST_COMMIT;
-        self.commit_settled();
-        while self.offsets.is_waiting() && Instant::now() < deadline {
+        while Instant::now() < deadline {
+            // Does nothing while an earlier commit is on its way, or if there is nothing to commit.
+            self.commit_settled();
+            if !self.offsets.is_waiting() {
+                break;
+            }
             for event in self.consumer.serve(PAUSE) {
                 if let Event::Committed(answer) = event {
                     self.committed(answer);

@@ -17,15 +17,19 @@ mod shared;
 
 pub use config::KafkaConfig;
 
+use crate::component::{Component, SourceComponent};
+use crate::util::kafka::{check_brokers, check_security, files};
 use fill::{Extras, Layout};
 use inbox::Chunk;
 use millstream_model::{
-    BuildError, Leftover, Polled, Remainder, SinkIndex, SinkSet, Source, SourceCx, SourceOpen,
+    BuildError, Leftover, OptionError, Polled, Remainder, SinkIndex, SinkSet, Source, SourceCx,
+    SourceOpen,
 };
 use partition::Phase;
 use reading::Again;
 use rereads::Rereader;
 use shared::Shared;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -39,6 +43,43 @@ const ASSIGNMENT_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a stop waits for the last commit.
 const STOP_WAIT: Duration = Duration::from_secs(6);
+
+/// Bytes that a full fetch queue may exceed its limit by, as a factor: a response on its way, and
+/// what librdkafka needs per record.
+const QUEUE_FACTOR: u64 = 2;
+
+impl Component for KafkaConfig {
+    fn check(&self) -> Vec<OptionError> {
+        let mut errors = check_brokers(&self.brokers);
+        errors.extend(self.check_topics());
+        errors.extend(self.read_from.start().err());
+        let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp" | "");
+        errors.extend(self.fields.keys().filter(own).map(|name| {
+            let message = format!("{name:?} is reserved; give the field another name");
+            OptionError::new("/fields", message)
+        }));
+        if !((1 << 20)..=(1 << 30)).contains(&self.fetch_queue.0) {
+            errors.push(OptionError::new("/fetch_queue", "out of range; write 1MiB to 1GiB"));
+        }
+        errors.extend(check_security(self.tls.as_ref(), self.sasl.as_ref()));
+        errors.extend(settings::check_options(&self.options));
+        errors
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        files(self.tls.as_ref(), self.sasl.as_ref())
+    }
+}
+
+impl SourceComponent for KafkaConfig {
+    fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        Ok(Box::new(KafkaSource::start(self, open)?))
+    }
+
+    fn queue_bytes(&self) -> u64 {
+        self.fetch_queue.0 * QUEUE_FACTOR
+    }
+}
 
 /// The source.
 struct KafkaSource {

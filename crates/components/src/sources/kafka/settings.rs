@@ -53,11 +53,23 @@ pub fn of(config: &KafkaConfig, until_eof: bool) -> Vec<(String, String)> {
     for (key, value) in &config.options {
         set(key, &value.to_string());
     }
+    // A member whose heartbeats are further apart than its session lasts is lost at once.
+    let session = config.options.get("session.timeout.ms").map(|value| value.to_string().parse());
+    if let (Some(Ok(session_ms)), false) =
+        (session, config.options.contains_key("heartbeat.interval.ms"))
+    {
+        set("heartbeat.interval.ms", &heartbeat_ms(session_ms).to_string());
+    }
     // The new protocol assigns partitions on the broker.
     if config.options.get("group.protocol").is_some_and(|value| value.to_string() == "consumer") {
         settings.remove("partition.assignment.strategy");
     }
     settings.into_iter().collect()
+}
+
+/// Returns the time between two heartbeats: a third of the session, but not more than by default.
+fn heartbeat_ms(session_ms: u64) -> u64 {
+    (session_ms / 3).clamp(1, 3000)
 }
 
 /// Returns the settings of the consumer for rereads, which is no member of the group.
@@ -117,6 +129,7 @@ mod tests {
         let of = |config: &KafkaConfig| of(config, false).into_iter().collect::<BTreeMap<_, _>>();
         let settings = of(&config(&[("session.timeout.ms", "6000")]));
         assert_eq!(settings["session.timeout.ms"], "6000");
+        assert_eq!(settings["heartbeat.interval.ms"], "2000");
         assert_eq!(settings["partition.assignment.strategy"], "cooperative-sticky");
         let settings = of(&config(&[("group.protocol", "consumer")]));
         assert!(!settings.contains_key("partition.assignment.strategy"));

@@ -9,6 +9,9 @@ use std::ptr::{NonNull, null};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Id of a topic; `None` if the broker has none.
+type TopicId = Option<[u8; 16]>;
+
 /// A result of the broker.
 struct Answer(NonNull<c::rd_kafka_event_t>);
 
@@ -24,7 +27,7 @@ pub fn fetch(
     consumer: &Consumer,
     topics: &[Arc<str>],
     timeout: Duration,
-) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
+) -> Result<Vec<TopicId>, ClientError> {
     let answer = ask(consumer, topics, timeout)?;
     let known = described(&answer)?;
     let id = |topic: &Arc<str>| {
@@ -56,7 +59,7 @@ fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<An
 }
 
 /// Returns the topics of an answer with their ids.
-fn described(answer: &Answer) -> Result<Vec<(&CStr, Option<[u8; 16]>)>, ClientError> {
+fn described(answer: &Answer) -> Result<Vec<(&CStr, TopicId)>, ClientError> {
     // SAFETY: the event is alive while `answer` is borrowed, and all that is read belongs to it.
     unsafe {
         let code = c::rd_kafka_event_error(answer.0.as_ptr());
@@ -88,7 +91,7 @@ unsafe fn name<'a>(topic: *const c::rd_kafka_TopicDescription_t) -> &'a CStr {
 ///
 /// # Safety
 /// The description is alive.
-unsafe fn id(topic: *const c::rd_kafka_TopicDescription_t) -> Option<[u8; 16]> {
+unsafe fn id(topic: *const c::rd_kafka_TopicDescription_t) -> TopicId {
     // SAFETY: the id belongs to the description, and may be null.
     let (most, least) = unsafe {
         let id = NonNull::new(c::rd_kafka_TopicDescription_topic_id(topic).cast_mut())?;

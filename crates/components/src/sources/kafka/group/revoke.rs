@@ -34,7 +34,7 @@ impl Member {
         self.advance_revoke(now);
     }
 
-    /// Goes on with a revocation: commits what was drained, then answers.
+    /// Continues a revocation: commits what was drained, then answers.
     pub(super) fn advance_revoke(&mut self, now: Instant) {
         let Some(Revoking { of, deadline, is_committing }) = &mut self.revoking else { return };
         let is_late = now >= *deadline;
