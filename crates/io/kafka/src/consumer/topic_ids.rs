@@ -58,8 +58,11 @@ fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<An
     answer.ok_or_else(|| failed(ErrorCode::OperationTimedOut))
 }
 
+/// A topic by name, with its id.
+type Described<'a> = (&'a CStr, TopicId);
+
 /// Returns the topics of an answer with their ids.
-fn described(answer: &Answer) -> Result<Vec<(&CStr, TopicId)>, ClientError> {
+fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
     // SAFETY: the event is alive while `answer` is borrowed, and all that is read belongs to it.
     unsafe {
         let code = c::rd_kafka_event_error(answer.0.as_ptr());
