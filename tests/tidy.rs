@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-series",
             "millstream-testkit",
             "millstream-testkit-servers",
+            "millstream-timestamps",
         ],
     ),
     ("millstream-columns", &[]),

@@ -47,6 +47,7 @@ const KEYS: &[&str] = &[
     "target_p99_ms",
     "target_checkpoint_percent",
     "target_rss_mb",
+    "target_records",
     "target_peers",
     "target_scenarios",
     "target_mb_per_s",

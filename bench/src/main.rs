@@ -33,6 +33,7 @@ mod scratch;
 mod sinkhole;
 mod tags;
 mod texts;
+mod topics;
 mod variables;
 mod weblog;
 
@@ -133,6 +134,13 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// Topics of Kafka: the agent beside librdkafka alone and a consumer in Java
+    Topics {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
+    /// Reads a topic with librdkafka alone and says what it read; a limit of `topics`
+    Consume(topics::bare::Consume),
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
     Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
@@ -157,6 +165,9 @@ fn run(options: &Options) -> io::Result<()> {
     if let Part::Send(load) = &options.part {
         println!("{}", load.send()?.line());
         return Ok(());
+    }
+    if let Part::Consume(consume) = &options.part {
+        return consume.run();
     }
     let scratch = Scratch::new()?;
     let mut report = Report::new(&options.folder.join("results"), options.part.results_name())?;
@@ -187,7 +198,8 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
         Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
-        Part::Send(_) => {}
+        Part::Topics { names } => topics::run(options, names, &scratch, &mut report)?,
+        Part::Send(_) | Part::Consume(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
     println!("results: {}", report.folder().display());
@@ -240,7 +252,9 @@ impl Part {
             Part::Metrics { .. } => "metrics",
             Part::Java => "java_client",
             Part::MetricsOut { .. } => "metrics_out",
+            Part::Topics { .. } => "topics",
             Part::Send(_) => "send",
+            Part::Consume(_) => "consume",
             Part::Fleet { .. } => "fleet",
         }
     }
