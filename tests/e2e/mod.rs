@@ -7,6 +7,7 @@ mod faults;
 mod files;
 mod full;
 mod held;
+mod hops;
 mod http;
 mod input;
 mod kafka;
