@@ -12,7 +12,9 @@
 //!
 //! `STATSD_PORT` is a free UDP port, `SCRAPE_PORT` a free TCP port. `PROMETHEUS` is the address of
 //! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client. `KAFKA`
-//! is the address of a broker with the topics in the page's configurations.
+//! is the address of a broker with the topics in the page's configurations, each with one partition
+//! or as a comment says: `topics: [lines] # 4 partitions`. `ELASTICSEARCH` is the address of a
+//! search server; a page with it runs once with OpenSearch and once with Elasticsearch.
 //!
 //! The blocks of a page run in order in one temporary folder. A shell, YAML or Java block without
 //! such an info string is an error, so that every example is checked.
@@ -23,8 +25,9 @@ use crate::support;
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit_servers::kafka::Kafka;
 use millstream_testkit_servers::prometheus::{Prometheus, free_port};
+use millstream_testkit_servers::search::SearchServer;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -281,12 +284,18 @@ fn is_checked_elsewhere(page: &str) -> bool {
 
 /// Creates the topics in the configurations of a page.
 fn make_topics(page: &str) {
-    fn topic(line: &str) -> Option<&str> {
-        let read = || line.strip_prefix("topics: [")?.strip_suffix(']');
-        line.strip_prefix("topic: ").or_else(read)
+    fn topic(line: &str) -> Option<(&str, i32)> {
+        let Some(read) = line.strip_prefix("topics: [") else {
+            return Some((line.strip_prefix("topic: ")?, 1));
+        };
+        let (topic, behind) = read.split_once(']')?;
+        let partitions = behind.trim().strip_prefix("# ").and_then(|of| of.split_once(' '));
+        Some((topic, partitions.map_or(Some(1), |(count, _)| count.parse().ok())?))
     }
-    for topic in page.lines().filter_map(|line| topic(line.trim())) {
-        Kafka::shared().create_topic(topic, 1);
+    let topics: BTreeMap<&str, i32> =
+        page.lines().filter_map(|line| topic(line.trim())).collect();
+    for (topic, partitions) in topics {
+        Kafka::shared().create_topic(topic, partitions);
     }
 }
 
@@ -301,9 +310,23 @@ fn free_udp_port() -> u16 {
     socket.local_addr().unwrap().port()
 }
 
+/// Runs a page; one that needs a search server with OpenSearch and with Elasticsearch.
+fn try_page(page: &str) -> Option<(usize, String)> {
+    if !page.contains("${ELASTICSEARCH") {
+        return try_blocks(page, "");
+    }
+    let elasticsearch = SearchServer::elasticsearch();
+    let servers = [SearchServer::shared(), &elasticsearch];
+    servers.iter().enumerate().find_map(|(number, server)| {
+        // Topics and groups remember the run before.
+        let page = page.replace("page-", &format!("page{number}-"));
+        try_blocks(&page.replace("group: ", &format!("group: run{number}-")), &server.uri())
+    })
+}
+
 /// Runs the blocks of a page in order, up to the first failure, as later blocks may depend on
 /// earlier ones.
-fn try_page(page: &str) -> Option<(usize, String)> {
+fn try_blocks(page: &str, search: &str) -> Option<(usize, String)> {
     let dir = tempfile::tempdir().unwrap();
     if page.contains("${KAFKA") {
         make_topics(page);
@@ -324,9 +347,8 @@ fn try_page(page: &str) -> Option<(usize, String)> {
                 fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
                 validate(dir.path(), name)
             }
-            Task::Run => {
-                run(dir.path(), &block.text, port).and_then(|printed| compare(output, &printed))
-            }
+            Task::Run => run(dir.path(), &block.text, (port, search))
+                .and_then(|printed| compare(output, &printed)),
         });
         if let Err(fault) = result {
             return Some((block.line, fault));
@@ -402,7 +424,7 @@ fn validate(dir: &Path, name: &str) -> Result<(), String> {
 }
 
 /// Runs a script with the program first on the PATH; returns its standard output.
-fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
+fn run(dir: &Path, script: &str, (port, search): (u16, &str)) -> Result<String, String> {
     let program = support::millstream();
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", program.parent().unwrap().display());
     // Files instead of pipes: a process that the script leaves running must not block the test.
@@ -419,6 +441,7 @@ fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
         .env("PROMETHEUS", Prometheus::shared().address())
         .env("MILLSTREAM_CLIENT", root().join(CLIENT_JAR))
         .env("KAFKA", Kafka::shared().bootstrap())
+        .env("ELASTICSEARCH", search)
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())
         .stderr(File::create(&stderr).unwrap())
