@@ -66,11 +66,11 @@ fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group
     let (dir, kafka, endpoint) = (folder(), broker(), Endpoint::start());
     kafka.create_topic("stalled", 2);
     kafka.write("stalled", numbered(0..100_000, 2));
-    let more = "options: { session.timeout.ms: 600, max.poll.interval.ms: 600 },";
+    let more = "options: { session.timeout.ms: 1500, max.poll.interval.ms: 2000 },";
     let config = config("stalled", "stalled", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("the file", PATIENCE, || count(dir.path()) > 100);
-    std::thread::sleep(Duration::from_millis(2000));
+    std::thread::sleep(Duration::from_millis(3500));
     assert!(count(dir.path()) < 100_000, "the source waits for the endpoint");
     let committed = kafka.committed("stalled", "stalled");
     assert!(committed.values().all(|offset| *offset == 0), "{committed:?}");
