@@ -75,15 +75,16 @@ fn an_abandoned_range_is_read_again() {
     while seen.len() < 3000 {
         let batch = next(&mut rig, &mut *source, PATIENCE).expect("the range again");
         assert_eq!(batch.sinks, SinkSet::one(rig.sinks[1].0));
+        // Abandoned again, at first.
+        let is_abandoned = attempts < 2;
+        attempts += 1;
         for segment in batch.segments.iter() {
-            // Abandoned again, at first.
-            if attempts < 2 {
-                attempts += 1;
+            if is_abandoned {
                 segment.ack.hold(rig.sinks[1].0).unwrap().settle(Outcome::Abandoned);
-                segment.ack.finish();
-                continue;
             }
             segment.ack.finish();
+        }
+        if !is_abandoned {
             seen.extend(rows(&batch));
         }
     }

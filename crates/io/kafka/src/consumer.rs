@@ -359,8 +359,9 @@ impl Consumer {
     }
 
     /// Forwards the records of a partition to the data queue. The library drops the forwarding
-    /// when a partition is unassigned.
-    fn forward(&self, partition: &TopicPartition) {
+    /// some time after a partition is unassigned, so one that is assigned again at once must be
+    /// forwarded again. Does nothing if it is forwarded.
+    pub fn forward(&self, partition: &TopicPartition) {
         let Ok(topic) = CString::new(&*partition.topic) else { return };
         let partition = partition.partition;
         // SAFETY: the client is alive and the name is a C string. The reference to the queue is

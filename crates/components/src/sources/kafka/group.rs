@@ -261,6 +261,8 @@ impl Member {
     /// Notes how far each partition extends.
     fn note_lag(&self) {
         for (at, owned) in &self.owned {
+            // One that was restarted may have lost its forwarding.
+            self.consumer.forward(at);
             let Some(end) = self.consumer.known_end(at) else { continue };
             let Partition { origin, .. } = &*owned.partition;
             self.shared.open.ledger.note_end(origin.id, end);

@@ -110,7 +110,10 @@ impl<'a> Reading<'a> {
             }
             if self.shared.rereads.wait_for_room(PAUSE) {
                 let fetched = self.consumer.fetch(CHUNK_RECORDS, PAUSE);
-                if !fetched.is_empty() {
+                if fetched.is_empty() {
+                    // The range before may have been of the same partition.
+                    self.consumer.forward(&self.partition.at);
+                } else {
                     self.pass_on(fetched);
                 }
             }
