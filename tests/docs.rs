@@ -292,8 +292,7 @@ fn make_topics(page: &str) {
         let partitions = behind.trim().strip_prefix("# ").and_then(|of| of.split_once(' '));
         Some((topic, partitions.map_or(Some(1), |(count, _)| count.parse().ok())?))
     }
-    let topics: BTreeMap<&str, i32> =
-        page.lines().filter_map(|line| topic(line.trim())).collect();
+    let topics: BTreeMap<&str, i32> = page.lines().filter_map(|line| topic(line.trim())).collect();
     for (topic, partitions) in topics {
         Kafka::shared().create_topic(topic, partitions);
     }

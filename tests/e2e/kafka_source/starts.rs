@@ -46,6 +46,24 @@ fn of(n: i64) -> Written {
 }
 
 #[test]
+fn a_topic_that_is_created_again_is_read_from_its_beginning() {
+    let (dir, kafka) = (folder(), broker());
+    kafka.create_topic("again", 1);
+    kafka.write("again", (0..100).map(of));
+    let mut agent = Agent::start(dir.path(), &config(kafka, "again", "again", ""), &[]);
+    wait_until("the first topic", PATIENCE, || texts(dir.path()).len() == 100);
+    kafka.delete_topic("again");
+    kafka.create_topic("again", 1);
+    // More than before, so that the old offset exists in the new topic.
+    kafka.write("again", (100..400).map(of));
+    let distinct = || texts(dir.path()).into_iter().collect::<std::collections::BTreeSet<_>>();
+    wait_until("the second topic", PATIENCE, || distinct().len() == 400);
+    assert!(agent.stop().success(), "{}", agent.log());
+    assert!(agent.log().contains("was deleted and created again"), "{}", agent.log());
+    assert_eq!(kafka.committed("again", "again")[&0], 300);
+}
+
+#[test]
 fn a_pattern_finds_topics_that_are_created_later() {
     let (dir, kafka) = (folder(), broker());
     kafka.create_topic("late-a", 1);

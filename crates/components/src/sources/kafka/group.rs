@@ -5,6 +5,7 @@
 
 mod assign;
 mod offsets;
+mod recreated;
 mod revoke;
 
 use super::inbox::{Chunk, Part};
@@ -15,7 +16,7 @@ use millstream_kafka::{ClientError, Consumer, ErrorCode, Event, Fetched, Place, 
 use millstream_model::{Backoff, BuildError};
 use offsets::Offsets;
 use revoke::Revoking;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -32,6 +33,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often the lag is noted.
 const LAG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the group may take to assign partitions before the log says so.
+const SILENT_WAIT: Duration = Duration::from_secs(5);
 
 /// How long the last commit may take at a stop.
 const LAST_COMMIT: Duration = Duration::from_secs(3);
@@ -54,6 +58,11 @@ struct Member {
     offsets: Offsets,
     cluster: Option<String>,
     topic_ids: HashMap<Arc<str>, Option<[u8; 16]>>,
+    /// Topics that were created again: what the group has of them is of those before.
+    recreated: HashSet<Arc<str>>,
+    topics_at: Instant,
+    /// When to say that the group assigns no partitions; `None` once it did, or it was said.
+    waits_at: Option<Instant>,
     backoff: Backoff,
     retry_at: Instant,
     lag_at: Instant,
@@ -80,6 +89,9 @@ pub fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, BuildError> {
         offsets: Offsets::new(config.commit_interval.0, now),
         cluster: None,
         topic_ids: HashMap::new(),
+        recreated: HashSet::new(),
+        topics_at: now,
+        waits_at: Some(now + SILENT_WAIT),
         backoff: Backoff::new(millstream_model::Jitter::Full),
         retry_at: now,
         lag_at: now,
@@ -103,7 +115,9 @@ impl Member {
         if !is_settled {
             self.shared.is_settled.store(false, Ordering::Release);
         }
+        self.check_topics(now);
         self.commit_due(now);
+        self.say_waiting(now);
         if now >= self.lag_at {
             self.lag_at = now + LAG_INTERVAL;
             self.note_lag();
@@ -141,6 +155,7 @@ impl Member {
         match self.pending.pop_front() {
             Some(Event::Assign(partitions)) => match self.assign(&partitions) {
                 Ok(()) => {
+                    self.waits_at = None;
                     self.backoff.reset();
                     let is_last = self.pending.is_empty();
                     self.shared.is_settled.store(is_last, Ordering::Release);
@@ -154,6 +169,19 @@ impl Member {
             },
             Some(Event::Revoke { partitions, is_lost }) => self.revoke(partitions, is_lost, now),
             _ => {}
+        }
+    }
+
+    /// Says once that the group takes long to assign partitions.
+    fn say_waiting(&mut self, now: Instant) {
+        if self.waits_at.is_some_and(|at| now >= at) {
+            self.waits_at = None;
+            log::info!(
+                "source {}: waiting until group {} assigns partitions; after a member was killed, the group waits for \
+                 `session.timeout.ms` (45 s by default) unless `group.instance.id` is set",
+                self.shared.open.info.id,
+                self.shared.config.group
+            );
         }
     }
 

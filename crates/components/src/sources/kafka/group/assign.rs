@@ -17,7 +17,9 @@ impl Member {
     pub(super) fn assign(&mut self, of: &[TopicPartition]) -> Result<(), ClientError> {
         let ids = self.origin_ids(of)?;
         let mut known = self.known(of, &ids)?;
-        let mut to = Vec::with_capacity(of.len());
+        for (known, _) in known.iter_mut().zip(of).filter(|(_, at)| self.is_recreated(at)) {
+            known.group = None;
+        }
         // Held until they are listed: a reload must not miss one.
         let shared = self.shared.clone();
         let mut assigned = shared.assigned.lock();
@@ -30,13 +32,21 @@ impl Member {
             log::debug!("assigned {at:?}: {known:?}, {starts:?}");
         }
         for (((at, id), known), starts) in of.iter().zip(ids).zip(known).zip(starts) {
-            to.push((at.clone(), starts.base));
             assigned.partitions.push(self.open(at, id, &known, starts));
         }
         drop(assigned);
+        // An eager assignment replaces the one before.
+        let is_new = |at: &TopicPartition| !self.consumer.is_cooperative() || of.contains(at);
+        let to = self.owned.iter().filter(|(at, _)| is_new(at));
+        let to: Vec<_> = to.map(|(at, owned)| (at.clone(), owned.position)).collect();
         // If the group has moved on meanwhile, it takes the partitions away next.
         self.consumer.assign(&to).unwrap_or_else(|error| self.shared.report(&error));
+        self.recreated.retain(|topic| of.iter().all(|at| at.topic != *topic));
         Ok(())
+    }
+
+    fn is_recreated(&self, at: &TopicPartition) -> bool {
+        self.recreated.contains(&at.topic)
     }
 
     /// Opens a partition.
