@@ -69,7 +69,7 @@ fn lines_that_are_json_pass_unparsed() {
     found.sort_by_key(|document| document["level"].to_string());
     let time = |document: &mut Value| document["@timestamp"].take().as_str().unwrap().to_owned();
     assert_eq!(time(&mut found[0]), "2021-03-04T05:06:07Z");
-    found[1..].iter_mut().for_each(|document| assert!(time(document) > "2021-03-04".to_owned()));
+    found[1..].iter_mut().for_each(|document| assert!(*time(document) > *"2021-03-04"));
     let meta = json!({ "source": "app" });
     let expected = [
         json!({ "@timestamp": null, "meta": meta, "level": "info", "n": 1.0, "deep": { "a": [1, 2] } }),
