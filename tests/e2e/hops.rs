@@ -47,7 +47,7 @@ fn indexer(kafka: &Kafka, search: &SearchServer) -> String {
         "sources:\n  lines:\n    type: kafka\n    brokers: ['{}']\n    topics: [{TOPIC}]\n    group: hops\n    \
          options: {{ session.timeout.ms: 6000, heartbeat.interval.ms: 500 }}\n\
          sinks:\n  out:\n    type: elasticsearch\n    inputs: [lines]\n    endpoints: ['{}']\n    \
-         index: {INDEX}\n    encoding: {{ codec: raw_json }}\n    batch: {{ timeout: 200ms }}\n    \
+         index: {INDEX}\n    encoding: {{ codec: raw_json, metadata: [] }}\n    batch: {{ timeout: 200ms }}\n    \
          request: {{ timeout: 5s }}\n",
         kafka.bootstrap(),
         search.uri()
