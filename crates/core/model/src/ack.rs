@@ -1,8 +1,13 @@
 //! Acknowledgements: what a segment owes to its source, settled sink by sink.
 
+mod entry;
+
+pub use entry::EntryLedger;
+
 use crate::ledger::{Issued, Ledger};
 use crate::origin::OriginId;
 use crate::sinkset::{SinkIndex, SinkSet};
+use entry::EntryDebt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -39,16 +44,35 @@ struct Debt {
     states: Box<[State]>,
 }
 
+/// Open holds, and the worst outcome of those that are closed.
 struct State {
     open: AtomicU32,
     worst: AtomicU8,
 }
 
+impl State {
+    /// Creates a state with one open hold.
+    fn open() -> State {
+        State { open: AtomicU32::new(1), worst: AtomicU8::new(0) }
+    }
+
+    /// Closes a hold; returns the worst outcome if it was the last.
+    fn close(&self, outcome: Outcome) -> Option<Outcome> {
+        self.worst.fetch_max(outcome as u8, Ordering::Relaxed);
+        let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
+        is_last.then(|| match self.worst.load(Ordering::Relaxed) {
+            0 => Outcome::Delivered,
+            1 => Outcome::Rejected,
+            2 => Outcome::Returned,
+            _ => Outcome::Abandoned,
+        })
+    }
+}
+
 impl Ack {
     /// Creates the acknowledgement of a range that [`Ledger::issue`] has recorded as open.
     pub(crate) fn new(ledger: Arc<Ledger>, issued: Issued, sinks: SinkSet) -> Ack {
-        let state = |_| State { open: AtomicU32::new(1), worst: AtomicU8::new(0) };
-        let states = sinks.iter().map(state).collect();
+        let states = sinks.iter().map(|_| State::open()).collect();
         Ack(Arc::new(Debt { ledger, issued, sinks, states }))
     }
 
@@ -73,7 +97,7 @@ impl Ack {
             return None;
         }
         self.0.state(sink).open.fetch_add(1, Ordering::Relaxed);
-        Some(Hold { ack: self.clone(), sink, settled: false })
+        Some(Hold { of: HoldOf::Segment(self.clone(), sink), settled: false })
     }
 
     /// Closes the ticket's own hold of every sink, after the chain has run.
@@ -100,15 +124,7 @@ impl Debt {
     }
 
     fn close(&self, sink: SinkIndex, outcome: Outcome) {
-        let state = self.state(sink);
-        state.worst.fetch_max(outcome as u8, Ordering::Relaxed);
-        if state.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let worst = match state.worst.load(Ordering::Relaxed) {
-                0 => Outcome::Delivered,
-                1 => Outcome::Rejected,
-                2 => Outcome::Returned,
-                _ => Outcome::Abandoned,
-            };
+        if let Some(worst) = self.state(sink).close(outcome) {
             self.ledger.settle(&self.issued, sink, worst);
         }
     }
@@ -125,51 +141,86 @@ impl Drop for Debt {
     }
 }
 
-/// One payload's share of an acknowledgement, for one sink. Dropping it unsettled abandons the
-/// range.
+/// One payload's share of an acknowledgement, for one sink, or of an entry in a disk buffer.
+/// Dropping it unsettled abandons what it is for.
 pub struct Hold {
-    ack: Ack,
-    sink: SinkIndex,
+    of: HoldOf,
     settled: bool,
 }
 
+enum HoldOf {
+    Segment(Ack, SinkIndex),
+    Entry(Arc<EntryDebt>),
+}
+
 impl Hold {
-    /// Whether the record at `offset` of `origin` is in the segment.
+    /// Returns the range that it is for, with its origin; `None` for an entry.
+    pub fn range(&self) -> Option<(OriginId, Range<u64>)> {
+        match &self.of {
+            HoldOf::Segment(ack, _) => Some((ack.0.issued.origin(), ack.range())),
+            HoldOf::Entry(_) => None,
+        }
+    }
+
+    /// Whether the record at `offset` of `origin` is in the segment, or in the entry: that is the
+    /// only one of its payload.
     pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
-        self.ack.0.issued.is_of(origin) && self.ack.range().contains(&offset)
+        self.range().is_none_or(|(of, range)| of == origin && range.contains(&offset))
     }
 
     /// Whether the debt is forgotten, or about to be, so that the segment will be read again.
     pub fn is_stale(&self) -> bool {
-        self.ack.0.ledger.is_stale(&self.ack.0.issued, self.sink)
+        self.segment().is_some_and(|(ack, sink)| ack.0.ledger.is_stale(&ack.0.issued, sink))
     }
 
     /// Whether a merge transform may count the segment: everything before it is counted.
     pub fn is_next(&self) -> bool {
-        self.ack.0.ledger.is_next(&self.ack.0.issued, self.sink)
+        self.segment().is_none_or(|(ack, sink)| ack.0.ledger.is_next(&ack.0.issued, sink))
     }
 
     /// Notes that a merge transform has counted the segment.
     pub fn take(&self) {
-        self.ack.0.ledger.take(&self.ack.0.issued, self.sink);
+        if let Some((ack, sink)) = self.segment() {
+            ack.0.ledger.take(&ack.0.issued, sink);
+        }
     }
 
-    /// Opens another hold for the same segment and sink.
+    /// Opens another hold for the same segment and sink, or the same entry.
     pub fn split(&self) -> Option<Hold> {
-        self.ack.hold(self.sink)
+        match &self.of {
+            HoldOf::Segment(ack, sink) => ack.hold(*sink),
+            HoldOf::Entry(debt) => {
+                debt.open();
+                Some(Hold { of: HoldOf::Entry(debt.clone()), settled: false })
+            }
+        }
     }
 
     /// Closes the hold with the outcome of its payload.
     pub fn settle(mut self, outcome: Outcome) {
         self.settled = true;
-        self.ack.0.close(self.sink, outcome);
+        self.close(outcome);
+    }
+
+    fn segment(&self) -> Option<(&Ack, SinkIndex)> {
+        match &self.of {
+            HoldOf::Segment(ack, sink) => Some((ack, *sink)),
+            HoldOf::Entry(_) => None,
+        }
+    }
+
+    fn close(&self, outcome: Outcome) {
+        match &self.of {
+            HoldOf::Segment(ack, sink) => ack.0.close(*sink, outcome),
+            HoldOf::Entry(debt) => debt.close(outcome),
+        }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         if !self.settled {
-            self.ack.0.close(self.sink, Outcome::Abandoned);
+            self.close(Outcome::Abandoned);
         }
     }
 }

@@ -111,9 +111,9 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    /// Whether the range is of this origin.
-    pub fn is_of(&self, origin: OriginId) -> bool {
-        self.origin == origin
+    /// Returns the origin of the range.
+    pub fn origin(&self) -> OriginId {
+        self.origin
     }
 }
 

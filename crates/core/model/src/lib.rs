@@ -39,7 +39,7 @@ mod units;
 /// A set of rows, as a bitmap.
 pub use arrow_buffer::BooleanBuffer as Selection;
 
-pub use ack::{Ack, Hold, Outcome};
+pub use ack::{Ack, EntryLedger, Hold, Outcome};
 pub use backoff::{Backoff, Jitter};
 pub use batch::{Batch, BatchBuilder, EventId, LongLine, Segment, SourceInfo, char_boundary};
 pub use block::{Block, BlockPool};

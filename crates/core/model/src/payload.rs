@@ -3,9 +3,10 @@
 use crate::ack::{Hold, Outcome};
 use crate::feed::{FeedEvent, FeedId};
 use crate::grant::Permit;
-use crate::origin::Origin;
+use crate::origin::{Origin, OriginId};
 use bytes::Bytes;
 use std::any::Any;
+use std::ops::Range;
 
 /// Encoded events of one batch for one lane, with the debt that they settle.
 #[derive(Default)]
@@ -100,6 +101,11 @@ impl Payload {
         std::mem::take(&mut self.holds)
     }
 
+    /// Returns the ranges that it delivers, by origin.
+    pub fn ranges(&self) -> impl Iterator<Item = (OriginId, Range<u64>)> {
+        self.holds.iter().filter_map(Hold::range)
+    }
+
     /// Settles all debts with `outcome`.
     pub fn settle(mut self, outcome: Outcome) {
         self.take_holds().into_iter().for_each(|hold| hold.settle(outcome));
@@ -109,7 +115,7 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EngineTime, Ledger, OriginId, SinkIndex, SinkSet};
+    use crate::{EngineTime, Ledger, SinkIndex, SinkSet};
     use std::sync::Arc;
 
     /// Issues a range to one sink; returns a payload with an event that was refused in it.

@@ -1,0 +1,66 @@
+//! Debts of payloads that a disk buffer answers for.
+
+use super::{Hold, HoldOf, Outcome, State};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Keeps the entries of a disk buffer until they are settled. It has taken over the debts of their
+/// segments.
+pub trait EntryLedger: Send + Sync {
+    /// Settles an entry with the worst outcome of its holds.
+    fn settle(&self, entry: u64, outcome: Outcome);
+}
+
+/// The debt of one entry, shared by its holds.
+pub(super) struct EntryDebt {
+    ledger: Arc<dyn EntryLedger>,
+    entry: u64,
+    state: State,
+}
+
+impl Hold {
+    /// Creates the only hold of an entry. Dropping it unsettled abandons the entry.
+    pub fn of_entry(ledger: Arc<dyn EntryLedger>, entry: u64) -> Hold {
+        let debt = EntryDebt { ledger, entry, state: State::open() };
+        Hold { of: HoldOf::Entry(Arc::new(debt)), settled: false }
+    }
+}
+
+impl EntryDebt {
+    pub fn open(&self) {
+        self.state.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn close(&self, outcome: Outcome) {
+        if let Some(worst) = self.state.close(outcome) {
+            self.ledger.settle(self.entry, worst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+
+    #[derive(Default)]
+    struct Settled(Mutex<Vec<(u64, Outcome)>>);
+
+    impl EntryLedger for Settled {
+        fn settle(&self, entry: u64, outcome: Outcome) {
+            self.0.lock().push((entry, outcome));
+        }
+    }
+
+    #[test]
+    fn an_entry_is_settled_once_with_the_worst_outcome_of_its_holds() {
+        let settled = Arc::new(Settled::default());
+        let hold = Hold::of_entry(settled.clone(), 7);
+        let letter = hold.split().unwrap();
+        letter.settle(Outcome::Rejected);
+        assert_eq!(*settled.0.lock(), []);
+        hold.settle(Outcome::Delivered);
+        drop(Hold::of_entry(settled.clone(), 8));
+        assert_eq!(*settled.0.lock(), [(7, Outcome::Rejected), (8, Outcome::Abandoned)]);
+    }
+}
