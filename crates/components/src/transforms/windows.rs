@@ -74,6 +74,11 @@ impl Sink for Windows {
         Box::new(TaskEncoder::new(self.plan.clone(), self.names.clone(), self.stats.clone()))
     }
 
+    /// Never written: only sinks have a disk buffer, and partial results belong to this plan.
+    fn payload_format(&self) -> String {
+        "windows".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         // What exceeds it is a debt that the next read waits for: thousands of tasks may match a
         // line, and mostly few do.

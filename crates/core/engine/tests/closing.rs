@@ -141,6 +141,10 @@ impl Sink for Shut {
             .encoder()
     }
 
+    fn payload_format(&self) -> String {
+        "shut/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         block_bytes + rows
     }

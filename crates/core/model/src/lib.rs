@@ -13,6 +13,7 @@
 mod ack;
 mod backoff;
 mod batch;
+pub mod binary;
 mod block;
 mod counters;
 mod cursor;
@@ -27,6 +28,7 @@ pub mod limits;
 mod origin;
 mod payload;
 mod results;
+mod routing;
 mod sink;
 mod sinkset;
 pub mod snapshot;
@@ -60,6 +62,7 @@ pub use origin::{
 };
 pub use payload::{Payload, RowSource};
 pub use results::Results;
+pub use routing::{Routing, RoutingError};
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Refused, Settled, Sink};
 pub use sinkset::{SinkIndex, SinkSet};
 pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};

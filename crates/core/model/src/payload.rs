@@ -4,9 +4,12 @@ use crate::ack::{Hold, Outcome};
 use crate::feed::{FeedEvent, FeedId};
 use crate::grant::Permit;
 use crate::origin::{Origin, OriginId};
+use crate::routing::Routing;
 use bytes::Bytes;
-use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
+
+mod sources;
 
 /// Encoded events of one batch for one lane, with the debt that they settle.
 #[derive(Default)]
@@ -18,9 +21,9 @@ pub struct Payload {
     /// Bytes in all parts.
     pub bytes: u64,
     /// Metadata from a sink's encoder to its own lane: where each part goes, where records end.
-    pub routing: Option<Box<dyn Any + Send + Sync>>,
+    pub routing: Option<Arc<dyn Routing>>,
     /// The row that each event was; empty if nothing reads what is refused.
-    pub sources: Vec<RowSource>,
+    pub sources: Arc<[RowSource]>,
     /// Events that the encoder refused; the lane passes them on.
     pub refused: Vec<FeedEvent>,
     /// Pays for `sources` and `refused`.
@@ -47,6 +50,24 @@ impl Payload {
     pub fn push(&mut self, part: Bytes) {
         self.bytes += part.len() as u64;
         self.parts.push(part);
+    }
+
+    /// Returns its routing as the type of its sink; `None` without one, or if it is of another sink.
+    pub fn routing_as<T: Routing>(&self) -> Option<&T> {
+        self.routing.as_ref()?.as_type()
+    }
+
+    /// Returns the same encoded events: views of the same bytes. The debts, the refused events and
+    /// the permit stay with the original.
+    pub fn copy(&self) -> Payload {
+        Payload {
+            parts: self.parts.clone(),
+            events: self.events,
+            bytes: self.bytes,
+            routing: self.routing.clone(),
+            sources: self.sources.clone(),
+            ..Payload::default()
+        }
     }
 
     /// Whether there is nothing to deliver.
@@ -116,7 +137,6 @@ impl Payload {
 mod tests {
     use super::*;
     use crate::{EngineTime, Ledger, SinkIndex, SinkSet};
-    use std::sync::Arc;
 
     /// Issues a range to one sink; returns a payload with an event that was refused in it.
     fn payload(ledger: &Arc<Ledger>, does_owe: bool) -> Payload {
@@ -146,6 +166,34 @@ mod tests {
         let holds = refused.into_iter().filter_map(|event| event.hold);
         holds.for_each(|hold| hold.settle(Outcome::Rejected));
         assert_eq!(checkpoint(&ledger), Some(9));
+    }
+
+    struct Ends(u8);
+
+    impl Routing for Ends {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.push(self.0);
+        }
+    }
+
+    struct Other;
+
+    impl Routing for Other {
+        fn write(&self, _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn a_copy_has_the_same_bytes_and_routing_and_none_of_the_debt() {
+        let ledger = Ledger::new();
+        let mut payload = payload(&ledger, true);
+        payload.push(Bytes::from_static(b"text"));
+        payload.routing = Some(Arc::new(Ends(7)));
+        let copy = payload.copy();
+        assert_eq!((&copy.parts, copy.bytes, copy.events), (&payload.parts, 4, 0));
+        assert_eq!(copy.routing_as::<Ends>().map(|ends| ends.0), Some(7));
+        assert!(copy.routing_as::<Other>().is_none() && copy.refused.is_empty());
+        copy.settle(Outcome::Delivered);
+        assert_eq!(checkpoint(&ledger), Some(0), "the original still owes");
     }
 
     /// A chain that panics encodes the batch again, in halves.

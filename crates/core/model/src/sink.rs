@@ -8,6 +8,7 @@ use crate::error::{ComponentError, DeliverError};
 use crate::feed::Feed;
 use crate::grant::Permit;
 use crate::payload::Payload;
+use crate::routing::{Routing, RoutingError};
 use crate::snapshot::TaskSnapshot;
 use crate::time::{EngineTime, Now};
 use bytes::Bytes;
@@ -28,6 +29,30 @@ pub trait Sink: Send + Sync {
     /// Returns the most bytes that an encoder makes of a batch with `block_bytes` of text in at
     /// most `rows` rows.
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
+
+    /// Names how its payloads are encoded, such as `kafka/1`: lanes of a sink with the same format
+    /// can deliver them, whatever else its configuration says.
+    ///
+    /// It changes with whatever would make a payload of the other configuration undeliverable or
+    /// wrong for the lane (framing of requests, form of the routing), not with the codec of single
+    /// events: a buffered payload is sent as it was encoded.
+    fn payload_format(&self) -> String;
+
+    /// Recreates the routing of a payload that was written to disk from the `bytes` that
+    /// [`Routing::write`] appended; a payload without routing was written without. `payload` has
+    /// the parts, with the boundaries that they had, and the numbers of events and bytes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong. The bytes passed a checksum, so it means another version or a bug. Whatever
+    /// they are, the lane may rely on a routing that is returned.
+    fn read_routing(
+        &self,
+        _bytes: &[u8],
+        _payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        Err(RoutingError("payloads of this sink have none"))
+    }
 
     /// Returns the least bytes that all lanes together need in addition to payloads, such as for
     /// compressors. They get [`LaneCx::state_bytes`], which is at least that.

@@ -53,6 +53,10 @@ impl Sink for FakeMerge {
         Box::new(FakeEncoder)
     }
 
+    fn payload_format(&self) -> String {
+        "merge/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         block_bytes + rows
     }

@@ -123,6 +123,10 @@ impl Sink for FakeSink {
         Box::new(FakeEncoder)
     }
 
+    fn payload_format(&self) -> String {
+        "fake/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         block_bytes + rows
     }

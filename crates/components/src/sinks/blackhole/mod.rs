@@ -20,6 +20,10 @@ impl Sink for Blackhole {
         Box::new(CountingEncoder)
     }
 
+    fn payload_format(&self) -> String {
+        "blackhole/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, _: u64, _: u64) -> u64 {
         0
     }

@@ -20,6 +20,10 @@ impl Sink for Console {
         self.encoding.encoder()
     }
 
+    fn payload_format(&self) -> String {
+        "console/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         self.encoding.payload_bytes_max(block_bytes, rows)
     }

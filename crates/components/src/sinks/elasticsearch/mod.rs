@@ -35,6 +35,10 @@ impl Sink for ElasticsearchSink {
         Box::new(DocumentEncoder::new(self.action.clone(), self.encoding.encoder()))
     }
 
+    fn payload_format(&self) -> String {
+        "elasticsearch/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         // The documents, and then with the actions.
         let documents = self.encoding.payload_bytes_max(block_bytes, rows);

@@ -43,6 +43,10 @@ impl Sink for FileSink {
         }
     }
 
+    fn payload_format(&self) -> String {
+        "file/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         // Events of several files are encoded, then copied grouped by file.
         let times = if self.path.is_constant() { 1 } else { 2 };
@@ -59,7 +63,7 @@ impl Sink for FileSink {
         // Truncate what a crash left torn now, before any event arrives.
         let files = Files::new(settings, cx.state.as_deref(), cx.keep, cx.counters);
         let only: Routes =
-            Arc::new([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }]);
+            Routes([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }].into());
         Box::new(FileLane {
             only,
             files: Arc::new(Mutex::new(files)),
@@ -122,11 +126,10 @@ impl Lane for FileLane {
             if let Some(idle_timeout) = self.idle_timeout.take() {
                 tokio::spawn(close_idle(Arc::downgrade(&self.files), idle_timeout));
             }
-            let routes =
-                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Routes>());
-            let (parts, routes) = (payload.parts.clone(), routes.unwrap_or(&self.only).clone());
+            let routes = payload.routing_as::<Routes>().unwrap_or(&self.only).clone();
+            let parts = payload.parts.clone();
             let deliver = move |files: &mut Files| {
-                files.deliver(&parts, &routes)?;
+                files.deliver(&parts, &routes.0)?;
                 Ok(files.wants_sync())
             };
             self.wants_sync = self.blocking(deliver).await?;

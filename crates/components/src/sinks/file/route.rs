@@ -3,7 +3,7 @@
 use crate::codec::{Codec, Encoding};
 use crate::util::template::Template;
 use bytes::Bytes;
-use millstream_model::{Batch, ComponentError, Counters, EncodeCx, Encoder, Payload};
+use millstream_model::{Batch, ComponentError, Counters, EncodeCx, Encoder, Payload, Routing};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,7 +18,12 @@ pub struct Route {
 
 /// The destinations of a payload's parts, in order and without duplicate names. Stored in the
 /// payload's `routing`.
-pub type Routes = Arc<[Route]>;
+#[derive(Clone)]
+pub struct Routes(pub Arc<[Route]>);
+
+impl Routing for Routes {
+    fn write(&self, _: &mut Vec<u8>) {}
+}
 
 /// Encodes events and routes them by a template.
 pub struct RoutingEncoder {
@@ -151,7 +156,7 @@ impl Encoder for RoutingEncoder {
             self.encoder.encode(batch, &mut whole, cx)?;
             self.gather(batch, &whole.parts, payload, cx);
         }
-        payload.routing = Some(Box::new(Routes::from(routes)));
+        payload.routing = Some(Arc::new(Routes(routes.into())));
         Ok(())
     }
 }

@@ -35,6 +35,18 @@ impl Sink for HttpSink {
         Box::new(HttpEncoder { inner, spread: self.spread })
     }
 
+    /// The content type of a request says what all of its events are, and only JSON lines and blocks
+    /// say where they end: payloads of different codecs cannot be in one request. How a body is
+    /// framed is not decided before it is packed.
+    fn payload_format(&self) -> String {
+        let content = match self.encoding.codec {
+            Codec::Json | Codec::RawJson => "json",
+            Codec::Text => "text",
+            Codec::Msgpack => "msgpack",
+        };
+        format!("http/1 {content}")
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let units = rows.min(BATCH_ROWS_MAX as u64) * UNIT_BYTES;
         self.encoding.payload_bytes_max(block_bytes, rows) + units
@@ -87,7 +99,7 @@ impl Encoder for HttpEncoder {
         let routing = units.map(|units| Arc::new(units) as _);
         let metadata = PayloadMetadata { hold: self.spread.hold(batch), routing };
         if metadata.hold.is_some() || metadata.routing.is_some() {
-            payload.routing = Some(Box::new(metadata));
+            payload.routing = Some(Arc::new(metadata));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::sinks::http_delivery::{
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
-use millstream_model::{EncodeCx, Permit};
+use millstream_model::{EncodeCx, Permit, Routing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
@@ -62,6 +62,10 @@ impl Units {
         let paid = cx.permit.split(units.capacity() as u64 * UNIT_BYTES);
         Units { units, _paid: paid }
     }
+}
+
+impl Routing for Units {
+    fn write(&self, _: &mut Vec<u8>) {}
 }
 
 /// Packs payloads into bodies.
@@ -305,7 +309,7 @@ impl Front {
 
 /// Returns the units that the encoder recorded, from the first one in `payload`.
 fn known_units(payload: &EncodedPayload) -> Option<&[(u32, u32)]> {
-    let known = payload.routing.as_ref()?.downcast_ref::<Units>()?;
+    let known = payload.routing.as_ref()?.as_type::<Units>()?;
     known.units.get(payload.units_before..)
 }
 

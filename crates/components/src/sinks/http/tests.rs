@@ -40,8 +40,7 @@ fn encoded_batch(codec: &str, batch: &Batch) -> EncodedPayload {
     let mut payload = Payload::new(batch.events() as u64);
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
-    let metadata =
-        payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+    let metadata = payload.routing_as::<PayloadMetadata>();
     let routing = metadata.and_then(|metadata| metadata.routing.clone());
     EncodedPayload {
         parts: payload.parts.clone(),

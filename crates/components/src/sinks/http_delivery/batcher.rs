@@ -51,8 +51,7 @@ impl Batcher {
 
     /// Adds what an encoder made, to be held back as its [`PayloadMetadata`] says.
     pub fn take_in(&mut self, payload: &Payload, now: Instant) {
-        let routing = payload.routing.as_ref();
-        let metadata = routing.and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+        let metadata = payload.routing_as::<PayloadMetadata>();
         let encoded = EncodedPayload {
             parts: payload.parts.clone(),
             events: payload.events,

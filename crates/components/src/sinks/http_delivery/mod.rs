@@ -28,6 +28,7 @@ pub use jitter::{Hold, Jitter};
 pub use lane::RequestLane;
 
 use bytes::Bytes;
+use millstream_model::Routing;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -38,7 +39,22 @@ pub struct PayloadMetadata {
     /// How long the payload is held back: see [`Jitter`].
     pub hold: Option<Hold>,
     /// Encoder-specific data about the parts, for the packer.
-    pub routing: Option<Arc<dyn Any + Send + Sync>>,
+    pub routing: Option<Arc<dyn Routing>>,
+}
+
+impl PayloadMetadata {
+    /// Creates the metadata of a payload that was written to disk: it is late already, so it is
+    /// not held back.
+    pub fn recreated(routing: impl Routing) -> Arc<dyn Routing> {
+        Arc::new(PayloadMetadata { hold: None, routing: Some(Arc::new(routing)) })
+    }
+}
+
+/// Only the data for the packer: the rest says when to send.
+impl Routing for PayloadMetadata {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.routing.iter().for_each(|routing| routing.write(out));
+    }
 }
 
 /// An encoded payload, as passed to the packer.
@@ -51,7 +67,7 @@ pub struct EncodedPayload {
     /// Bytes in all parts.
     pub bytes: u64,
     /// Encoder-specific data about the parts, for the packer.
-    pub routing: Option<Arc<dyn Any + Send + Sync>>,
+    pub routing: Option<Arc<dyn Routing>>,
     /// Units of the payload that went with an earlier batch; `routing` still describes them.
     pub units_before: usize,
     /// Whether another piece of the payload follows in a later batch.

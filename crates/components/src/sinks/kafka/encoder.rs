@@ -8,7 +8,9 @@ use crate::util::template::Template;
 use bytes::Bytes;
 use millstream_kafka::{Headers, IdHeader, Key, Record, Run, Shipment};
 use millstream_model::limits::COMPACT_BELOW;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Segment};
+use millstream_model::{
+    Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Routing, Segment,
+};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -37,10 +39,15 @@ pub struct KafkaEncoder {
 
 /// A shipment, with its share of the memory grant for keys, headers and record positions, which may
 /// exceed the text.
+#[derive(Clone)]
 pub struct EncodedShipment {
     /// What is sent.
     pub shipment: Arc<Shipment>,
-    _paid: Permit,
+    _paid: Arc<Permit>,
+}
+
+impl Routing for EncodedShipment {
+    fn write(&self, _: &mut Vec<u8>) {}
 }
 
 /// Returns the memory of a run in addition to the text of its records. Bytes.
@@ -290,7 +297,7 @@ impl Encoder for KafkaEncoder {
         cx.counters.noted("missing_field", std::mem::take(&mut self.missing_fields));
         let paid = cx.permit.split(runs.iter().map(memory).sum());
         let shipment = Arc::new(Shipment { parts: payload.parts.clone(), runs });
-        payload.routing = Some(Box::new(Arc::new(EncodedShipment { shipment, _paid: paid })));
+        payload.routing = Some(Arc::new(EncodedShipment { shipment, _paid: Arc::new(paid) }));
         Ok(())
     }
 }

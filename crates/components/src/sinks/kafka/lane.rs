@@ -58,7 +58,7 @@ impl Receipts {
 struct Pending {
     shipment: Arc<Shipment>,
     /// Holds the shipment's share of the memory grant.
-    _encoded: Arc<EncodedShipment>,
+    _encoded: EncodedShipment,
     state: State,
     /// Records of a refused batch, to be sent one by one before everything else.
     suspects: Vec<RecordId>,
@@ -531,11 +531,7 @@ impl Lane for KafkaLane {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let encoded = payload
-                .routing
-                .as_ref()
-                .and_then(|routing| routing.downcast_ref::<Arc<EncodedShipment>>());
-            let Some(encoded) = encoded else {
+            let Some(encoded) = payload.routing_as::<EncodedShipment>() else {
                 return Err(DeliverError::reject(
                     "panic",
                     "received a payload of another sink; this is a bug",

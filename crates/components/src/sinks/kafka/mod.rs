@@ -100,6 +100,10 @@ impl Sink for KafkaSink {
         Box::new(KafkaEncoder::new(self.config.clone()))
     }
 
+    fn payload_format(&self) -> String {
+        "kafka/1".to_owned()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let records = rows.min(BATCH_ROWS_MAX as u64) * RECORD_BYTES;
         self.config.encoding.payload_bytes_max(block_bytes, rows) + records

@@ -10,8 +10,7 @@ use millstream_encodings::metric::Metric;
 use millstream_encodings::prometheus::{Distributions, Row, Rows, RowsBuilder};
 #[cfg(test)]
 use millstream_model::Grant;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit};
-use std::any::Any;
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Routing};
 use std::sync::Arc;
 
 /// State shared by the encoders of a sink.
@@ -25,6 +24,15 @@ impl Encoding {
     /// Creates the encoding of a sink that pushes (with `jitter`) or is scraped (without).
     pub fn new(distributions: Distributions, jitter: Option<Jitter>) -> Arc<Encoding> {
         Arc::new(Encoding { distributions, jitter })
+    }
+
+    /// Names how payloads of a sink of this `kind` are encoded. The numbers of a distribution are
+    /// buckets, or these quantiles.
+    pub fn payload_format(&self, kind: &str) -> String {
+        match &self.distributions {
+            Distributions::Summary(quantiles) => format!("{kind}/1 quantiles {quantiles:?}"),
+            Distributions::Native => format!("{kind}/1 native"),
+        }
     }
 
     /// Returns the maximum bytes of an encoded batch: its texts, its rows, and the buckets of its
@@ -44,9 +52,13 @@ struct EncodedRows {
     _paid: Permit,
 }
 
+impl Routing for EncodedRows {
+    fn write(&self, _: &mut Vec<u8>) {}
+}
+
 /// Returns the rows that an encoder stored in a payload's routing.
-pub fn rows_of(routing: &Option<Arc<dyn Any + Send + Sync>>) -> Option<&Rows> {
-    Some(&routing.as_ref()?.downcast_ref::<EncodedRows>()?.rows)
+pub fn rows_of(routing: &Option<Arc<dyn Routing>>) -> Option<&Rows> {
+    Some(&routing.as_ref()?.as_type::<EncodedRows>()?.rows)
 }
 
 /// Encodes metric events as rows; their texts are the only part of the payload.
@@ -89,17 +101,14 @@ impl Encoder for RowsEncoder {
         let metadata = EncodedRows { _paid: cx.permit.split(rows.memory() as u64), rows };
         let hold = jitter.and_then(|jitter| jitter.hold(batch));
         payload.routing =
-            Some(Box::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
+            Some(Arc::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
         Ok(())
     }
 }
 
 /// Encodes metrics as an encoder does, for the tests of its consumers.
 #[cfg(test)]
-pub fn encoded(
-    metrics: &[Metric<'_>],
-    distributions: &Distributions,
-) -> (Arc<dyn Any + Send + Sync>, Bytes) {
+pub fn encoded(metrics: &[Metric<'_>], distributions: &Distributions) -> (Arc<dyn Routing>, Bytes) {
     let mut rows = RowsBuilder::new(distributions, 1, "web-1", Vec::new());
     metrics.iter().for_each(|metric| rows.push(metric));
     let (rows, text) = rows.finish();
@@ -134,10 +143,8 @@ mod tests {
         let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused };
         let mut encoder = RowsEncoder::new(Encoding::new(Distributions::Native, None));
         encoder.encode(&batch, &mut payload, &mut cx).unwrap();
-        let rows = payload
-            .routing
-            .as_ref()
-            .and_then(|routing| rows_of(&routing.downcast_ref::<PayloadMetadata>()?.routing));
+        let rows =
+            payload.routing_as::<PayloadMetadata>().and_then(|metadata| rows_of(&metadata.routing));
         assert_eq!(rows.is_none(), payload.parts.is_empty());
         let rows = rows.map_or(0, |rows| rows.rows().len());
         let dropped = counters.snapshot().dropped_events;

@@ -6,10 +6,9 @@ use crate::sinks::http_delivery::PayloadMetadata;
 use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Routing, Settled,
 };
 use millstream_transport::auth::Auth;
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::net::SocketAddr;
@@ -77,10 +76,7 @@ impl Lane for ExporterLane {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let metadata = payload
-                .routing
-                .as_ref()
-                .and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+            let metadata = payload.routing_as::<PayloadMetadata>();
             let (Some(PayloadMetadata { routing, .. }), [text]) = (metadata, &payload.parts[..])
             else {
                 return Err(DeliverError::reject(
@@ -119,7 +115,7 @@ struct Refused {
     cut: u64,
 }
 
-fn add(series: &Series, routing: &Option<Arc<dyn Any + Send + Sync>>, text: &Bytes) -> Refused {
+fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Refused {
     let (mut refused, now_ms) = (Refused::default(), now_ms());
     let Some(rows) = rows_of(routing) else { return refused };
     let mut exposition = series.lock();

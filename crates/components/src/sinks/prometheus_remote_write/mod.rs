@@ -28,6 +28,10 @@ impl Sink for PrometheusRemoteWrite {
         Box::new(RowsEncoder::new(self.encoding.clone()))
     }
 
+    fn payload_format(&self) -> String {
+        self.encoding.payload_format("prometheus_remote_write")
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         self.encoding.payload_bytes_max(block_bytes, rows)
     }

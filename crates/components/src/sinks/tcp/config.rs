@@ -110,6 +110,25 @@ impl TcpConfig {
         self.acknowledgements || self.compression != Algorithm::None
     }
 
+    /// Names how payloads are encoded: events have their delimiter already, but for batches, which
+    /// are of one codec, since the endpoint gets to know it once per connection.
+    pub fn payload_format(&self) -> String {
+        let delimiter = match self.framing {
+            Framing::Newline => "newline",
+            Framing::Length => "length",
+            Framing::None => "none",
+        };
+        let codec = match self.encoding.codec {
+            Codec::Json | Codec::RawJson => "json",
+            Codec::Text => "text",
+            Codec::Msgpack => "msgpack",
+        };
+        match self.has_batches() {
+            true => format!("tcp/1 batch {codec}"),
+            false => format!("tcp/1 {delimiter}"),
+        }
+    }
+
     /// Returns the addresses to send to.
     pub fn targets(&self) -> Vec<Address> {
         let texts = self.address.iter().chain(self.addresses.iter().flatten());

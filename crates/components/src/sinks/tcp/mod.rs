@@ -35,6 +35,10 @@ impl Sink for TcpSink {
         Box::new(TcpEncoder::new(&self.config))
     }
 
+    fn payload_format(&self) -> String {
+        self.config.payload_format()
+    }
+
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let lengths = rows.min(BATCH_ROWS_MAX as u64) * encoder::LENGTH_BYTES as u64;
         self.config.encoding.payload_bytes_max(block_bytes, rows) + lengths

@@ -15,25 +15,27 @@ pub fn note(
 ) {
     let mut refused = refused.iter().peekable();
     let ids = ReceivedIds::of(batch);
+    let mut sources = Vec::new();
     for segment in batch.segments.iter() {
         let runs = batch.runs(segment.first_row, segment.first_row + segment.rows);
         for row in runs.flat_map(|(begin, end)| begin..end) {
             let source = source(batch, segment, row, &ids);
             match refused.next_if(|(of, _)| *of == row) {
-                None => payload.sources.push(source),
+                None => sources.push(source),
                 Some((_, reason)) => {
                     payload.refused.push(event(batch, row, &source, reason));
                 }
             }
         }
     }
+    payload.sources = sources.into();
     payload.paid = Some(permit.split(memory(payload) + ids.text.len() as u64));
 }
 
 /// Returns the bytes of the sources of a payload's events, and of the events that it carries.
 fn memory(payload: &Payload) -> u64 {
     let carried: usize = payload.refused.iter().map(|event| event.text.len()).sum();
-    (payload.sources.capacity() * size_of::<RowSource>() + carried) as u64
+    (payload.sources.len() * size_of::<RowSource>() + carried) as u64
 }
 
 /// The ids that came with the records of a batch, copied so that they do not keep the read block.

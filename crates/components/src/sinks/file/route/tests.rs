@@ -20,7 +20,7 @@ fn routed(encoder: &mut RoutingEncoder, batch: &Batch) -> (BTreeMap<String, Stri
     let mut payload = Payload::new(batch.events() as u64);
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
-    let routes = payload.routing.take().unwrap().downcast::<Routes>().unwrap();
+    let routes = &payload.routing_as::<Routes>().unwrap().0;
     let (mut found, mut parts) = (BTreeMap::new(), payload.parts.iter());
     for route in routes.iter() {
         let text: Vec<u8> =

@@ -4,7 +4,7 @@ use super::*;
 use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, RequestOptions};
 use crate::sinks::http_delivery::{EncodedPayload, PayloadMetadata};
 use bytes::Bytes;
-use millstream_model::{EngineTime, Interval, Now, Outcome, Size};
+use millstream_model::{EngineTime, Interval, Now, Outcome, Routing, Size};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
@@ -25,6 +25,13 @@ struct Letters {
     reads_refused: bool,
     refused: Vec<PackRefusal>,
     headers_seen: Arc<Mutex<Vec<String>>>,
+}
+
+/// Marks a payload that the packer can cut.
+struct Cuttable;
+
+impl Routing for Cuttable {
+    fn write(&self, _: &mut Vec<u8>) {}
 }
 
 fn letters(text: Vec<u8>, events: EventSet) -> Request {
@@ -185,13 +192,14 @@ impl Rig {
 
     /// Delivers a payload that the packer can cut.
     async fn deliver_cuttable(&mut self, text: &str) {
-        self.deliver_with(text, PayloadMetadata { hold: None, routing: Some(Arc::new(())) }).await;
+        self.deliver_with(text, PayloadMetadata { hold: None, routing: Some(Arc::new(Cuttable)) })
+            .await;
     }
 
     async fn deliver_with(&mut self, text: &str, metadata: PayloadMetadata) {
         let mut payload = Payload::new(text.len() as u64);
         payload.push(Bytes::from(text.to_owned()));
-        payload.routing = Some(Box::new(metadata));
+        payload.routing = Some(Arc::new(metadata));
         assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
     }
 
