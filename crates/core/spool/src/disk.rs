@@ -1,0 +1,249 @@
+//! The folder of a spool, or in tests a disk that loses power.
+
+use crate::SpoolError;
+use rustix::buffer::spare_capacity;
+use rustix::io::{pread, pwritev};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Name of the file that is locked while a spool is open.
+const LOCK: &str = "lock";
+
+/// Bytes of the lock file: a process id, spaces and a line end.
+const LOCK_BYTES: usize = 12;
+
+/// Buffers of one system call; the kernel's limit is 1024.
+const BUFFERS_MAX: usize = 512;
+
+/// Attempts to lock a folder that another process removes at the same time.
+const LOCK_ATTEMPTS: usize = 8;
+
+/// Storage of the files of a spool: a folder, or in tests a disk that loses power.
+pub trait SpoolDisk: Send {
+    /// Returns the name of the storage for messages, such as the path of the folder.
+    fn location(&self) -> String;
+
+    /// Lists the names of all files.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// Creates a file; fails if it exists. Its name is durable after [`SpoolDisk::sync_folder`].
+    fn create(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
+
+    /// Opens an existing file.
+    fn open(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
+
+    /// Renames a file; replaces one that has the new name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes the names of files durable.
+    fn sync_folder(&self) -> io::Result<()>;
+}
+
+/// An open segment.
+pub trait SegmentFile: Send {
+    /// Returns the length in bytes.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Writes all buffers, one behind the other, at this position.
+    fn write_at(&self, at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()>;
+
+    /// Appends `len` bytes from this position to `into`; fewer if the file ends before.
+    fn read_at(&self, at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Shortens the file to this length.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Makes the content durable.
+    fn sync_data(&self) -> io::Result<()>;
+}
+
+/// A folder that this process has locked.
+///
+/// Folders are created with mode 0700, files with 0600. If no file is left, the folder is removed
+/// on drop.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Creates the folder if it is missing, and locks it.
+    ///
+    /// # Errors
+    /// [`SpoolError::InUse`] if another process, or another `Folder` of this one, has it locked,
+    /// also under another path; [`SpoolError::Io`] if it cannot be created.
+    pub fn open(path: &Path) -> Result<Folder, SpoolError> {
+        let failed = |error| SpoolError::Io { folder: path.display().to_string(), error };
+        for _ in 0..LOCK_ATTEMPTS {
+            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+            match lock(path) {
+                Ok(Locked::Owned(lock)) => {
+                    return Ok(Folder { path: path.to_path_buf(), _lock: lock });
+                }
+                Ok(Locked::By(process)) => {
+                    return Err(SpoolError::InUse { folder: path.display().to_string(), process });
+                }
+                // The other process removed the lock file, or the folder, after this one opened it.
+                Ok(Locked::Removed) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(failed(io::ErrorKind::ResourceBusy.into()))
+    }
+
+    fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Box<dyn SegmentFile>> {
+        let file = options.read(true).write(true).mode(0o600).open(self.path.join(name))?;
+        Ok(Box::new(file))
+    }
+}
+
+impl Drop for Folder {
+    /// Removes the lock file while it is still locked, so that no other process locks a removed
+    /// file unnoticed.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.path.join(LOCK));
+        // Fails unless the folder is empty.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// The result of an attempt to lock a folder.
+enum Locked {
+    Owned(File),
+    By(String),
+    Removed,
+}
+
+fn lock(folder: &Path) -> io::Result<Locked> {
+    let path = folder.join(LOCK);
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true).mode(0o600);
+    let file = options.open(&path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Ok(Locked::By(fs::read_to_string(&path)?.trim().to_owned()));
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    if fs::metadata(&path)?.ino() != file.metadata()?.ino() {
+        return Ok(Locked::Removed);
+    }
+    let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
+    if let Err(error) = file.write_all_at(owner.as_bytes(), 0) {
+        // The lock holds on a full disk, too.
+        log::debug!("{}: {error}", path.display());
+    }
+    Ok(Locked::Owned(file))
+}
+
+impl SpoolDisk for Folder {
+    fn location(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let names =
+            fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(Result::transpose).collect()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn SegmentFile>> {
+        self.file(name, OpenOptions::new().create_new(true))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn SegmentFile>> {
+        self.file(name, &mut OpenOptions::new())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl SegmentFile for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn write_at(&self, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
+        for buffers in buffers.chunks(BUFFERS_MAX) {
+            write_all(self, at, buffers)?;
+            at += buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, mut at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<()> {
+        let end = into.len() + len;
+        into.reserve_exact(len);
+        while into.len() < end {
+            let read = match pread(self, spare_capacity(into), at) {
+                Err(rustix::io::Errno::INTR) => continue,
+                read => read?,
+            };
+            if read == 0 {
+                break;
+            }
+            at += read as u64;
+        }
+        // The buffer may have more capacity than was asked for.
+        into.truncate(end);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        File::set_len(self, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+}
+
+/// Writes buffers with as few calls as the kernel permits.
+fn write_all(file: &File, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
+    let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+    let mut written = 0;
+    while written < total {
+        let rest = behind(buffers, written);
+        match pwritev(file, &rest, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(bytes) => {
+                written += bytes;
+                at += bytes as u64;
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the buffers without their first `skip` bytes.
+fn behind<'a>(buffers: &'a [IoSlice<'a>], mut skip: usize) -> Vec<IoSlice<'a>> {
+    let mut rest = Vec::with_capacity(buffers.len());
+    for buffer in buffers {
+        let skipped = skip.min(buffer.len());
+        skip -= skipped;
+        if skipped < buffer.len() {
+            rest.push(IoSlice::new(&buffer[skipped..]));
+        }
+    }
+    rest
+}

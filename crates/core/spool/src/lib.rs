@@ -1,0 +1,223 @@
+//! The segment files of a sink's disk buffer.
+//!
+//! A separate crate because it cuts a dependency: the command line reads disk buffers without the
+//! engine, and the format is fuzzed alone.
+//!
+//! A [`Spool`] is a sequence of entries, each an encoded payload and what the engine must know to
+//! deliver it, in files of up to [`SEGMENT_BYTES_MAX`]. One thread appends entries, syncs them,
+//! reads them in order and releases what is delivered. `docs/formats/spool.md` describes the files.
+//!
+//! What a sync has confirmed survives a power loss. An entry is returned whole or not at all: the
+//! header and the body of each have a checksum, seeded with the position in the file, over a random
+//! number of the segment. Bytes that look like an entry but belong to another position or file, such
+//! as a payload that contains a disk buffer or disk blocks of a removed segment, fail it.
+//!
+//! Damage is counted and skipped; the entries around it are returned. An error of the disk is not
+//! damage: the call fails and can be repeated.
+
+#![forbid(unsafe_code)]
+
+mod disk;
+mod format;
+mod scan;
+mod spool;
+
+pub use disk::{Folder, SegmentFile, SpoolDisk};
+pub use spool::Spool;
+
+use bytes::Bytes;
+use std::io;
+use std::sync::Arc;
+
+/// Most bytes of a segment, unless a single entry is larger.
+pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// Version of the format of segments.
+pub const SEGMENT_FORMAT: u32 = format::VERSION;
+
+/// The number of an entry.
+///
+/// Numbers ascend in a spool, with gaps: a payload that is delivered from memory is never written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryNumber(pub u64);
+
+impl EntryNumber {
+    /// Returns the number after this one.
+    pub fn next(self) -> EntryNumber {
+        EntryNumber(self.0.saturating_add(1))
+    }
+}
+
+/// A range of a source's origin whose events are in an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRange {
+    /// Id of the source.
+    pub source: Arc<str>,
+    /// Number of the origin.
+    pub origin: u64,
+    /// First offset of the range.
+    pub start: u64,
+    /// Offset after the range.
+    pub end: u64,
+}
+
+/// The description of an entry's payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryMeta {
+    /// The number of the entry.
+    pub number: EntryNumber,
+    /// Time of writing, in milliseconds since 1970 (UTC).
+    pub written_ms: i64,
+    /// Number of events in the payload.
+    pub events: u64,
+    /// The lane that the payload was encoded for.
+    pub lane: u16,
+    /// Number of lanes that the sink had then.
+    pub lanes: u16,
+    /// How the payload is encoded, such as `kafka/1`.
+    pub format: Arc<str>,
+    /// The ranges that the events come from.
+    pub ranges: Vec<SourceRange>,
+    /// Whether this is the last payload of its ranges for the sink.
+    pub completes: bool,
+}
+
+/// An entry to append.
+#[derive(Clone, Copy, Debug)]
+pub struct NewEntry<'a> {
+    /// The description of the payload.
+    pub meta: &'a EntryMeta,
+    /// The payload; the boundaries of its parts are kept.
+    pub parts: &'a [Bytes],
+    /// Bytes for the sink's lane, such as the topic; opaque here.
+    pub routing: &'a [u8],
+    /// Bytes about single events; opaque here.
+    pub rows: &'a [u8],
+}
+
+/// An entry that was read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The description of the payload.
+    pub meta: EntryMeta,
+    /// The payload in parts as it was written: slices of one buffer.
+    pub parts: Vec<Bytes>,
+    /// Bytes for the sink's lane.
+    pub routing: Bytes,
+    /// Bytes about single events.
+    pub rows: Bytes,
+}
+
+impl Entry {
+    /// Returns the number of bytes of the payload.
+    pub fn payload_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+
+    /// Returns the entry as one to append.
+    pub fn as_new(&self) -> NewEntry<'_> {
+        NewEntry { meta: &self.meta, parts: &self.parts, routing: &self.routing, rows: &self.rows }
+    }
+}
+
+/// Options of a spool.
+#[derive(Clone, Copy, Debug)]
+pub struct SpoolOptions {
+    /// Bytes after which a new segment begins, at most [`SEGMENT_BYTES_MAX`]. A larger entry has a
+    /// segment to itself.
+    pub segment_bytes: u64,
+}
+
+impl Default for SpoolOptions {
+    fn default() -> SpoolOptions {
+        SpoolOptions { segment_bytes: SEGMENT_BYTES_MAX }
+    }
+}
+
+/// A damaged part of a segment, of which nothing is returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Name of the segment's file.
+    pub segment: String,
+    /// Position of the first damaged byte in the file.
+    pub at: u64,
+    /// Number of bytes that were skipped.
+    pub bytes: u64,
+    /// Number of entries that were lost, if known.
+    pub entries: Option<u64>,
+    /// Number of events that were lost, if known.
+    pub events: Option<u64>,
+}
+
+/// Entries that were dropped before they were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedEntries {
+    /// The lowest number that may have been dropped.
+    pub first: EntryNumber,
+    /// The highest number that was dropped.
+    pub last: EntryNumber,
+    /// Number of entries.
+    pub entries: u64,
+    /// Number of their events.
+    pub events: u64,
+}
+
+/// The contents of a spool in numbers. What is not synced yet is not counted as unread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpoolStats {
+    /// Bytes of the segment files, including what is appended and not synced.
+    pub bytes: u64,
+    /// Number of segment files.
+    pub segments: usize,
+    /// Entries that [`Spool::next`] has not returned.
+    pub unread_entries: u64,
+    /// Events of the unread entries.
+    pub unread_events: u64,
+    /// Bytes of the unread entries.
+    pub unread_bytes: u64,
+    /// Time at which the oldest entry that is not released was written, in milliseconds since 1970.
+    pub oldest_unreleased_ms: Option<i64>,
+    /// The same of the oldest unread entry.
+    pub oldest_unread_ms: Option<i64>,
+    /// The lowest number that the next entry may have: greater than that of every entry, and not
+    /// below that of the first entry that is not settled.
+    pub next_number: EntryNumber,
+    /// Whether there is an unread entry.
+    pub has_unread: bool,
+}
+
+/// A spool cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// Another agent uses the folder.
+    #[error(
+        "disk buffer {folder} is in use by another agent (process {process}); stop it, or give this one its own data_dir"
+    )]
+    InUse {
+        /// The folder of the spool.
+        folder: String,
+        /// The id of the process that uses it.
+        process: String,
+    },
+    /// A segment was written by a newer release.
+    #[error(
+        "disk buffer {folder} has format {found}, but this release reads {SEGMENT_FORMAT}; run the newer release until the buffer is empty, or move the folder away"
+    )]
+    Newer {
+        /// The folder of the spool.
+        folder: String,
+        /// Version of the format of the segment.
+        found: u32,
+    },
+    /// The disk cannot be read or written.
+    #[error("disk buffer {folder}: {error}")]
+    Io {
+        /// The folder of the spool.
+        folder: String,
+        /// The error of the disk.
+        error: io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Finds the entries of a segment, over damage.
+
+use crate::SegmentFile;
+use crate::format::{
+    ENTRY_BYTES_MIN, ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, Opening, Position,
+    SEGMENT_HEADER_MAX, Salt, SegmentHeader, Totals, entry_header, entry_header_bytes, footer,
+    opening,
+};
+use memchr::memmem;
+use std::io;
+
+/// Bytes that are read at once; an entry that is not within them is read into its own buffer.
+const CHUNK_BYTES: usize = 32 << 10;
+
+/// Bytes of which the next entry's magic is searched at once.
+const SEARCH_BYTES: usize = 256 << 10;
+
+/// The bytes of a segment from its start to an end that may be before that of the file.
+pub trait Bytes {
+    /// Returns the end.
+    fn end(&self) -> u64;
+
+    /// Returns at least `want` bytes from this position, fewer only before the end.
+    fn peek(&mut self, at: u64, want: usize) -> io::Result<&[u8]>;
+
+    /// Returns a copy of `len` bytes from this position, fewer only before the end.
+    fn copy(&mut self, at: u64, len: usize) -> io::Result<Vec<u8>>;
+}
+
+/// The bytes of a file, read in chunks.
+pub struct FileBytes {
+    file: Box<dyn SegmentFile>,
+    end: u64,
+    chunk: Vec<u8>,
+    chunk_at: u64,
+}
+
+impl FileBytes {
+    /// Reads `file` up to this end.
+    pub fn new(file: Box<dyn SegmentFile>, end: u64) -> FileBytes {
+        FileBytes { file, end, chunk: Vec::new(), chunk_at: 0 }
+    }
+
+    /// Moves the end.
+    pub fn set_end(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// Returns what the chunk has from this position.
+    fn in_chunk(&self, at: u64) -> &[u8] {
+        let skip = at.checked_sub(self.chunk_at).and_then(|skip| usize::try_from(skip).ok());
+        skip.and_then(|skip| self.chunk.get(skip..)).unwrap_or_default()
+    }
+
+    /// Reads the chunk at this position.
+    fn fill(&mut self, at: u64, len: usize) -> io::Result<()> {
+        self.chunk.clear();
+        self.chunk_at = at;
+        let done = self.file.read_at(at, len, &mut self.chunk);
+        if done.is_err() {
+            self.chunk.clear();
+        }
+        done
+    }
+}
+
+impl Bytes for FileBytes {
+    fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn peek(&mut self, at: u64, want: usize) -> io::Result<&[u8]> {
+        let rest = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX);
+        if self.in_chunk(at).len() < want.min(rest) {
+            self.fill(at, want.max(CHUNK_BYTES).min(rest))?;
+        }
+        let chunk = self.in_chunk(at);
+        Ok(&chunk[..chunk.len().min(rest)])
+    }
+
+    fn copy(&mut self, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(len);
+        let chunk = self.in_chunk(at);
+        bytes.extend_from_slice(&chunk[..chunk.len().min(len)]);
+        let copied = bytes.len();
+        if copied < len {
+            self.file.read_at(at + copied as u64, len - copied, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// A segment in memory.
+impl Bytes for &[u8] {
+    fn end(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn peek(&mut self, at: u64, _want: usize) -> io::Result<&[u8]> {
+        Ok(from(self, at))
+    }
+
+    fn copy(&mut self, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let bytes = from(self, at);
+        Ok(bytes[..bytes.len().min(len)].to_vec())
+    }
+}
+
+fn from(bytes: &[u8], at: u64) -> &[u8] {
+    usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default()
+}
+
+/// What the start and the end of a file say about a segment.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// `None` if it is damaged.
+    pub header: Option<SegmentHeader>,
+    /// The numbers in the footer; `None` if it is damaged or not written yet.
+    pub footer: Option<Totals>,
+    /// `None` if neither header nor footer tells it.
+    pub salt: Option<Salt>,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+}
+
+/// A segment in another version of the format.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherVersion(pub u32);
+
+impl Frame {
+    /// Reads header and footer of a whole file.
+    pub fn read(bytes: &mut impl Bytes) -> io::Result<Result<Frame, OtherVersion>> {
+        let file_bytes = bytes.end();
+        let header = match opening(bytes.peek(0, SEGMENT_HEADER_MAX)?) {
+            Opening::Header(header) => Some(header),
+            Opening::Other(version) => return Ok(Err(OtherVersion(version))),
+            Opening::Damaged => None,
+        };
+        let known = header.as_ref().map(|header| header.salt);
+        let footer = match file_bytes.checked_sub(FOOTER as u64) {
+            Some(at) => footer(bytes.peek(at, FOOTER)?, at),
+            None => None,
+        };
+        let footer = footer.filter(|(salt, _)| known.is_none_or(|known| known == *salt));
+        let salt = known.or(footer.map(|(salt, _)| salt));
+        let footer = footer.map(|(_, totals)| totals);
+        Ok(Ok(Frame { header, footer, salt, file_bytes }))
+    }
+
+    /// Returns where the entries begin. A damaged header counts as damage before the first one.
+    pub fn start(&self) -> Position {
+        let at = self.header.as_ref().map_or(0, |header| header.bytes);
+        Position { at, ..Position::default() }
+    }
+
+    /// Returns where the entries end.
+    pub fn end(&self) -> u64 {
+        let footer = if self.footer.is_some() { FOOTER as u64 } else { 0 };
+        self.file_bytes - footer
+    }
+}
+
+/// Bytes without a valid entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    pub at: u64,
+    pub bytes: u64,
+    /// Lost entries and events, if known.
+    pub lost: Option<(u64, u64)>,
+}
+
+/// An entry with a valid header.
+pub struct Found {
+    pub header: EntryHeader,
+    /// All bytes of the entry, whose checksum is right; `None` if they were not wanted.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// The result of a search for the next entry.
+pub struct Step {
+    /// What was skipped before it.
+    pub skipped: Option<Skipped>,
+    /// The entry; `None` at the end.
+    pub found: Option<Found>,
+}
+
+/// Reads the entries of a segment in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanner {
+    /// Where the next entry is expected.
+    pub position: Position,
+    /// The salt of the segment; `None` until the first entry tells it.
+    pub salt: Option<Salt>,
+    /// Entries and events of the segment, if its footer tells them.
+    pub totals: Option<(u64, u64)>,
+}
+
+impl Scanner {
+    /// Begins at the first entry of a segment.
+    pub fn new(frame: &Frame) -> Scanner {
+        let totals = frame.footer.map(|totals| (totals.entries, totals.events));
+        Scanner { position: frame.start(), salt: frame.salt, totals }
+    }
+
+    /// Returns the next entry, and moves behind it. Bodies are read and checked where `wants` says
+    /// so. An error moves nothing.
+    pub fn step(
+        &mut self,
+        bytes: &mut impl Bytes,
+        wants: impl Fn(&EntryHeader) -> bool,
+    ) -> io::Result<Step> {
+        let mut at = self.position.at;
+        while let Some(header) = self.next_header(bytes, at)? {
+            at = header.end().at;
+            let wanted = wants(&header);
+            // The length is at most that of the file.
+            let copy =
+                |bytes: &mut _| Bytes::copy(bytes, header.position.at, header.length as usize);
+            let entry = if wanted { Some(copy(bytes)?) } else { None };
+            if entry.as_ref().is_none_or(|entry| header.is_intact(entry)) {
+                let skipped = self.skipped(header.position.at, Some(header.position));
+                self.position = header.end();
+                self.salt = Some(header.salt);
+                return Ok(Step { skipped, found: Some(Found { header, bytes: entry }) });
+            }
+        }
+        let skipped = self.skipped(bytes.end(), None);
+        let Position { at, ordinal, events } = self.position;
+        let (all_entries, all_events) = self.totals.unwrap_or((ordinal, events));
+        self.position = Position {
+            at: at.max(bytes.end()),
+            ordinal: ordinal.max(all_entries),
+            events: events.max(all_events),
+        };
+        Ok(Step { skipped, found: None })
+    }
+
+    /// Describes the bytes from the position to `until`; `None` if there are none.
+    fn skipped(&self, until: u64, next: Option<Position>) -> Option<Skipped> {
+        let Position { at, ordinal, events } = self.position;
+        let bytes = until.checked_sub(at).filter(|bytes| *bytes > 0)?;
+        let reached = next.map(|next| (next.ordinal, next.events)).or(self.totals);
+        let lost = reached.map(|(entries, of_events)| {
+            (entries.saturating_sub(ordinal), of_events.saturating_sub(events))
+        });
+        // Nothing that was ever an entry is so short.
+        let none = (bytes < ENTRY_BYTES_MIN).then_some((0, 0));
+        Some(Skipped { at, bytes, lost: lost.or(none) })
+    }
+
+    /// Returns the first valid header at or behind this position.
+    fn next_header(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
+        match self.header_at(bytes, at)? {
+            Some(header) => Ok(Some(header)),
+            None => self.search(bytes, at + 1),
+        }
+    }
+
+    /// Reads the header at this position; `None` if there is no valid one.
+    pub fn header_at(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
+        let Some(len) = entry_header_bytes(bytes.peek(at, ENTRY_FIXED)?) else { return Ok(None) };
+        let end = bytes.end();
+        if end.saturating_sub(at) < len as u64 {
+            return Ok(None);
+        }
+        let header = bytes.peek(at, len)?.get(..len).and_then(|header| entry_header(header, at));
+        let fits = |header: &EntryHeader| header.length <= end - at;
+        let is_ours = |header: &EntryHeader| self.salt.is_none_or(|salt| salt == header.salt);
+        Ok(header.filter(|header| fits(header) && is_ours(header)))
+    }
+
+    /// Searches a valid header from this position on.
+    fn search(&self, bytes: &mut impl Bytes, mut at: u64) -> io::Result<Option<EntryHeader>> {
+        while at < bytes.end() {
+            let window = bytes.peek(at, SEARCH_BYTES)?;
+            let searched = window.len();
+            match memmem::find(window, ENTRY_MAGIC) {
+                Some(found) => {
+                    at += found as u64;
+                    if let Some(header) = self.header_at(bytes, at)? {
+                        return Ok(Some(header));
+                    }
+                    at += 1;
+                }
+                // The magic may begin in this window and end behind it.
+                None if searched >= ENTRY_MAGIC.len() => {
+                    at += (searched - ENTRY_MAGIC.len() + 1) as u64;
+                }
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+}

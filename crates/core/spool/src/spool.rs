@@ -1,0 +1,182 @@
+//! The spool: its segments, and where it reads and writes.
+
+mod open;
+mod read;
+mod release;
+mod write;
+
+use crate::format::{Position, Salt, Totals, segment_name};
+use crate::scan::{FileBytes, Scanner};
+use crate::{Damage, EntryNumber, SpoolDisk, SpoolOptions, SpoolStats};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use write::{Queue, Writer};
+
+/// A segment file.
+struct Segment {
+    /// The number in its name: that of the first entry.
+    first: EntryNumber,
+    format: Arc<str>,
+    /// `None` if no header of the file could be read.
+    salt: Option<Salt>,
+    start: Position,
+    /// End of the durable entries.
+    end: u64,
+    /// Numbers of the durable entries.
+    totals: Totals,
+    /// The same, with those that are not synced yet.
+    written_end: u64,
+    written: Totals,
+    /// Whether `totals` include every entry that was ever durable, so that missing ones are lost.
+    is_counted: bool,
+    /// Whether the file is older than the last successful sync.
+    is_durable: bool,
+    /// Bytes of the file.
+    file_bytes: u64,
+    is_damaged: bool,
+}
+
+impl Segment {
+    fn name(&self) -> String {
+        segment_name(self.first)
+    }
+
+    fn has_unsynced(&self) -> bool {
+        self.end != self.written_end
+    }
+
+    /// Returns the numbers that the segment must have at its end, if they are known.
+    fn known_totals(&self) -> Option<(u64, u64)> {
+        self.is_counted.then_some((self.totals.entries, self.totals.events))
+    }
+
+    /// Returns a scanner at this entry.
+    fn scanner_at(&self, position: Position) -> Scanner {
+        Scanner { position, salt: self.salt, totals: self.known_totals() }
+    }
+}
+
+/// The segment that is read.
+struct Reader {
+    bytes: FileBytes,
+    scanner: Scanner,
+}
+
+/// An entry that was returned and is not released.
+#[derive(Clone, Copy)]
+struct InFlight {
+    number: EntryNumber,
+    written_ms: i64,
+    segment: EntryNumber,
+    position: Position,
+}
+
+/// An unread entry.
+#[derive(Clone, Copy)]
+struct Upcoming {
+    number: EntryNumber,
+    written_ms: i64,
+}
+
+/// A sequence of entries in segment files.
+///
+/// [`append`](Spool::append) and [`sync`](Spool::sync) add entries, [`next`](Spool::next) reads
+/// them in order, [`release`](Spool::release) removes those that are delivered.
+///
+/// If `append` or `sync` fails, no entry since the last successful `sync` is in the spool: append
+/// all of them again. They go to a new file, because the kernel may have lost pages of the old one.
+pub struct Spool {
+    disk: Box<dyn SpoolDisk>,
+    options: SpoolOptions,
+    segments: VecDeque<Segment>,
+    /// Entries before this one are delivered.
+    settled: EntryNumber,
+    /// Greater than every durable number.
+    after_durable: EntryNumber,
+    /// Number of segments that are read to the end.
+    reading: usize,
+    /// `None` at the start of a segment.
+    reader: Option<Reader>,
+    /// Greater than every number that was returned or passed over.
+    after_read: EntryNumber,
+    in_flight: VecDeque<InFlight>,
+    /// The first unread entry, if it is not the first of its segment.
+    upcoming: Option<Upcoming>,
+    writer: Option<Writer>,
+    queue: Queue,
+    /// The first entry since the last sync.
+    first_unsynced: Option<Upcoming>,
+    /// Whether a file was created since the last sync of the folder.
+    has_new_names: bool,
+    /// Files of failed writes, to be removed before another one is created.
+    stale: Vec<String>,
+    damage: Vec<Damage>,
+}
+
+impl Spool {
+    /// Returns the lowest number that the next entry may have.
+    fn next_number(&self) -> EntryNumber {
+        let written = self.segments.back().filter(|segment| segment.written.entries > 0);
+        let after_written = written.map_or(EntryNumber(0), |segment| segment.written.last.next());
+        after_written.max(self.after_durable).max(self.settled)
+    }
+
+    /// Returns the contents in numbers.
+    pub fn stats(&self) -> SpoolStats {
+        let mut stats = SpoolStats {
+            bytes: self.segments.iter().map(|segment| segment.file_bytes).sum(),
+            segments: self.segments.len(),
+            next_number: self.next_number(),
+            ..SpoolStats::default()
+        };
+        for (index, segment) in self.segments.iter().enumerate().skip(self.reading) {
+            let position = self.position_in(index);
+            stats.unread_entries += segment.totals.entries.saturating_sub(position.ordinal);
+            stats.unread_events += segment.totals.events.saturating_sub(position.events);
+            stats.unread_bytes += segment.end.saturating_sub(position.at);
+        }
+        stats.has_unread = stats.unread_entries > 0;
+        stats.oldest_unread_ms = self.first_unread().map(|unread| unread.written_ms);
+        let in_flight = self.in_flight.front().map(|entry| entry.written_ms);
+        stats.oldest_unreleased_ms = in_flight.or(stats.oldest_unread_ms);
+        stats
+    }
+
+    /// Returns the formats of the payloads in the segments with unread entries, in reading order,
+    /// each once.
+    pub fn formats(&self) -> io::Result<Vec<Arc<str>>> {
+        let mut formats: Vec<Arc<str>> = Vec::new();
+        for index in self.reading..self.segments.len() {
+            let segment = &self.segments[index];
+            if self.has_unread_in(index) && !formats.contains(&segment.format) {
+                formats.push(segment.format.clone());
+            }
+        }
+        Ok(formats)
+    }
+
+    /// Takes the damage that was found since the last call.
+    pub fn damage(&mut self) -> Vec<Damage> {
+        std::mem::take(&mut self.damage)
+    }
+
+    /// Returns where the next entry of a segment is read.
+    fn position_in(&self, index: usize) -> Position {
+        let reader = self.reader.as_ref().filter(|_| index == self.reading);
+        reader.map_or(self.segments[index].start, |reader| reader.scanner.position)
+    }
+
+    fn has_unread_in(&self, index: usize) -> bool {
+        self.segments[index].totals.entries > self.position_in(index).ordinal
+    }
+
+    fn first_unread(&self) -> Option<Upcoming> {
+        let index = (self.reading..self.segments.len()).find(|index| self.has_unread_in(*index))?;
+        let totals = &self.segments[index].totals;
+        let first = Upcoming { number: totals.first, written_ms: totals.first_ms };
+        let is_partly_read = index == self.reading && self.position_in(index).ordinal > 0;
+        // Unknown only after an error of the disk: the entry is not older than the segment.
+        Some(self.upcoming.filter(|_| is_partly_read).unwrap_or(first))
+    }
+}

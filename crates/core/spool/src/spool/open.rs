@@ -1,0 +1,228 @@
+//! Opens a spool: finds its segments, and repairs the end of the last one.
+
+use super::write::{Queue, remove};
+use super::{Segment, Spool, Upcoming};
+use crate::format::{EntryHeader, FOOTER, Position, Salt, Totals, segment_number};
+use crate::scan::{Bytes, FileBytes, Frame, OtherVersion, Scanner};
+use crate::{EntryMeta, EntryNumber, SpoolDisk, SpoolError, SpoolOptions};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+impl Spool {
+    /// Opens the segments on `disk`. Entries before `settled` are delivered: they are skipped, and
+    /// segments that hold nothing else are removed.
+    ///
+    /// Reads headers and footers; a segment without a valid footer is read to its end. What follows
+    /// the last valid entry of the last segment was not synced before a crash, and is cut off.
+    ///
+    /// # Errors
+    /// [`SpoolError::Newer`] if a segment has a newer format; nothing is changed then.
+    /// [`SpoolError::Io`] for errors of the disk; nothing is lost then, and the call can be repeated.
+    pub fn open(
+        disk: Box<dyn SpoolDisk>,
+        options: SpoolOptions,
+        settled: EntryNumber,
+    ) -> Result<Spool, SpoolError> {
+        let folder = disk.location();
+        open(disk, options, settled).map_err(|refused| match refused {
+            Refused::Newer(found) => SpoolError::Newer { folder, found },
+            Refused::Io(error) => SpoolError::Io { folder, error },
+        })
+    }
+}
+
+enum Refused {
+    Newer(u32),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused::Io(error)
+    }
+}
+
+/// A segment file that was found, and how to read it.
+struct FoundSegment {
+    first: EntryNumber,
+    bytes: FileBytes,
+    frame: Frame,
+}
+
+/// The valid entries of a segment.
+#[derive(Default)]
+struct Valid {
+    totals: Totals,
+    /// End of the last one.
+    end: u64,
+    /// Whether `totals` include all entries of the segment.
+    is_counted: bool,
+    salt: Option<Salt>,
+    format: Option<Arc<str>>,
+}
+
+fn open(
+    disk: Box<dyn SpoolDisk>,
+    options: SpoolOptions,
+    settled: EntryNumber,
+) -> Result<Spool, Refused> {
+    let found = found_segments(&*disk)?;
+    let mut segments = VecDeque::with_capacity(found.len());
+    let mut limits: Vec<EntryNumber> = found.iter().skip(1).map(|next| next.first).collect();
+    limits.push(EntryNumber(u64::MAX));
+    for (found, limit) in found.into_iter().zip(limits) {
+        segments.push_back(loaded(found, limit, settled)?);
+    }
+    repair(&*disk, &mut segments)?;
+    let after = |(segment, _): &(Segment, u64)| match segment.totals.entries {
+        0 => segment.first,
+        _ => segment.totals.last.next(),
+    };
+    let mut spool = Spool {
+        after_durable: segments.iter().map(after).max().unwrap_or_default(),
+        segments: segments.into_iter().map(|(segment, _)| segment).collect(),
+        disk,
+        options,
+        settled,
+        reading: 0,
+        reader: None,
+        after_read: EntryNumber(0),
+        in_flight: VecDeque::new(),
+        upcoming: None,
+        writer: None,
+        queue: Queue::default(),
+        first_unsynced: None,
+        has_new_names: false,
+        stale: Vec::new(),
+        damage: Vec::new(),
+    };
+    spool.release(settled)?;
+    Ok(spool)
+}
+
+/// Reads the header and footer of every segment, in order.
+fn found_segments(disk: &dyn SpoolDisk) -> Result<Vec<FoundSegment>, Refused> {
+    let mut numbers: Vec<(EntryNumber, String)> = Vec::new();
+    for name in disk.names()? {
+        numbers.extend(segment_number(&name).map(|first| (first, name)));
+    }
+    numbers.sort_unstable();
+    let mut found = Vec::with_capacity(numbers.len());
+    for (first, name) in numbers {
+        let file = disk.open(&name)?;
+        let end = file.size()?;
+        let mut bytes = FileBytes::new(file, end);
+        match Frame::read(&mut bytes)? {
+            Ok(frame) => found.push(FoundSegment { first, bytes, frame }),
+            Err(OtherVersion(version)) => return Err(Refused::Newer(version)),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns a segment whose entries are before `limit`, and the end of its last valid entry.
+fn loaded(
+    mut found: FoundSegment,
+    limit: EntryNumber,
+    settled: EntryNumber,
+) -> io::Result<(Segment, u64)> {
+    let frame = &found.frame;
+    let sealed = frame.footer.filter(|totals| totals.last < limit);
+    let valid = match sealed {
+        _ if limit <= settled => Valid::default(),
+        Some(totals) => {
+            Valid { totals, end: frame.end(), is_counted: true, salt: frame.salt, format: None }
+        }
+        None => scan(&mut found.bytes, frame, limit)?,
+    };
+    let format = match (&frame.header, valid.format) {
+        (Some(header), _) => header.format.clone(),
+        (None, Some(format)) => format,
+        (None, None) => first_format(&mut found.bytes, frame)?,
+    };
+    let end = if valid.is_counted { valid.end } else { frame.file_bytes };
+    let segment = Segment {
+        first: found.first,
+        format,
+        salt: valid.salt.or(frame.salt),
+        start: frame.start(),
+        end,
+        totals: valid.totals,
+        written_end: end,
+        written: valid.totals,
+        is_counted: valid.is_counted,
+        is_durable: true,
+        file_bytes: frame.file_bytes,
+        is_damaged: false,
+    };
+    Ok((segment, valid.end))
+}
+
+/// Reads a segment to the end of its valid entries before `limit`.
+fn scan(bytes: &mut impl Bytes, frame: &Frame, limit: EntryNumber) -> io::Result<Valid> {
+    let mut scanner = Scanner { totals: None, ..Scanner::new(frame) };
+    let mut valid = Valid { end: frame.start().at, ..Valid::default() };
+    while let Some(found) = scanner.step(bytes, |_| true)?.found {
+        let EntryHeader { meta, position, .. } = found.header;
+        if meta.number >= limit {
+            // The remains of a failed write.
+            valid.is_counted = true;
+            valid.end = position.at;
+            break;
+        }
+        valid.add(&meta, scanner.position);
+    }
+    valid.is_counted |= valid.end == frame.file_bytes;
+    valid.salt = scanner.salt;
+    Ok(valid)
+}
+
+impl Valid {
+    /// Adds the entry before this position.
+    fn add(&mut self, meta: &EntryMeta, end: Position) {
+        self.totals.add(meta);
+        // Including those that are damaged.
+        self.totals.entries = end.ordinal;
+        self.totals.events = end.events;
+        self.end = end.at;
+        self.format.get_or_insert_with(|| meta.format.clone());
+    }
+}
+
+/// Returns the format in the first entry of a segment whose header is damaged.
+fn first_format(bytes: &mut impl Bytes, frame: &Frame) -> io::Result<Arc<str>> {
+    let found = Scanner::new(frame).step(bytes, |_| false)?.found;
+    Ok(found.map_or_else(|| Arc::from(""), |found| found.header.meta.format))
+}
+
+/// Removes segments without any synced entry from the end, and cuts the last one behind its last
+/// valid entry: the rest was being written when the agent was killed or the power failed.
+fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::Result<()> {
+    while let Some((torn, _)) = segments.back().filter(|(last, _)| last.totals.entries == 0) {
+        log::debug!("disk buffer {}: {} holds no entry", disk.location(), torn.name());
+        remove(disk, &torn.name())?;
+        segments.pop_back();
+    }
+    let Some((last, valid_end)) = segments.back_mut() else { return Ok(()) };
+    last.end = *valid_end;
+    last.written_end = *valid_end;
+    let file = disk.open(&last.name())?;
+    let torn = last.file_bytes - last.end;
+    if last.is_counted && torn == FOOTER as u64 {
+        // A killed agent may have left it in the kernel's cache alone.
+        file.sync_data()?;
+    } else {
+        log::debug!("disk buffer {}: {} is cut by {torn} bytes", disk.location(), last.name());
+        last.is_counted = true;
+        last.cut(&*file)?;
+    }
+    disk.sync_folder()
+}
+
+impl Upcoming {
+    /// Returns the number and time of an entry.
+    pub fn new(meta: &EntryMeta) -> Upcoming {
+        Upcoming { number: meta.number, written_ms: meta.written_ms }
+    }
+}

@@ -1,0 +1,220 @@
+//! Reads the entries in order, or one of them again.
+
+use super::{InFlight, Reader, Segment, Spool, Upcoming};
+use crate::format::EntryHeader;
+use crate::scan::{FileBytes, Found, Skipped, Step};
+use crate::{Damage, Entry, EntryNumber};
+use bytes::Bytes;
+use std::io;
+
+impl Spool {
+    /// Returns the next durable entry that is not settled; `None` if there is none yet.
+    ///
+    /// Damage is skipped and counted in [`Spool::damage`].
+    ///
+    /// # Errors
+    /// Those of the disk; the call can be repeated.
+    #[expect(clippy::should_implement_trait, reason = "the end of the entries is not final")]
+    pub fn next(&mut self) -> io::Result<Option<Entry>> {
+        while let Some(segment) = self.segments.get(self.reading) {
+            if self.position_in(self.reading).at >= segment.end {
+                if !self.is_complete(self.reading) {
+                    return Ok(None);
+                }
+                self.finish_segment();
+                continue;
+            }
+            let Some(Step { skipped, found }) = self.step()? else { continue };
+            if let Some(skipped) = skipped {
+                self.note_damage(skipped, found.as_ref().map(|found| found.header.meta.number));
+            }
+            if let Some(Found { header, bytes: Some(bytes) }) = found {
+                self.note_read(&header);
+                return Ok(Some(header.entry(&Bytes::from(bytes))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads an entry again, for another attempt to deliver it; `None` if it is damaged or removed.
+    ///
+    /// # Errors
+    /// Those of the disk; the call can be repeated.
+    pub fn read(&mut self, number: EntryNumber) -> io::Result<Option<Entry>> {
+        let in_flight = self.in_flight.binary_search_by_key(&number, |entry| entry.number);
+        let known = in_flight.ok().and_then(|index| self.in_flight.get(index));
+        let first = known.map_or(number, |entry| entry.segment);
+        let behind = self.segments.partition_point(|segment| segment.first <= first);
+        let Some(segment) = behind.checked_sub(1).and_then(|index| self.segments.get(index)) else {
+            return Ok(None);
+        };
+        let mut scanner = segment.scanner_at(known.map_or(segment.start, |entry| entry.position));
+        let file = match self.disk.open(&segment.name()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = FileBytes::new(file, segment.end);
+        loop {
+            let step = scanner.step(&mut bytes, |header| header.meta.number == number)?;
+            match step.found {
+                Some(Found { header, bytes: Some(bytes) }) => {
+                    return Ok(Some(header.entry(&Bytes::from(bytes))));
+                }
+                Some(Found { header, .. }) if header.meta.number < number => {}
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns whether a segment gets no more entries.
+    pub(super) fn is_complete(&self, index: usize) -> bool {
+        let is_written = self.writer.is_some() && index + 1 == self.segments.len();
+        !is_written && !self.segments[index].has_unsynced()
+    }
+
+    fn finish_segment(&mut self) {
+        self.reading += 1;
+        self.reader = None;
+        self.upcoming = None;
+    }
+
+    /// Forgets the position in a segment that is no longer there.
+    pub(super) fn forget_reader_of_removed(&mut self) {
+        if self.reading >= self.segments.len() {
+            self.reading = self.segments.len();
+            self.reader = None;
+            self.upcoming = None;
+        }
+    }
+
+    /// Opens the segment that is to be read.
+    fn reader(&mut self) -> io::Result<&mut Reader> {
+        let segment = &self.segments[self.reading];
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader {
+                bytes: FileBytes::new(self.disk.open(&segment.name())?, segment.end),
+                scanner: segment.scanner_at(segment.start),
+            },
+        };
+        let reader = self.reader.insert(reader);
+        reader.bytes.set_end(segment.end);
+        reader.scanner.totals = segment.known_totals();
+        Ok(reader)
+    }
+
+    /// Finds the next entry of the segment; `None` if its file is gone.
+    fn step(&mut self) -> io::Result<Option<Step>> {
+        let wanted = self.after_read.max(self.settled)..self.first_of_next(self.reading);
+        let is_complete = self.is_complete(self.reading);
+        let reader = match self.reader() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_complete => {
+                self.lose_segment();
+                return Ok(None);
+            }
+            reader => reader?,
+        };
+        let wants = |header: &EntryHeader| wanted.contains(&header.meta.number);
+        reader.scanner.step(&mut reader.bytes, wants).map(Some)
+    }
+
+    /// Returns the first number of the segment behind this one. Entries from there on are the
+    /// remains of a failed write, and were written again.
+    fn first_of_next(&self, index: usize) -> EntryNumber {
+        self.segments.get(index + 1).map_or(EntryNumber(u64::MAX), |next| next.first)
+    }
+
+    fn note_read(&mut self, header: &EntryHeader) {
+        let number = header.meta.number;
+        self.after_read = number.next();
+        self.in_flight.push_back(InFlight {
+            number,
+            written_ms: header.meta.written_ms,
+            segment: self.segments[self.reading].first,
+            position: header.position,
+        });
+        self.look_ahead();
+    }
+
+    /// Reads the time of the next entry of the segment, which the next call reads anyway.
+    fn look_ahead(&mut self) {
+        self.upcoming = None;
+        if let Some(reader) = &mut self.reader
+            && reader.scanner.position.at < self.segments[self.reading].end
+            && let Ok(Some(header)) =
+                reader.scanner.header_at(&mut reader.bytes, reader.scanner.position.at)
+        {
+            self.upcoming = Some(Upcoming::new(&header.meta));
+        }
+    }
+
+    /// Moves behind the entries that are settled and unread. Their bodies are not read.
+    pub(super) fn pass_settled(&mut self) -> io::Result<()> {
+        let settled = self.settled;
+        if settled <= self.after_read {
+            return Ok(());
+        }
+        while self.reading < self.segments.len() && self.has_unread_in(self.reading) {
+            let reader = match self.reader() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                reader => reader?,
+            };
+            let mut ahead = reader.scanner;
+            let found = ahead.step(&mut reader.bytes, |_| false)?.found;
+            match found {
+                Some(found) if found.header.meta.number < settled => reader.scanner = ahead,
+                Some(found) => {
+                    self.upcoming = Some(Upcoming::new(&found.header.meta));
+                    return Ok(());
+                }
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts damage, and logs the first in a segment. What was settled is not lost.
+    fn note_damage(&mut self, skipped: Skipped, next: Option<EntryNumber>) {
+        let was_settled = next.is_some_and(|next| next <= self.settled);
+        if was_settled && skipped.lost.is_some_and(|(entries, _)| entries > 0) {
+            return;
+        }
+        let location = self.disk.location();
+        let segment = &mut self.segments[self.reading];
+        let damage = segment.damage(skipped);
+        if !segment.is_damaged {
+            log::error!(
+                "disk buffer {location}: {} is damaged at byte {}; entries that can be read are delivered, \
+                 and the file is kept under another name",
+                damage.segment,
+                damage.at
+            );
+        }
+        segment.is_damaged = true;
+        self.damage.push(damage);
+    }
+
+    /// Counts the unread rest of a segment whose file is gone as damaged.
+    fn lose_segment(&mut self) {
+        let position = self.position_in(self.reading);
+        let segment = &self.segments[self.reading];
+        let lost = segment.known_totals().map(|(entries, events)| {
+            (entries.saturating_sub(position.ordinal), events.saturating_sub(position.events))
+        });
+        let bytes = segment.end.saturating_sub(position.at);
+        self.note_damage(Skipped { at: position.at, bytes, lost }, None);
+        self.finish_segment();
+    }
+}
+
+impl Segment {
+    fn damage(&self, skipped: Skipped) -> Damage {
+        Damage {
+            segment: self.name(),
+            at: skipped.at,
+            bytes: skipped.bytes,
+            entries: skipped.lost.map(|(entries, _)| entries),
+            events: skipped.lost.map(|(_, events)| events),
+        }
+    }
+}
