@@ -3,6 +3,7 @@
 mod open;
 mod read;
 mod release;
+mod skip;
 mod write;
 
 use crate::format::{Position, Salt, Totals, segment_name};

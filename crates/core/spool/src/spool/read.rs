@@ -72,7 +72,7 @@ impl Spool {
         !is_written && !self.segments[index].has_unsynced()
     }
 
-    fn finish_segment(&mut self) {
+    pub(super) fn finish_segment(&mut self) {
         self.reading += 1;
         self.reader = None;
         self.upcoming = None;
@@ -88,7 +88,7 @@ impl Spool {
     }
 
     /// Opens the segment that is to be read.
-    fn reader(&mut self) -> io::Result<&mut Reader> {
+    pub(super) fn reader(&mut self) -> io::Result<&mut Reader> {
         let segment = &self.segments[self.reading];
         let reader = match self.reader.take() {
             Some(reader) => reader,
@@ -124,7 +124,7 @@ impl Spool {
         self.segments.get(index + 1).map_or(EntryNumber(u64::MAX), |next| next.first)
     }
 
-    fn note_read(&mut self, header: &EntryHeader) {
+    pub(super) fn note_read(&mut self, header: &EntryHeader) {
         let number = header.meta.number;
         self.after_read = number.next();
         self.in_flight.push_back(InFlight {

@@ -1,0 +1,311 @@
+//! A sink's disk buffer: payloads that wait on disk while the sink cannot take them.
+//!
+//! It answers for the payloads of sources that cannot read again: their debts are settled when they
+//! are durable on disk or delivered, whichever comes first. In mode `overflow` a payload goes to its
+//! lane if that has room and nothing waits before it. Otherwise it is written, and so is all that
+//! the lanes have, so that nothing in memory keeps a source from being settled. In mode `always`
+//! each payload is written first.
+//!
+//! Entries are numbered in the order of their arrival, and lanes get them in that order. What an
+//! entry's lane returns is delivered again from here.
+
+mod files;
+mod replay;
+mod state;
+mod view;
+mod window;
+mod worker;
+
+use crate::buffer::Buffer;
+use crate::error::EngineError;
+use crate::lane::LaneQueue;
+use files::Files;
+use millstream_model::snapshot::DiskBufferSnapshot;
+use millstream_model::{
+    Counters, EntryLedger, Feed, FeedEvent, Grant, Hold, Outcome, Payload, Sink,
+};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use state::{Ended, State};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The disk buffer of one sink. It survives a reload that replaces the sink.
+pub(crate) struct DiskBuffer {
+    sink_id: Arc<str>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Entries wait for their lanes: set by the worker and by whoever adds the first.
+    is_behind: AtomicBool,
+    counters: Arc<Counters>,
+    grant: Arc<Grant>,
+    /// Wakes the sources that wait for room.
+    on_room: Box<dyn Fn() + Send + Sync>,
+    /// Itself, for the holds of its entries.
+    me: Weak<DiskBuffer>,
+}
+
+/// The sink that gets what waits.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub sink: Arc<dyn Sink>,
+    pub lanes: Vec<Arc<LaneQueue>>,
+    /// Lanes that must have ended before: they still have earlier entries.
+    pub after: Vec<Arc<LaneQueue>>,
+    /// Takes the events that the encoder refused.
+    pub feed: Arc<Feed>,
+    /// Most bytes in the queues of the lanes, and most bytes that wait in memory.
+    pub share: u64,
+    pub buffer: Buffer,
+}
+
+/// Where a payload comes from.
+pub(crate) struct Arrived<'a> {
+    pub source: &'a Arc<str>,
+    pub lane: usize,
+    pub payload: Payload,
+    /// Whether it is the last payload of its ranges for the sink.
+    pub completes: bool,
+}
+
+/// What a buffer is opened with.
+pub(crate) struct Opening {
+    pub sink_id: Arc<str>,
+    pub folder: PathBuf,
+    pub buffer: Buffer,
+    /// Entries before this number were settled when the last process ended.
+    pub settled: u64,
+    pub counters: Arc<Counters>,
+    pub grant: Arc<Grant>,
+    pub on_room: Box<dyn Fn() + Send + Sync>,
+}
+
+impl DiskBuffer {
+    /// Opens the buffer. Nothing is created on disk before the first entry is written.
+    ///
+    /// # Errors Another agent uses the folder, a newer release wrote it, or it cannot be read.
+    pub fn open(opening: Opening) -> Result<Arc<DiskBuffer>, EngineError> {
+        let Opening { sink_id, folder, buffer, settled, counters, grant, on_room } = opening;
+        let refused = |error| EngineError::DiskBuffer { id: sink_id.to_string(), error };
+        let files = Files::open(folder, buffer.segment_bytes(), settled).map_err(refused)?;
+        let is_behind = AtomicBool::new(files.has_unread());
+        counters.register_drop_reasons(&["buffer_full", "buffer_damaged"]);
+        let state = Mutex::new(State::new(buffer, files, settled));
+        Ok(Arc::new_cyclic(|me| DiskBuffer {
+            sink_id,
+            state,
+            changed: Condvar::new(),
+            is_behind,
+            counters,
+            grant,
+            on_room,
+            me: me.clone(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Whether the entries on disk can be delivered by a sink whose payloads have this format.
+    ///
+    /// # Errors They cannot: the sink's type, or how it frames payloads, has changed.
+    pub fn check_format(&self, format: &str) -> Result<(), EngineError> {
+        let state = self.lock();
+        let Some(found) = state.formats().into_iter().find(|found| **found != *format) else {
+            return Ok(());
+        };
+        Err(EngineError::DiskBufferFormat {
+            id: self.sink_id.to_string(),
+            events: state.events(),
+            found: found.to_string(),
+            format: format.to_owned(),
+            folder: state.view.folder.clone(),
+        })
+    }
+
+    /// Delivers to this sink from now on. The first call starts the buffer's thread.
+    pub fn attach(self: &Arc<Self>, target: Target) {
+        let mut state = self.lock();
+        state.attach(target);
+        self.note(&mut state);
+        let files = state.files.take();
+        drop(state);
+        if let Some(files) = files {
+            let buffer = self.clone();
+            crate::running::spawn("disk-buffer", move || buffer.run(files));
+        }
+    }
+
+    /// Stops giving entries to the lanes: a reload removes the sink. What comes back stays on disk.
+    pub fn detach(&self) {
+        self.change(State::detach);
+    }
+
+    /// Takes a payload of a source, for its lane or for the disk. Returns it if the sink's memory
+    /// queue is to take it: its source can read it again (not `overflows`), and nothing waits.
+    pub fn put<'a>(&self, mut arrived: Arrived<'a>, overflows: bool) -> Result<Shed, Arrived<'a>> {
+        let is_behind = || self.is_behind.load(Ordering::Acquire);
+        let mut state = self.lock();
+        if !overflows && !state.is_always() && !is_behind() {
+            return Err(arrived);
+        }
+        let refused = arrived.payload.take_refused();
+        let feed = state.feed();
+        let shed = state.put(arrived, &self.me);
+        self.note(&mut state);
+        drop(state);
+        feed.into_iter().for_each(|feed| push_all(&feed, refused));
+        Ok(shed)
+    }
+
+    /// Publishes whether entries wait.
+    fn publish(&self, state: &State) {
+        self.is_behind.store(state.is_behind(), Ordering::Release);
+    }
+
+    /// Publishes whether entries wait, and wakes the thread if it has work.
+    fn note(&self, state: &mut State) {
+        self.publish(state);
+        if state.has_work() {
+            state.signals += 1;
+            self.changed.notify_all();
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        self.note(&mut state);
+    }
+
+    /// Whether entries wait for their lanes, so that what comes now must wait behind them.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Acquire)
+    }
+
+    /// Whether a source must wait: memory is full of what is not written yet, or the disk buffer is
+    /// full and blocks.
+    pub fn is_full(&self, unreleased: u64) -> bool {
+        self.lock().is_full(unreleased)
+    }
+
+    /// Looks for room in the lanes: bytes have left them.
+    pub fn on_left(&self) {
+        if self.is_behind() {
+            self.change(|_| {});
+        }
+    }
+
+    /// Returns the number before which every entry is settled, if that is to be saved.
+    pub fn position(&self) -> Option<u64> {
+        self.lock().position()
+    }
+
+    /// Returns a number that changes whenever something is settled.
+    pub fn progress(&self) -> u64 {
+        self.lock().settled_until()
+    }
+
+    /// Notes that a position is saved: what is before it can be removed from disk.
+    pub fn committed(&self, position: u64) {
+        self.change(|state| state.committed = state.committed.max(position));
+    }
+
+    /// Whether nothing is left to deliver.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Starts writing all that is not settled to disk, whatever the mode: the process ends.
+    pub fn flush(&self) {
+        self.change(State::flush);
+    }
+
+    /// Whether everything that is not settled is durable.
+    pub fn is_durable(&self) -> bool {
+        self.lock().is_durable()
+    }
+
+    /// Ends the thread, after it has written what waits. Entries that are returned stay on disk.
+    pub fn close(&self) {
+        self.change(State::close);
+    }
+
+    /// Whether the thread has ended.
+    pub fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
+    /// Counts events that were dropped from a full disk buffer.
+    fn dropped_oldest(&self, events: u64) {
+        self.counters.dropped("buffer_full", events);
+        log::warn!(
+            "sink {}: its disk buffer is full; its oldest {events} events are dropped (when_full)",
+            self.sink_id
+        );
+    }
+
+    /// Counts entries that cannot be read.
+    fn damaged(&self, entries: u64, events: u64) {
+        self.counters.errors("disk_buffer_damaged", entries);
+        self.counters.dropped("buffer_damaged", events);
+        let (id, folder) = (&self.sink_id, self.lock().view.folder.clone());
+        log::error!(
+            "sink {id}: {entries} entries of its disk buffer are damaged and lost ({events} events as far as \
+             known); the files are kept in {}",
+            folder.display()
+        );
+    }
+
+    /// Closes a sampling interval.
+    pub fn sample(&self, interval: Duration) {
+        self.lock().view.sample(interval);
+    }
+
+    /// Returns why it cannot write or read, if it cannot.
+    pub fn error(&self) -> Option<String> {
+        self.lock().view.error.clone()
+    }
+
+    /// Returns what is shown of it.
+    pub fn snapshot(&self, unix_ns: i64) -> DiskBufferSnapshot {
+        self.lock().snapshot(unix_ns)
+    }
+}
+
+/// What was dropped to take a payload, or instead of it.
+#[derive(Default)]
+pub(crate) struct Shed {
+    pub events: u64,
+    pub holds: Vec<Hold>,
+}
+
+impl Shed {
+    fn of(mut payload: Payload) -> Shed {
+        Shed { events: payload.events, holds: payload.take_holds() }
+    }
+}
+
+fn push_all(feed: &Feed, refused: Vec<FeedEvent>) {
+    refused.into_iter().for_each(|event| feed.push(event));
+}
+
+impl EntryLedger for DiskBuffer {
+    fn settle(&self, entry: u64, outcome: Outcome) {
+        let mut state = self.lock();
+        let ended = state.settle(entry, outcome);
+        self.note(&mut state);
+        drop(state);
+        if let Ended::Poisoned { events } = &ended {
+            self.counters.error("panic");
+            self.counters.dropped("panic", *events);
+            let id = &self.sink_id;
+            log::error!(
+                "sink {id}: {events} events of its disk buffer dropped: delivering them panics"
+            );
+        }
+        ended.settle();
+    }
+}

@@ -1,0 +1,154 @@
+//! The files of a disk buffer, which are created when the first entry is written.
+
+use super::view::View;
+use super::window::{Label, Tracked};
+use millstream_model::Payload;
+use millstream_spool::{
+    Entry, EntryMeta, EntryNumber, Folder, NewEntry, Spool, SpoolError, SpoolOptions,
+};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(super) struct Files {
+    folder: PathBuf,
+    options: SpoolOptions,
+    /// See [`Spool::open`].
+    settled: u64,
+    spool: Option<Spool>,
+    /// Reusable memory for the routing and the rows of an entry.
+    routing: Vec<u8>,
+    rows: Vec<u8>,
+    damaged_entries: u64,
+    /// How the entries in the files are encoded.
+    formats: Vec<Arc<str>>,
+}
+
+impl Files {
+    /// Opens the files if there are any.
+    pub fn open(folder: PathBuf, segment_bytes: u64, settled: u64) -> Result<Files, SpoolError> {
+        let options = SpoolOptions { segment_bytes };
+        let mut files = Files {
+            folder,
+            options,
+            settled,
+            spool: None,
+            routing: Vec::new(),
+            rows: Vec::new(),
+            damaged_entries: 0,
+            formats: Vec::new(),
+        };
+        if files.folder.exists() {
+            files.spool()?;
+        }
+        Ok(files)
+    }
+
+    fn spool(&mut self) -> Result<&mut Spool, SpoolError> {
+        if self.spool.is_none() {
+            let disk = Folder::open(&self.folder)?;
+            let spool = Spool::open(Box::new(disk), self.options, EntryNumber(self.settled))?;
+            self.formats = spool.formats()?;
+            self.spool = Some(spool);
+        }
+        self.spool.as_mut().ok_or_else(|| io::Error::other("not open").into())
+    }
+
+    pub fn has_unread(&self) -> bool {
+        self.spool.as_ref().is_some_and(|spool| spool.stats().unread_entries > 0)
+    }
+
+    /// Returns a number that no entry in the files has, nor any before it.
+    pub fn next_number(&self) -> u64 {
+        self.spool.as_ref().map_or(self.settled, |spool| spool.stats().next_number.0)
+    }
+
+    /// Appends an entry, which is durable after the next sync.
+    pub fn append(&mut self, number: u64, label: &Label, payload: &Payload) -> io::Result<()> {
+        let (mut routing, mut rows) =
+            (std::mem::take(&mut self.routing), std::mem::take(&mut self.rows));
+        (routing.clear(), rows.clear());
+        payload.routing.iter().for_each(|of| of.write(&mut routing));
+        millstream_model::RowSource::write_all(&payload.sources, &mut rows);
+        let meta = EntryMeta {
+            number: EntryNumber(number),
+            written_ms: label.since_ms,
+            events: payload.events,
+            lane: u16::try_from(label.lane).unwrap_or(u16::MAX),
+            lanes: u16::try_from(label.lanes).unwrap_or(u16::MAX),
+            format: label.format.clone(),
+            ranges: label.ranges.clone(),
+            completes: label.completes,
+        };
+        let entry = NewEntry { meta: &meta, parts: &payload.parts, routing: &routing, rows: &rows };
+        let appended =
+            self.spool().map_err(io::Error::other).and_then(|spool| spool.append(&entry));
+        (self.routing, self.rows) = (routing, rows);
+        if !self.formats.contains(&label.format) {
+            self.formats.push(label.format.clone());
+        }
+        appended
+    }
+
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.spool.as_mut().map_or(Ok(()), Spool::sync)
+    }
+
+    /// Counts the entries up to `number` as read.
+    pub fn skip(&mut self, number: u64) {
+        self.spool.iter_mut().for_each(|spool| spool.skip(EntryNumber(number)));
+    }
+
+    /// Returns the next entry that no lane has got.
+    pub fn next(&mut self) -> io::Result<Option<Entry>> {
+        self.spool.as_mut().map_or(Ok(None), Spool::next)
+    }
+
+    /// Returns an entry again; `None` if it is damaged or gone.
+    pub fn read(&mut self, number: u64) -> io::Result<Option<Entry>> {
+        self.spool.as_mut().map_or(Ok(None), |spool| spool.read(EntryNumber(number)))
+    }
+}
+
+impl Files {
+    /// Removes the files whose entries are all before this number, which is saved.
+    pub fn release(&mut self, settled: u64) -> io::Result<()> {
+        self.settled = self.settled.max(settled);
+        self.spool.as_mut().map_or(Ok(()), |spool| spool.release(EntryNumber(settled)))
+    }
+
+    /// Removes the oldest file that has unread entries; returns how many events were not read.
+    pub fn drop_oldest(&mut self) -> io::Result<Option<u64>> {
+        let dropped = self.spool.as_mut().map_or(Ok(None), Spool::drop_oldest)?;
+        Ok(dropped.map(|dropped| dropped.events))
+    }
+
+    /// Returns the entries found damaged since the last call, and their events where known.
+    pub fn take_damage(&mut self) -> (u64, u64) {
+        let found = self.spool.as_mut().map_or_else(Vec::new, Spool::damage);
+        let entries = found.iter().map(|damage| damage.entries).sum();
+        let events = found.iter().map(|damage| damage.events).sum();
+        self.damaged_entries += entries;
+        (entries, events)
+    }
+
+    /// Returns what is shown of the files.
+    pub fn view(&self) -> View {
+        let folder = self.folder.clone();
+        let damaged_entries = self.damaged_entries;
+        let Some(spool) = &self.spool else {
+            return View { folder, damaged_entries, ..View::default() };
+        };
+        let stats = spool.stats();
+        View {
+            folder,
+            bytes: stats.bytes,
+            unread_entries: stats.unread_entries,
+            unread_events: stats.unread_events,
+            oldest_ms: stats.oldest_ms,
+            formats: if stats.bytes > 0 { self.formats.clone() } else { Vec::new() },
+            damaged_entries,
+            ..View::default()
+        }
+    }
+}

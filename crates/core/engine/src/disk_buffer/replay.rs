@@ -1,0 +1,218 @@
+//! Gives entries to the lanes: what came back, then what is on disk, then what waits in memory.
+
+use super::state::{Ended, State, unix_ms};
+use super::window::{Label, Place, Tracked};
+use super::worker::Worker;
+use millstream_model::{Outcome, Payload, RowSource, Sink};
+use millstream_spool::Entry;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a lane can get next.
+enum Next {
+    /// Nothing waits, or the lanes have no room.
+    Nothing,
+    /// An entry in memory was given to its lane.
+    Dealt,
+    /// An entry ended without its lane.
+    Ended(Ended),
+    /// An entry is to be read again.
+    ReadAgain(u64),
+    /// The next entry on disk is to be read.
+    Read,
+}
+
+impl Worker {
+    /// Gives entries to the lanes while they have room.
+    pub fn replay(&mut self) {
+        self.read_at = None;
+        loop {
+            let mut state = self.buffer.lock();
+            let next = state.next(self.next.as_ref(), &self.buffer.me);
+            drop(state);
+            let goes_on = match next {
+                Next::Nothing => false,
+                Next::Dealt => true,
+                Next::Ended(ended) => {
+                    ended.settle();
+                    true
+                }
+                Next::ReadAgain(number) => self.read_again(number),
+                Next::Read => self.read_next(),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Reads an entry that a lane has returned; returns whether there may be more.
+    fn read_again(&mut self, number: u64) -> bool {
+        let read = match self.files.read(number) {
+            Ok(read) => read.and_then(|entry| self.payload_of(entry)),
+            Err(error) => {
+                self.failed("read", &error);
+                return false;
+            }
+        };
+        let mut state = self.buffer.lock();
+        let Some((_, payload)) = read else {
+            // Damage is counted where it is found.
+            state.again.remove(&number);
+            state.settle(number, Outcome::Rejected);
+            return true;
+        };
+        if let Some(entry) = state.window.get(number) {
+            entry.paid = Some(self.buffer.grant.set_aside(payload.bytes));
+            entry.payload = Some(payload);
+        }
+        true
+    }
+
+    /// Reads the next entry, and gives it to its lane if that has room.
+    fn read_next(&mut self) -> bool {
+        if self.next.is_none() && !self.may_read() {
+            return false;
+        }
+        let entry =
+            match self.next.take().map_or_else(|| self.files.next(), |entry| Ok(Some(entry))) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => {
+                    self.publish();
+                    return false;
+                }
+                Err(error) => {
+                    self.failed("read", &error);
+                    return false;
+                }
+            };
+        let bytes = entry.parts.iter().map(|part| part.len() as u64).sum();
+        if !self.buffer.lock().may_deal(usize::from(entry.meta.lanes), bytes) {
+            self.next = Some(entry);
+            return false;
+        }
+        let number = entry.meta.number.0;
+        if let Some((label, payload)) = self.payload_of(entry) {
+            let mut state = self.buffer.lock();
+            let paid = self.buffer.grant.set_aside(bytes);
+            state.rate.iter_mut().for_each(|rate| rate.read(self.now(), bytes));
+            state.restore(number, label, payload).paid = Some(paid);
+            state.deal(number, &self.buffer.me);
+        }
+        self.publish();
+        true
+    }
+
+    /// Whether the rate limit and the disk allow a read now.
+    fn may_read(&mut self) -> bool {
+        if self.is_paused() {
+            return false;
+        }
+        let now = self.now();
+        let mut state = self.buffer.lock();
+        let asked = state.rate.as_mut().map_or(Ok(Default::default()), |rate| rate.ask(now));
+        drop(state);
+        self.read_at = asked.err().map(|wait| Instant::now() + wait);
+        self.read_at.is_none()
+    }
+
+    /// Returns the payload of an entry. `None`, counted as damaged, if the sink cannot read it.
+    fn payload_of(&self, entry: Entry) -> Option<(Label, Payload)> {
+        let sink = self.buffer.lock().sink()?;
+        let events = entry.meta.events;
+        let read = payload_of(entry, &*sink);
+        if let Err(error) = &read {
+            log::error!("sink {}: an entry of its disk buffer: {error}", self.buffer.sink_id);
+            self.buffer.damaged(1, events);
+        }
+        read.ok()
+    }
+}
+
+/// Recreates the payload of an entry.
+fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String> {
+    let Entry { meta, parts, routing, rows } = entry;
+    let mut payload = Payload::new(meta.events);
+    parts.into_iter().for_each(|part| payload.push(part));
+    payload.routing = sink.read_routing(&routing, &payload).map_err(|error| error.to_string())?;
+    payload.sources = RowSource::read_all(&rows).ok_or("its rows cannot be read")?.into();
+    let label = Label {
+        lane: usize::from(meta.lane),
+        lanes: usize::from(meta.lanes),
+        format: meta.format,
+        ranges: meta.ranges,
+        completes: meta.completes,
+        since_ms: meta.written_ms,
+    };
+    Ok((label, payload))
+}
+
+impl State {
+    /// Finds what a lane can get, and gives it an entry in memory. `read` is the next entry on disk,
+    /// if it was read already.
+    fn next(&mut self, read: Option<&Entry>, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
+        if !self.deals() {
+            return Next::Nothing;
+        }
+        if let Some(number) = self.again.first().copied() {
+            return self.next_again(number, buffer);
+        }
+        if read.is_some() || self.view.unread_entries > 0 {
+            return Next::Read;
+        }
+        let needs_disk = self.is_always() && !self.is_in_memory();
+        let waiting =
+            self.window.first_waiting().filter(|entry| !needs_disk || entry.place == Place::Disk);
+        let waiting = waiting.map(|entry| (entry.number, entry.label.lanes, entry.bytes));
+        let Some((number, ..)) = waiting.filter(|(_, lanes, bytes)| self.may_deal(*lanes, *bytes))
+        else {
+            return Next::Nothing;
+        };
+        self.deal(number, buffer);
+        Next::Dealt
+    }
+
+    /// Gives an entry that came back to its lane.
+    fn next_again(&mut self, number: u64, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
+        let format = self.format();
+        let Some(entry) = self.window.get(number) else {
+            self.again.remove(&number);
+            return Next::Dealt;
+        };
+        let (bytes, has_payload) = (entry.bytes, entry.payload.is_some());
+        if entry.label.format != format && entry.place != Place::Disk {
+            // Encoded for the sink before a reload: its source reads it again, if it can.
+            let holds = std::mem::take(&mut entry.holds);
+            entry.is_settled = true;
+            self.again.remove(&number);
+            self.window.trim();
+            return Next::Ended(Ended::Holds(holds, Outcome::Returned));
+        }
+        if !self.has_room(bytes) {
+            return Next::Nothing;
+        }
+        if !has_payload {
+            return Next::ReadAgain(number);
+        }
+        self.again.remove(&number);
+        self.deal(number, buffer);
+        Next::Dealt
+    }
+
+    /// Adds an entry that was read from disk.
+    fn restore(&mut self, number: u64, label: Label, payload: Payload) -> &mut Tracked {
+        self.window.restore(Tracked {
+            number,
+            label,
+            events: payload.events,
+            bytes: payload.bytes,
+            payload: Some(payload),
+            holds: Vec::new(),
+            place: Place::Disk,
+            is_dealt: false,
+            is_settled: false,
+            attempts: 0,
+            paid: None,
+        })
+    }
+}

@@ -1,0 +1,418 @@
+//! The state of a disk buffer that its thread, the workers and the lanes share.
+
+use super::files::Files;
+use super::view::View;
+use super::window::{Label, Place, Tracked, Window};
+use super::{Arrived, DiskBuffer, Shed, Target};
+use crate::buffer::{Buffer, DiskMode, WhenFull};
+use crate::lane::LaneQueue;
+use crate::pace::Rate;
+use millstream_model::snapshot::DiskBufferSnapshot;
+use millstream_model::{Feed, Hold, Outcome, Payload, Sink};
+use millstream_spool::SourceRange;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How often an entry may be abandoned before it counts as the cause.
+const ATTEMPTS_MAX: u8 = 3;
+
+pub(super) struct State {
+    /// The files, until the thread takes them.
+    pub files: Option<Files>,
+    buffer: Buffer,
+    target: Option<Target>,
+    format: Arc<str>,
+    pub window: Window,
+    next_number: u64,
+    /// Number after the last entry that a lane got.
+    dealt_until: u64,
+    /// Lanes of the sink when the last of them was encoded; 0 before the first.
+    dealt_lanes: usize,
+    /// Entries to deliver again.
+    pub again: BTreeSet<u64>,
+    /// What the thread last saw of the files.
+    pub view: View,
+    /// The saved position.
+    pub committed: u64,
+    /// Write everything and give nothing to the lanes: the process ends, or the sink is removed.
+    is_flushing: bool,
+    is_closing: bool,
+    /// Entries are to be written.
+    pub is_writing: bool,
+    pub has_ended: bool,
+    pub rate: Option<Rate>,
+    /// Counts what the thread may have to act on.
+    pub signals: u64,
+}
+
+/// How an entry ended.
+pub(super) enum Ended {
+    /// Its segments had been settled before, or it is delivered again.
+    Here,
+    /// Its segments are settled now.
+    Holds(Vec<Hold>, Outcome),
+    /// It was abandoned too often and counts as the cause; its segments were settled before.
+    Poisoned { events: u64 },
+}
+
+impl Ended {
+    /// Settles the segments. The state must not be locked.
+    pub fn settle(self) {
+        if let Ended::Holds(holds, outcome) = self {
+            holds.into_iter().for_each(|hold| hold.settle(outcome));
+        }
+    }
+}
+
+impl State {
+    pub fn new(buffer: Buffer, files: Files, settled: u64) -> State {
+        let (view, next_number) = (files.view(), files.next_number().max(settled));
+        State {
+            files: Some(files),
+            buffer,
+            target: None,
+            format: "".into(),
+            window: Window::default(),
+            next_number,
+            dealt_until: settled,
+            dealt_lanes: 0,
+            again: BTreeSet::new(),
+            view,
+            committed: settled,
+            is_flushing: false,
+            is_closing: false,
+            is_writing: false,
+            has_ended: false,
+            rate: None,
+            signals: 0,
+        }
+    }
+
+    pub fn attach(&mut self, target: Target) {
+        self.buffer = target.buffer;
+        self.format = target.sink.payload_format().into();
+        let replay_rate = target.buffer.disk.and_then(|disk| disk.replay_rate);
+        self.rate = replay_rate.map(Rate::new);
+        self.target = Some(target);
+        self.is_flushing = false;
+    }
+
+    pub fn detach(&mut self) {
+        self.target = None;
+        self.flush();
+    }
+
+    pub fn feed(&self) -> Option<Arc<Feed>> {
+        self.target.as_ref().map(|target| target.feed.clone())
+    }
+
+    /// Whether the buffer may write: a sink whose buffer is in memory now only empties it.
+    fn writes(&self) -> bool {
+        self.buffer.disk.is_some() || self.is_flushing
+    }
+
+    pub fn is_always(&self) -> bool {
+        self.buffer.disk.is_some_and(|disk| disk.mode == DiskMode::Always)
+    }
+
+    fn share(&self) -> u64 {
+        self.target.as_ref().map_or(0, |target| target.share)
+    }
+
+    /// Returns how entries are encoded that must be delivered as they are: those on disk, and those
+    /// in memory if the lanes cannot deliver them soon.
+    pub fn formats(&self) -> Vec<Arc<str>> {
+        let lanes = self.target.iter().flat_map(|target| &target.lanes);
+        let stays = |lane: &Arc<LaneQueue>| !lane.gets_on();
+        let in_memory = self.window.iter().filter(|_| lanes.clone().any(stays));
+        let in_memory = in_memory.filter(|entry| !entry.is_settled);
+        self.view.formats.iter().cloned().chain(in_memory.map(|e| e.label.format.clone())).collect()
+    }
+
+    pub fn format(&self) -> Arc<str> {
+        self.format.clone()
+    }
+
+    pub fn sink(&self) -> Option<Arc<dyn Sink>> {
+        self.target.as_ref().map(|target| target.sink.clone())
+    }
+
+    pub fn has_target(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// Whether the oldest entries on disk are to be dropped.
+    pub fn drops_oldest(&self) -> bool {
+        let drops = self.buffer.when_full == WhenFull::DropOldest && !self.is_in_memory();
+        drops && self.is_disk_full() && self.view.unread_entries > 0
+    }
+
+    /// Says what happens while nothing can be written.
+    pub fn rule(&self) -> &'static str {
+        match self.buffer.when_full {
+            WhenFull::Block => "sources wait once its memory is full",
+            WhenFull::DropNewest => "new events are dropped once its memory is full",
+            WhenFull::DropOldest => "the oldest events are dropped once its memory is full",
+        }
+    }
+
+    /// Whether entries wait for their lanes.
+    pub fn is_behind(&self) -> bool {
+        self.view.unread_entries > 0
+            || self.window.first_waiting().is_some()
+            || !self.again.is_empty()
+            || !self.is_target_free()
+    }
+
+    /// Whether the lanes can get entries: those before them have ended.
+    fn is_target_free(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.after.iter().all(|lane| lane.has_ended()))
+    }
+
+    /// Whether entries wait until the lanes of a replaced sink have ended.
+    pub fn waits_for_lanes(&self) -> bool {
+        self.has_target() && !self.is_target_free()
+    }
+
+    /// Whether lanes get entries.
+    pub fn deals(&self) -> bool {
+        self.has_target() && !self.is_flushing
+    }
+
+    /// Whether the lanes have room for a payload. A single one always fits.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let Some(target) = &self.target else { return false };
+        let queued: u64 = target.lanes.iter().map(|lane| lane.bytes()).sum();
+        self.is_target_free() && (queued == 0 || queued + bytes <= target.share)
+    }
+
+    /// Whether the disk holds as much as it may, with what is to be written.
+    fn is_disk_full(&self) -> bool {
+        let bytes_max = self.buffer.disk.map_or(0, |disk| disk.bytes_max);
+        self.view.bytes + self.window.waiting_bytes() >= bytes_max
+    }
+
+    /// Whether nothing can be written, so that the rule of a memory buffer applies.
+    pub fn is_in_memory(&self) -> bool {
+        self.buffer.disk.is_none() || self.view.error.is_some()
+    }
+
+    pub fn is_full(&self, unreleased: u64) -> bool {
+        let waiting = self.window.waiting_bytes() + unreleased;
+        let is_memory_full = waiting >= self.share();
+        let is_disk_full = !self.is_in_memory() && self.is_disk_full();
+        let is_feed_full = self.target.as_ref().is_some_and(|target| target.feed.is_full());
+        let blocks = self.buffer.when_full == WhenFull::Block;
+        // A disk that works takes what fills the memory soon: that is no reason to drop.
+        is_feed_full || is_memory_full && (blocks || !self.is_in_memory()) || is_disk_full && blocks
+    }
+
+    /// Takes a payload.
+    pub fn put(&mut self, arrived: Arrived<'_>, buffer: &Weak<DiskBuffer>) -> Shed {
+        let bytes = arrived.payload.bytes;
+        if arrived.payload.is_empty() {
+            arrived.payload.settle(Outcome::Delivered);
+            return Shed::default();
+        }
+        let passes = self.passes(bytes);
+        if !passes && self.sheds(bytes) {
+            return Shed::of(arrived.payload);
+        }
+        let shed = if passes { Shed::default() } else { self.shed_oldest(bytes) };
+        let number = self.track(arrived);
+        if passes {
+            self.deal(number, buffer);
+        } else if self.writes() {
+            self.want_all();
+        }
+        shed
+    }
+
+    /// Whether a new payload goes to its lane at once.
+    fn passes(&self, bytes: u64) -> bool {
+        let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
+        let is_free = !self.is_always() && !self.is_behind() && self.deals();
+        is_free && self.has_room(bytes) && self.is_in_turn(lanes)
+    }
+
+    /// Drops the oldest entries in memory, for a new payload, while nothing can be written.
+    fn shed_oldest(&mut self, bytes: u64) -> Shed {
+        let is_due = self.buffer.when_full == WhenFull::DropOldest && self.is_in_memory();
+        let excess = (self.window.waiting_bytes() + bytes).saturating_sub(self.share());
+        let mut freed = if is_due { 0 } else { u64::MAX };
+        let shed = self.window.remove(|entry| {
+            let goes = freed < excess && !entry.is_dealt && entry.place != Place::Disk;
+            freed = if goes { freed + entry.bytes } else { freed };
+            goes
+        });
+        let events = shed.iter().map(|entry| entry.events).sum();
+        Shed { events, holds: shed.into_iter().flat_map(|entry| entry.holds).collect() }
+    }
+
+    /// Whether a new payload is dropped.
+    fn sheds(&self, bytes: u64) -> bool {
+        if self.buffer.when_full != WhenFull::DropNewest {
+            return false;
+        }
+        match self.is_in_memory() {
+            true => self.window.waiting_bytes() + bytes > self.share(),
+            false => self.is_disk_full(),
+        }
+    }
+
+    /// Adds a payload to the window; returns its number.
+    fn track(&mut self, arrived: Arrived<'_>) -> u64 {
+        let Arrived { source, lane, mut payload, completes } = arrived;
+        let range =
+            |(origin, range): (millstream_model::OriginId, std::ops::Range<u64>)| SourceRange {
+                source: source.clone(),
+                origin: origin.0,
+                start: range.start,
+                end: range.end,
+            };
+        let number = self.next_number;
+        self.next_number += 1;
+        let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
+        let label = Label {
+            lane,
+            lanes,
+            format: self.format.clone(),
+            ranges: payload.ranges().map(range).collect(),
+            completes,
+            since_ms: unix_ms(),
+        };
+        self.window.push(Tracked {
+            number,
+            label,
+            events: payload.events,
+            bytes: payload.bytes,
+            holds: payload.take_holds(),
+            payload: Some(payload),
+            place: Place::Memory,
+            is_dealt: false,
+            is_settled: false,
+            attempts: 0,
+            paid: None,
+        });
+        number
+    }
+
+    /// Lets the thread write all that is only in memory.
+    fn want_all(&mut self) {
+        self.is_writing = true;
+        let unsettled = self.window.iter_mut().filter(|entry| !entry.is_settled);
+        let format = &self.format;
+        let fits = |entry: &&mut Tracked| entry.label.format == *format;
+        let in_memory = unsettled.filter(|entry| entry.place == Place::Memory).filter(fits);
+        in_memory.for_each(|entry| entry.place = Place::Wanted);
+    }
+
+    /// Gives an entry in memory to its lane, which has room.
+    pub fn deal(&mut self, number: u64, buffer: &Weak<DiskBuffer>) {
+        let (Some(target), Some(ledger)) = (&self.target, buffer.upgrade()) else { return };
+        let Some(entry) = self.window.deal(number) else { return };
+        let Some(mut payload) = entry.payload.as_ref().map(Payload::copy) else { return };
+        let lane = entry.label.lane % target.lanes.len();
+        if entry.place == Place::Disk {
+            entry.payload = None;
+        }
+        self.dealt_lanes = entry.label.lanes;
+        self.dealt_until = self.dealt_until.max(number + 1);
+        payload.owe([Hold::of_entry(ledger, number)]);
+        target.lanes[lane].push(payload);
+    }
+
+    /// Whether a lane may get an entry that was encoded for so many lanes. With another number of
+    /// lanes an origin has another lane, where it must not pass its earlier entries.
+    pub fn is_in_turn(&self, lanes: usize) -> bool {
+        matches!(self.dealt_lanes, 0)
+            || self.dealt_lanes == lanes
+            || self.window.first_unsettled().is_none()
+    }
+
+    /// Settles an entry.
+    pub fn settle(&mut self, number: u64, outcome: Outcome) -> Ended {
+        let Some(entry) = self.window.get(number) else { return Ended::Here };
+        let is_lost = outcome == Outcome::Abandoned;
+        entry.attempts += u8::from(is_lost);
+        let is_poisoned = entry.attempts >= ATTEMPTS_MAX;
+        if outcome > Outcome::Rejected && !is_poisoned {
+            self.again.insert(number);
+            return Ended::Here;
+        }
+        let (holds, events) = (std::mem::take(&mut entry.holds), entry.events);
+        entry.is_settled = true;
+        (entry.payload, entry.paid) = (None, None);
+        self.window.trim();
+        match is_poisoned {
+            // Its source reads it again, one half at a time.
+            true if !holds.is_empty() => Ended::Holds(holds, Outcome::Abandoned),
+            true => Ended::Poisoned { events },
+            false => Ended::Holds(holds, outcome),
+        }
+    }
+
+    /// Returns the number before which every entry is settled.
+    pub fn settled_until(&self) -> u64 {
+        match self.window.first_unsettled() {
+            Some(first) => first,
+            None if self.is_behind() => self.dealt_until,
+            None => self.next_number,
+        }
+    }
+
+    pub fn position(&self) -> Option<u64> {
+        let position = self.settled_until();
+        (self.view.bytes > 0 && position > self.committed).then_some(position)
+    }
+
+    /// Returns the events that are not settled.
+    pub fn events(&self) -> u64 {
+        let in_memory = self.window.iter().filter(|entry| !entry.is_settled);
+        self.view.unread_events + in_memory.map(|entry| entry.events).sum::<u64>()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.window.is_empty() && self.view.unread_entries == 0
+    }
+
+    pub fn flush(&mut self) {
+        self.is_flushing = true;
+        self.want_all();
+    }
+
+    pub fn is_durable(&self) -> bool {
+        self.window.iter().all(|entry| entry.is_settled || entry.place == Place::Disk)
+    }
+
+    pub fn close(&mut self) {
+        self.is_closing = true;
+        self.flush();
+    }
+
+    /// Whether the thread ends once it has written what it can.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Whether to write and sync without delay.
+    pub fn is_urgent(&self) -> bool {
+        self.is_flushing || self.window.waiting_bytes() >= self.share() / 2
+    }
+
+    /// Whether the thread has something to do.
+    pub fn has_work(&self) -> bool {
+        self.is_closing || self.is_writing || self.is_behind() || self.view.bytes > 0
+    }
+
+    pub fn snapshot(&self, unix_ns: i64) -> DiskBufferSnapshot {
+        let bytes_max = self.buffer.disk.map_or(0, |disk| disk.bytes_max);
+        self.view.snapshot(bytes_max, unix_ns)
+    }
+}
+
+pub(super) fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

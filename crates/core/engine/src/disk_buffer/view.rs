@@ -1,0 +1,82 @@
+//! What the thread of a disk buffer last saw of its files.
+
+use millstream_model::snapshot::DiskBufferSnapshot;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time constant of the growth, in seconds: a rate of a minute says when the disk is full.
+const GROWTH_SECONDS: f64 = 60.0;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct View {
+    pub folder: PathBuf,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Entries and events that no lane has got.
+    pub unread_entries: u64,
+    pub unread_events: u64,
+    /// When the oldest of them came, in milliseconds since 1970.
+    pub oldest_ms: Option<i64>,
+    /// How the entries are encoded.
+    pub formats: Vec<Arc<str>>,
+    /// Why nothing can be written or read.
+    pub error: Option<String>,
+    /// Entries that could not be read since the start.
+    pub damaged_entries: u64,
+    /// Bytes per second by which the files grow, as a moving average, and their size when it was
+    /// last sampled.
+    growth: f64,
+    sampled_bytes: u64,
+}
+
+impl View {
+    /// Closes a sampling interval.
+    pub fn sample(&mut self, interval: Duration) {
+        let seconds = interval.as_secs_f64().max(1e-6);
+        let grown = self.bytes as f64 - self.sampled_bytes as f64;
+        self.sampled_bytes = self.bytes;
+        let weight = 1.0 - (-seconds / GROWTH_SECONDS).exp();
+        self.growth += weight * (grown / seconds - self.growth);
+    }
+
+    /// Takes over what was seen of the files, but not the growth.
+    pub fn renew(&mut self, seen: View) {
+        let (growth, sampled_bytes) = (self.growth, self.sampled_bytes);
+        *self = View { growth, sampled_bytes, ..seen };
+    }
+
+    pub fn snapshot(&self, bytes_max: u64, unix_ns: i64) -> DiskBufferSnapshot {
+        let room = bytes_max.saturating_sub(self.bytes) as f64;
+        let age = |since_ms: i64| (unix_ns / 1_000_000 - since_ms).max(0) as f64 / 1000.0;
+        DiskBufferSnapshot {
+            bytes: self.bytes,
+            bytes_max,
+            entries: self.unread_entries,
+            events: self.unread_events,
+            oldest_seconds: self.oldest_ms.map_or(0.0, age),
+            full_in_seconds: (self.growth >= 1.0).then(|| room / self.growth),
+            damaged_entries: self.damaged_entries,
+            error: self.error.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_until_full_follows_the_growth() {
+        let mut view = View::default();
+        assert_eq!(view.snapshot(1000, 0).full_in_seconds, None);
+        for second in 1..=600 {
+            view.bytes = second * 1000;
+            view.sample(Duration::from_secs(1));
+        }
+        let seconds = view.snapshot(700_000, 0).full_in_seconds.unwrap();
+        assert!((99.0..101.0).contains(&seconds), "{seconds}");
+        (0..600).for_each(|_| view.sample(Duration::from_secs(1)));
+        assert_eq!(view.snapshot(700_000, 0).full_in_seconds, None);
+    }
+}

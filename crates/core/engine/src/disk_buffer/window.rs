@@ -1,0 +1,139 @@
+//! The entries of a disk buffer that are in memory: those that lanes have, and those that wait.
+
+use millstream_model::{Aside, Hold, Payload};
+use millstream_spool::SourceRange;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Which payload an entry is, and how it was encoded.
+#[derive(Clone)]
+pub(super) struct Label {
+    /// The lane that it was encoded for.
+    pub lane: usize,
+    /// Lanes of the sink at that time.
+    pub lanes: usize,
+    /// See [`millstream_model::Sink::payload_format`].
+    pub format: Arc<str>,
+    /// The ranges that it holds events of.
+    pub ranges: Vec<SourceRange>,
+    /// Whether it is the last payload of its ranges for the sink.
+    pub completes: bool,
+    /// When it came, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// An entry in memory.
+pub(super) struct Tracked {
+    pub number: u64,
+    pub label: Label,
+    pub events: u64,
+    pub bytes: u64,
+    /// Its bytes, unless they are on disk and a lane has them.
+    pub payload: Option<Payload>,
+    /// The debts of its segments, until it is durable or settled.
+    pub holds: Vec<Hold>,
+    pub place: Place,
+    /// Whether a lane has it, or had it.
+    pub is_dealt: bool,
+    pub is_settled: bool,
+    /// How often it was abandoned.
+    pub attempts: u8,
+    /// Pays for bytes that were read from disk.
+    pub paid: Option<Aside>,
+}
+
+/// Where the bytes of an entry are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Only in memory, and not to be written.
+    Memory,
+    /// To be written.
+    Wanted,
+    /// Written, not synced.
+    Appended,
+    /// Durable.
+    Disk,
+}
+
+/// The entries in memory, by ascending number.
+#[derive(Default)]
+pub(super) struct Window {
+    entries: VecDeque<Tracked>,
+    /// Bytes of the entries that no lane has.
+    waiting_bytes: u64,
+}
+
+impl Window {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the bytes of the entries that no lane has.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
+    }
+
+    /// Appends an entry. Numbers ascend.
+    pub fn push(&mut self, entry: Tracked) {
+        debug_assert!(self.entries.back().is_none_or(|last| last.number < entry.number));
+        self.waiting_bytes += if entry.is_dealt { 0 } else { entry.bytes };
+        self.entries.push_back(entry);
+    }
+
+    /// Adds an entry that was read from disk: entries that came later may wait in memory.
+    pub fn restore(&mut self, entry: Tracked) -> &mut Tracked {
+        let index = self.entries.partition_point(|other| other.number < entry.number);
+        self.waiting_bytes += entry.bytes;
+        self.entries.insert(index, entry);
+        &mut self.entries[index]
+    }
+
+    pub fn get(&mut self, number: u64) -> Option<&mut Tracked> {
+        let index = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
+        self.entries.get_mut(index)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Tracked> {
+        self.entries.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Tracked> {
+        self.entries.iter_mut()
+    }
+
+    /// Returns the first entry that no lane has: lanes get them in order.
+    pub fn first_waiting(&self) -> Option<&Tracked> {
+        self.entries.get(self.entries.partition_point(|entry| entry.is_dealt))
+    }
+
+    /// Returns the number of the first entry that a lane has and that is not settled. Settled ones
+    /// at the front are removed.
+    pub fn first_unsettled(&self) -> Option<u64> {
+        self.entries.front().filter(|entry| entry.is_dealt).map(|entry| entry.number)
+    }
+
+    /// Notes that a lane gets an entry; returns its payload.
+    pub fn deal(&mut self, number: u64) -> Option<&mut Tracked> {
+        let index = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
+        let entry = self.entries.get_mut(index)?;
+        if !std::mem::replace(&mut entry.is_dealt, true) {
+            self.waiting_bytes -= entry.bytes;
+        }
+        Some(entry)
+    }
+
+    /// Removes the settled entries at the front.
+    pub fn trim(&mut self) {
+        while self.entries.pop_front_if(|entry| entry.is_settled).is_some() {}
+    }
+
+    /// Removes and returns the entries that `goes` selects.
+    pub fn remove(&mut self, mut goes: impl FnMut(&Tracked) -> bool) -> Vec<Tracked> {
+        let (gone, stay) = self.entries.drain(..).partition(|entry| goes(entry));
+        self.entries = stay;
+        let gone: VecDeque<Tracked> = gone;
+        let waiting = gone.iter().filter(|entry| !entry.is_dealt);
+        self.waiting_bytes -= waiting.map(|entry| entry.bytes).sum::<u64>();
+        gone.into()
+    }
+}

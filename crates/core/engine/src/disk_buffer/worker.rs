@@ -1,0 +1,313 @@
+//! The thread of a disk buffer: writes, syncs, gives entries to the lanes, removes files.
+
+use super::DiskBuffer;
+use super::files::Files;
+use super::state::State;
+use super::window::{Label, Place};
+use millstream_model::{EngineTime, Hold, Outcome, Payload};
+use millstream_spool::Entry;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a written entry may wait for its sync: one sync serves many entries.
+const SYNC_AFTER: Duration = Duration::from_millis(100);
+
+/// Bytes after which written entries are synced at once.
+const SYNC_BYTES: u64 = 4 << 20;
+
+/// Most bytes that are written before the thread does something else.
+const WRITE_BYTES: u64 = 4 << 20;
+
+/// Pause after a failure of the disk.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often the thread checks whether the lanes of a replaced sink have ended.
+const LANES_LOOK: Duration = Duration::from_millis(20);
+
+/// An entry to write.
+struct Due {
+    number: u64,
+    label: Label,
+    payload: Payload,
+}
+
+pub(super) struct Worker {
+    pub buffer: Arc<DiskBuffer>,
+    pub files: Files,
+    /// The next entry on disk, if it was read and no lane had room.
+    pub next: Option<Entry>,
+    /// The entries that are written and not synced.
+    appended: Vec<u64>,
+    appended_bytes: u64,
+    appended_since: Option<Instant>,
+    /// The disk failed: nothing is tried before.
+    pub retry_at: Option<Instant>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// No entry is read before: the rate limit.
+    pub read_at: Option<Instant>,
+    started: Instant,
+    /// Files are removed up to here.
+    released: u64,
+}
+
+impl DiskBuffer {
+    /// Runs the thread's loop.
+    pub(super) fn run(self: Arc<Self>, files: Files) {
+        let mut worker = Worker {
+            buffer: self,
+            files,
+            next: None,
+            appended: Vec::new(),
+            appended_bytes: 0,
+            appended_since: None,
+            retry_at: None,
+            error: None,
+            read_at: None,
+            started: Instant::now(),
+            released: 0,
+        };
+        loop {
+            let signals = worker.buffer.lock().signals;
+            worker.round();
+            if worker.ends() {
+                break;
+            }
+            worker.wait(signals);
+        }
+        worker.end();
+    }
+}
+
+impl Worker {
+    fn round(&mut self) {
+        if !self.is_paused() {
+            self.make_room();
+            self.write();
+            self.sync();
+            self.release();
+        }
+        self.replay();
+        self.publish();
+    }
+
+    /// Whether the disk failed a moment ago.
+    pub fn is_paused(&self) -> bool {
+        self.retry_at.is_some_and(|at| Instant::now() < at)
+    }
+
+    /// Returns the time since the start, for the rate limit.
+    pub fn now(&self) -> EngineTime {
+        EngineTime::at(self.started.elapsed())
+    }
+
+    /// Waits for a signal, the next sync, or the end of a pause.
+    fn wait(&self, signals: u64) {
+        let sync_at = self.appended_since.map(|since| since + SYNC_AFTER);
+        let mut state = self.buffer.lock();
+        if state.signals != signals || state.is_writing && !self.is_paused() {
+            return;
+        }
+        let lanes_at = state.waits_for_lanes().then(|| Instant::now() + LANES_LOOK);
+        let times = [sync_at, self.retry_at, self.read_at, lanes_at];
+        let due = times.into_iter().flatten().min();
+        match due {
+            Some(due) => _ = self.buffer.changed.wait_until(&mut state, due),
+            None => self.buffer.changed.wait(&mut state),
+        }
+    }
+
+    /// Drops the oldest entries if the disk buffer is full and is to do so.
+    fn make_room(&mut self) {
+        while self.buffer.lock().drops_oldest() {
+            match self.files.drop_oldest() {
+                Ok(Some(events)) => self.buffer.dropped_oldest(events),
+                Ok(None) => return,
+                Err(error) => return self.failed("remove", &error),
+            }
+            self.next = None;
+            self.publish();
+        }
+    }
+
+    /// Writes entries that are only in memory.
+    fn write(&mut self) {
+        for due in self.buffer.lock().take_due(WRITE_BYTES) {
+            let Due { number, label, payload } = due;
+            if let Err(error) = self.files.append(number, &label, &payload) {
+                return self.failed("write", &error);
+            }
+            self.appended.push(number);
+            self.appended_bytes += payload.bytes;
+            self.appended_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Syncs what was written, if that is due; settles its segments.
+    fn sync(&mut self) {
+        let Some(since) = self.appended_since else { return };
+        let is_urgent = self.buffer.lock().is_urgent();
+        if !is_urgent && self.appended_bytes < SYNC_BYTES && since.elapsed() < SYNC_AFTER {
+            return;
+        }
+        if let Err(error) = self.files.sync() {
+            return self.failed("sync", &error);
+        }
+        (self.appended_bytes, self.appended_since) = (0, None);
+        self.recovered();
+        let holds = self.make_durable();
+        holds.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
+        (self.buffer.on_room)();
+    }
+
+    /// Marks what was written as durable, and gives it to the lanes from memory while they have
+    /// room and nothing on disk comes before; what then waits is read from disk later. Returns the
+    /// debts that are settled.
+    fn make_durable(&mut self) -> Vec<Hold> {
+        let mut state = self.buffer.lock();
+        let mut is_behind = self.next.is_some() || state.view.unread_entries > 0;
+        let mut holds = Vec::new();
+        for number in std::mem::take(&mut self.appended) {
+            let waits = state.synced(number, &mut holds);
+            let goes = waits && !is_behind && state.may_deal_from_memory(number);
+            if goes {
+                state.deal(number, &self.buffer.me);
+            }
+            is_behind |= waits && !goes;
+            if !waits || goes {
+                self.files.skip(number);
+            }
+        }
+        state.leave_to_disk();
+        state.view.renew(self.seen());
+        self.buffer.publish(&state);
+        holds
+    }
+
+    /// Removes files whose entries are all settled, once that is saved.
+    fn release(&mut self) {
+        let committed = self.buffer.lock().committed;
+        if committed <= self.released {
+            return;
+        }
+        match self.files.release(committed) {
+            Ok(()) => self.released = committed,
+            Err(error) => self.failed("remove", &error),
+        }
+    }
+
+    /// Pauses after a failure. What was written and not synced is written again.
+    pub fn failed(&mut self, what: &'static str, error: &io::Error) {
+        let text = format!("its disk buffer cannot {what}: {error}");
+        let mut state = self.buffer.lock();
+        state.unwritten();
+        drop(state);
+        self.appended.clear();
+        (self.appended_bytes, self.appended_since) = (0, None);
+        self.retry_at = Some(Instant::now() + RETRY_AFTER);
+        self.buffer.counters.error("disk_buffer");
+        if self.error.as_ref() != Some(&text) {
+            let (id, rule) = (&self.buffer.sink_id, self.buffer.lock().rule());
+            log::error!("sink {id}: {text}; until it can, {rule}");
+        }
+        self.error = Some(text);
+    }
+
+    fn recovered(&mut self) {
+        self.retry_at = None;
+        if self.error.take().is_some() {
+            log::info!("sink {}: its disk buffer works again", self.buffer.sink_id);
+        }
+    }
+
+    fn seen(&self) -> super::view::View {
+        let view = self.files.view();
+        let held_back = u64::from(self.next.is_some());
+        let events = self.next.as_ref().map_or(0, |entry| entry.meta.events);
+        super::view::View {
+            unread_entries: view.unread_entries + held_back,
+            unread_events: view.unread_events + events,
+            error: self.error.clone(),
+            ..view
+        }
+    }
+
+    /// Shows what is on disk, and reports what was found damaged.
+    pub fn publish(&mut self) {
+        let (entries, events) = self.files.take_damage();
+        if entries > 0 {
+            self.buffer.damaged(entries, events);
+        }
+        let mut state = self.buffer.lock();
+        state.view.renew(self.seen());
+        self.buffer.publish(&state);
+    }
+
+    /// Whether the thread ends: nothing more can be written.
+    fn ends(&self) -> bool {
+        let state = self.buffer.lock();
+        state.is_closing() && (self.error.is_some() || state.is_durable())
+    }
+
+    fn end(mut self) {
+        self.release();
+        self.publish();
+        let Worker { buffer, files, .. } = self;
+        // Its lock is free before anyone opens the folder again.
+        drop(files);
+        buffer.lock().has_ended = true;
+    }
+}
+
+impl State {
+    /// Returns entries to write, oldest first, of about `bytes_max` bytes.
+    fn take_due(&mut self, bytes_max: u64) -> Vec<Due> {
+        let (mut due, mut bytes) = (Vec::new(), 0);
+        self.is_writing = false;
+        let wanted = self.window.iter_mut().filter(|entry| entry.place == Place::Wanted);
+        for entry in wanted {
+            if bytes >= bytes_max {
+                self.is_writing = true;
+                return due;
+            }
+            let Some(payload) = entry.payload.as_ref().filter(|_| !entry.is_settled) else {
+                continue;
+            };
+            bytes += entry.bytes;
+            entry.place = Place::Appended;
+            let (number, label) = (entry.number, entry.label.clone());
+            due.push(Due { number, label, payload: payload.copy() });
+        }
+        due
+    }
+
+    /// Marks an entry that was written as durable; returns whether it waits for its lane.
+    fn synced(&mut self, number: u64, holds: &mut Vec<Hold>) -> bool {
+        let Some(entry) = self.window.get(number) else { return false };
+        entry.place = Place::Disk;
+        holds.append(&mut entry.holds);
+        if entry.is_dealt {
+            entry.payload = None;
+        }
+        !entry.is_dealt
+    }
+
+    /// Whether a lane has room for an entry that waits.
+    fn may_deal_from_memory(&mut self, number: u64) -> bool {
+        let entry = self.window.get(number).map(|entry| (entry.label.lanes, entry.bytes));
+        self.deals() && entry.is_some_and(|(lanes, bytes)| self.may_deal(lanes, bytes))
+    }
+
+    /// Forgets the durable entries that no lane has: they are read from disk in their turn.
+    fn leave_to_disk(&mut self) {
+        drop(self.window.remove(|entry| entry.place == Place::Disk && !entry.is_dealt));
+    }
+
+    /// Notes that what was written and not synced is not on disk.
+    fn unwritten(&mut self) {
+        self.is_writing = true;
+        let appended = self.window.iter_mut().filter(|entry| entry.place == Place::Appended);
+        appended.for_each(|entry| entry.place = Place::Wanted);
+    }
+}

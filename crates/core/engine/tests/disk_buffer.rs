@@ -1,0 +1,315 @@
+//! What waits on disk for a sink that makes no progress, and what becomes of it.
+
+mod common;
+
+use common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
+use millstream_engine::{
+    Blueprint, Buffer, DiskMode, DiskOptions, Running, Settings, Store, WhenFull,
+};
+use millstream_model::snapshot::DiskBufferSnapshot;
+use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Lines that the source emits, each in a payload.
+const LINES: u64 = 500;
+
+/// Bytes in memory before the buffer writes: five lines.
+const MEMORY_BYTES: u64 = 5 * LINE_BYTES as u64;
+
+fn buffer(mode: DiskMode) -> Buffer {
+    let disk = DiskOptions { bytes_max: 64 << 20, mode, replay_rate: None };
+    Buffer { bytes_max: Some(MEMORY_BYTES), when_full: WhenFull::Block, disk: Some(disk) }
+}
+
+/// An agent that can be stopped and started again.
+struct Agent {
+    folder: tempfile::TempDir,
+    endpoint: MemoryEndpoint,
+    given: Arc<AtomicU64>,
+    behavior: SinkBehavior,
+    buffer: Buffer,
+}
+
+impl Agent {
+    fn new(buffer: Buffer) -> Agent {
+        Agent {
+            folder: tempfile::tempdir().unwrap(),
+            endpoint: MemoryEndpoint::default(),
+            given: Arc::default(),
+            behavior: SinkBehavior::default(),
+            buffer,
+        }
+    }
+
+    fn blueprint(&self) -> Blueprint {
+        let mut parts = blueprint(vec![numbered(&self.given, LINES)], &self.endpoint);
+        parts.sinks[0].buffer = self.buffer;
+        let endpoint = self.endpoint.clone();
+        parts.sinks[0].sink = Arc::new(FakeSink { endpoint, behavior: self.behavior, seed: 1 });
+        parts
+    }
+
+    fn start(&self) -> Running {
+        let store = Arc::new(Store::open(self.folder.path()).unwrap());
+        let built = self.blueprint().build(&engine_settings(), store).unwrap();
+        built.start(&tokio::runtime::Handle::current())
+    }
+
+    /// Runs until the source has emitted everything into the buffer of a stalled sink.
+    async fn fill(&self) -> Running {
+        self.endpoint.stall(true);
+        let running = self.start();
+        self.wait_for_source().await;
+        running
+    }
+
+    async fn wait_for_source(&self) {
+        wait_until(|| self.given.load(Ordering::Relaxed) == LINES).await;
+    }
+
+    async fn wait_for_lines(&self, count: usize) {
+        wait_until(|| self.endpoint.lines().len() >= count).await;
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        self.endpoint.lines().iter().map(|line| line.parse().unwrap()).collect()
+    }
+
+    fn segments(&self) -> Vec<String> {
+        segments(&self.folder.path().join("spool/out"))
+    }
+}
+
+fn engine_settings() -> Settings {
+    settings(None, false)
+}
+
+fn segments(folder: &Path) -> Vec<String> {
+    let Ok(files) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".spool")).collect()
+}
+
+fn all() -> Vec<u64> {
+    (0..LINES).collect()
+}
+
+fn disk_of(running: &Running) -> DiskBufferSnapshot {
+    let components = running.snapshot().components.into_iter();
+    components.filter_map(|component| component.disk_buffer).next().unwrap()
+}
+
+async fn stop(running: Running) -> u64 {
+    let stopped = running.stop(Duration::from_secs(30)).await;
+    assert!(stopped.drained, "held by {:?}", stopped.holders);
+    assert_eq!((stopped.uncommitted, stopped.unsettled), (None, 0));
+    let sink = stopped.snapshot.components.iter().find(|component| component.id == "out").unwrap();
+    sink.counters.dropped_events.get("buffer_full").copied().unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_source_does_not_wait_for_a_sink_that_is_away_and_order_is_kept() {
+    let agent = Agent::new(buffer(DiskMode::Overflow));
+    let running = agent.fill().await;
+    wait_until(|| disk_of(&running).events > 0).await;
+    assert!(!agent.segments().is_empty());
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    wait_until(|| agent.segments().is_empty()).await;
+    assert_eq!(stop(running).await, 0);
+    assert!(!agent.folder.path().join("spool/out").exists(), "an empty buffer leaves no file");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_sink_that_keeps_up_writes_nothing() {
+    let agent = Agent::new(Buffer { bytes_max: Some(1 << 20), ..buffer(DiskMode::Overflow) });
+    let running = agent.start();
+    agent.wait_for_lines(LINES as usize).await;
+    assert!(!agent.folder.path().join("spool").exists());
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_waits_is_sent_after_a_restart() {
+    let agent = Agent::new(buffer(DiskMode::Overflow));
+    assert_eq!(stop(agent.fill().await).await, 0);
+    assert!(agent.endpoint.lines().is_empty() && !agent.segments().is_empty());
+    agent.endpoint.stall(false);
+    let running = agent.start();
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+    assert!(agent.segments().is_empty(), "{:?}", agent.segments());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn everything_is_on_disk_first_in_mode_always() {
+    let agent = Agent::new(buffer(DiskMode::Always));
+    let running = agent.start();
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    wait_until(|| agent.segments().is_empty()).await;
+    stop(running).await;
+}
+
+/// Sinks that sync, that send ahead, and that complete and return payloads in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn every_kind_of_sink_delivers_from_disk() {
+    let syncs = SinkBehavior { syncs: true, ..SinkBehavior::default() };
+    let sends = SinkBehavior { sends: true, ..SinkBehavior::default() };
+    let unordered = SinkBehavior { sends: true, unordered: true, ..SinkBehavior::default() };
+    for (behavior, is_ordered) in [(syncs, true), (sends, true), (unordered, false)] {
+        for mode in [DiskMode::Overflow, DiskMode::Always] {
+            let agent = Agent { behavior, ..Agent::new(buffer(mode)) };
+            stop(agent.fill().await).await;
+            agent.endpoint.stall(false);
+            let running = agent.start();
+            agent.wait_for_lines(LINES as usize).await;
+            stop(running).await;
+            let mut numbers = agent.numbers();
+            if !is_ordered {
+                numbers.sort_unstable();
+            }
+            assert_eq!(numbers, all(), "{behavior:?} {mode:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn panics_of_the_sink_lose_nothing() {
+    let behavior = SinkBehavior { panics_one_in: 40, ..SinkBehavior::default() };
+    let agent = Agent { behavior, ..Agent::new(buffer(DiskMode::Overflow)) };
+    let running = agent.fill().await;
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    let mut numbers = agent.numbers();
+    numbers.sort_unstable();
+    assert_eq!(numbers, all());
+    stop(running).await;
+}
+
+/// Fills a buffer of 16 MiB that is only as large as what fits in memory.
+async fn dropped(when_full: WhenFull) -> (Vec<u64>, u64) {
+    let disk = DiskOptions { bytes_max: 1 << 14, mode: DiskMode::Overflow, replay_rate: None };
+    let agent = Agent::new(Buffer { when_full, disk: Some(disk), ..buffer(DiskMode::Overflow) });
+    let running = agent.fill().await;
+    wait_until(|| disk_of(&running).events > 0).await;
+    agent.endpoint.stall(false);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let dropped = stop(running).await;
+    // The rest of what waits is sent by the next one.
+    let running = agent.start();
+    wait_until(|| agent.segments().is_empty()).await;
+    stop(running).await;
+    (agent.numbers(), dropped)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_disk_buffer_drops_the_newest_and_counts_them() {
+    let (numbers, dropped) = dropped(WhenFull::DropNewest).await;
+    assert!(dropped > 0);
+    assert_eq!(numbers, (0..LINES - dropped).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_disk_buffer_makes_sources_wait() {
+    let disk = DiskOptions { bytes_max: 1 << 14, mode: DiskMode::Overflow, replay_rate: None };
+    let agent = Agent::new(Buffer { disk: Some(disk), ..buffer(DiskMode::Overflow) });
+    agent.endpoint.stall(true);
+    let running = agent.start();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let given = agent.given.load(Ordering::Relaxed);
+    assert!(given > 10 && given < LINES, "{given}");
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+/// The folder cannot be created, so the rule of a memory buffer holds: the source waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn without_a_disk_the_sources_wait_and_nothing_is_lost() {
+    let agent = Agent::new(buffer(DiskMode::Overflow));
+    std::fs::write(agent.folder.path().join("spool"), "a file in the way").unwrap();
+    agent.endpoint.stall(true);
+    let running = agent.start();
+    wait_until(|| disk_of(&running).error.is_some()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let given = agent.given.load(Ordering::Relaxed);
+    assert!(given < LINES, "{given}");
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_disk_that_works_again_is_used_again() {
+    let agent = Agent::new(buffer(DiskMode::Overflow));
+    let obstacle = agent.folder.path().join("spool");
+    std::fs::write(&obstacle, "a file in the way").unwrap();
+    agent.endpoint.stall(true);
+    let running = agent.start();
+    wait_until(|| disk_of(&running).error.is_some()).await;
+    std::fs::remove_file(&obstacle).unwrap();
+    agent.wait_for_source().await;
+    assert_eq!(disk_of(&running).error, None);
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+/// Reloads with the sink changed, as when its options change.
+async fn reload(agent: &Agent, running: &mut Running) -> Result<(), String> {
+    let kept = |kind, id: &str| kind == millstream_model::Kind::Source && id == "numbered";
+    let (blueprint, drain) = (agent.blueprint(), Duration::from_millis(100));
+    let reloaded = running.reload(blueprint, &engine_settings(), &kept, drain).await;
+    reloaded.map_err(|error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_reload_with_other_lanes_keeps_what_waits_and_its_order() {
+    let mut agent = Agent::new(buffer(DiskMode::Overflow));
+    let mut running = agent.fill().await;
+    agent.behavior.lanes = 3;
+    reload(&agent, &mut running).await.unwrap();
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_buffer_in_memory_first_sends_what_is_on_disk() {
+    let mut agent = Agent::new(buffer(DiskMode::Overflow));
+    stop(agent.fill().await).await;
+    agent.buffer = Buffer::default();
+    agent.endpoint.stall(false);
+    let running = agent.start();
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    wait_until(|| agent.segments().is_empty()).await;
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn replay_keeps_to_its_rate() {
+    let mut agent = Agent::new(buffer(DiskMode::Overflow));
+    stop(agent.fill().await).await;
+    let rate = LINES * LINE_BYTES as u64 / 3;
+    agent.buffer.disk = agent.buffer.disk.map(|d| DiskOptions { replay_rate: Some(rate), ..d });
+    agent.endpoint.stall(false);
+    let begun = std::time::Instant::now();
+    let running = agent.start();
+    agent.wait_for_lines(LINES as usize).await;
+    // The first second's worth may come at once.
+    assert!(begun.elapsed() >= Duration::from_millis(1800), "{:?}", begun.elapsed());
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
