@@ -4,7 +4,9 @@ use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
-use millstream_model::snapshot::{CheckpointSnapshot, ComponentSnapshot, SinkProgress, Snapshot};
+use millstream_model::snapshot::{
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, SinkProgress, Snapshot,
+};
 use millstream_model::{CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
@@ -69,6 +71,7 @@ fn write(
 ) {
     flow(text, &snapshot.components);
     progress(text, &snapshot.components);
+    disk_buffers(text, &snapshot.components);
     files::metrics(text, &snapshot.components);
     checkpoints(text, &snapshot.checkpoints);
     agent(text, snapshot, version, config);
@@ -146,6 +149,40 @@ fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     for component in components {
         if let Some(bytes) = component.buffer_bytes {
             text.sample(name, &labels(component), bytes);
+        }
+    }
+}
+
+/// Disk buffers.
+fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
+    type Of = fn(&DiskBufferSnapshot) -> Option<f64>;
+    let gauges: [(&str, &str, &str, Of); 7] = [
+        ("bytes", "gauge", "Bytes of the sink's disk buffer.", |of| Some(of.bytes as f64)),
+        ("bytes_max", "gauge", "Most bytes that it may have.", |of| Some(of.bytes_max as f64)),
+        ("entries", "gauge", "Payloads in it that were not sent yet.", |of| {
+            Some(of.entries as f64)
+        }),
+        ("events", "gauge", "Events in it that were not sent yet.", |of| Some(of.events as f64)),
+        ("oldest_seconds", "gauge", "Age of the oldest of them in seconds; 0 without any.", |of| {
+            Some(of.oldest_seconds)
+        }),
+        (
+            "full_in_seconds",
+            "gauge",
+            "Seconds until it is full at the rate of the last minute; missing while it does not grow.",
+            |of| of.full_in_seconds,
+        ),
+        ("damaged_entries_total", "counter", "Payloads in it that could not be read.", |of| {
+            Some(of.damaged_entries as f64)
+        }),
+    ];
+    for (name, kind, help, of) in gauges {
+        let name = format!("millstream_disk_buffer_{name}");
+        text.family(&name, kind, help);
+        for component in components {
+            if let Some(figure) = component.disk_buffer.as_ref().and_then(of) {
+                text.sample(&name, &labels(component), Float(figure));
+            }
         }
     }
 }

@@ -9,7 +9,9 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Response, StatusCode, Uri};
-use millstream_model::snapshot::{CheckpointSnapshot, Snapshot};
+use millstream_model::snapshot::{
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, Snapshot,
+};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -89,6 +91,9 @@ struct SinkState {
     id: String,
     /// Why it makes no progress; `null` if it does.
     error: Option<String>,
+    /// What is in its disk buffer, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_buffer: Option<DiskBufferSnapshot>,
 }
 
 impl Router {
@@ -121,7 +126,12 @@ impl Router {
         let snapshot = (self.snapshot)();
         let checkpoints = CheckpointState::of(snapshot.checkpoints);
         let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
-        let sinks = sinks.map(|sink| SinkState { id: sink.id.clone(), error: sink.error.clone() });
+        let state = |sink: &ComponentSnapshot| SinkState {
+            id: sink.id.clone(),
+            error: sink.error.clone(),
+            disk_buffer: sink.disk_buffer.clone(),
+        };
+        let sinks = sinks.map(state);
         let sinks = sinks.collect();
         let held = files::held(&snapshot.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

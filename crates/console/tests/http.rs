@@ -172,7 +172,8 @@ fn ready_follows_the_agent_and_names_failing_sinks() {
     fixture.ready.store(true, Ordering::Release);
     let after = fixture.ask("/ready", &[]);
     assert_eq!((after.status, after.json()["ready"].as_bool()), (200, Some(true)));
-    let sinks = after.json()["sinks"].clone();
+    let mut sinks = after.json()["sinks"].clone();
+    sinks[0].as_object_mut().unwrap().remove("disk_buffer");
     let error = "disk \"full\"\nthe second line";
     let expected =
         serde_json::json!([{"id": "out", "error": null}, {"id": "copy", "error": error}]);
@@ -188,6 +189,16 @@ fn ready_reports_uncommitted_checkpoints_and_their_age() {
         "error": "checkpoints cannot be committed: disk full", "committed_seconds": 12.5, "age_seconds": 12.5
     });
     assert_eq!((reply.status, &reply.json()["checkpoints"]), (200, &expected));
+}
+
+#[test]
+fn ready_reports_disk_buffers() {
+    let fixture = Fixture::new();
+    let reply = fixture.ask("/ready", &[]).json();
+    let [out, copy] = [&reply["sinks"][0], &reply["sinks"][1]];
+    assert_eq!(out["disk_buffer"]["error"], "its disk buffer cannot write: disk full");
+    assert_eq!(out["disk_buffer"]["events"], 40);
+    assert_eq!(copy["disk_buffer"], serde_json::Value::Null);
 }
 
 #[test]

@@ -197,6 +197,21 @@ fn every_component_is_exported_under_its_id() {
 }
 
 #[test]
+fn disk_buffers_are_exported() {
+    let families = rendered();
+    let figures = ["bytes", "bytes_max", "entries", "events", "oldest_seconds", "full_in_seconds"];
+    let of = |name: &str| {
+        let samples = &families[&format!("millstream_disk_buffer_{name}")].samples;
+        let of_out =
+            [("component_id", "out"), ("component_kind", "sink"), ("component_type", "file")];
+        assert_eq!(samples.len(), 1, "only one sink has a disk buffer");
+        samples[&labels(&of_out)]
+    };
+    assert_eq!(figures.map(of), [2048.0, f64::from(1 << 30), 3.0, 40.0, 1.5, 600.0]);
+    assert_eq!(families["millstream_disk_buffer_damaged_entries_total"].kind, "counter");
+}
+
+#[test]
 fn uncommitted_checkpoints_are_exported() {
     let families = rendered();
     assert_eq!(families["millstream_checkpoint_age_seconds"].samples[&Vec::new()], 12.5);

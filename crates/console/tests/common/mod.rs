@@ -4,7 +4,7 @@
 
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
@@ -159,7 +159,18 @@ pub fn snapshot() -> Snapshot {
         files: files(),
         ..part("app", "file", "source")
     };
-    let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };
+    let disk_buffer = Some(DiskBufferSnapshot {
+        bytes: 2048,
+        bytes_max: 1 << 30,
+        entries: 3,
+        events: 40,
+        oldest_seconds: 1.5,
+        full_in_seconds: Some(600.0),
+        damaged_entries: 1,
+        error: Some("its disk buffer cannot write: disk full".to_owned()),
+    });
+    let out =
+        ComponentSnapshot { buffer_bytes: Some(512), disk_buffer, ..part("out", "file", "sink") };
     let error = Some("disk \"full\"\nthe second line".to_owned());
     let copy =
         ComponentSnapshot { buffer_bytes: Some(0), error, ..part("copy", "blackhole", "sink") };

@@ -9,6 +9,7 @@ use crate::buffer::{Buffer, WhenFull};
 use crate::core::{Core, Fed, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::{Cut, CutLimits, CutSet};
+use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
 use crate::feed_source::FeedSource;
 use crate::lane::{LaneDriver, LaneQueue};
@@ -196,7 +197,7 @@ impl Parts {
         let shared = self.shared(old, settings, places, kept);
         let kinds: Vec<Kind> = self.sinks.iter().map(|sink| self.kind_of(&sink.id)).collect();
         let sinks = kinds.into_iter().zip(self.sinks);
-        let nodes = nodes(&graph, self.transforms, sinks, &shared, &mut drivers);
+        let nodes = nodes(&graph, self.transforms, sinks, &shared, &mut drivers)?;
         let feeds = self.feeds.into_iter().map(|part| source_of_feed(part, &nodes));
         let parts = self.sources.into_iter().map(|part| (part, None)).chain(feeds);
         let sources = sources(&graph, parts, &nodes, &shared)?;
@@ -274,7 +275,7 @@ struct Shared<'a> {
     kept: &'a IsKept<'a>,
 }
 
-fn wake_for_room(scheduler: &Weak<Scheduler>) {
+pub(crate) fn wake_for_room(scheduler: &Weak<Scheduler>) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.wake_for_room();
     }
@@ -287,7 +288,7 @@ fn nodes(
     sinks: impl Iterator<Item = (Kind, SinkPart)>,
     shared: &Shared<'_>,
     drivers: &mut Vec<LaneDriver>,
-) -> Vec<Node> {
+) -> Result<Vec<Node>, EngineError> {
     let mut parts: Vec<Option<TransformPart>> = transforms.into_iter().map(Some).collect();
     let mut nodes = Vec::new();
     for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
@@ -298,14 +299,14 @@ fn nodes(
         });
     }
     for (index, part) in sinks.enumerate() {
-        nodes.push(sink_node(index, part, shared, drivers));
+        nodes.push(sink_node(index, part, shared, drivers)?);
     }
     for index in (0..nodes.len()).rev() {
         let behind = nodes[index].outputs.iter().flatten().map(|reader| nodes[*reader].downstream);
         nodes[index].downstream =
             behind.fold(nodes[index].downstream, |all, downstream| all | downstream);
     }
-    nodes
+    Ok(nodes)
 }
 
 fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Node {
@@ -332,50 +333,58 @@ fn sink_node(
     (kind, part): (Kind, SinkPart),
     shared: &Shared<'_>,
     drivers: &mut Vec<LaneDriver>,
-) -> Node {
+) -> Result<Node, EngineError> {
     let place = shared.places.indices[index];
     let share = part.buffer.share(shared.share, shared.share_max);
+    let (id, counters) = shared.named(kind, &part.id, part.type_name);
+    let disk = shared.disk_buffer(index, (kind, &id), &part, &counters)?;
     if let Some(mut kept) = shared.kept_node(kind, &part.id) {
         if let Op::Sink(slot) = &mut kept.op {
-            (slot.share, slot.buffer) = (share, part.buffer);
+            (slot.share, slot.buffer, slot.disk) = (share, part.buffer, disk);
         }
-        return kept;
+        return Ok(kept);
     }
-    let (id, counters) = shared.named(kind, &part.id, part.type_name);
     part.buffer.announce(&counters);
     let feed = if kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
+    let after = shared.places.after[index].clone();
     let driver = |lane| LaneDriver {
         kind,
         sink_id: id.clone(),
         lane,
         sink: part.sink.clone(),
-        queue: lane_queue(shared),
+        queue: lane_queue(shared, disk.as_ref()),
         counters: counters.clone(),
         state_bytes: part.sink.state_bytes_min() + shared.state_bytes,
         store: shared.old.store.clone(),
         clock: (shared.old.clock, shared.old.started),
         feed: feed.clone(),
-        after: shared.places.after[index].clone(),
+        after: after.clone(),
     };
     let new: Vec<LaneDriver> = (0..part.sink.lanes().max(1)).map(driver).collect();
     let lanes = new.iter().map(|driver| driver.queue.clone()).collect();
     drivers.extend(new);
-    Node {
+    let mut slot = SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer));
+    (slot.disk, slot.after) = (disk, after);
+    Ok(Node {
         id,
         type_name: part.type_name,
         kind,
-        op: Op::Sink(SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer))),
+        op: Op::Sink(slot),
         outputs: Vec::new(),
         downstream: SinkSet::one(place),
         counters,
         load: Arc::default(),
-    }
+    })
 }
 
-/// Returns a queue that wakes the sources when it has capacity.
-fn lane_queue(shared: &Shared<'_>) -> Arc<LaneQueue> {
+/// Returns a queue that wakes the sources, and the disk buffer, when it has capacity.
+fn lane_queue(shared: &Shared<'_>, disk: Option<&Arc<DiskBuffer>>) -> Arc<LaneQueue> {
     let scheduler = Arc::downgrade(&shared.old.scheduler);
-    LaneQueue::new(move || wake_for_room(&scheduler))
+    let disk = disk.map(Arc::downgrade);
+    LaneQueue::new(move || {
+        wake_for_room(&scheduler);
+        disk.iter().filter_map(Weak::upgrade).for_each(|disk| disk.on_left());
+    })
 }
 
 /// Returns the source of a feed, whose sink is among the nodes.
@@ -435,6 +444,7 @@ fn source_slot(
         is_live: source.is_live(),
         can_wait: source.can_wait(),
         reads_again: source.reads_again(),
+        overflows: source.overflows(),
         info: open.info,
         source: Arc::new(Mutex::new(source)),
         place,

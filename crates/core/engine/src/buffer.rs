@@ -1,9 +1,11 @@
 //! The buffer before a sink: its size, and what happens when it is full.
 
 use crate::blueprint::SinkPart;
-use crate::core::{Node, SinkSlot};
+use crate::core::{Node, SinkSlot, SourceSlot};
+use crate::disk_buffer::{Arrived, Shed};
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
+use crate::ticket::Bound;
 use millstream_model::{Counters, EngineTime, Outcome, Payload};
 use std::sync::atomic::Ordering;
 
@@ -22,11 +24,38 @@ pub enum WhenFull {
 /// The buffer before a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Its size in bytes; the engine's own limit if `None`.
+    /// Its size in memory in bytes; the engine's own limit if `None`.
     pub bytes_max: Option<u64>,
     /// What happens when it is full.
     pub when_full: WhenFull,
+    /// Its part on disk, if it has one.
+    pub disk: Option<DiskOptions>,
 }
+
+/// The part of a buffer that is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskOptions {
+    /// Its size in bytes.
+    pub bytes_max: u64,
+    /// What is written to it.
+    pub mode: DiskMode,
+    /// Most bytes per second that are read back from it.
+    pub replay_rate: Option<u64>,
+}
+
+/// What is written to a disk buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskMode {
+    /// What the memory queue cannot take, from sources that cannot read it again.
+    #[default]
+    Overflow,
+    /// Everything, before it is sent.
+    Always,
+}
+
+/// Most bytes of a segment, and the least that a buffer has of them.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+const SEGMENTS_MIN: u64 = 8;
 
 impl Buffer {
     /// Registers the drop reasons, so that they show from the start.
@@ -34,6 +63,12 @@ impl Buffer {
         if self.when_full != WhenFull::Block {
             counters.register_drop_reasons(&["buffer_full"]);
         }
+    }
+
+    /// Returns the size of the segments on disk: dropping the oldest must not drop most of all.
+    pub(crate) fn segment_bytes(self) -> u64 {
+        let bytes_max = self.disk.map_or(SEGMENT_BYTES_MAX, |disk| disk.bytes_max);
+        (bytes_max / SEGMENTS_MIN).clamp(1 << 20, SEGMENT_BYTES_MAX)
     }
 
     /// Returns the bytes that may queue, given `bytes` available for each sink and `default_max`
@@ -54,9 +89,31 @@ pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), En
 }
 
 impl SinkSlot {
-    /// Queues a payload in lane `lane`. Without capacity, applies `when_full`: dropped payloads are
-    /// counted and settled. A single payload always fits, however large.
-    pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {
+    /// Queues a payload of `source` in its lane, or in the disk buffer. Without capacity, applies
+    /// `when_full`: dropped payloads are counted and settled. A single payload always fits, however
+    /// large.
+    pub fn put(&self, node: &Node, source: &SourceSlot, bound: Bound, now: EngineTime) {
+        let Bound { lane, payload, completes, .. } = bound;
+        let Some(disk) = &self.disk else { return self.put_in_memory(node, lane, payload, now) };
+        let arrived = Arrived { source: &source.id, lane, payload, completes };
+        match disk.put(arrived, self.spills(source)) {
+            Ok(Shed { events, holds }) => {
+                self.count_shed(node, events, now);
+                holds.into_iter().for_each(|hold| hold.settle(Outcome::Rejected));
+            }
+            Err(Arrived { lane, payload, .. }) => self.put_in_memory(node, lane, payload, now),
+        }
+    }
+
+    /// Whether payloads of a source go to the disk buffer when the queue is full. Those of a source
+    /// that can read again wait there, unless the sink never lets it wait.
+    pub fn spills(&self, source: &SourceSlot) -> bool {
+        let takes_all = |disk: DiskOptions| disk.mode == DiskMode::Always;
+        let drops = self.buffer.when_full != WhenFull::Block;
+        source.overflows || drops || self.buffer.disk.is_some_and(takes_all)
+    }
+
+    fn put_in_memory(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {
         let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
         match self.buffer.when_full {
             WhenFull::Block => {}
@@ -75,8 +132,17 @@ impl SinkSlot {
 
     pub(crate) fn shed(&self, node: &Node, payload: Payload, now: EngineTime) {
         let refused = payload.refused.len() as u64;
-        node.counters.dropped("buffer_full", payload.events + refused);
+        let events = payload.events + refused;
         payload.settle(Outcome::Rejected);
+        self.count_shed(node, events, now);
+    }
+
+    /// Counts events that a full buffer drops, and logs it from time to time.
+    fn count_shed(&self, node: &Node, events: u64, now: EngineTime) {
+        if events == 0 {
+            return;
+        }
+        node.counters.dropped("buffer_full", events);
         let (now, before) = (now.uptime().as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
         let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
         // Only one of several workers logs it.

@@ -154,7 +154,9 @@ impl Worker {
             Ok(()) if payload.is_empty() => {}
             Ok(()) => {
                 let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
-                made.payloads.push(Bound { node: index, sink: slot.index, lane, payload, acks });
+                let (node, sink) = (index, slot.index);
+                let bound = Bound { node, sink, lane, payload, acks, completes: true };
+                made.payloads.push(bound);
             }
             Err(error) => refused(node, events, &error),
         }

@@ -31,6 +31,7 @@ impl Committer {
                 sampled = Instant::now();
                 core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
                 core.sources.iter().for_each(|source| source.sample(elapsed));
+                core.sample_disks(elapsed);
                 core.watch_sinks();
                 core.watch_cuts();
             }

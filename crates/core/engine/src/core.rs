@@ -4,6 +4,7 @@ use crate::backlog::Backlog;
 use crate::blueprint::{Clock, Feeder, IsKept, chain_expansion};
 use crate::buffer::{Buffer, WhenFull};
 use crate::cut::{Cut, Load};
+use crate::disk_buffer::{DiskBuffer, Target};
 use crate::feed_source;
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
@@ -18,7 +19,7 @@ use millstream_model::{
     Aside, BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink,
     SinkIndex, SinkSet, Source, SourceCx, SourceInfo, Unreadable,
 };
-use millstream_store::Store;
+use millstream_store::{DISK_BUFFER, DISK_BUFFERS, Store};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub(crate) struct SourceSlot {
     pub can_wait: bool,
     /// See [`Source::reads_again`].
     pub reads_again: bool,
+    /// See [`Source::overflows`].
+    pub overflows: bool,
     /// The memory that it holds in addition to its blocks.
     pub aside: Arc<Aside>,
     /// Its rate limiter, if it has one.
@@ -167,7 +170,12 @@ pub(crate) struct SinkSlot {
     /// Most bytes that may queue in its lanes.
     pub share: u64,
     pub buffer: Buffer,
+    /// The part of its buffer that is on disk.
+    pub disk: Option<Arc<DiskBuffer>>,
+    /// Lanes that must end before its own begin.
+    pub after: Vec<Arc<LaneQueue>>,
     full_since: Arc<Since>,
+    disk_full_since: Arc<Since>,
     /// Bytes that wait for an earlier ticket before they are queued.
     unreleased: Arc<AtomicU64>,
     /// The bound for sources that can wait.
@@ -188,6 +196,7 @@ impl SinkSlot {
         (share, buffer): (u64, Buffer),
     ) -> SinkSlot {
         let (full_since, behind_since, unreleased, reported, shed_said) = Default::default();
+        let (disk, after, disk_full_since) = Default::default();
         let backlog = Arc::new(Backlog::new());
         SinkSlot {
             index,
@@ -196,7 +205,10 @@ impl SinkSlot {
             lanes,
             share,
             buffer,
+            disk,
+            after,
             full_since,
+            disk_full_since,
             unreleased,
             backlog,
             behind_since,
@@ -222,6 +234,34 @@ impl SinkSlot {
         self.full_since.update(is_full, now)
     }
 
+    /// Returns how long the sink has had no capacity for a source.
+    fn lacks_room_for(&self, source: &SourceSlot, now: EngineTime) -> Option<Duration> {
+        match &self.disk {
+            Some(disk) if self.spills(source) => self.disk_full_for(disk, now),
+            _ if source.can_wait => self.behind_for(now),
+            _ => self.full_for(now),
+        }
+    }
+
+    /// Returns how long the disk buffer has had no capacity.
+    fn disk_full_for(&self, disk: &DiskBuffer, now: EngineTime) -> Option<Duration> {
+        let is_full = disk.is_full(self.unreleased.load(Ordering::Relaxed));
+        self.disk_full_since.update(is_full, now)
+    }
+
+    /// Delivers from the disk buffer, if there is one, to these lanes.
+    pub fn attach_disk(&self) {
+        let target = || Target {
+            sink: self.sink.clone(),
+            lanes: self.lanes.clone(),
+            after: self.after.clone(),
+            feed: self.feed.clone(),
+            share: self.share,
+            buffer: self.buffer,
+        };
+        self.disk.iter().for_each(|disk| disk.attach(target()));
+    }
+
     /// Returns how long the sink has had no capacity for sources that can wait: its queue would
     /// delay what they read next, see [`Backlog`]. A buffer that was configured is used in full.
     pub fn behind_for(&self, now: EngineTime) -> Option<Duration> {
@@ -229,11 +269,12 @@ impl SinkSlot {
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
             return full;
         }
+        let waits = self.disk.as_ref().is_some_and(|disk| disk.is_behind());
         let left = self.lanes.iter().map(|lane| lane.left()).sum();
         let round_trip =
             self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
         let is_behind =
-            self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some();
+            self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some() || waits;
         self.behind_since.update(is_behind, now)
     }
 }
@@ -367,8 +408,7 @@ impl Core {
             }
         };
         for (_, slot) in self.sinks().filter(|(_, slot)| source.downstream.contains(slot.index)) {
-            let full = if source.can_wait { slot.behind_for(now) } else { slot.full_for(now) };
-            lacks_capacity(SinkSet::one(slot.index), full);
+            lacks_capacity(SinkSet::one(slot.index), slot.lacks_room_for(source, now));
         }
         source.cuts.iter().for_each(|cut| lacks_capacity(cut.downstream, cut.full_for(now)));
         (ready, blocked)
@@ -432,12 +472,13 @@ impl Core {
         payloads: Vec<Bound>,
     ) {
         let payloads = payloads.into_iter().filter_map(|bound| self.admit(source, bound));
-        let payloads = self.joined(payloads.collect());
+        let mut payloads = self.joined(payloads.collect());
+        mark_last(&mut payloads);
         let put = |bound: Bound| {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { return };
             let bytes = bound.payload.bytes;
-            slot.put(node, bound.lane, bound.payload, self.engine_time());
+            slot.put(node, source, bound, self.engine_time());
             slot.unreleased.fetch_sub(bytes, Ordering::Relaxed);
         };
         // The lock is held while payloads are queued, so that lanes keep ticket order.
@@ -555,7 +596,8 @@ impl Core {
             let settled = |(_, sink): (&Node, &SinkSlot)| {
                 let progress = slot.ledger.progress(sink.index);
                 // What is settled moves the checkpoint, and so shortens the lag.
-                progress.lag.wrapping_mul(3).wrapping_add(progress.unsettled)
+                let of_disk = sink.disk.as_ref().map_or(0, |disk| disk.progress());
+                progress.lag.wrapping_mul(3).wrapping_add(progress.unsettled).wrapping_add(of_disk)
             };
             let sinks = self.sinks().map(settled).fold(0, u64::wrapping_add);
             sinks.wrapping_mul(31).wrapping_add(slot.release.lock().issued())
@@ -585,12 +627,26 @@ impl Core {
         self.scheduler.all_ended()
             && self.is_drained()
             && self.sources.iter().all(|s| s.ledger.is_idle())
+            && self.disks().all(|(_, disk)| disk.is_empty())
+    }
+
+    /// Returns the disk buffers, with their sinks.
+    pub fn disks(&self) -> impl Iterator<Item = (&Node, &Arc<DiskBuffer>)> {
+        self.sinks().filter_map(|(node, slot)| Some((node, slot.disk.as_ref()?)))
     }
 
     /// Returns how long a sink has had no capacity for some of its sources.
     pub fn blocked_for(&self, slot: &SinkSlot, now: EngineTime) -> Option<Duration> {
+        if let Some(disk) = &slot.disk {
+            return slot.disk_full_for(disk, now);
+        }
         let waits = |source: &SourceSlot| source.can_wait && source.downstream.contains(slot.index);
         if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
+    }
+
+    /// Closes a sampling interval of the disk buffers.
+    pub fn sample_disks(&self, interval: Duration) {
+        self.disks().for_each(|(_, disk)| disk.sample(interval));
     }
 
     /// Logs once when a sink becomes full, and once when it has capacity again.
@@ -599,6 +655,12 @@ impl Core {
         for (node, slot) in self.sinks() {
             let full = self.blocked_for(slot, now).is_some_and(|blocked| blocked >= FULL_AFTER);
             match (full, slot.reported.swap(full, Ordering::Relaxed)) {
+                (true, false) if slot.disk.is_some() => log::warn!(
+                    "sink {}: its disk buffer has been full for {} s; what cannot wait in its source is \
+                     not received",
+                    node.id,
+                    FULL_AFTER.as_secs()
+                ),
                 (true, false) => log::warn!(
                     "{} {}: its queue has been full for {} s; sources that can read again go on without it, \
                      others wait",
@@ -653,7 +715,13 @@ impl Core {
     pub fn commit(&self) -> std::io::Result<()> {
         let sink_ids: HashMap<SinkIndex, &Arc<str>> =
             self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
+        let mut positions = Vec::new();
         self.store.commit(|note| {
+            for (node, disk) in self.disks() {
+                let Some(position) = disk.position() else { continue };
+                note(&DISK_BUFFERS, DISK_BUFFER, &node.id, position);
+                positions.push((disk, position));
+            }
             for source in &self.sources {
                 for (origin, checkpoints) in source.ledger.take_moved() {
                     let known = checkpoints
@@ -662,7 +730,9 @@ impl Core {
                     known.for_each(|(sink, offset)| note(&source.id, origin, sink, offset));
                 }
             }
-        })
+        })?;
+        positions.into_iter().for_each(|(disk, position)| disk.committed(position));
+        Ok(())
     }
 
     /// Waits for the next job of a worker; `None` when stopped. While the process exceeds its CPU
@@ -698,6 +768,15 @@ impl Core {
         if let Some(step) = step {
             worker.run(self, step);
         }
+    }
+}
+
+/// Marks the payloads that are followed by others of the same ticket for the same lane.
+fn mark_last(payloads: &mut [Bound]) {
+    for index in 0..payloads.len() {
+        let (node, lane) = (payloads[index].node, payloads[index].lane);
+        let mut later = payloads[index + 1..].iter();
+        payloads[index].completes = !later.any(|other| (other.node, other.lane) == (node, lane));
     }
 }
 

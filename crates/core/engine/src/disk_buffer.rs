@@ -21,9 +21,7 @@ use crate::error::EngineError;
 use crate::lane::LaneQueue;
 use files::Files;
 use millstream_model::snapshot::DiskBufferSnapshot;
-use millstream_model::{
-    Counters, EntryLedger, Feed, FeedEvent, Grant, Hold, Outcome, Payload, Sink,
-};
+use millstream_model::{Counters, EntryLedger, Feed, Grant, Hold, Outcome, Payload, Sink};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use state::{Ended, State};
 use std::path::PathBuf;
@@ -156,7 +154,9 @@ impl DiskBuffer {
         let shed = state.put(arrived, &self.me);
         self.note(&mut state);
         drop(state);
-        feed.into_iter().for_each(|feed| push_all(&feed, refused));
+        if let Some(feed) = feed {
+            refused.into_iter().for_each(|event| feed.push(event));
+        }
         Ok(shed)
     }
 
@@ -286,10 +286,6 @@ impl Shed {
     fn of(mut payload: Payload) -> Shed {
         Shed { events: payload.events, holds: payload.take_holds() }
     }
-}
-
-fn push_all(feed: &Feed, refused: Vec<FeedEvent>) {
-    refused.into_iter().for_each(|event| feed.push(event));
 }
 
 impl EntryLedger for DiskBuffer {

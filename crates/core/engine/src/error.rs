@@ -3,6 +3,8 @@
 use crate::cut::CutSet;
 use millstream_model::BuildError;
 use millstream_model::limits::SINKS_MAX;
+use millstream_spool::SpoolError;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const CUTS_MAX: usize = CutSet::CUTS_MAX;
@@ -79,6 +81,43 @@ pub enum EngineError {
         holders: Vec<String>,
         /// How long the engine has waited for them.
         timeout: Duration,
+    },
+    /// A disk buffer cannot be opened.
+    #[error("sink {id}: {error}")]
+    DiskBuffer {
+        /// Id of the sink.
+        id: String,
+        /// Why it cannot be opened.
+        #[source]
+        error: SpoolError,
+    },
+    /// The position of a disk buffer cannot be read.
+    #[error("sink {id}: the position of its disk buffer cannot be read: {error}")]
+    DiskBufferPosition {
+        /// Id of the sink.
+        id: String,
+        /// Why it cannot be read.
+        #[source]
+        error: std::io::Error,
+    },
+    /// What is in a disk buffer was encoded for another configuration of the sink, which cannot
+    /// send it.
+    #[error(
+        "sink {id}: its disk buffer holds {events} events in the format `{found}`, which the configured sink cannot \
+         send: it sends `{format}`; restore the previous options until `millstream spool ls` shows none, give \
+         the sink another id, or move {} away", .folder.display()
+    )]
+    DiskBufferFormat {
+        /// Id of the sink.
+        id: String,
+        /// Events in the buffer.
+        events: u64,
+        /// How they are encoded.
+        found: String,
+        /// What the sink sends.
+        format: String,
+        /// Where they are.
+        folder: PathBuf,
     },
     /// The checkpoints of the running topology cannot be written, so nothing can replace it.
     #[error("checkpoints cannot be written: {0}")]

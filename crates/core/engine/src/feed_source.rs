@@ -215,6 +215,11 @@ impl Source for FeedSource {
         true
     }
 
+    /// What waits in a feed stops its sink.
+    fn overflows(&self) -> bool {
+        true
+    }
+
     fn reopen(&mut self) {
         self.closing = None;
     }

@@ -20,6 +20,7 @@ mod committer;
 mod core;
 mod current;
 mod cut;
+mod disk_buffer;
 mod error;
 mod feed_source;
 mod lane;
@@ -46,7 +47,7 @@ pub use pace::{Pace, Priority};
 pub use blueprint::{
     Blueprint, Built, Clock, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
 };
-pub use buffer::{Buffer, WhenFull};
+pub use buffer::{Buffer, DiskMode, DiskOptions, WhenFull};
 pub use error::EngineError;
 pub use merge_trial::MergeTrial;
 pub use millstream_store::{Store, StoreError};

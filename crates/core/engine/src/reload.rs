@@ -9,6 +9,7 @@ use crate::blueprint::{Blueprint, IsKept, Parts, Settings, SinkPart, SinkPlaces,
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::Cut;
+use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::pace::Pace;
@@ -39,12 +40,15 @@ pub(crate) struct Retired {
     type_name: &'static str,
     sink: Arc<dyn Sink>,
     lanes: Vec<Arc<LaneQueue>>,
+    /// Its disk buffer, unless another sink has taken that over.
+    disk: Mutex<Option<Arc<DiskBuffer>>>,
 }
 
 impl Retired {
     fn of(node: &Node, slot: &SinkSlot) -> Retired {
         let (id, type_name) = (node.id.clone(), node.type_name);
-        Retired { id, type_name, sink: slot.sink.clone(), lanes: slot.lanes.clone() }
+        let (sink, lanes, disk) = (slot.sink.clone(), slot.lanes.clone(), slot.disk.clone());
+        Retired { id, type_name, sink, lanes, disk: Mutex::new(disk) }
     }
 
     /// Whether nothing is left of it.
@@ -81,6 +85,19 @@ impl Retired {
             ended.await;
         }
         self.sink.close();
+        let disk = self.disk.lock().take();
+        disk.into_iter().for_each(|disk| disk.close());
+    }
+
+    /// Leaves its disk buffer to a sink of `next`, if one has it; else stops reading from it.
+    fn leave_disk(&self, next: &Core) {
+        let mut left = self.disk.lock();
+        let Some(disk) = &*left else { return };
+        if next.disks().any(|(_, other)| Arc::ptr_eq(other, disk)) {
+            *left = None;
+        } else {
+            disk.detach();
+        }
     }
 }
 
@@ -184,6 +201,7 @@ pub(crate) fn replace_core(
         let (next, made) = parts.assemble(old, settings, &places, kept)?;
         // Nothing can fail from here on.
         drivers = made;
+        retired.iter().chain(&leaving).for_each(|retired| retired.leave_disk(&next));
         // A reopened source begins at its checkpoint, so what its old lanes hold is not needed.
         retired
             .iter()
@@ -240,6 +258,7 @@ fn change_over(old: &Core, next: &Core) {
             stage.renew();
         }
     }
+    next.sinks().for_each(|(_, slot)| slot.attach_disk());
     next.wire();
 }
 
@@ -273,6 +292,7 @@ impl SourceSlot {
             is_live: self.is_live,
             can_wait: self.can_wait,
             reads_again: self.reads_again,
+            overflows: self.overflows,
             roots,
             cuts,
             downstream,
@@ -304,7 +324,8 @@ impl SinkPlaces {
         let before = |part: &SinkPart| old.sinks().find(|(node, _)| *node.id == *part.id);
         let mut taken: SinkSet =
             parts.sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
-        let mut places = SinkPlaces { indices: Vec::new(), after: Vec::new() };
+        let (indices, after, disks) = Default::default();
+        let mut places = SinkPlaces { indices, after, disks };
         for part in &parts.sinks {
             let free = || SinkIndex::all().find(|index| !taken.contains(*index));
             let index = before(part).map(|(_, slot)| slot.index).or_else(free);
@@ -314,6 +335,10 @@ impl SinkPlaces {
             let meeting = retired.iter().chain(leaving).filter(|retired| retired.may_meet(part));
             let meeting = meeting.filter(|_| !kept(parts.kind_of(&part.id), &part.id));
             places.after.push(meeting.flat_map(|retired| retired.lanes.iter().cloned()).collect());
+            let of_running = before(part).and_then(|(_, slot)| slot.disk.clone());
+            let of_retired = retired.iter().filter(|retired| *retired.id == *part.id);
+            let mut of_retired = of_retired.filter_map(|retired| retired.disk.lock().clone());
+            places.disks.push(of_running.or_else(|| of_retired.next()));
         }
         Ok(places)
     }

@@ -5,7 +5,9 @@ use crate::chain::Worker;
 use crate::committer::Committer;
 use crate::core::{Core, Op, SourceSlot};
 use crate::current::Current;
+use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
+use crate::lane::LaneQueue;
 use crate::reload::Retired;
 use crate::snapshot;
 use millstream_model::snapshot::Snapshot;
@@ -27,6 +29,12 @@ const CALL_LOOK: Duration = Duration::from_millis(50);
 /// How far a source may exceed the deadline to finish a copy: it checks the time once per megabyte,
 /// then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
+
+/// How often a lane that cannot deliver is checked at the end.
+const END_LOOK: Duration = Duration::from_millis(50);
+
+/// How long the disk buffers have to write what is in memory, and to end, when the time is over.
+const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
 pub struct Running {
@@ -66,6 +74,7 @@ impl Running {
             (0..built.threads).map(|number| start_worker(number, &current)).collect();
         let core = current.core();
         core.offload.run_on_threads(&current);
+        core.sinks().for_each(|(_, slot)| slot.attach_disk());
         let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
         let after_sync = committer.clone();
         core.store.on_sync(move || after_sync.commit_soon());
@@ -179,13 +188,41 @@ impl Running {
         while !core.is_drained() || closed != core.all_sinks() {
             let expected = core.expected_sinks() | core.fed_sinks();
             let due = core.all_sinks() - expected - closed;
-            let slots = core.sinks().filter(|(_, slot)| due.contains(slot.index));
-            slots.flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+            for (_, slot) in core.sinks().filter(|(_, slot)| due.contains(slot.index)) {
+                // From here on nothing is given to the lanes, and what they have is written.
+                slot.disk.iter().for_each(|disk| disk.flush());
+                slot.lanes.iter().for_each(|lane| lane.close());
+            }
             closed = closed | due;
             tokio::time::sleep(BARRIER_POLL).await;
         }
-        for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
-            lane.ended().await;
+        for (_, slot) in core.sinks() {
+            for lane in &slot.lanes {
+                match &slot.disk {
+                    Some(disk) => end_lane(lane, disk).await,
+                    None => lane.ended().await,
+                }
+            }
+        }
+    }
+
+    /// Writes to disk what the sinks with disk buffers have not settled, for at most this long.
+    async fn flush_disks(core: &Core, deadline: tokio::time::Instant) {
+        core.disks().for_each(|(_, disk)| disk.flush());
+        let is_over = || tokio::time::Instant::now() >= deadline;
+        let is_done = |disk: &DiskBuffer| disk.is_durable() || disk.error().is_some();
+        while !is_over() && !core.disks().all(|(_, disk)| is_done(disk)) {
+            tokio::time::sleep(BARRIER_POLL).await;
+        }
+    }
+
+    /// Ends the threads of the disk buffers, which remove what is settled.
+    async fn close_disks(core: &Core) {
+        core.disks().for_each(|(_, disk)| disk.close());
+        let deadline = tokio::time::Instant::now() + CLOSE_TIME;
+        let is_over = || tokio::time::Instant::now() >= deadline;
+        while !is_over() && !core.disks().all(|(_, disk)| disk.has_ended()) {
+            tokio::time::sleep(BARRIER_POLL).await;
         }
     }
 
@@ -216,6 +253,7 @@ impl Running {
         };
         let _ = tokio::time::timeout_at(deadline, left).await;
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        Running::flush_disks(&core, deadline + CLOSE_TIME).await;
         core.sinks().for_each(|(_, slot)| slot.sink.close());
         core.sources.iter().for_each(|source| source.ledger.stop());
         core.settle_refused();
@@ -235,6 +273,7 @@ impl Running {
             log::error!("deleted files are still being copied, and shutdown_timeout is over");
         }
         let uncommitted = self.current.commit().err().map(|error| error.to_string());
+        Running::close_disks(&core).await;
         let (left, unsettled) = leave(&core);
         core.store.finish();
         let drained = drained && held;
@@ -256,6 +295,15 @@ impl Running {
                 source.lock().hold(deadline);
             }
         })
+    }
+}
+
+/// Waits until a lane has ended. One that cannot deliver ends once all it has is on disk.
+async fn end_lane(lane: &LaneQueue, disk: &DiskBuffer) {
+    while tokio::time::timeout(END_LOOK, lane.ended()).await.is_err() {
+        if disk.is_durable() && !lane.gets_on() {
+            lane.let_go();
+        }
     }
 }
 

@@ -98,8 +98,11 @@ fn waiting(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
 /// Returns why a sink makes no progress: its last failure, or that it is too slow.
 fn error(core: &Core, slot: &SinkSlot, now: EngineTime) -> Option<String> {
     let failed = slot.lanes.iter().find_map(|lane| lane.error());
+    let of_disk = || slot.disk.as_ref()?.error();
+    let what = if slot.disk.is_some() { "disk buffer" } else { "queue" };
     let full = core.blocked_for(slot, now).filter(|full| *full >= FULL_AFTER);
-    failed.or_else(|| full.map(|full| format!("its queue has been full for {} s", full.as_secs())))
+    let full = full.map(|full| format!("its {what} has been full for {} s", full.as_secs()));
+    failed.or_else(of_disk).or(full)
 }
 
 fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
@@ -111,6 +114,9 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         kind: node.kind.name(),
         counters: node.counters.snapshot(),
         buffer_bytes: slot.map(|slot| slot.queued()),
+        disk_buffer: slot
+            .and_then(|slot| slot.disk.as_ref())
+            .map(|disk| disk.snapshot(now.unix_ns)),
         error: error_of(core, node, now.since_start),
         tasks: slot.map_or_else(Vec::new, |slot| slot.sink.tasks()),
         ..ComponentSnapshot::default()

@@ -71,6 +71,8 @@ pub(crate) struct Bound {
     pub payload: Payload,
     /// The segments that it delivers.
     pub acks: Vec<Ack>,
+    /// Whether the ticket has no later payload for the same lane.
+    pub completes: bool,
 }
 
 /// A part of the chain to run.

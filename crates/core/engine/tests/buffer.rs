@@ -2,11 +2,8 @@
 
 mod common;
 
-use common::{blueprint, settings};
-use millstream_engine::{Blueprint, Buffer, Pace, Running, SourcePart, Store, WhenFull};
-use millstream_model::{
-    BatchBuilder, LongLine, Origin, OriginId, Polled, Source, SourceCx, SourceInfo, SourceOpen,
-};
+use common::{LINE_BYTES, blueprint, numbered, settings};
+use millstream_engine::{Blueprint, Buffer, Running, Store, WhenFull};
 use millstream_testkit::MemoryEndpoint;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,57 +13,8 @@ use std::time::Duration;
 /// Lines that the source emits.
 const LINES: u64 = 500;
 
-/// Bytes of each line, including its end.
-const LINE_BYTES: usize = 10;
-
 /// Capacity of the buffer: fifty lines.
 const BUFFER_BYTES: u64 = 500;
-
-/// Emits numbered lines, one per poll, while its sinks are ready.
-struct Numbered {
-    origin: Arc<Origin>,
-    given: Arc<AtomicU64>,
-}
-
-impl Source for Numbered {
-    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        let number = self.given.load(Ordering::Relaxed);
-        if number == LINES {
-            return Polled::Ended;
-        }
-        if !cx.sinks.is_subset(cx.ready) {
-            return Polled::Backpressure;
-        }
-        let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
-        block.memory()[..LINE_BYTES].copy_from_slice(format!("{number:09}\n").as_bytes());
-        let mut builder = BatchBuilder::default();
-        builder.lines(block.filled(LINE_BYTES), 0, &[LINE_BYTES as u32 - 1], 100, LongLine::Split);
-        let (begin, end) = (number * LINE_BYTES as u64, (number + 1) * LINE_BYTES as u64);
-        let ack = cx.ledger.issue(self.origin.id, begin..end, cx.sinks, 0, cx.now.since_start);
-        builder.segment(self.origin.clone(), begin, ack);
-        self.given.fetch_add(1, Ordering::Relaxed);
-        let batch =
-            builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
-        Polled::Batch(Box::new(batch), permit)
-    }
-}
-
-fn numbered(given: &Arc<AtomicU64>) -> SourcePart {
-    let given = given.clone();
-    let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
-    let open = move |open: SourceOpen| {
-        let origin = Arc::new(Origin::new(OriginId(3), ""));
-        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
-        Ok(Box::new(Numbered { origin, given }) as Box<dyn Source>)
-    };
-    SourcePart {
-        info,
-        type_name: "numbered",
-        pace: Pace::default(),
-        queue_bytes: 0,
-        open: Box::new(open),
-    }
-}
 
 fn start(
     folder: &Path,
@@ -74,8 +22,8 @@ fn start(
     given: &Arc<AtomicU64>,
     when_full: WhenFull,
 ) -> Running {
-    let mut parts: Blueprint = blueprint(vec![numbered(given)], endpoint);
-    parts.sinks[0].buffer = Buffer { bytes_max: Some(BUFFER_BYTES), when_full };
+    let mut parts: Blueprint = blueprint(vec![numbered(given, LINES)], endpoint);
+    parts.sinks[0].buffer = Buffer { bytes_max: Some(BUFFER_BYTES), when_full, disk: None };
     let store = Arc::new(Store::open(folder).unwrap());
     let built = parts.build(&settings(None, false), store).unwrap();
     built.start(&tokio::runtime::Handle::current())
@@ -134,7 +82,8 @@ async fn a_full_buffer_drops_the_oldest() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn buffers_that_exceed_the_memory_limit_are_rejected() {
     let check = |bytes_max| {
-        let mut parts = blueprint(vec![numbered(&Arc::default())], &MemoryEndpoint::default());
+        let mut parts =
+            blueprint(vec![numbered(&Arc::default(), LINES)], &MemoryEndpoint::default());
         parts.sinks[0].buffer.bytes_max = Some(bytes_max);
         parts.check(&settings(None, false))
     };

@@ -59,6 +59,9 @@ pub struct ComponentSnapshot {
     /// Of a sink: bytes that wait for delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
+    /// Of a sink with a disk buffer: what is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_buffer: Option<DiskBufferSnapshot>,
     /// Of a sink: why it does not get on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -78,6 +81,29 @@ pub struct ComponentSnapshot {
     /// Of a transform: its tasks. They may be thousands and are asked for on their own.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
+}
+
+/// The disk buffer of a sink.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DiskBufferSnapshot {
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Most bytes that it may have.
+    pub bytes_max: u64,
+    /// Entries on disk that were not sent yet.
+    pub entries: u64,
+    /// Their events.
+    pub events: u64,
+    /// Age of the oldest of them in seconds; 0 without any.
+    pub oldest_seconds: f64,
+    /// Seconds until it is full at the rate of the last minute; `None` while it does not grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full_in_seconds: Option<f64>,
+    /// Entries that could not be read since the start.
+    pub damaged_entries: u64,
+    /// Why it cannot write or read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// How far behind a sink is with the events of a source.

@@ -48,6 +48,12 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether a disk buffer takes its data when a sink's queue is full. If not, the data waits in
+    /// the source.
+    fn overflows(&self) -> bool {
+        !self.can_wait()
+    }
+
     /// Whether it reads again, once it is opened again, what its sinks have not settled.
     fn reads_again(&self) -> bool {
         self.can_wait()

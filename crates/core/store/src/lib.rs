@@ -43,11 +43,21 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
 /// Version of the layout of `data_dir`, in its file `format`.
 const FORMAT: &str = "1";
+
+/// Name of the folder in `data_dir` with a disk buffer for each sink.
+pub const SPOOL: &str = "spool";
+
+/// The id under which the positions in disk buffers are saved, as of a source. Ids of components
+/// have no dots.
+pub static DISK_BUFFERS: LazyLock<Arc<str>> = LazyLock::new(|| "disk.buffers".into());
+
+/// The origin under which they are saved.
+pub const DISK_BUFFER: OriginId = OriginId(0);
 
 /// Bytes of the file `lock`: a process id, spaces and a line end.
 const LOCK_BYTES: usize = 12;
@@ -155,6 +165,17 @@ impl Store {
     /// store.
     pub fn snapshot_dir(&self, id: &str) -> PathBuf {
         self.data_dir.join("snapshots").join(id)
+    }
+
+    /// Returns the folder in `data_dir` for the disk buffer of the sink `id`.
+    pub fn disk_buffer_dir(&self, id: &str) -> PathBuf {
+        self.data_dir.join(SPOOL).join(id)
+    }
+
+    /// Returns the number before which every entry of the sink's disk buffer is settled.
+    pub fn disk_buffer_position(self: &Arc<Self>, sink: &str) -> io::Result<u64> {
+        let saved = self.of_source(&DISK_BUFFERS).committed(DISK_BUFFER)?;
+        Ok(saved.into_iter().find(|(of, _)| of == sink).map_or(0, |(_, position)| position))
     }
 
     fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {

@@ -1,7 +1,9 @@
 //! What a topology keeps of its predecessor at a reload.
 
-use super::{Shared, SinkPart};
+use super::{Shared, SinkPart, wake_for_room};
 use crate::core::{Fed, Node, SourceSlot};
+use crate::disk_buffer::{DiskBuffer, Opening};
+use crate::error::EngineError;
 use crate::lane::LaneQueue;
 use millstream_model::{Counters, Kind, SinkIndex};
 use std::sync::Arc;
@@ -15,6 +17,8 @@ pub(crate) struct SinkPlaces {
     pub indices: Vec<SinkIndex>,
     /// For each sink, the lanes that must end before its own begin.
     pub after: Vec<Vec<Arc<LaneQueue>>>,
+    /// For each sink, the disk buffer that it takes over.
+    pub disks: Vec<Option<Arc<DiskBuffer>>>,
 }
 
 impl SinkPlaces {
@@ -23,6 +27,7 @@ impl SinkPlaces {
         SinkPlaces {
             indices: SinkIndex::all().take(sinks.len()).collect(),
             after: vec![Vec::new(); sinks.len()],
+            disks: vec![None; sinks.len()],
         }
     }
 }
@@ -48,6 +53,42 @@ impl Shared<'_> {
             *of == kind && ***name == *id && *as_type == type_name
         };
         nodes.chain(sources).find(is_it).map(|(.., counters)| counters.clone()).unwrap_or_default()
+    }
+
+    /// Returns the disk buffer of a sink: the one that it has, or that is on disk, or a new one if
+    /// it is configured.
+    ///
+    /// # Errors It cannot be opened, or the sink cannot send what is in it.
+    pub fn disk_buffer(
+        &self,
+        index: usize,
+        (kind, id): (Kind, &Arc<str>),
+        part: &SinkPart,
+        counters: &Arc<Counters>,
+    ) -> Result<Option<Arc<DiskBuffer>>, EngineError> {
+        let store = &self.old.store;
+        let folder = store.disk_buffer_dir(id);
+        let taken_over = self.places.disks[index].clone();
+        let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || folder.exists();
+        if kind != Kind::Sink || !is_wanted {
+            return Ok(None);
+        }
+        let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
+        let scheduler = Arc::downgrade(&self.old.scheduler);
+        let opening = || -> Result<Opening, EngineError> {
+            Ok(Opening {
+                sink_id: id.clone(),
+                folder,
+                buffer: part.buffer,
+                settled: store.disk_buffer_position(id).map_err(unknown)?,
+                counters: counters.clone(),
+                grant: self.old.grant.clone(),
+                on_room: Box::new(move || wake_for_room(&scheduler)),
+            })
+        };
+        let disk = taken_over.map_or_else(|| DiskBuffer::open(opening()?), Ok)?;
+        disk.check_format(&part.sink.payload_format())?;
+        Ok(Some(disk))
     }
 
     /// Returns the id and counters of a new component.

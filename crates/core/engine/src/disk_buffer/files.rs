@@ -1,8 +1,9 @@
 //! The files of a disk buffer, which are created when the first entry is written.
 
 use super::view::View;
-use super::window::{Label, Tracked};
-use millstream_model::Payload;
+use super::window::Label;
+use bytes::Bytes;
+use millstream_model::{Payload, RoutingError, RowSource, Sink};
 use millstream_spool::{
     Entry, EntryMeta, EntryNumber, Folder, NewEntry, Spool, SpoolError, SpoolOptions,
 };
@@ -48,10 +49,13 @@ impl Files {
         if self.spool.is_none() {
             let disk = Folder::open(&self.folder)?;
             let spool = Spool::open(Box::new(disk), self.options, EntryNumber(self.settled))?;
-            self.formats = spool.formats()?;
+            self.formats = spool.formats().unwrap_or_default();
             self.spool = Some(spool);
         }
-        self.spool.as_mut().ok_or_else(|| io::Error::other("not open").into())
+        let folder = || self.folder.display().to_string();
+        let unopened =
+            || SpoolError::Io { folder: folder(), error: io::ErrorKind::NotFound.into() };
+        self.spool.as_mut().ok_or_else(unopened)
     }
 
     pub fn has_unread(&self) -> bool {
@@ -68,8 +72,8 @@ impl Files {
         let (mut routing, mut rows) =
             (std::mem::take(&mut self.routing), std::mem::take(&mut self.rows));
         (routing.clear(), rows.clear());
-        payload.routing.iter().for_each(|of| of.write(&mut routing));
-        millstream_model::RowSource::write_all(&payload.sources, &mut rows);
+        put_routing(payload, &mut routing);
+        RowSource::write_all(&payload.sources, &mut rows);
         let meta = EntryMeta {
             number: EntryNumber(number),
             written_ms: label.since_ms,
@@ -126,8 +130,9 @@ impl Files {
     /// Returns the entries found damaged since the last call, and their events where known.
     pub fn take_damage(&mut self) -> (u64, u64) {
         let found = self.spool.as_mut().map_or_else(Vec::new, Spool::damage);
-        let entries = found.iter().map(|damage| damage.entries).sum();
-        let events = found.iter().map(|damage| damage.events).sum();
+        // Of unknown damage at least one entry is lost.
+        let entries = found.iter().map(|damage| damage.entries.unwrap_or(1)).sum();
+        let events = found.iter().map(|damage| damage.events.unwrap_or(0)).sum();
         self.damaged_entries += entries;
         (entries, events)
     }
@@ -145,10 +150,34 @@ impl Files {
             bytes: stats.bytes,
             unread_entries: stats.unread_entries,
             unread_events: stats.unread_events,
-            oldest_ms: stats.oldest_ms,
+            oldest_ms: stats.oldest_unread_ms,
             formats: if stats.bytes > 0 { self.formats.clone() } else { Vec::new() },
             damaged_entries,
             ..View::default()
         }
     }
+}
+
+/// Appends the size of a payload, which may be less than that of its parts, and its routing; nothing
+/// without a routing.
+fn put_routing(payload: &Payload, out: &mut Vec<u8>) {
+    if let Some(routing) = &payload.routing {
+        out.extend_from_slice(&payload.bytes.to_le_bytes());
+        routing.write(out);
+    }
+}
+
+/// Recreates a payload from its parts and what [`put_routing`] has written.
+pub(super) fn payload_of(
+    (events, parts): (u64, Vec<Bytes>),
+    routing: &[u8],
+    sink: &dyn Sink,
+) -> Result<Payload, RoutingError> {
+    let mut payload = Payload::new(events);
+    parts.into_iter().for_each(|part| payload.push(part));
+    if let Some((bytes, routing)) = routing.split_first_chunk() {
+        payload.bytes = u64::from_le_bytes(*bytes).min(payload.bytes);
+        payload.routing = sink.read_routing(routing, &payload)?;
+    }
+    Ok(payload)
 }

@@ -1,11 +1,10 @@
 //! Gives entries to the lanes: what came back, then what is on disk, then what waits in memory.
 
-use super::state::{Ended, State, unix_ms};
+use super::state::{Ended, State};
 use super::window::{Label, Place, Tracked};
 use super::worker::Worker;
 use millstream_model::{Outcome, Payload, RowSource, Sink};
 use millstream_spool::Entry;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// What a lane can get next.
@@ -132,9 +131,8 @@ impl Worker {
 /// Recreates the payload of an entry.
 fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String> {
     let Entry { meta, parts, routing, rows } = entry;
-    let mut payload = Payload::new(meta.events);
-    parts.into_iter().for_each(|part| payload.push(part));
-    payload.routing = sink.read_routing(&routing, &payload).map_err(|error| error.to_string())?;
+    let read = super::files::payload_of((meta.events, parts), &routing, sink);
+    let mut payload = read.map_err(|error| error.to_string())?;
     payload.sources = RowSource::read_all(&rows).ok_or("its rows cannot be read")?.into();
     let label = Label {
         lane: usize::from(meta.lane),

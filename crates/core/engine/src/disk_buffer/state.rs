@@ -331,6 +331,11 @@ impl State {
             || self.window.first_unsettled().is_none()
     }
 
+    /// Whether the lanes can get an entry now.
+    pub fn may_deal(&self, lanes: usize, bytes: u64) -> bool {
+        self.has_room(bytes) && self.is_in_turn(lanes)
+    }
+
     /// Settles an entry.
     pub fn settle(&mut self, number: u64, outcome: Outcome) -> Ended {
         let Some(entry) = self.window.get(number) else { return Ended::Here };

@@ -24,9 +24,16 @@ pub(super) struct View {
     pub error: Option<String>,
     /// Entries that could not be read since the start.
     pub damaged_entries: u64,
-    /// Bytes per second by which the files grow, as a moving average, and their size when it was
-    /// last sampled.
-    growth: f64,
+    /// How fast the files grow.
+    pub growth: Growth,
+}
+
+/// The growth of the files.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    /// Bytes per second, as a moving average.
+    rate: f64,
+    /// The size of the files when it was last sampled.
     sampled_bytes: u64,
 }
 
@@ -34,16 +41,16 @@ impl View {
     /// Closes a sampling interval.
     pub fn sample(&mut self, interval: Duration) {
         let seconds = interval.as_secs_f64().max(1e-6);
-        let grown = self.bytes as f64 - self.sampled_bytes as f64;
-        self.sampled_bytes = self.bytes;
+        let growth = &mut self.growth;
+        let grown = self.bytes as f64 - growth.sampled_bytes as f64;
+        growth.sampled_bytes = self.bytes;
         let weight = 1.0 - (-seconds / GROWTH_SECONDS).exp();
-        self.growth += weight * (grown / seconds - self.growth);
+        growth.rate += weight * (grown / seconds - growth.rate);
     }
 
     /// Takes over what was seen of the files, but not the growth.
     pub fn renew(&mut self, seen: View) {
-        let (growth, sampled_bytes) = (self.growth, self.sampled_bytes);
-        *self = View { growth, sampled_bytes, ..seen };
+        *self = View { growth: self.growth, ..seen };
     }
 
     pub fn snapshot(&self, bytes_max: u64, unix_ns: i64) -> DiskBufferSnapshot {
@@ -55,7 +62,7 @@ impl View {
             entries: self.unread_entries,
             events: self.unread_events,
             oldest_seconds: self.oldest_ms.map_or(0.0, age),
-            full_in_seconds: (self.growth >= 1.0).then(|| room / self.growth),
+            full_in_seconds: (self.growth.rate >= 1.0).then(|| room / self.growth.rate),
             damaged_entries: self.damaged_entries,
             error: self.error.clone(),
         }

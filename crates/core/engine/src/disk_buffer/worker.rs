@@ -133,7 +133,8 @@ impl Worker {
 
     /// Writes entries that are only in memory.
     fn write(&mut self) {
-        for due in self.buffer.lock().take_due(WRITE_BYTES) {
+        let due = self.buffer.lock().take_due(WRITE_BYTES);
+        for due in due {
             let Due { number, label, payload } = due;
             if let Err(error) = self.files.append(number, &label, &payload) {
                 return self.failed("write", &error);

@@ -12,6 +12,7 @@ use millstream_model::{
 use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Always has lines, and computes for `work` at each poll.
@@ -64,6 +65,66 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
         Ok(Box::new(Busy { origin, offset: 0, work, bytes }) as Box<dyn Source>)
     };
     SourcePart { info, type_name: "busy", pace, queue_bytes: 0, open: Box::new(open) }
+}
+
+/// Bytes of each numbered line, including its end.
+pub const LINE_BYTES: usize = 10;
+
+/// Emits numbered lines, one per poll, while its sinks are ready.
+struct Numbered {
+    origin: Arc<Origin>,
+    given: Arc<AtomicU64>,
+    lines: u64,
+}
+
+impl Source for Numbered {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        let number = self.given.load(Ordering::Relaxed);
+        if number == self.lines {
+            return Polled::Ended;
+        }
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
+        }
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
+        block.memory()[..LINE_BYTES].copy_from_slice(format!("{number:09}\n").as_bytes());
+        let mut builder = BatchBuilder::default();
+        builder.lines(block.filled(LINE_BYTES), 0, &[LINE_BYTES as u32 - 1], 100, LongLine::Split);
+        let (begin, end) = (number * LINE_BYTES as u64, (number + 1) * LINE_BYTES as u64);
+        let ack = cx.ledger.issue(self.origin.id, begin..end, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), begin, ack);
+        self.given.fetch_add(1, Ordering::Relaxed);
+        let batch =
+            builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        Polled::Batch(Box::new(batch), permit)
+    }
+}
+
+/// A source that cannot read again, of numbered lines from `given` up to `lines`.
+pub fn numbered(given: &Arc<AtomicU64>, lines: u64) -> SourcePart {
+    let given = given.clone();
+    let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
+    let open = move |open: SourceOpen| {
+        let origin = Arc::new(Origin::new(OriginId(3), ""));
+        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        Ok(Box::new(Numbered { origin, given, lines }) as Box<dyn Source>)
+    };
+    SourcePart {
+        info,
+        type_name: "numbered",
+        pace: Pace::default(),
+        queue_bytes: 0,
+        open: Box::new(open),
+    }
+}
+
+/// Waits until a condition holds; fails after half a minute.
+pub async fn wait_until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "the condition does not come true");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// These sources into one endpoint.
