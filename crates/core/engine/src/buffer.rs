@@ -108,9 +108,14 @@ impl SinkSlot {
     /// Whether payloads of a source go to the disk buffer when the queue is full. Those of a source
     /// that can read again wait there, unless the sink never lets it wait.
     pub fn spills(&self, source: &SourceSlot) -> bool {
-        let takes_all = |disk: DiskOptions| disk.mode == DiskMode::Always;
+        source.overflows || self.takes_all(source)
+    }
+
+    /// Whether a source never waits because the queue is full, but only for the disk buffer.
+    pub fn takes_all(&self, source: &SourceSlot) -> bool {
+        let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
         let drops = self.buffer.when_full != WhenFull::Block;
-        source.overflows || drops || self.buffer.disk.is_some_and(takes_all)
+        !source.can_wait || drops || self.buffer.disk.is_some_and(is_always)
     }
 
     fn put_in_memory(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {

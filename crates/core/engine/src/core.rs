@@ -237,7 +237,7 @@ impl SinkSlot {
     /// Returns how long the sink has had no capacity for a source.
     fn lacks_room_for(&self, source: &SourceSlot, now: EngineTime) -> Option<Duration> {
         match &self.disk {
-            Some(disk) if self.spills(source) => self.disk_full_for(disk, now),
+            Some(disk) if self.takes_all(source) => self.disk_full_for(disk, now),
             _ if source.can_wait => self.behind_for(now),
             _ => self.full_for(now),
         }
@@ -349,12 +349,14 @@ impl Core {
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
             let (ready, blocked) = self.capacity(slot, now.since_start);
+            let overflow = self.overflow(slot, now.since_start);
             let mut cx = SourceCx {
                 now,
                 info: &slot.info,
                 sinks: slot.downstream,
                 ready,
                 blocked,
+                overflow,
                 ledger: &slot.ledger,
                 counters: &slot.counters,
                 until_eof: self.until_eof,
@@ -412,6 +414,20 @@ impl Core {
         }
         source.cuts.iter().for_each(|cut| lacks_capacity(cut.downstream, cut.full_for(now)));
         (ready, blocked)
+    }
+
+    /// Returns the sinks whose disk buffers take data that could wait in the source.
+    fn overflow(&self, source: &SourceSlot, now: EngineTime) -> SinkSet {
+        if !source.overflows || !source.can_wait {
+            return SinkSet::EMPTY;
+        }
+        let has_room = |slot: &&SinkSlot| {
+            let disk = slot.disk.as_ref().filter(|_| slot.buffer.disk.is_some());
+            disk.is_some_and(|disk| slot.disk_full_for(disk, now).is_none())
+        };
+        let reached = self.sinks().map(|(_, slot)| slot);
+        let reached = reached.filter(|slot| source.downstream.contains(slot.index));
+        reached.filter(has_room).map(|slot| slot.index).collect()
     }
 
     fn ticket(

@@ -177,7 +177,8 @@ impl Source for FeedSource {
         self.end = end;
         cx.ledger.note_end(self.origin.id, end);
         self.settle(cx);
-        if let Some(choice) = self.cursors.choose(cx.ready, cx.blocked, Some(end)) {
+        let (ready, blocked) = (cx.ready | cx.overflow, cx.blocked - cx.overflow);
+        if let Some(choice) = self.cursors.choose(ready, blocked, Some(end)) {
             return self.emit(cx, choice, end);
         }
         let results_stay = self.closing == Some(true) && self.feed.is_of_results();

@@ -111,6 +111,7 @@ impl MergeTrial {
             info: &self.info,
             sinks,
             ready: sinks,
+            overflow: SinkSet::EMPTY,
             blocked: SinkSet::EMPTY,
             ledger: &self.ledger,
             counters: &Counters::default(),

@@ -49,7 +49,7 @@ pub trait Source: Send {
     }
 
     /// Whether a disk buffer takes its data when a sink's queue is full. If not, the data waits in
-    /// the source.
+    /// the source. One that can wait chooses what it reads for [`SourceCx::overflow`].
     fn overflows(&self) -> bool {
         !self.can_wait()
     }
@@ -170,6 +170,9 @@ pub struct SourceCx<'a> {
     pub ready: SinkSet,
     /// Sinks without capacity for so long that the others continue without them.
     pub blocked: SinkSet,
+    /// Sinks whose disk buffers have capacity for data of a source that [`Source::overflows`] and
+    /// could wait.
+    pub overflow: SinkSet,
     /// This source's ledger.
     pub ledger: &'a Arc<Ledger>,
     /// This source's counters.

@@ -37,6 +37,8 @@ pub struct HeldSettings {
     pub link: bool,
     /// Whether a stop copies the unsettled rest of a deleted file without a link to `data_dir`.
     pub copy_at_stop: bool,
+    /// Whether the rest of a deleted file goes to the disk buffers of sinks that cannot take it.
+    pub spool: bool,
     /// Most bytes of deleted files; by default the smaller of 1 GiB and 5 % of the file system.
     pub bytes_max: Option<u64>,
 }

@@ -135,6 +135,10 @@ impl Source for FileSource {
         true
     }
 
+    fn overflows(&self) -> bool {
+        self.settings.held.spool
+    }
+
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         let now = cx.now.since_start;
         self.take_events(now);
@@ -340,7 +344,12 @@ impl FileSource {
         blocked: &mut Vec<OriginId>,
     ) -> Option<Choice> {
         let tail = self.files.get_mut(id)?;
-        let choice = tail.choose(cx.ready, cx.blocked);
+        let choice = tail.choose(cx.ready, cx.blocked).or_else(|| {
+            // What is left of a deleted file goes to disk buffers.
+            let spools = !cx.overflow.is_empty() && !tail.is_read() && tail.is_deleted();
+            let (ready, blocked) = (cx.ready | cx.overflow, cx.blocked - cx.overflow);
+            spools.then(|| tail.choose(ready, blocked)).flatten()
+        });
         if choice.is_none() && !tail.is_read() {
             blocked.push(id);
         } else if choice.is_none() {

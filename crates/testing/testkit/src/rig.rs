@@ -36,6 +36,8 @@ pub struct SourceRig {
     pub ready: SinkSet,
     /// Blocked sinks; initially none.
     pub blocked: SinkSet,
+    /// Sinks with room in their disk buffers; initially none.
+    pub overflow: SinkSet,
     /// Whether the source ends once it has read all existing data.
     pub until_eof: bool,
     /// Monotonic and wall-clock time.
@@ -78,6 +80,7 @@ impl SourceRig {
             grant: Grant::new(256 << 20),
             pool: BlockPool::new(),
             ready: SinkIndex::all().take(sinks.len()).collect(),
+            overflow: SinkSet::EMPTY,
             blocked: SinkSet::EMPTY,
             until_eof: false,
             now: Now { since_start: EngineTime::ZERO, unix_ns: BEGIN_UNIX_NS },
@@ -120,6 +123,7 @@ impl SourceRig {
             sinks: self.all(),
             ready: self.ready,
             blocked: self.blocked,
+            overflow: self.overflow,
             ledger: &self.ledger,
             counters: &self.counters,
             until_eof: self.until_eof,

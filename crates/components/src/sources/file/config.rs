@@ -81,6 +81,9 @@ pub struct HeldConfig {
     /// Whether a stop copies the unsettled rest of a deleted file without such a link to
     /// `data_dir`.
     pub copy_at_stop: bool,
+    /// Whether the undelivered rest of a deleted file goes to the disk buffers of the sinks that are
+    /// behind, which frees the space of the file.
+    pub spool: bool,
     /// Maximum disk space of deleted files. Beyond it the files deleted first are dropped, and
     /// their undelivered data is counted. By default the smaller of 1 GiB and 5 % of the file
     /// system of `data_dir`.
@@ -89,7 +92,7 @@ pub struct HeldConfig {
 
 impl Default for HeldConfig {
     fn default() -> HeldConfig {
-        HeldConfig { link: true, copy_at_stop: true, max: None }
+        HeldConfig { link: true, copy_at_stop: true, spool: false, max: None }
     }
 }
 
@@ -266,7 +269,7 @@ impl FileConfig {
         let keyed = |error: OptionError| error.to_string();
         let filter = |config: &Option<LineFilterConfig>| config.as_ref().map(LineFilter::from);
         let (keep, drop) = (filter(&self.keep_lines), filter(&self.drop_lines));
-        let HeldConfig { link, copy_at_stop, max } = self.held.clone();
+        let HeldConfig { link, copy_at_stop, spool, max } = self.held.clone();
         let include = self.include.iter().map(|glob| Pattern::new(&glob.0));
         Ok(TailSettings {
             include: include.collect::<Result<Vec<Pattern>, String>>()?,
@@ -275,7 +278,7 @@ impl FileConfig {
             read_from_end: self.read_from == ReadFrom::End,
             ignore_older: self.ignore_older.map(|interval| interval.0),
             open_files_max: self.open_files_max,
-            held: HeldSettings { link, copy_at_stop, bytes_max: max.map(|max| max.0) },
+            held: HeldSettings { link, copy_at_stop, spool, bytes_max: max.map(|max| max.0) },
             range: self.range().map_err(keyed)?,
             filters: LineFilters::new(keep.as_ref(), drop.as_ref())?,
             framing: self.framing().map_err(keyed)?,

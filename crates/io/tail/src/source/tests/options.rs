@@ -34,6 +34,7 @@ struct Options {
 #[serde(deny_unknown_fields)]
 struct Held {
     copy_at_stop: Option<bool>,
+    spool: Option<bool>,
     max: Option<Size>,
 }
 
@@ -74,6 +75,7 @@ pub fn settings(options: &Value) -> TailSettings {
         held: HeldSettings {
             link: true,
             copy_at_stop: options.held.copy_at_stop.unwrap_or(true),
+            spool: options.held.spool.unwrap_or(false),
             bytes_max: options.held.max.map(|max| max.0),
         },
         range: options.backfill.as_ref().map(range),

@@ -93,6 +93,24 @@ fn a_file_that_is_read_but_not_settled_is_linked() {
     assert_eq!(links_of(&fixture, "a.log.1"), 1);
 }
 
+#[test]
+fn the_rest_of_a_deleted_file_goes_to_the_disk_buffer() {
+    let (mut fixture, _) = blocked(json!({ "held": { "spool": true } }), true);
+    fixture.append("a.log", "1\n2\n");
+    fixture.append("b.log", "3\n");
+    fixture.rig.overflow = fixture.rig.all();
+    pass(&mut fixture);
+    fixture.rename("a.log", "a.log.1");
+    pass(&mut fixture);
+    assert_eq!(held(&fixture).len(), 1, "as long as it has a name it is held");
+    fs::remove_file(fixture.path("a.log.1")).unwrap();
+    assert_eq!(texts(&fixture.read()), ["1", "2"], "not what can be read later");
+    fixture.rig.commit();
+    fixture.rig.advance(super::super::GONE_SILENCE);
+    fixture.batches();
+    assert!(held(&fixture).is_empty(), "{:?}", held(&fixture));
+}
+
 /// `gzip` and logrotate reject files with several links.
 #[test]
 fn files_are_not_linked_while_sinks_keep_up() {
