@@ -13,6 +13,7 @@ mod rig;
 mod sink;
 mod source;
 mod store;
+mod stored;
 mod yaml;
 
 pub use batch::{Rows, assert_valid, batch};
@@ -22,4 +23,5 @@ pub use rig::SourceRig;
 pub use sink::{FakeSink, MemoryEndpoint, SinkBehavior, is_refused};
 pub use source::MemoryLog;
 pub use store::MemoryStore;
+pub use stored::{damaged, reread, stored, written_routing};
 pub use yaml::yaml;

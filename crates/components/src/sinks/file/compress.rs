@@ -43,6 +43,15 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// Returns its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+
     /// Returns the valid levels and the default level.
     pub fn levels(self) -> (std::ops::RangeInclusive<u32>, u32) {
         match self {

@@ -17,10 +17,12 @@ mod writer;
 pub use config::FileConfig;
 
 use crate::codec::Encoding;
-use crate::sinks::file::route::{Route, Routes, RoutingEncoder};
+use crate::sinks::file::route::{Routes, RoutingEncoder, SingleRouteEncoder};
 use crate::util::template::Template;
 use files::Files;
-use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
+use millstream_model::{
+    BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink,
+};
 use parking_lot::Mutex;
 use settings::Settings;
 use std::io;
@@ -38,13 +40,26 @@ struct FileSink {
 impl Sink for FileSink {
     fn encoder(&self) -> Box<dyn Encoder> {
         match self.path.is_constant() {
-            true => self.encoding.encoder(),
+            true => Box::new(SingleRouteEncoder::new(&self.encoding, self.path.literal_prefix())),
             false => Box::new(RoutingEncoder::new(&self.encoding, &self.path)),
         }
     }
 
+    /// A payload goes to the files that it was encoded for, whatever the path is now. What differs
+    /// by configuration is how a file is written, and whether its path may have links, which depends
+    /// on who chose its values.
     fn payload_format(&self) -> String {
-        "file/1".to_owned()
+        let compression = self.settings.compression.0.name();
+        let links = if self.settings.follow_links { "" } else { " without links" };
+        format!("file/1 {compression}{links}")
+    }
+
+    fn read_routing(
+        &self,
+        bytes: &[u8],
+        payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        Ok(Some(Arc::new(Routes::read(bytes, payload.parts.len())?)))
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
@@ -62,10 +77,7 @@ impl Sink for FileSink {
         let settings = self.settings.within(cx.state_bytes);
         // Truncate what a crash left torn now, before any event arrives.
         let files = Files::new(settings, cx.state.as_deref(), cx.keep, cx.counters);
-        let only: Routes =
-            Routes([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }].into());
         Box::new(FileLane {
-            only,
             files: Arc::new(Mutex::new(files)),
             sync: self.sync,
             wants_sync: false,
@@ -75,8 +87,6 @@ impl Sink for FileSink {
 }
 
 struct FileLane {
-    /// The route of payloads without routes.
-    only: Routes,
     files: Arc<Mutex<Files>>,
     sync: Duration,
     wants_sync: bool,
@@ -126,7 +136,12 @@ impl Lane for FileLane {
             if let Some(idle_timeout) = self.idle_timeout.take() {
                 tokio::spawn(close_idle(Arc::downgrade(&self.files), idle_timeout));
             }
-            let routes = payload.routing_as::<Routes>().unwrap_or(&self.only).clone();
+            let Some(routes) = payload.routing_as::<Routes>().cloned() else {
+                return Err(DeliverError::reject(
+                    "panic",
+                    "received a payload of another sink; this is a bug",
+                ));
+            };
             let parts = payload.parts.clone();
             let deliver = move |files: &mut Files| {
                 files.deliver(&parts, &routes.0)?;

@@ -3,7 +3,10 @@
 use crate::codec::{Codec, Encoding};
 use crate::util::template::Template;
 use bytes::Bytes;
-use millstream_model::{Batch, ComponentError, Counters, EncodeCx, Encoder, Payload, Routing};
+use millstream_model::binary::{Reader, push_bytes, push_number};
+use millstream_model::{
+    Batch, ComponentError, Counters, EncodeCx, Encoder, Payload, Routing, RoutingError,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,7 +25,75 @@ pub struct Route {
 pub struct Routes(pub Arc<[Route]>);
 
 impl Routing for Routes {
-    fn write(&self, _: &mut Vec<u8>) {}
+    fn write(&self, out: &mut Vec<u8>) {
+        push_number(out, self.0.len() as u64);
+        for route in self.0.iter() {
+            push_bytes(out, route.name.as_bytes());
+            push_number(out, route.parts as u64);
+        }
+    }
+}
+
+impl Routes {
+    /// Reads the destinations of this many parts.
+    ///
+    /// A path must be one that some template renders. It may be outside of today's: the template
+    /// may have changed, and a payload goes to the files that it was encoded for. Within the
+    /// template of that time no value could escape its folder, and whoever changes these bytes can
+    /// write to the agent's folder anyway.
+    pub fn read(bytes: &[u8], parts: usize) -> Result<Routes, RoutingError> {
+        let invalid = RoutingError("it is not a list of paths");
+        let mut reader = Reader::new(bytes);
+        let routes = (0..reader.count().ok_or(invalid)?).map(|_| Route::read(&mut reader));
+        let routes = routes.collect::<Option<Vec<Route>>>().ok_or(invalid)?;
+        if !routes.iter().all(|route| is_path(&route.name)) {
+            return Err(RoutingError("a path is not that of a file"));
+        }
+        let sum = |sum: usize, route: &Route| sum.checked_add(route.parts);
+        if !reader.is_at_end() || routes.iter().try_fold(0, sum) != Some(parts) {
+            return Err(RoutingError("the parts of the files are not those of the payload"));
+        }
+        Ok(Routes(routes.into()))
+    }
+}
+
+impl Route {
+    fn read(reader: &mut Reader<'_>) -> Option<Route> {
+        let name = reader.text()?.into();
+        Some(Route { name, parts: usize::try_from(reader.number()?).ok()? })
+    }
+}
+
+/// Whether a template may render this path.
+fn is_path(path: &str) -> bool {
+    !path.is_empty() && !path.ends_with('/') && !path.contains('\0')
+}
+
+/// Encodes all events for one destination.
+pub struct SingleRouteEncoder {
+    name: Arc<str>,
+    encoder: Box<dyn Encoder>,
+}
+
+impl SingleRouteEncoder {
+    /// Creates an encoder of events for the file of this name.
+    pub fn new(encoding: &Encoding, name: &str) -> SingleRouteEncoder {
+        SingleRouteEncoder { name: name.into(), encoder: encoding.encoder() }
+    }
+}
+
+impl Encoder for SingleRouteEncoder {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        self.encoder.encode(batch, payload, cx)?;
+        let route = Route { name: self.name.clone(), parts: payload.parts.len() };
+        payload.routing = Some(Arc::new(Routes([route].into())));
+        Ok(())
+    }
 }
 
 /// Encodes events and routes them by a template.

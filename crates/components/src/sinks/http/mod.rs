@@ -13,7 +13,9 @@ use crate::codec::msgpack::MetricBlocks;
 use crate::codec::{Codec, Encoding};
 use crate::sinks::http_delivery::{Jitter, PayloadMetadata, RequestLane, Settings};
 use millstream_model::limits::BATCH_ROWS_MAX;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink};
+use millstream_model::{
+    Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink,
+};
 use packer::{BodyFormat, HttpPacker, UNIT_BYTES, Units};
 use std::sync::Arc;
 
@@ -45,6 +47,20 @@ impl Sink for HttpSink {
             Codec::Msgpack => "msgpack",
         };
         format!("http/1 {content}")
+    }
+
+    fn read_routing(
+        &self,
+        bytes: &[u8],
+        payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        match (bytes.is_empty(), self.encoding.codec.is_json()) {
+            // It said only when to send it.
+            (true, true) => Ok(None),
+            (false, false) => Ok(Some(PayloadMetadata::recreated(Units::read(bytes, payload)?))),
+            (true, false) => Err(RoutingError("the units are missing")),
+            (false, true) => Err(RoutingError("JSON lines have no units")),
+        }
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {

@@ -7,7 +7,8 @@ use crate::sinks::http_delivery::{
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
-use millstream_model::{EncodeCx, Permit, Routing};
+use millstream_model::binary::{Reader, push_number};
+use millstream_model::{EncodeCx, Payload, Permit, Routing, RoutingError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
@@ -53,19 +54,42 @@ pub const UNIT_BYTES: u64 = 8;
 pub struct Units {
     /// Bytes and events of each unit.
     units: Vec<(u32, u32)>,
-    _paid: Permit,
+    /// Those of a payload that was on disk are paid for with it.
+    _paid: Option<Permit>,
 }
 
 impl Units {
     /// Creates units from their bytes and events, charged to the permit.
     pub fn new(units: Vec<(u32, u32)>, cx: &mut EncodeCx<'_>) -> Units {
         let paid = cx.permit.split(units.capacity() as u64 * UNIT_BYTES);
-        Units { units, _paid: paid }
+        Units { units, _paid: Some(paid) }
+    }
+
+    /// Reads the units of a payload, which are all of its bytes and events.
+    pub fn read(bytes: &[u8], payload: &Payload) -> Result<Units, RoutingError> {
+        let invalid = RoutingError("it is not a list of units");
+        let mut reader = Reader::new(bytes);
+        let unit = |reader: &mut Reader<'_>| Some((reader.number_32()?, reader.number_32()?));
+        let units = (0..reader.count().ok_or(invalid)?).map(|_| unit(&mut reader));
+        let units = units.collect::<Option<Vec<_>>>().ok_or(invalid)?;
+        let length: u64 = payload.parts.iter().map(|part| part.len() as u64).sum();
+        let bytes: u64 = units.iter().map(|(bytes, _)| u64::from(*bytes)).sum();
+        let events: u64 = units.iter().map(|(_, events)| u64::from(*events)).sum();
+        if !reader.is_at_end() || (bytes, events) != (length, payload.events) {
+            return Err(RoutingError("the units are not those of the payload"));
+        }
+        Ok(Units { units, _paid: None })
     }
 }
 
 impl Routing for Units {
-    fn write(&self, _: &mut Vec<u8>) {}
+    fn write(&self, out: &mut Vec<u8>) {
+        push_number(out, self.units.len() as u64);
+        for (bytes, events) in &self.units {
+            push_number(out, u64::from(*bytes));
+            push_number(out, u64::from(*events));
+        }
+    }
 }
 
 /// Packs payloads into bodies.

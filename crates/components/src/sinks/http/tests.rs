@@ -2,10 +2,11 @@
 
 use super::packer::Framing;
 use super::*;
+use crate::component::SinkComponent;
 use crate::sinks::http_delivery::{Capacity, EncodedPayload, EventSet, Packer, Record, Request};
 use millstream_compression::Algorithm;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
-use millstream_testkit::{Rows, batch};
+use millstream_testkit::{Rows, batch, damaged, reread, stored, written_routing};
 use std::io::Read;
 
 fn format(framing: Framing) -> BodyFormat {
@@ -27,6 +28,23 @@ fn encoded(codec: &str, text: &str) -> EncodedPayload {
 }
 
 fn encoded_batch(codec: &str, batch: &Batch) -> EncodedPayload {
+    taken(&payload(codec, batch))
+}
+
+/// Returns a payload as the lane passes it to the packer.
+fn taken(payload: &Payload) -> EncodedPayload {
+    let metadata = payload.routing_as::<PayloadMetadata>();
+    EncodedPayload {
+        parts: payload.parts.clone(),
+        events: payload.events,
+        bytes: payload.bytes,
+        routing: metadata.and_then(|metadata| metadata.routing.clone()),
+        units_before: 0,
+        continues: false,
+    }
+}
+
+fn payload(codec: &str, batch: &Batch) -> Payload {
     let encoding: Encoding =
         serde_json::from_value(serde_json::json!({ "codec": codec, "metadata": [] })).unwrap();
     let inner = match encoding.codec {
@@ -40,16 +58,7 @@ fn encoded_batch(codec: &str, batch: &Batch) -> EncodedPayload {
     let mut payload = Payload::new(batch.events() as u64);
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters, refused: None };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
-    let metadata = payload.routing_as::<PayloadMetadata>();
-    let routing = metadata.and_then(|metadata| metadata.routing.clone());
-    EncodedPayload {
-        parts: payload.parts.clone(),
-        events: payload.events,
-        bytes: payload.bytes,
-        routing,
-        units_before: 0,
-        continues: false,
-    }
+    payload
 }
 
 fn body(request: &Request) -> String {
@@ -176,8 +185,8 @@ fn a_refused_body_is_halved_down_to_the_single_event() {
     assert!(halves.iter().all(|half| body(half).starts_with("[{") && body(half).ends_with("}]")));
 }
 
-#[test]
-fn a_refused_block_is_halved_down_to_the_single_metric() {
+/// Builds a batch of the gauges `a`, `b` and `c`, which are also its lines.
+fn gauges() -> Batch {
     let rows = [Rows { name: "f", text: b"a\nb\nc\n" }];
     let mut batch = batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
     let names = [0, 2, 4].map(|at| Cell::new(CellKind::Text, at, 1));
@@ -185,6 +194,12 @@ fn a_refused_block_is_halved_down_to_the_single_metric() {
     let kinds = vec![Cell::own(CellKind::Text, 0, 5); 3];
     batch.fields.set(Column::new("type".into(), kinds, "gauge"));
     batch.fields.set(Column::new("value".into(), vec![Cell::own(CellKind::Int, 0, 1); 3], "7"));
+    batch
+}
+
+#[test]
+fn a_refused_block_is_halved_down_to_the_single_metric() {
+    let batch = gauges();
     let blocks = BodyFormat { line_ends: false, ..format(Framing::None) };
     let mut packer = HttpPacker::new(blocks);
     let (mut left, mut alone) = (packer.pack(vec![encoded_batch("msgpack", &batch)]), Vec::new());
@@ -258,4 +273,65 @@ fn a_compressed_body_has_its_header_and_reads_back() {
         .read_to_string(&mut text)
         .unwrap();
     assert_eq!(text, "a\nb\nc\n");
+}
+
+fn sink(codec: &str) -> Arc<dyn Sink> {
+    let options = serde_json::json!({ "uri": "http://h/", "encoding": { "codec": codec } });
+    let config: HttpConfig = serde_json::from_value(options).unwrap();
+    config.build().unwrap()
+}
+
+/// The framings of each codec.
+const FRAMINGS: [(&str, &[Framing]); 4] = [
+    ("json", &[Framing::Newline, Framing::JsonArray, Framing::Length, Framing::None]),
+    ("raw_json", &[Framing::Newline, Framing::JsonArray, Framing::Length, Framing::None]),
+    ("text", &[Framing::Newline, Framing::Length, Framing::None]),
+    ("msgpack", &[Framing::Length, Framing::None]),
+];
+
+#[test]
+fn the_bodies_of_a_payload_from_disk_are_those_of_the_original() {
+    let three = Capacity { bytes: 1 << 20, events: 2, is_empty: true };
+    for (codec, framings) in FRAMINGS {
+        let original = payload(codec, &gauges());
+        let read = reread(&original, &*sink(codec)).unwrap();
+        for framing in framings {
+            let format = BodyFormat { line_ends: codec != "msgpack", ..format(*framing) };
+            let bodies = |payload| {
+                let requests = cut_up(format, taken(payload), three);
+                requests.iter().map(|of| (of.body.concat(), of.events.len())).collect::<Vec<_>>()
+            };
+            assert_eq!(bodies(&read), bodies(&original), "{codec} {framing:?}");
+        }
+    }
+}
+
+#[test]
+fn payloads_of_codecs_that_cannot_share_a_body_differ_in_their_format() {
+    let formats = FRAMINGS.map(|(codec, _)| sink(codec).payload_format());
+    assert_eq!(formats, ["http/1 json", "http/1 json", "http/1 text", "http/1 msgpack"]);
+}
+
+#[test]
+fn damaged_units_are_refused_or_all_of_the_payload() {
+    for codec in ["text", "msgpack"] {
+        let (original, sink) = (payload(codec, &gauges()), sink(codec));
+        let (bytes, mut whole) = (written_routing(&original).unwrap(), stored(&original));
+        for damaged in damaged(&bytes) {
+            whole.routing = match sink.read_routing(&damaged, &whole) {
+                Ok(routing) => routing,
+                Err(_) => continue,
+            };
+            assert!(damaged.len() == bytes.len(), "neither less nor more is all");
+            let format = BodyFormat { line_ends: codec == "text", ..format(Framing::None) };
+            let one = Capacity { bytes: 1, events: 1, is_empty: true };
+            let requests = cut_up(format, taken(&whole), one);
+            let events: u64 = requests.iter().map(|request| request.events.len()).sum();
+            assert_eq!(events, whole.events);
+        }
+        assert!(sink.read_routing(b"", &whole).is_err(), "{codec} has units");
+    }
+    let whole = stored(&payload("json", &gauges()));
+    assert!(sink("json").read_routing(b"", &whole).unwrap().is_none());
+    assert!(sink("json").read_routing(b"\0", &whole).is_err());
 }

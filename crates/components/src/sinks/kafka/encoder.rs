@@ -8,9 +8,7 @@ use crate::util::template::Template;
 use bytes::Bytes;
 use millstream_kafka::{Headers, IdHeader, Key, Record, Run, Shipment};
 use millstream_model::limits::COMPACT_BELOW;
-use millstream_model::{
-    Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Routing, Segment,
-};
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Segment};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -39,15 +37,19 @@ pub struct KafkaEncoder {
 
 /// A shipment, with its share of the memory grant for keys, headers and record positions, which may
 /// exceed the text.
-#[derive(Clone)]
 pub struct EncodedShipment {
     /// What is sent.
     pub shipment: Arc<Shipment>,
-    _paid: Arc<Permit>,
+    /// How its events are encoded.
+    pub codec: Codec,
+    _paid: Option<Permit>,
 }
 
-impl Routing for EncodedShipment {
-    fn write(&self, _: &mut Vec<u8>) {}
+impl EncodedShipment {
+    /// Creates the shipment of a payload that was on disk, which is paid for with the payload.
+    pub fn recreated(shipment: Shipment, codec: Codec) -> EncodedShipment {
+        EncodedShipment { shipment: Arc::new(shipment), codec, _paid: None }
+    }
 }
 
 /// Returns the memory of a run in addition to the text of its records. Bytes.
@@ -297,7 +299,8 @@ impl Encoder for KafkaEncoder {
         cx.counters.noted("missing_field", std::mem::take(&mut self.missing_fields));
         let paid = cx.permit.split(runs.iter().map(memory).sum());
         let shipment = Arc::new(Shipment { parts: payload.parts.clone(), runs });
-        payload.routing = Some(Arc::new(EncodedShipment { shipment, _paid: Arc::new(paid) }));
+        let codec = self.config.encoding.codec;
+        payload.routing = Some(Arc::new(EncodedShipment { shipment, codec, _paid: Some(paid) }));
         Ok(())
     }
 }

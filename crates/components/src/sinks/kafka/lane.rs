@@ -3,13 +3,14 @@
 use super::config::{KafkaConfig, Partitioner};
 use super::encoder::EncodedShipment;
 use super::errors;
-use super::refusals::of_record;
+use super::refusals::{SentShipment, of_record};
 use super::settings::{self, Batching, RECORDS_MAX};
+use crate::codec::Codec;
 use crate::util::kafka::token_file;
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Outcome, Payload, Refused,
-    Settled,
+    Routing, Settled,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -57,8 +58,10 @@ impl Receipts {
 /// A shipment that is not settled.
 struct Pending {
     shipment: Arc<Shipment>,
+    /// How its events are encoded.
+    codec: Codec,
     /// Holds the shipment's share of the memory grant.
-    _encoded: EncodedShipment,
+    _routing: Option<Arc<dyn Routing>>,
     state: State,
     /// Records of a refused batch, to be sent one by one before everything else.
     suspects: Vec<RecordId>,
@@ -169,14 +172,13 @@ impl KafkaLane {
     fn process_receipts(&mut self) {
         for receipt in self.receipts.take() {
             let index = receipt.tag.wrapping_sub(self.first) as usize;
-            let Some(shipment) = self.pending.get(index).map(|pending| pending.shipment.clone())
-            else {
-                continue;
-            };
+            let Some(pending) = self.pending.get(index) else { continue };
+            let (shipment, codec) = (pending.shipment.clone(), pending.codec);
+            let sent = SentShipment { number: receipt.tag, shipment: &shipment, codec };
             let (mut left, mut suspects, mut refused) = (Vec::new(), Vec::new(), 0);
             for failure in &receipt.failures {
                 if self.is_refused(failure) {
-                    refused += self.refuse((receipt.tag, &shipment), failure);
+                    refused += self.refuse(sent, failure);
                     continue;
                 }
                 left.push(failure.record);
@@ -205,9 +207,9 @@ impl KafkaLane {
 
     /// Logs a refused record of a payload, and passes it on or counts it; returns its number of
     /// events.
-    fn refuse(&mut self, (payload, shipment): (u64, &Shipment), failure: &Failure) -> u64 {
+    fn refuse(&mut self, sent: SentShipment<'_>, failure: &Failure) -> u64 {
         let reason = errors::reason(failure.code);
-        let run = &shipment.runs[failure.record.run as usize];
+        let run = &sent.shipment.runs[failure.record.run as usize];
         if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
             let end = match self.feed.keeps_refused() {
@@ -218,31 +220,31 @@ impl KafkaLane {
                 "topic {}: the broker refused a record of {} bytes ({}); {end}, further refusals are not logged for \
                  {} s",
                 run.topic,
-                shipment.payload(failure.record).len(),
+                sent.shipment.payload(failure.record).len(),
                 failure.code,
                 WARN_INTERVAL.as_secs()
             );
         }
         let text = || failure.code.to_string();
-        self.pass_on((payload, shipment), &[failure.record], (reason, &text))
+        self.pass_on(sent, &[failure.record], (reason, &text))
     }
 
     /// Passes the events of refused records on if a component reads them, else counts them as dropped;
     /// returns their number. The reason is a label of the counter, and a text.
     fn pass_on(
         &mut self,
-        (payload, shipment): (u64, &Shipment),
+        sent: SentShipment<'_>,
         records: &[RecordId],
         (label, text): (&'static str, &dyn Fn() -> String),
     ) -> u64 {
-        let events = records.iter().map(|id| shipment.runs[id.run as usize].events).sum();
+        let events = records.iter().map(|id| sent.shipment.runs[id.run as usize].events).sum();
         if records.is_empty() || !self.feed.keeps_refused() {
             self.counters.dropped(label, events);
             return events;
         }
-        let (codec, text) = (self.config.encoding.codec, text());
+        let text = text();
         for id in records {
-            self.refused.extend(of_record((payload, shipment), *id, codec, &text));
+            self.refused.extend(of_record(sent, *id, &text));
         }
         events
     }
@@ -409,6 +411,7 @@ impl KafkaLane {
             let pending = &mut self.pending[index];
             let State::Waiting(only) = &mut pending.state else { continue };
             let (mut only, shipment) = (only.take(), pending.shipment.clone());
+            let codec = pending.codec;
             if self.batching.one_by_one {
                 if pending.suspects.is_empty() {
                     pending.state = State::Waiting(only);
@@ -424,8 +427,8 @@ impl KafkaLane {
             (pending.state, pending.sent) = (State::InFlight, Instant::now());
             let (payload, topics_max) = (self.first + index as u64, self.config.topics_max);
             let reason = || format!("more than {topics_max} topics");
-            let refused =
-                self.pass_on((payload, &shipment), &unknown, ("too_many_topics", &reason));
+            let sent = SentShipment { number: payload, shipment: &shipment, codec };
+            let refused = self.pass_on(sent, &unknown, ("too_many_topics", &reason));
             self.pending[index].refused += refused;
             self.records_in_flight += shipment.records();
             let (topics, by, round) = (&self.topics, self.config.partitioner(), self.round);
@@ -547,7 +550,8 @@ impl Lane for KafkaLane {
             self.load_metadata(&encoded.shipment).await?;
             self.pending.push_back(Pending {
                 shipment: encoded.shipment.clone(),
-                _encoded: encoded.clone(),
+                codec: encoded.codec,
+                _routing: payload.routing.clone(),
                 state: State::Waiting(None),
                 suspects: Vec::new(),
                 rest: Vec::new(),

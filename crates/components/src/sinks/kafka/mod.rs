@@ -13,6 +13,7 @@ mod encoder;
 mod errors;
 mod lane;
 mod refusals;
+mod routing;
 mod settings;
 
 pub use config::KafkaConfig;
@@ -20,11 +21,13 @@ pub use config::KafkaConfig;
 use crate::codec::Codec;
 use crate::component::{Component, SinkComponent};
 use crate::util::kafka::{check_brokers, check_security, files, is_of_connection};
-use encoder::KafkaEncoder;
+use encoder::{EncodedShipment, KafkaEncoder};
 use lane::KafkaLane;
 use millstream_kafka::Producer;
 use millstream_model::limits::BATCH_ROWS_MAX;
-use millstream_model::{BuildError, Encoder, Lane, LaneCx, OptionError, Sink};
+use millstream_model::{
+    BuildError, Encoder, Lane, LaneCx, OptionError, Payload, Routing, RoutingError, Sink,
+};
 use settings::Batching;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,6 +105,14 @@ impl Sink for KafkaSink {
 
     fn payload_format(&self) -> String {
         "kafka/1".to_owned()
+    }
+
+    fn read_routing(
+        &self,
+        bytes: &[u8],
+        payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        Ok(Some(Arc::new(EncodedShipment::read(bytes, payload)?)))
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {

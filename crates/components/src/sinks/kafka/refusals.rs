@@ -6,14 +6,21 @@ use bytes::Bytes;
 use millstream_kafka::{Record, RecordId, Shipment};
 use millstream_model::Refused;
 
-/// Returns the events of a record of payload number `payload`, which was refused for `reason`. The
-/// metrics of a block are separate events; they are empty if the block cannot be decoded.
-pub fn of_record(
-    (payload, shipment): (u64, &Shipment),
-    id: RecordId,
-    codec: Codec,
-    reason: &str,
-) -> Vec<Refused> {
+/// A shipment that was sent.
+#[derive(Clone, Copy)]
+pub struct SentShipment<'s> {
+    /// Number of its payload.
+    pub number: u64,
+    /// What was sent.
+    pub shipment: &'s Shipment,
+    /// How its events are encoded: not by today's configuration if it was on disk.
+    pub codec: Codec,
+}
+
+/// Returns the events of a record that was refused for `reason`. The metrics of a block are separate
+/// events; they are empty if the block cannot be decoded.
+pub fn of_record(sent: SentShipment<'_>, id: RecordId, reason: &str) -> Vec<Refused> {
+    let SentShipment { number: payload, shipment, codec } = sent;
     let run = &shipment.runs[id.run as usize];
     let Record { start, len } = run.records[id.record as usize];
     let bytes = shipment.parts[run.part].slice(start as usize..(start + len) as usize);

@@ -1,13 +1,14 @@
 //! Refused records, without a broker: the tests play the client's part.
 
 use super::*;
+use crate::sinks::kafka::KafkaSink;
 use crate::sinks::kafka::encoder::KafkaEncoder;
 use bytes::Bytes;
 use millstream_kafka::{Key, Record};
 use millstream_model::{
-    Batch, BlockPool, Cell, CellKind, Column, EncodeCx, Encoder, Grant, Ledger,
+    Batch, BlockPool, Cell, CellKind, Column, EncodeCx, Encoder, Grant, Ledger, Sink,
 };
-use millstream_testkit::{Rows, batch};
+use millstream_testkit::{Rows, batch, damaged, reread, stored, written_routing};
 use serde_json::{Value, json};
 
 /// A lane, with the topics `logs-x` and `logs-y`.
@@ -15,14 +16,20 @@ struct Rig {
     lane: KafkaLane,
     encoder: KafkaEncoder,
     counters: Arc<Counters>,
+    sink: KafkaSink,
 }
 
 impl Rig {
     fn with(codec: &str, has_reader: bool) -> Rig {
-        let options = json!({
+        Rig::of(codec, json!({}), has_reader)
+    }
+
+    fn of(codec: &str, more: Value, has_reader: bool) -> Rig {
+        let mut options = json!({
             "brokers": ["127.0.0.1:1"], "topic": "logs-{{ app }}", "topics_max": 2,
             "encoding": { "codec": codec, "metadata": [] }
         });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let config: Arc<KafkaConfig> = Arc::new(serde_json::from_value(options).unwrap());
         let (counters, feed) = (Arc::<Counters>::default(), Feed::of_refused());
         if has_reader {
@@ -33,7 +40,8 @@ impl Rig {
         for topic in ["logs-x", "logs-y"] {
             lane.topics.insert(topic.into(), (1, Instant::now()));
         }
-        Rig { lane, encoder: KafkaEncoder::new(config), counters }
+        let encoder = KafkaEncoder::new(config.clone());
+        Rig { lane, encoder, counters, sink: KafkaSink { config } }
     }
 
     /// Encodes a batch and hands it over.
@@ -214,7 +222,8 @@ fn the_events_of_a_block_that_cannot_be_decoded_are_empty() {
     let parts = vec![block.clone(), block];
     let shipment = Shipment { parts, runs: vec![run(0, 5), run(1, 2)] };
     let id = RecordId { run: 1, record: 0 };
-    let refused = of_record((3, &shipment), id, crate::codec::Codec::Msgpack, "why");
+    let sent = SentShipment { number: 3, shipment: &shipment, codec: Codec::Msgpack };
+    let refused = of_record(sent, id, "why");
     let (reason, record) = ("why".to_owned(), Bytes::new());
     let of = |event| Refused {
         payload: 3,
@@ -224,4 +233,91 @@ fn the_events_of_a_block_that_cannot_be_decoded_are_empty() {
         is_json: false,
     };
     assert_eq!(refused, [of(5), of(6)]);
+}
+
+/// Returns every record of a payload with its destination, as the client gets it.
+fn shown(payload: &Payload) -> Vec<String> {
+    let EncodedShipment { shipment, codec, .. } = payload.routing_as().unwrap();
+    let of_run = |(number, run): (u32, &Run)| {
+        let record = |index: usize| {
+            let id = RecordId { run: number, record: index as u32 };
+            let header = run.id_header.as_ref().map(|of| (of.name.clone(), of.id(index)));
+            format!(
+                "{codec:?} {} {:x} {} {:?} {:?} {header:?} {:?}",
+                run.topic,
+                run.origin,
+                run.events,
+                run.key.get(index),
+                run.headers,
+                shipment.payload(id),
+            )
+        };
+        (0..run.records.len()).map(record).collect::<Vec<_>>()
+    };
+    (0..).zip(&shipment.runs).flat_map(of_run).collect()
+}
+
+/// Sinks whose records have keys, headers and ids, or none of them.
+fn rigs() -> Vec<Rig> {
+    let all = json!({ "key": "{{ message }}", "headers": { "app": "a {{ app }}", "b": "" } });
+    let same = json!({ "key": "k", "id_header": "" });
+    let of = |codec| [Rig::of(codec, all.clone(), true), Rig::of(codec, same.clone(), true)];
+    let blocks = Rig::of("msgpack", json!({ "key": "{{ name }}" }), true);
+    ["text", "json"].into_iter().flat_map(of).chain([blocks]).collect()
+}
+
+#[test]
+fn records_are_read_from_disk_as_they_were_encoded() {
+    for mut rig in rigs() {
+        let payload = rig.encode(&events("a\nb\n\nd\n", "e\nf\n", "xxyxyy"), None);
+        let other = Rig::of("text", json!({ "topic": "another" }), false);
+        let read = reread(&payload, &other.sink).unwrap();
+        assert_eq!(shown(&read), shown(&payload));
+        assert_eq!(written_routing(&read), written_routing(&payload));
+        assert_eq!(rig.sink.payload_format(), other.sink.payload_format());
+    }
+}
+
+/// A lane with another codec tells the events of a record by how they were encoded.
+#[tokio::test]
+async fn refused_records_from_disk_are_attributed_as_they_were_encoded() {
+    for codec in ["text", "json", "msgpack"] {
+        let mut rig = Rig::with(codec, true);
+        let payload = rig.encode(&events("a\nb\n", "c\n", "xxy"), None);
+        let mut refused = Vec::new();
+        for codec in ["text", "json", "msgpack"] {
+            let mut other = Rig::with(codec, true);
+            let read = reread(&payload, &other.sink).unwrap();
+            assert_eq!(other.lane.deliver(&read).await.unwrap(), Delivery::Sent);
+            other.report(0, &[(0, 0), (1, 0)]);
+            refused.push(other.lane.refused());
+        }
+        assert_eq!(refused[0].len(), if codec == "msgpack" { 3 } else { 2 });
+        assert!(refused[1..].iter().all(|other| *other == refused[0]), "{codec}: {refused:?}");
+    }
+}
+
+#[test]
+fn damaged_records_are_refused_or_within_the_payload() {
+    for mut rig in rigs() {
+        let payload = rig.encode(&events("a\nbc\n", "d\n", "xyy"), None);
+        let (bytes, mut whole) = (written_routing(&payload).unwrap(), stored(&payload));
+        let beginnings = bytes.len();
+        for (number, damaged) in damaged(&bytes).enumerate() {
+            whole.routing = match rig.sink.read_routing(&damaged, &whole) {
+                Ok(routing) => routing,
+                Err(_) => continue,
+            };
+            assert!(number >= beginnings, "the first {number} bytes are not all");
+            let shipment = &whole.routing_as::<EncodedShipment>().unwrap().shipment;
+            assert!(shown(&whole).len() == shipment.records() && shipment.records() <= bytes.len());
+            let ids = (0..).zip(&shipment.runs).flat_map(|(run, of)| {
+                (0..of.records.len() as u32).map(move |record| RecordId { run, record })
+            });
+            for id in ids {
+                let sent = SentShipment { number: 0, shipment, codec: Codec::Msgpack };
+                assert!(of_record(sent, id, "why").len() <= 3);
+            }
+        }
+    }
 }
