@@ -53,7 +53,7 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
     let dropped =
         sink.counters.dropped_events.iter().filter(|(reason, _)| **reason == "buffer_full");
     (
-        endpoint.lines().iter().map(|line| line.parse().unwrap()).collect(),
+        endpoint.lines().iter().map(|line| line.trim().parse().unwrap()).collect(),
         dropped.map(|(_, n)| n).sum(),
     )
 }

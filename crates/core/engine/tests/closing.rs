@@ -112,7 +112,7 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     let part = |id: &str, endpoint: &MemoryEndpoint| {
         let sync_delay = Duration::from_millis(500);
         let behavior = SinkBehavior { syncs: true, sync_delay, ..SinkBehavior::default() };
-        let sink = Arc::new(FakeSink { endpoint: endpoint.clone(), behavior, seed: 1 });
+        let sink = Arc::new(FakeSink { behavior, ..FakeSink::new(&endpoint) });
         SinkPart {
             id: id.to_owned(),
             type_name: "fake",
@@ -137,8 +137,7 @@ struct Shut;
 
 impl Sink for Shut {
     fn encoder(&self) -> Box<dyn Encoder> {
-        FakeSink { endpoint: MemoryEndpoint::default(), behavior: SinkBehavior::default(), seed: 1 }
-            .encoder()
+        FakeSink::new(&MemoryEndpoint::default()).encoder()
     }
 
     fn payload_format(&self) -> String {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
+use common::{LINE_BYTES, blueprint, numbered_of, settings, wait_until};
 use millstream_engine::{
     Blueprint, Buffer, DiskMode, DiskOptions, Running, Settings, Store, WhenFull,
 };
@@ -30,6 +30,8 @@ struct Agent {
     endpoint: MemoryEndpoint,
     given: Arc<AtomicU64>,
     behavior: SinkBehavior,
+    format: &'static str,
+    line_bytes: usize,
     buffer: Buffer,
 }
 
@@ -40,15 +42,19 @@ impl Agent {
             endpoint: MemoryEndpoint::default(),
             given: Arc::default(),
             behavior: SinkBehavior::default(),
+            format: "fake/1",
+            line_bytes: LINE_BYTES,
             buffer,
         }
     }
 
     fn blueprint(&self) -> Blueprint {
-        let mut parts = blueprint(vec![numbered(&self.given, LINES)], &self.endpoint);
+        let source = numbered_of(&self.given, LINES, self.line_bytes);
+        let mut parts = blueprint(vec![source], &self.endpoint);
         parts.sinks[0].buffer = self.buffer;
-        let endpoint = self.endpoint.clone();
-        parts.sinks[0].sink = Arc::new(FakeSink { endpoint, behavior: self.behavior, seed: 1 });
+        let (behavior, format) = (self.behavior, self.format);
+        let sink = FakeSink { behavior, format, ..FakeSink::new(&self.endpoint) };
+        parts.sinks[0].sink = Arc::new(sink);
         parts
     }
 
@@ -75,7 +81,7 @@ impl Agent {
     }
 
     fn numbers(&self) -> Vec<u64> {
-        self.endpoint.lines().iter().map(|line| line.parse().unwrap()).collect()
+        self.endpoint.lines().iter().map(|line| line.trim().parse().unwrap()).collect()
     }
 
     fn segments(&self) -> Vec<String> {
@@ -216,6 +222,29 @@ async fn a_full_disk_buffer_drops_the_newest_and_counts_them() {
     assert_eq!(numbers, (0..LINES - dropped).collect::<Vec<_>>());
 }
 
+/// Segments of a mebibyte: lines of 32 KiB fill a few of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
+    let disk = DiskOptions { bytes_max: 4 << 20, mode: DiskMode::Overflow, replay_rate: None };
+    let when_full = WhenFull::DropOldest;
+    let mut agent = Agent::new(Buffer { bytes_max: Some(1 << 16), when_full, disk: Some(disk) });
+    agent.line_bytes = 1 << 15;
+    let running = agent.fill().await;
+    wait_until(|| disk_of(&running).bytes <= 4 << 20).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(disk_of(&running).bytes <= 5 << 20, "{:?}", disk_of(&running));
+    agent.endpoint.stall(false);
+    wait_until(|| disk_of(&running).events == 0).await;
+    let dropped = stop(running).await;
+    let numbers = agent.numbers();
+    assert_eq!(numbers.len() as u64 + dropped, LINES);
+    assert!((300..450).contains(&dropped), "{dropped}");
+    // The first ones were in flight.
+    let kept = numbers.iter().skip_while(|number| **number < 10);
+    assert_eq!(numbers.last(), Some(&(LINES - 1)));
+    assert!(kept.is_sorted() && numbers.is_sorted(), "{numbers:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_full_disk_buffer_makes_sources_wait() {
     let disk = DiskOptions { bytes_max: 1 << 14, mode: DiskMode::Overflow, replay_rate: None };
@@ -280,6 +309,49 @@ async fn a_reload_with_other_lanes_keeps_what_waits_and_its_order() {
     agent.behavior.lanes = 3;
     reload(&agent, &mut running).await.unwrap();
     agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_sink_that_cannot_send_what_is_on_disk_is_refused_and_nothing_is_lost() {
+    let mut agent = Agent::new(buffer(DiskMode::Overflow));
+    let mut running = agent.fill().await;
+    agent.format = "fake/2";
+    let refused = reload(&agent, &mut running).await.unwrap_err();
+    let expected =
+        "in the format `fake/1`, which the configured sink cannot send: it sends `fake/2`";
+    assert!(refused.contains(expected), "{refused}");
+    stop(running).await;
+    let store = Arc::new(Store::open(agent.folder.path()).unwrap());
+    let refused = agent.blueprint().build(&engine_settings(), store).err().unwrap().to_string();
+    assert!(refused.contains(expected), "{refused}");
+    agent.format = "fake/1";
+    agent.endpoint.stall(false);
+    let mut running = agent.start();
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    wait_until(|| agent.segments().is_empty()).await;
+    agent.format = "fake/2";
+    reload(&agent, &mut running).await.unwrap();
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_sink_that_is_removed_leaves_its_buffer_to_the_next_of_its_id() {
+    let agent = Agent::new(buffer(DiskMode::Overflow));
+    let mut running = agent.fill().await;
+    let kept = |kind, id: &str| kind == millstream_model::Kind::Source && id == "numbered";
+    let (mut without, drain) = (agent.blueprint(), Duration::from_millis(50));
+    let other = MemoryEndpoint::default();
+    without.sinks[0].id = "other".to_owned();
+    without.sinks[0].sink = Arc::new(FakeSink::new(&other));
+    running.reload(without, &engine_settings(), &kept, drain).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(agent.endpoint.lines().is_empty() && other.lines().is_empty());
+    agent.endpoint.stall(false);
+    running.reload(agent.blueprint(), &engine_settings(), &kept, drain).await.unwrap();
     agent.wait_for_lines(LINES as usize).await;
     assert_eq!(agent.numbers(), all());
     stop(running).await;

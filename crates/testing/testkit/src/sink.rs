@@ -116,6 +116,16 @@ pub struct FakeSink {
     pub behavior: SinkBehavior,
     /// Seed of the injected faults.
     pub seed: u64,
+    /// See [`Sink::payload_format`].
+    pub format: &'static str,
+}
+
+impl FakeSink {
+    /// Creates a sink without faults.
+    pub fn new(endpoint: &MemoryEndpoint) -> FakeSink {
+        let (endpoint, behavior) = (endpoint.clone(), SinkBehavior::default());
+        FakeSink { endpoint, behavior, seed: 1, format: "fake/1" }
+    }
 }
 
 impl Sink for FakeSink {
@@ -124,7 +134,7 @@ impl Sink for FakeSink {
     }
 
     fn payload_format(&self) -> String {
-        "fake/1".to_owned()
+        self.format.to_owned()
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {

@@ -123,11 +123,13 @@ impl State {
     /// Returns how entries are encoded that must be delivered as they are: those on disk, and those
     /// in memory if the lanes cannot deliver them soon.
     pub fn formats(&self) -> Vec<Arc<str>> {
-        let lanes = self.target.iter().flat_map(|target| &target.lanes);
-        let stays = |lane: &Arc<LaneQueue>| !lane.gets_on();
-        let in_memory = self.window.iter().filter(|_| lanes.clone().any(stays));
-        let in_memory = in_memory.filter(|entry| !entry.is_settled);
-        self.view.formats.iter().cloned().chain(in_memory.map(|e| e.label.format.clone())).collect()
+        let mut lanes = self.target.iter().flat_map(|target| &target.lanes);
+        let all_get_on = lanes.all(|lane| lane.gets_on());
+        let stays = |entry: &&Tracked| entry.place == Place::Disk || !all_get_on;
+        let unsettled = self.window.iter().filter(|entry| !entry.is_settled);
+        let in_memory = unsettled.filter(stays).map(|entry| entry.label.format.clone());
+        let unread = self.view.formats.iter().filter(|_| self.view.unread_entries > 0);
+        unread.cloned().chain(in_memory).collect()
     }
 
     pub fn format(&self) -> Arc<str> {

@@ -126,7 +126,6 @@ impl Worker {
                 Ok(None) => return,
                 Err(error) => return self.failed("remove", &error),
             }
-            self.next = None;
             self.publish();
         }
     }

@@ -451,6 +451,7 @@ pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
             endpoint: endpoints[index].clone(),
             behavior: scenario.behaviors[index],
             seed: seed ^ index as u64,
+            format: "fake/1",
         }),
     }));
     blueprint

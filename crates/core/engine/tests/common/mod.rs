@@ -9,7 +9,7 @@ use millstream_model::{
     BatchBuilder, InternalMetrics, LongLine, Origin, OriginId, Polled, Source, SourceCx,
     SourceInfo, SourceOpen,
 };
-use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
+use millstream_testkit::{FakeSink, MemoryEndpoint};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +75,7 @@ struct Numbered {
     origin: Arc<Origin>,
     given: Arc<AtomicU64>,
     lines: u64,
+    bytes: usize,
 }
 
 impl Source for Numbered {
@@ -87,27 +88,33 @@ impl Source for Numbered {
             return Polled::Backpressure;
         }
         let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
-        block.memory()[..LINE_BYTES].copy_from_slice(format!("{number:09}\n").as_bytes());
+        let bytes = self.bytes;
+        let line = format!("{number:>0$}\n", bytes - 1);
+        block.memory()[..bytes].copy_from_slice(line.as_bytes());
         let mut builder = BatchBuilder::default();
-        builder.lines(block.filled(LINE_BYTES), 0, &[LINE_BYTES as u32 - 1], 100, LongLine::Split);
-        let (begin, end) = (number * LINE_BYTES as u64, (number + 1) * LINE_BYTES as u64);
+        builder.lines(block.filled(bytes), 0, &[bytes as u32 - 1], 1 << 20, LongLine::Split);
+        let (begin, end) = (number * bytes as u64, (number + 1) * bytes as u64);
         let ack = cx.ledger.issue(self.origin.id, begin..end, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), begin, ack);
         self.given.fetch_add(1, Ordering::Relaxed);
-        let batch =
-            builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        let batch = builder.finish(block.freeze(bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
         Polled::Batch(Box::new(batch), permit)
     }
 }
 
 /// A source that cannot read again, of numbered lines from `given` up to `lines`.
 pub fn numbered(given: &Arc<AtomicU64>, lines: u64) -> SourcePart {
+    numbered_of(given, lines, LINE_BYTES)
+}
+
+/// The same with lines of this length.
+pub fn numbered_of(given: &Arc<AtomicU64>, lines: u64, bytes: usize) -> SourcePart {
     let given = given.clone();
     let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
         let origin = Arc::new(Origin::new(OriginId(3), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
-        Ok(Box::new(Numbered { origin, given, lines }) as Box<dyn Source>)
+        Ok(Box::new(Numbered { origin, given, lines, bytes }) as Box<dyn Source>)
     };
     SourcePart {
         info,
@@ -130,11 +137,7 @@ pub async fn wait_until(mut holds: impl FnMut() -> bool) {
 /// These sources into one endpoint.
 pub fn blueprint(sources: Vec<SourcePart>, endpoint: &MemoryEndpoint) -> Blueprint {
     let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
-    let sink = Arc::new(FakeSink {
-        endpoint: endpoint.clone(),
-        behavior: SinkBehavior::default(),
-        seed: 1,
-    });
+    let sink = Arc::new(FakeSink::new(endpoint));
     let sinks = vec![SinkPart {
         id: "out".to_owned(),
         type_name: "fake",
