@@ -261,7 +261,16 @@ impl DiskBuffer {
 
     /// Closes a sampling interval.
     pub fn sample(&self, interval: Duration) {
-        self.lock().view.sample(interval);
+        let mut state = self.lock();
+        state.view.sample(interval);
+        let (turn, events) = (state.turns(), state.events());
+        drop(state);
+        let id = &self.sink_id;
+        match turn {
+            Some(true) => log::warn!("sink {id}: {events} events wait in its disk buffer"),
+            Some(false) => log::info!("sink {id}: everything in its disk buffer is delivered"),
+            None => {}
+        }
     }
 
     /// Returns why it cannot write or read, if it cannot.

@@ -1,11 +1,10 @@
 //! The state of a disk buffer that its thread, the workers and the lanes share.
 
 use super::files::Files;
-use super::view::View;
+use super::view::{View, age_seconds};
 use super::window::{Label, Place, Tracked, Window};
 use super::{Arrived, DiskBuffer, Shed, Target};
 use crate::buffer::{Buffer, DiskMode, WhenFull};
-use crate::lane::LaneQueue;
 use crate::pace::Rate;
 use millstream_model::snapshot::DiskBufferSnapshot;
 use millstream_model::{Feed, Hold, Outcome, Payload, Sink};
@@ -42,6 +41,8 @@ pub(super) struct State {
     pub is_writing: bool,
     pub has_ended: bool,
     pub rate: Option<Rate>,
+    /// Whether the log says that events wait on disk.
+    said_to_hold: bool,
     /// Counts what the thread may have to act on.
     pub signals: u64,
 }
@@ -85,6 +86,7 @@ impl State {
             is_writing: false,
             has_ended: false,
             rate: None,
+            said_to_hold: false,
             signals: 0,
         }
     }
@@ -415,7 +417,26 @@ impl State {
 
     pub fn snapshot(&self, unix_ns: i64) -> DiskBufferSnapshot {
         let bytes_max = self.buffer.disk.map_or(0, |disk| disk.bytes_max);
-        self.view.snapshot(bytes_max, unix_ns)
+        let shown = self.view.snapshot(bytes_max, unix_ns);
+        let on_disk = |entry: &&Tracked| entry.place == Place::Disk && !entry.is_settled;
+        let in_flight: Vec<&Tracked> = self.window.iter().filter(on_disk).collect();
+        let oldest = in_flight.first().map(|entry| age_seconds(entry.label.since_ms, unix_ns));
+        DiskBufferSnapshot {
+            entries: shown.entries + in_flight.len() as u64,
+            events: shown.events + in_flight.iter().map(|entry| entry.events).sum::<u64>(),
+            oldest_seconds: oldest.unwrap_or(shown.oldest_seconds),
+            ..shown
+        }
+    }
+
+    /// Returns whether the buffer has begun to hold events, or has delivered all, since the last
+    /// call.
+    pub fn turns(&mut self) -> Option<bool> {
+        let waits = self.view.unread_entries > 0;
+        let is_over = !waits && self.window.iter().all(|entry| entry.place != Place::Disk);
+        let turns = if self.said_to_hold { is_over } else { waits };
+        self.said_to_hold ^= turns;
+        turns.then_some(self.said_to_hold)
     }
 }
 

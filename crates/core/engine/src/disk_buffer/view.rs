@@ -55,18 +55,22 @@ impl View {
 
     pub fn snapshot(&self, bytes_max: u64, unix_ns: i64) -> DiskBufferSnapshot {
         let room = bytes_max.saturating_sub(self.bytes) as f64;
-        let age = |since_ms: i64| (unix_ns / 1_000_000 - since_ms).max(0) as f64 / 1000.0;
         DiskBufferSnapshot {
             bytes: self.bytes,
             bytes_max,
             entries: self.unread_entries,
             events: self.unread_events,
-            oldest_seconds: self.oldest_ms.map_or(0.0, age),
+            oldest_seconds: self.oldest_ms.map_or(0.0, |since_ms| age_seconds(since_ms, unix_ns)),
             full_in_seconds: (self.growth.rate >= 1.0).then(|| room / self.growth.rate),
             damaged_entries: self.damaged_entries,
             error: self.error.clone(),
         }
     }
+}
+
+/// Returns the seconds from a time in milliseconds to one in nanoseconds, both since 1970.
+pub(super) fn age_seconds(since_ms: i64, unix_ns: i64) -> f64 {
+    (unix_ns / 1_000_000 - since_ms).max(0) as f64 / 1000.0
 }
 
 #[cfg(test)]
