@@ -7,7 +7,7 @@ use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
 use millstream_model::{Kind, SourceInfo};
-use millstream_testkit::{FakeSink, MemoryEndpoint, SinkBehavior};
+use millstream_testkit::{FakeSink, MemoryEndpoint};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -47,11 +47,7 @@ fn blueprint(dir: &Path, endpoints: &[MemoryEndpoint; 2]) -> Blueprint {
         type_name: "fake",
         inputs: vec![("app".into(), 0)],
         buffer: Buffer::default(),
-        sink: Arc::new(FakeSink {
-            endpoint: endpoints[index].clone(),
-            behavior: SinkBehavior::default(),
-            seed: 1,
-        }),
+        sink: Arc::new(FakeSink::new(&endpoints[index])),
     };
     Blueprint {
         sources: vec![SourcePart {

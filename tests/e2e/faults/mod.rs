@@ -3,6 +3,7 @@
 //! Each test is one or more rows. In each, nothing is lost, order is kept, repeats occur only after
 //! a lost response and have the same id, and counters are exact.
 
+mod disk_buffer;
 pub mod endpoint;
 mod frames;
 mod herd;

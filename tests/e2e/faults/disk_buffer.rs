@@ -1,0 +1,291 @@
+//! Disk buffers of the real binary: outages, kills, full and damaged disks.
+
+use super::endpoint::{Act, Endpoint};
+use super::remote_write::{assert_exact, forward, send_points, sink, wait_sum};
+use super::{PATIENCE, counted, send, start_ready, stop};
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit_servers::http::{HttpOptions, ReceivedRequest, Reply};
+use millstream_testkit_servers::prometheus::Prometheus;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a line of the long outage, including its end.
+const LINE_BYTES: usize = 100;
+
+/// Lines per second of the long outage: 10 MB/s.
+const LINES_PER_SECOND: u64 = 100_000;
+
+/// Returns a number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Writes numbered lines at the rate until `until` says that it is enough; returns how many.
+fn write_lines(mut out: impl Write, until: impl Fn(u64) -> bool) -> u64 {
+    let (begun, mut written) = (Instant::now(), 0);
+    while !until(written) {
+        let batch: String = (written..written + 1000).map(numbered).collect();
+        out.write_all(batch.as_bytes()).unwrap();
+        written += 1000;
+        let due = Duration::from_secs_f64(written as f64 / LINES_PER_SECOND as f64);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    written
+}
+
+fn numbered(number: u64) -> String {
+    format!("{number:010} {:1$}\n", "some words of a line", LINE_BYTES - 12)
+}
+
+/// Accepts connections at an address, and checks that numbered lines come once and in order.
+fn receive(address: SocketAddr, received: Arc<AtomicU64>) {
+    let listener = TcpListener::bind(address).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            for line in BufReader::with_capacity(1 << 16, stream.unwrap()).lines() {
+                let expected = received.load(Ordering::Relaxed);
+                assert_eq!(line.unwrap().get(..10), Some(&*format!("{expected:010}")));
+                received.store(expected + 1, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+/// Returns an address at which nothing listens.
+fn unused_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn resident_mib(agent: &Agent) -> f64 {
+    agent.metric("millstream_process_resident_memory_bytes").unwrap_or(0.0) / f64::from(1 << 20)
+}
+
+fn count_lines(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len() / LINE_BYTES as u64)
+}
+
+/// A sink is away for a while, at 10 MB/s from a source that cannot read again. Six seconds, or an
+/// hour with `OUTAGE_SECONDS=3600`.
+#[test]
+fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
+    let outage = Duration::from_secs(number("OUTAGE_SECONDS").unwrap_or(6));
+    let (dir, address) = (folder(), unused_address());
+    let config = format!(
+        "limits: {{ memory: 64MiB }}\nsources: {{ in: {{ type: stdin }} }}\nsinks:\n  \
+         out: {{ type: tcp, inputs: [in], address: '{address}', encoding: {{ codec: text }}, \
+         buffer: {{ type: disk, max: 60GiB }} }}\n  \
+         copy: {{ type: file, inputs: [in], path: DIR/copy, encoding: {{ codec: text }} }}\n"
+    );
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut agent = Agent::spawn(dir.path(), &config, &[], |command| {
+        command.stdin(Stdio::from(reader));
+    });
+    let (ends, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (ends_soon, writes) = (ends.clone(), written.clone());
+    let feed = std::thread::spawn(move || {
+        write_lines(writer, |count| {
+            writes.store(count, Ordering::Relaxed);
+            ends_soon.load(Ordering::Relaxed)
+        })
+    });
+    std::thread::sleep(outage / 2);
+    let before = resident_mib(&agent);
+    std::thread::sleep(outage / 2);
+    let during = resident_mib(&agent);
+    assert!(during < before + 16.0, "{before} MiB, then {during} MiB");
+    let fed = written.load(Ordering::Relaxed);
+    assert!(fed >= LINES_PER_SECOND * outage.as_secs() / 3, "the source waited: {fed} lines");
+    wait_until("the other sink has it", PATIENCE, || count_lines(&dir.path().join("copy")) >= fed);
+    assert!(agent.metric("millstream_disk_buffer_bytes{").unwrap() > fed as f64 * 80.0);
+    let received = Arc::new(AtomicU64::new(0));
+    receive(address, received.clone());
+    std::thread::sleep(Duration::from_secs(1));
+    ends.store(true, Ordering::Relaxed);
+    let lines = feed.join().unwrap();
+    let caught_up = || received.load(Ordering::Relaxed) == lines;
+    wait_until("everything has arrived", PATIENCE.max(outage), caught_up);
+    let after = resident_mib(&agent);
+    assert!(after < before + 32.0, "{before} MiB, then {after} MiB");
+    wait_until("the buffer is empty", PATIENCE, || segments(dir.path()).is_empty());
+    assert_eq!(counted(&agent, "dropped_events", ""), 0);
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+/// The segments of the disk buffer of `out`, oldest first.
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let Ok(files) = fs::read_dir(dir.join("data/spool/out")) else { return Vec::new() };
+    let paths = files.map(|file| file.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some()).collect();
+    paths.sort();
+    paths
+}
+
+/// An endpoint that refuses connections' requests until it is told to accept.
+fn endpoint_that_is_away() -> (Endpoint, Arc<AtomicBool>) {
+    let is_away = Arc::new(AtomicBool::new(true));
+    let away = is_away.clone();
+    let endpoint = Endpoint::start(move |_, _| match away.load(Ordering::Relaxed) {
+        true => Act::Instead(Reply::status(503)),
+        false => Act::Keep,
+    });
+    (endpoint, is_away)
+}
+
+const BUFFER: &str = "buffer: { type: disk, max: 256MiB }";
+
+/// Each line is its own event, sent by HTTP as text.
+fn to_http(endpoint: &Endpoint, buffer: &str) -> String {
+    format!(
+        "type: http, uri: '{}', encoding: {{ codec: text }}, batch: {{ timeout: 10ms, bytes: 64KiB }}, {buffer}",
+        endpoint.server.uri("/in")
+    )
+}
+
+fn from_files(sink: &str) -> String {
+    format!(
+        "sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}\n\
+         sinks: {{ out: {{ inputs: [app], {sink} }} }}\n"
+    )
+}
+
+fn append(dir: &Path, numbers: std::ops::Range<u64>) {
+    fs::create_dir_all(dir.join("in")).unwrap();
+    let mut out = File::options().create(true).append(true).open(dir.join("in/a.log")).unwrap();
+    out.write_all(numbers.map(numbered).collect::<String>().as_bytes()).unwrap();
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.lines().map(|line| line[..10].parse().unwrap()).collect()
+}
+
+/// In mode `always` files are on disk in the buffer although the endpoint is away, so that they may
+/// be deleted; kills in between lose nothing.
+#[test]
+fn kills_lose_nothing_of_what_is_on_disk_only() {
+    let (endpoint, is_away) = endpoint_that_is_away();
+    let dir = folder();
+    let config =
+        from_files(&to_http(&endpoint, "buffer: { type: disk, max: 256MiB, mode: always }"));
+    const LINES: u64 = 20_000;
+    for round in 0..10 {
+        append(dir.path(), round * LINES..(round + 1) * LINES);
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        // Some rounds end while files are read, some while requests are sent.
+        is_away.store(round % 3 != 2, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(150 + 100 * round));
+        agent.kill();
+    }
+    is_away.store(true, Ordering::Relaxed);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let settled = || agent.metric("millstream_source_lag_bytes{") == Some(0.0);
+    wait_until("everything is in the buffer", PATIENCE, settled);
+    std::thread::sleep(Duration::from_millis(1200));
+    agent.kill();
+    fs::remove_dir_all(dir.path().join("in")).unwrap();
+    is_away.store(false, Ordering::Relaxed);
+    let agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the buffer is empty", PATIENCE, || segments(dir.path()).is_empty());
+    let mut found = numbers(&endpoint.text());
+    let count = found.len();
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, (0..10 * LINES).collect::<Vec<_>>(), "{count} with repeats");
+    stop(agent);
+}
+
+/// Fills a buffer while the endpoint is away, and stops: returns the endpoint and its switch.
+fn filled(dir: &Path, lines: u64) -> (Endpoint, Arc<AtomicBool>, String) {
+    let (endpoint, is_away) = endpoint_that_is_away();
+    let config =
+        from_files(&to_http(&endpoint, "buffer: { type: disk, max: 256MiB, mode: always }"));
+    append(dir, 0..lines);
+    let agent = Agent::start(dir, &config, &[]);
+    let settled = || agent.metric("millstream_source_lag_bytes{") == Some(0.0);
+    wait_until("everything is in the buffer", PATIENCE, settled);
+    stop(agent);
+    fs::remove_dir_all(dir.join("in")).unwrap();
+    (endpoint, is_away, config)
+}
+
+#[test]
+fn a_damaged_segment_loses_only_what_is_damaged_and_counts_it() {
+    let dir = folder();
+    const LINES: u64 = 50_000;
+    let (endpoint, is_away, config) = filled(dir.path(), LINES);
+    let path = segments(dir.path()).remove(0);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 100].fill(b'#');
+    fs::write(&path, bytes).unwrap();
+    is_away.store(false, Ordering::Relaxed);
+    let agent = Agent::start(dir.path(), &config, &[]);
+    let is_over = || agent.metric("millstream_disk_buffer_events{") == Some(0.0);
+    wait_until("the rest is sent", PATIENCE, is_over);
+    let found = numbers(&endpoint.text());
+    assert!(found.is_sorted() && found.len() < LINES as usize, "{} lines", found.len());
+    let dropped = counted(&agent, "dropped_events", "reason=\"buffer_damaged\"");
+    assert_eq!(found.len() as u64 + dropped, LINES);
+    assert_eq!(agent.metric("millstream_disk_buffer_damaged_entries_total{"), Some(1.0));
+    assert!(agent.log().contains("is damaged"), "{}", agent.log());
+    stop(agent);
+    let kept = segments(dir.path());
+    assert_eq!(kept.len(), 1, "the damaged file is kept: {kept:?}");
+}
+
+#[test]
+fn a_buffer_that_another_agent_uses_is_refused() {
+    let dir = folder();
+    let (_endpoint, _, config) = filled(dir.path(), 1000);
+    // Another folder that leads to the same buffer, as on a shared disk.
+    let other = folder();
+    fs::create_dir_all(other.path().join("data/spool")).unwrap();
+    let buffer = dir.path().join("data/spool/out");
+    std::os::unix::fs::symlink(&buffer, other.path().join("data/spool/out")).unwrap();
+    let agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("it runs", PATIENCE, || agent.get("/ready").is_some());
+    let mut second = Agent::start(other.path(), &config, &[]);
+    assert!(!second.wait(PATIENCE).success());
+    assert!(second.log().contains("is in use by another agent"), "{}", second.log());
+    stop(agent);
+}
+
+#[test]
+fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let away = is_away.clone();
+    let act = move |_: &ReceivedRequest, _: usize| match away.load(Ordering::Relaxed) {
+        true => Act::Instead(Reply::status(503)),
+        false => Act::Keep,
+    };
+    let endpoint =
+        Endpoint::before(HttpOptions::default(), act, |seen| forward(Prometheus::shared(), seen));
+    let dir = folder();
+    let uri = endpoint.server.uri("/api/v1/write");
+    let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
+    // A queue of a few kilobytes, so that the points of most periods go to disk.
+    let config = format!("limits: {{ memory: 32MiB }}\n{config}");
+    let agent = start_ready(dir.path(), &config);
+    send_points(dir.path(), 1);
+    wait_sum("disk", 1);
+    is_away.store(true, Ordering::Relaxed);
+    for wave in 0..12 {
+        send_points(dir.path(), 5);
+        let filler =
+            |series| format!("filler.{wave}.{series}:1|c|#path:/some/long/path/of/a/request");
+        send(dir.path(), (0..20_000).map(filler));
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    wait_until("points are on disk", PATIENCE, || {
+        agent.metric("millstream_disk_buffer_events{").is_some_and(|events| events > 0.0)
+    });
+    is_away.store(false, Ordering::Relaxed);
+    wait_sum("disk", 61);
+    assert_exact(&agent, "disk");
+    stop(agent);
+}
