@@ -3,6 +3,7 @@
 
 mod encoder;
 mod options;
+mod stored;
 
 #[cfg(test)]
 pub use encoder::encoded;

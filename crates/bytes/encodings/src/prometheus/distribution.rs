@@ -30,6 +30,9 @@ pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 /// Buckets per power of two.
 const BUCKETS_PER_POWER: i32 = 1 << SCHEMA;
 
+/// Index of the bucket of the largest float.
+const BUCKET_MAX: f64 = 1024.0 * BUCKETS_PER_POWER as f64;
+
 /// Clamps a sum to finite values: once infinite, it would lose every later value.
 pub(super) fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
@@ -44,6 +47,23 @@ impl Distributions {
         match self {
             Distributions::Summary(quantiles) => push_quantiles(sketch, quantiles, out),
             Distributions::Native => push_buckets(sketch, out),
+        }
+    }
+
+    /// Returns whether numbers are such that [`Distributions::push`] could have appended them.
+    pub(super) fn has_form(&self, numbers: &[f64]) -> bool {
+        match (self, numbers) {
+            (Distributions::Summary(quantiles), [count, _, values @ ..]) => {
+                *count >= 0.0 && values.len() == quantiles.len()
+            }
+            (Distributions::Native, [count, _, zero, positive, buckets @ ..]) => {
+                let (pairs, rest) = buckets.as_chunks::<2>();
+                let is_bucket =
+                    |[index, weight]: &[f64; 2]| index.abs() <= BUCKET_MAX && *weight >= 0.0;
+                let are_counts = *count >= 0.0 && *zero >= 0.0 && *positive <= pairs.len() as f64;
+                are_counts && rest.is_empty() && pairs.iter().all(is_bucket)
+            }
+            _ => false,
         }
     }
 }

@@ -15,6 +15,7 @@ mod names;
 mod protobuf;
 mod request;
 mod rows;
+mod stored;
 mod write1;
 mod write2;
 
@@ -26,6 +27,7 @@ pub use labels::{LabelRules, LabelSet};
 pub use names::{push_label_name, push_metric_name};
 pub use request::{Body, RequestBuilder, Version};
 pub use rows::{Row, Rows, RowsBuilder};
+pub use stored::{RestoredRows, StoredRow};
 
 /// Why a metric is rejected; the reason of its drop counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,12 +19,12 @@ pub struct Row {
     /// Length of the period in milliseconds; 0 if unknown.
     pub interval_ms: u32,
     /// Offset of the name in the text; the tags follow it.
-    text_at: u32,
-    name_len: u32,
-    tags_len: u32,
+    pub(super) text_at: u32,
+    pub(super) name_len: u32,
+    pub(super) tags_len: u32,
     /// Range of a distribution's numbers.
-    numbers_at: u32,
-    numbers_len: u32,
+    pub(super) numbers_at: u32,
+    pub(super) numbers_len: u32,
     /// The type.
     pub kind: Kind,
     /// Whether the value is a delta, to be summed.
@@ -34,9 +34,9 @@ pub struct Row {
 /// The rows of one batch. Their strings are in a separate buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
-    rows: Vec<Row>,
-    numbers: Vec<f64>,
-    host: Arc<str>,
+    pub(super) rows: Vec<Row>,
+    pub(super) numbers: Vec<f64>,
+    pub(super) host: Arc<str>,
 }
 
 impl Rows {
@@ -84,11 +84,9 @@ impl<'a> RowsBuilder<'a> {
         host: &str,
         text: Vec<u8>,
     ) -> RowsBuilder<'a> {
-        // Series of different hosts are different series.
-        let seed = xxh3_128_with_seed(host.as_bytes(), seed) as u64;
         RowsBuilder {
             distributions,
-            seed,
+            seed: seed_of_host(host, seed),
             rows: Rows { host: host.into(), ..Rows::default() },
             text,
         }
@@ -113,16 +111,14 @@ impl<'a> RowsBuilder<'a> {
             }
         };
         let (kind, is_delta) = (kind(metric), metric.temporality == Temporality::Delta);
-        let key = xxh3_128_with_seed(&self.text[text_at..], self.seed);
-        // Temporality, kind and the length of the name, which marks where the tags begin.
-        let identity = (metric.name.len() as u64) << 3 | (kind as u64) << 1 | u64::from(is_delta);
+        let (strings, name_len) = (&self.text[text_at..], metric.name.len() as u32);
         self.rows.rows.push(Row {
-            key: [key as u64 ^ identity.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64],
+            key: key(strings, name_len, (kind, is_delta), self.seed),
             value,
             time_ms: metric.time_ns.div_euclid(1_000_000),
             interval_ms: (metric.interval * 1e3).round() as u32,
             text_at: text_at as u32,
-            name_len: metric.name.len() as u32,
+            name_len,
             tags_len: metric.tags.len() as u32,
             numbers_at: numbers_at as u32,
             numbers_len: (self.rows.numbers.len() - numbers_at) as u32,
@@ -135,6 +131,24 @@ impl<'a> RowsBuilder<'a> {
     pub fn finish(self) -> (Rows, Vec<u8>) {
         (self.rows, self.text)
     }
+}
+
+/// Returns the seed for the keys of a host: series of different hosts are different series.
+pub(super) fn seed_of_host(host: &str, seed: u64) -> u64 {
+    xxh3_128_with_seed(host.as_bytes(), seed) as u64
+}
+
+/// Returns the key of a series from its name and tags, which are `strings`.
+pub(super) fn key(
+    strings: &[u8],
+    name_len: u32,
+    (kind, is_delta): (Kind, bool),
+    seed: u64,
+) -> [u64; 2] {
+    let key = xxh3_128_with_seed(strings, seed);
+    // Temporality, kind and the length of the name, which marks where the tags begin.
+    let identity = u64::from(name_len) << 3 | (kind as u64) << 1 | u64::from(is_delta);
+    [key as u64 ^ identity.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64]
 }
 
 /// A sketch is always a distribution, whatever its event's type, and a number never is.

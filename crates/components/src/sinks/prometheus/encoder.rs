@@ -2,15 +2,16 @@
 
 use crate::codec::metric_view::{MetricView, NotMetrics};
 use crate::sinks::http_delivery::{Jitter, PayloadMetadata};
+use crate::sinks::prometheus::stored;
 use crate::util::seed::secret_seed;
 #[cfg(test)]
 use bytes::Bytes;
 #[cfg(test)]
 use millstream_encodings::metric::Metric;
 use millstream_encodings::prometheus::{Distributions, Row, Rows, RowsBuilder};
-#[cfg(test)]
-use millstream_model::Grant;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Routing};
+use millstream_model::{
+    Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Routing, RoutingError,
+};
 use std::sync::Arc;
 
 /// State shared by the encoders of a sink.
@@ -35,6 +36,21 @@ impl Encoding {
         }
     }
 
+    /// Recreates the metadata of a payload whose only part is the text of its rows.
+    pub fn read_routing(
+        &self,
+        bytes: &[u8],
+        payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        let [text] = &payload.parts[..] else {
+            return Err(RoutingError("the text of the rows is not one part"));
+        };
+        let rows = stored::read(bytes, text, &self.distributions);
+        let rows = rows.filter(|rows| rows.rows().len() as u64 == payload.events);
+        let rows = rows.ok_or(RoutingError("it is not a list of rows of the payload"))?;
+        Ok(Some(PayloadMetadata::recreated(EncodedRows { rows, _paid: None })))
+    }
+
     /// Returns the maximum bytes of an encoded batch: its texts, its rows, and the buckets of its
     /// distributions, which take two numbers per at least four bytes of text.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
@@ -49,11 +65,14 @@ impl Encoding {
 /// Rows of a payload, with their share of the memory grant.
 struct EncodedRows {
     rows: Rows,
-    _paid: Permit,
+    /// That of a payload that was on disk is paid for with it.
+    _paid: Option<Permit>,
 }
 
 impl Routing for EncodedRows {
-    fn write(&self, _: &mut Vec<u8>) {}
+    fn write(&self, out: &mut Vec<u8>) {
+        stored::write(&self.rows, out);
+    }
 }
 
 /// Returns the rows that an encoder stored in a payload's routing.
@@ -98,7 +117,7 @@ impl Encoder for RowsEncoder {
             return Ok(());
         }
         payload.push(cx.freeze(text));
-        let metadata = EncodedRows { _paid: cx.permit.split(rows.memory() as u64), rows };
+        let metadata = EncodedRows { _paid: Some(cx.permit.split(rows.memory() as u64)), rows };
         let hold = jitter.and_then(|jitter| jitter.hold(batch));
         payload.routing =
             Some(Arc::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
@@ -109,17 +128,16 @@ impl Encoder for RowsEncoder {
 /// Encodes metrics as an encoder does, for the tests of its consumers.
 #[cfg(test)]
 pub fn encoded(metrics: &[Metric<'_>], distributions: &Distributions) -> (Arc<dyn Routing>, Bytes) {
-    let mut rows = RowsBuilder::new(distributions, 1, "web-1", Vec::new());
+    let mut rows = RowsBuilder::new(distributions, secret_seed(), "web-1", Vec::new());
     metrics.iter().for_each(|metric| rows.push(metric));
     let (rows, text) = rows.finish();
-    let paid = Grant::new(1).try_take(1).expect("a permit");
-    (Arc::new(EncodedRows { rows, _paid: paid }), text.into())
+    (Arc::new(EncodedRows { rows, _paid: None }), text.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Ledger};
+    use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
     use millstream_testkit::{Rows as Lines, batch};
 
     /// Encodes lines as gauges named by them; `-` is not a metric. Returns the payload's events

@@ -62,7 +62,7 @@ impl PrometheusExporterConfig {
         self.listen.parse().map_err(fault)
     }
 
-    fn series(&self) -> SeriesOptions<'_> {
+    pub(super) fn series(&self) -> SeriesOptions<'_> {
         SeriesOptions {
             labels: &self.labels,
             host_label: &self.host_label,

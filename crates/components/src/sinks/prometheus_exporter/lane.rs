@@ -134,3 +134,78 @@ fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Ref
     refused.cut = series.lock().take_cut();
     refused
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::SinkComponent;
+    use crate::sinks::prometheus::encoded;
+    use crate::sinks::prometheus_exporter::PrometheusExporterConfig;
+    use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
+    use millstream_encodings::prometheus::{Distributions, Options, TextFormat, WritePosition};
+    use millstream_testkit::reread;
+
+    fn options(distributions: &Distributions) -> Options {
+        let config = serde_json::json!({ "host_label": "host" });
+        let config: PrometheusExporterConfig = serde_json::from_value(config).unwrap();
+        Options { distributions: distributions.clone(), ..config.series().build() }
+    }
+
+    /// Encodes a counter and a distribution.
+    fn payload(distributions: &Distributions) -> Payload {
+        let sketch = br#"{"count":2,"sum":3,"min":1,"max":2,"values":[1,2],"weights":[1,1]}"#;
+        let metric = |name: &'static str, value| Metric {
+            name: name.as_bytes(),
+            tags: br#"{"a":"b"}"#,
+            kind: Kind::Counter,
+            temporality: Temporality::Delta,
+            value,
+            time_ns: 1_000_000_000,
+            interval: 1.0,
+        };
+        let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
+        let metrics = [metric("requests", Value::Number(2.0)), metric("latency", sketch)];
+        let (rows, text) = encoded(&metrics, distributions);
+        let mut payload = Payload::new(2);
+        payload.push(text);
+        payload.routing = Some(Arc::new(PayloadMetadata { hold: None, routing: Some(rows) }));
+        payload
+    }
+
+    fn exposition(payload: &Payload, distributions: &Distributions) -> String {
+        let series = Series::new(options(distributions));
+        let routing = &payload.routing_as::<PayloadMetadata>().unwrap().routing;
+        assert!(add(&series, routing, &payload.parts[0]).dropped.is_empty());
+        let (mut out, format) = (Vec::new(), (TextFormat::Prometheus, now_ms()));
+        assert!(series.lock().write(WritePosition::default(), 100, format, &mut out).is_none());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_text_of_a_payload_from_disk_is_that_of_the_original() {
+        let config = serde_json::json!({ "quantiles": [0.5, 1.0] });
+        let config: PrometheusExporterConfig = serde_json::from_value(config).unwrap();
+        let (sink, distributions) = (config.build().unwrap(), config.series().distributions());
+        let payload = payload(&distributions);
+        let expected = exposition(&payload, &distributions);
+        assert!(
+            expected.contains("latency{a=\"b\",host=\"web-1\",quantile=\"1\"} 2"),
+            "{expected}"
+        );
+        let read = reread(&payload, &*sink).unwrap();
+        assert_eq!(exposition(&read, &distributions), expected);
+    }
+
+    #[test]
+    fn other_quantiles_cannot_be_exposed() {
+        let of = |quantiles: &[f64]| {
+            let config = serde_json::json!({ "quantiles": quantiles });
+            let config: PrometheusExporterConfig = serde_json::from_value(config).unwrap();
+            config.build().unwrap()
+        };
+        let (two, one) = (of(&[0.5, 1.0]), of(&[0.5]));
+        assert_ne!(two.payload_format(), one.payload_format());
+        let payload = payload(&Distributions::Summary(vec![0.5, 1.0]));
+        assert!(reread(&payload, &*one).is_err() && reread(&payload, &*two).is_ok());
+    }
+}

@@ -13,7 +13,7 @@ pub use config::PrometheusExporterConfig;
 use crate::sinks::prometheus::{Encoding, RowsEncoder};
 use lane::ExporterLane;
 use millstream_encodings::prometheus::{Exposition, Options};
-use millstream_model::{Encoder, Lane, LaneCx, Sink};
+use millstream_model::{Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink};
 use millstream_transport::auth::Auth;
 use parking_lot::{Mutex, MutexGuard};
 use std::net::SocketAddr;
@@ -65,6 +65,14 @@ impl Sink for PrometheusExporter {
 
     fn payload_format(&self) -> String {
         self.encoding.payload_format("prometheus_exporter")
+    }
+
+    fn read_routing(
+        &self,
+        bytes: &[u8],
+        payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        self.encoding.read_routing(bytes, payload)
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {

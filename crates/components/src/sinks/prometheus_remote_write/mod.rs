@@ -11,7 +11,7 @@ pub use config::PrometheusRemoteWriteConfig;
 use crate::sinks::http_delivery::{RequestLane, Settings};
 use crate::sinks::prometheus::{Encoding, RowsEncoder};
 use millstream_encodings::prometheus::Options;
-use millstream_model::{Encoder, Lane, LaneCx, Sink};
+use millstream_model::{Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink};
 use packer::{Limits, RemotePacker};
 use std::sync::Arc;
 
@@ -30,6 +30,14 @@ impl Sink for PrometheusRemoteWrite {
 
     fn payload_format(&self) -> String {
         self.encoding.payload_format("prometheus_remote_write")
+    }
+
+    fn read_routing(
+        &self,
+        bytes: &[u8],
+        payload: &Payload,
+    ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
+        self.encoding.read_routing(bytes, payload)
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {

@@ -1,7 +1,10 @@
 use super::*;
-use crate::sinks::prometheus::encoded;
-use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
+use crate::sinks::http_delivery::PayloadMetadata;
+use crate::sinks::prometheus::{Encoding, encoded};
+use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{Distributions, LabelRules};
+use millstream_model::Payload;
+use millstream_testkit::damaged;
 
 fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     packer_of(Feed::of_refused(), protocol, events)
@@ -15,6 +18,15 @@ fn packer_with_reader(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Cou
 }
 
 fn packer_of(feed: Arc<Feed>, protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
+    packer_for(feed, protocol, events, &Distributions::Native)
+}
+
+fn packer_for(
+    feed: Arc<Feed>,
+    protocol: Protocol,
+    events: u64,
+    distributions: &Distributions,
+) -> (RemotePacker, Arc<Counters>) {
     let rules = LabelRules {
         constant: Vec::new(),
         host_label: None,
@@ -23,7 +35,7 @@ fn packer_of(feed: Arc<Feed>, protocol: Protocol, events: u64) -> (RemotePacker,
     };
     let options = Options {
         rules,
-        distributions: Distributions::Native,
+        distributions: distributions.clone(),
         expire_seconds: 600,
         series_max: 5,
         starts_at_zero: false,
@@ -218,5 +230,97 @@ fn a_configured_version_is_kept() {
         let requests = packer.pack(vec![payload(&["a"], 0)]);
         assert_eq!(header(&requests[0], "x-prometheus-remote-write-version"), version);
         assert!(requests.len() == 1 && packer.convert(&requests[0]).is_none());
+    }
+}
+
+/// Returns a counter and a distribution.
+fn metrics() -> [Metric<'static>; 2] {
+    let sketch = br#"{"count":2,"sum":3,"min":1,"max":2,"values":[1,2],"weights":[1,1]}"#;
+    let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
+    let metric = |name: &'static str, kind, value| Metric {
+        name: name.as_bytes(),
+        tags: b"{}",
+        kind,
+        temporality: Temporality::Delta,
+        value,
+        time_ns: now_ms() / 1000 * 1_000_000_000,
+        interval: 1.0,
+    };
+    [
+        metric("requests", Kind::Counter, Value::Number(2.0)),
+        metric("latency", Kind::Distribution, sketch),
+    ]
+}
+
+/// Encodes metrics as a payload, and returns it with what a process reads of it from disk.
+fn with_reread(distributions: &Distributions) -> (EncodedPayload, EncodedPayload) {
+    let (routing, text) = encoded(&metrics(), distributions);
+    let encoding = Encoding::new(distributions.clone(), None);
+    let mut payload = Payload::new(2);
+    payload.push(text);
+    let (mut bytes, mut again) = (Vec::new(), Vec::new());
+    routing.write(&mut bytes);
+    let taken = |routing| EncodedPayload {
+        parts: payload.parts.clone(),
+        events: 2,
+        bytes: payload.bytes,
+        routing: Some(routing),
+        units_before: 0,
+        continues: false,
+    };
+    let read = encoding.read_routing(&bytes, &payload).unwrap().unwrap();
+    read.write(&mut again);
+    assert_eq!(again, bytes);
+    let metadata = read.as_type::<PayloadMetadata>().unwrap();
+    assert!(metadata.hold.is_none(), "it is late already");
+    (taken(routing), taken(metadata.routing.clone().unwrap()))
+}
+
+#[test]
+fn the_requests_of_a_payload_from_disk_are_those_of_the_original() {
+    for distributions in [Distributions::Native, Distributions::Summary(vec![0.5, 1.0])] {
+        for protocol in [Protocol::One, Protocol::Two] {
+            let (original, read) = with_reread(&distributions);
+            let (mut one, _) = packer_for(Feed::of_refused(), protocol, 10, &distributions);
+            let (mut other, _) = packer_for(Feed::of_refused(), protocol, 10, &distributions);
+            let bodies = |requests: Vec<Request>| requests.iter().map(body).collect::<Vec<_>>();
+            let expected = bodies(one.pack(vec![original]));
+            assert!(expected.len() == 1 && !expected[0].is_empty());
+            assert_eq!(bodies(other.pack(vec![read])), expected);
+        }
+    }
+}
+
+#[test]
+fn a_payload_from_disk_adds_to_the_series_of_this_process() {
+    let native = Distributions::Native;
+    let (original, read) = with_reread(&native);
+    let (mut packer, counters) = packer_for(Feed::of_refused(), Protocol::One, 10, &native);
+    let requests = packer.pack(vec![original, read]);
+    assert_eq!(events(&requests), [4]);
+    assert_eq!(packer.accumulator.series(), 2);
+    assert!(counters.snapshot().dropped_events.is_empty());
+}
+
+#[test]
+fn damaged_rows_are_refused_or_can_be_packed() {
+    for distributions in [Distributions::Native, Distributions::Summary(vec![0.5])] {
+        let encoding = Encoding::new(distributions.clone(), None);
+        let (original, _) = with_reread(&distributions);
+        let mut payload = Payload::new(2);
+        payload.push(original.parts[0].clone());
+        let mut bytes = Vec::new();
+        original.routing.as_ref().unwrap().write(&mut bytes);
+        for damaged in damaged(&bytes) {
+            let Ok(Some(routing)) = encoding.read_routing(&damaged, &payload) else { continue };
+            assert!(damaged.len() == bytes.len() || damaged[0] != bytes[0], "all of it is needed");
+            let routing = routing.as_type::<PayloadMetadata>().unwrap().routing.clone();
+            let read = EncodedPayload { routing, ..original.clone() };
+            let feed = Feed::of_refused();
+            feed.attach(0, Arc::new(|| ()));
+            let (mut packer, _) = packer_for(feed, Protocol::Two, 10, &distributions);
+            let packed: u64 = events(&packer.pack(vec![read.clone(), read])).iter().sum();
+            assert_eq!(packed + packer.take_refused().len() as u64, 4);
+        }
     }
 }

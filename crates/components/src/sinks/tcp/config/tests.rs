@@ -71,3 +71,22 @@ fn an_address_is_enough() {
         (Vec::new(), 1, false)
     );
 }
+
+#[test]
+fn payloads_that_cannot_share_a_connection_differ_in_their_format() {
+    let format = |more: serde_json::Value| {
+        let mut options = json!({ "address": "a:1" });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value::<TcpConfig>(options).unwrap().payload_format()
+    };
+    let text = json!({ "codec": "text" });
+    assert_eq!(format(json!({})), format(json!({ "encoding": text, "connections": 3 })));
+    let batches = json!({ "framing": "length", "acknowledgements": true });
+    let compressed = json!({ "framing": "length", "compression": "zstd" });
+    assert_eq!(format(batches.clone()), format(compressed));
+    let of_text = json!({ "framing": "length", "acknowledgements": true, "encoding": text });
+    let all =
+        [json!({}), json!({ "framing": "length" }), json!({ "framing": "none" }), batches, of_text];
+    let distinct: std::collections::BTreeSet<String> = all.into_iter().map(format).collect();
+    assert_eq!(distinct.len(), 5, "{distinct:?}");
+}
