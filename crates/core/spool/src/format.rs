@@ -19,7 +19,7 @@ const SEGMENT_MAGIC: &[u8; 8] = b"\x89MSPOOL\n";
 pub const ENTRY_MAGIC: &[u8; 8] = b"\xD7MSENT\x01\n";
 
 /// First bytes of a footer; the last but one is the version.
-const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
+pub const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
 
 /// Bytes of a segment's header before the payload format.
 const SEGMENT_FIXED: usize = 26;
@@ -32,9 +32,6 @@ const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Bytes of an entry's header before the fields of variable length.
 pub const ENTRY_FIXED: usize = 88;
-
-/// Bytes of the smallest entry.
-pub const ENTRY_BYTES_MIN: u64 = (ENTRY_FIXED + 2 * CHECKSUM) as u64;
 
 /// Bytes of a footer: fewer than of any entry, so that a damaged footer is no lost entry.
 pub const FOOTER: usize = 80;

@@ -2,7 +2,7 @@
 
 use crate::SegmentFile;
 use crate::format::{
-    ENTRY_BYTES_MIN, ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, Opening, Position,
+    ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, FOOTER_MAGIC, Opening, Position,
     SEGMENT_HEADER_MAX, Salt, SegmentHeader, Totals, entry_header, entry_header_bytes, footer,
     opening,
 };
@@ -218,14 +218,17 @@ impl Scanner {
                 |bytes: &mut _| Bytes::copy(bytes, header.position.at, header.length as usize);
             let entry = if wanted { Some(copy(bytes)?) } else { None };
             if entry.as_ref().is_none_or(|entry| header.is_intact(entry)) {
-                let skipped = self.skipped(header.position.at, Some(header.position));
+                let reached = (header.position.ordinal, header.position.events);
+                let skipped = self.skipped(header.position.at, Some(reached));
                 self.position = header.end();
                 self.salt = Some(header.salt);
                 return Ok(Step { skipped, found: Some(Found { header, bytes: entry }) });
             }
         }
-        let skipped = self.skipped(bytes.end(), None);
         let Position { at, ordinal, events } = self.position;
+        let is_footer = is_damaged_footer(bytes.peek(at, FOOTER + 1)?);
+        let reached = self.totals.or(is_footer.then_some((ordinal, events)));
+        let skipped = self.skipped(bytes.end(), reached);
         let (all_entries, all_events) = self.totals.unwrap_or((ordinal, events));
         self.position = Position {
             at: at.max(bytes.end()),
@@ -235,17 +238,14 @@ impl Scanner {
         Ok(Step { skipped, found: None })
     }
 
-    /// Describes the bytes from the position to `until`; `None` if there are none.
-    fn skipped(&self, until: u64, next: Option<Position>) -> Option<Skipped> {
+    /// Describes the bytes from the position to `until`; `None` if there are none. `reached` is how
+    /// many entries and events are before that, if known.
+    fn skipped(&self, until: u64, reached: Option<(u64, u64)>) -> Option<Skipped> {
         let Position { at, ordinal, events } = self.position;
         let bytes = until.checked_sub(at).filter(|bytes| *bytes > 0)?;
-        let reached = next.map(|next| (next.ordinal, next.events)).or(self.totals);
-        let lost = reached.map(|(entries, of_events)| {
-            (entries.saturating_sub(ordinal), of_events.saturating_sub(events))
-        });
-        // Nothing that was ever an entry is so short.
-        let none = (bytes < ENTRY_BYTES_MIN).then_some((0, 0));
-        Some(Skipped { at, bytes, lost: lost.or(none) })
+        let lost = reached
+            .map(|(all, of_all)| (all.saturating_sub(ordinal), of_all.saturating_sub(events)));
+        Some(Skipped { at, bytes, lost })
     }
 
     /// Returns the first valid header at or behind this position.
@@ -291,4 +291,11 @@ impl Scanner {
         }
         Ok(None)
     }
+}
+
+/// Returns whether the last bytes of a file are a damaged footer, behind which nothing is lost. The
+/// start of an entry that was cut off is not.
+fn is_damaged_footer(tail: &[u8]) -> bool {
+    let has_length = tail.len() == FOOTER && !tail.starts_with(ENTRY_MAGIC);
+    tail.len() <= FOOTER && (has_length || tail.starts_with(FOOTER_MAGIC))
 }

@@ -36,6 +36,7 @@ struct Segment {
     /// Bytes of the file.
     file_bytes: u64,
     is_damaged: bool,
+    has_footer: bool,
 }
 
 impl Segment {

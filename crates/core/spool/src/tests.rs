@@ -1,6 +1,10 @@
 //! What a spool keeps, and what a crash, damage or a failing disk may do to it.
 
 mod basics;
+mod crashes;
+mod damage;
+mod disk;
+mod model;
 
 use crate::*;
 use std::path::Path;
@@ -11,7 +15,7 @@ fn memory_folder() -> tempfile::TempDir {
 }
 
 /// Options with which a few entries fill a segment.
-const SMALL: SpoolOptions = SpoolOptions { segment_bytes: 600 };
+const SMALL: SpoolOptions = SpoolOptions { segment_bytes: 800 };
 
 fn open_in(folder: &Path, options: SpoolOptions, settled: u64) -> Spool {
     let folder = Folder::open(folder).expect("a folder");

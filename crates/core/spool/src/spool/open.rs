@@ -155,6 +155,7 @@ fn loaded(
         is_durable: true,
         file_bytes: frame.file_bytes,
         is_damaged: false,
+        has_footer: frame.footer.is_some(),
     };
     Ok((segment, valid.end))
 }
@@ -173,7 +174,6 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, limit: EntryNumber) -> io::Result
         }
         valid.add(&meta, scanner.position);
     }
-    valid.is_counted |= valid.end == frame.file_bytes;
     valid.salt = scanner.salt;
     Ok(valid)
 }

@@ -21,11 +21,12 @@ impl Spool {
                 if !self.is_complete(self.reading) {
                     return Ok(None);
                 }
-                self.finish_segment();
+                self.end_segment();
                 continue;
             }
             let Some(Step { skipped, found }) = self.step()? else { continue };
             if let Some(skipped) = skipped {
+                self.segments[self.reading].is_counted |= found.is_none();
                 self.note_damage(skipped, found.as_ref().map(|found| found.header.meta.number));
             }
             if let Some(Found { header, bytes: Some(bytes) }) = found {
@@ -72,7 +73,19 @@ impl Spool {
         !is_written && !self.segments[index].has_unsynced()
     }
 
-    pub(super) fn finish_segment(&mut self) {
+    /// Moves behind the segment. One without a footer is cut off: the footer is durable before there
+    /// is another segment.
+    pub(super) fn end_segment(&mut self) {
+        let segment = &mut self.segments[self.reading];
+        if !segment.is_counted {
+            segment.is_counted = true;
+            let at = segment.end;
+            self.note_damage(Skipped { at, bytes: 0, lost: None }, None);
+        }
+        self.finish_segment();
+    }
+
+    fn finish_segment(&mut self) {
         self.reading += 1;
         self.reader = None;
         self.upcoming = None;
@@ -150,27 +163,33 @@ impl Spool {
 
     /// Moves behind the entries that are settled and unread. Their bodies are not read.
     pub(super) fn pass_settled(&mut self) -> io::Result<()> {
-        let settled = self.settled;
-        if settled <= self.after_read {
-            return Ok(());
-        }
-        while self.reading < self.segments.len() && self.has_unread_in(self.reading) {
-            let reader = match self.reader() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                reader => reader?,
-            };
-            let mut ahead = reader.scanner;
-            let found = ahead.step(&mut reader.bytes, |_| false)?.found;
-            match found {
-                Some(found) if found.header.meta.number < settled => reader.scanner = ahead,
-                Some(found) => {
-                    self.upcoming = Some(Upcoming::new(&found.header.meta));
-                    return Ok(());
-                }
-                None => return Ok(()),
+        while self.settled > self.after_read && self.reading < self.segments.len() {
+            let segment = &self.segments[self.reading];
+            let is_settled = segment.is_counted && segment.totals.last < self.settled;
+            if is_settled && self.is_complete(self.reading) {
+                self.finish_segment();
+            } else if !self.pass_one()? {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Moves behind the next entry; false if it is not settled, or there is none.
+    fn pass_one(&mut self) -> io::Result<bool> {
+        let settled = self.settled;
+        let reader = match self.reader() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            reader => reader?,
+        };
+        let mut ahead = reader.scanner;
+        let Some(found) = ahead.step(&mut reader.bytes, |_| false)?.found else { return Ok(false) };
+        if found.header.meta.number >= settled {
+            self.upcoming = Some(Upcoming::new(&found.header.meta));
+            return Ok(false);
+        }
+        reader.scanner = ahead;
+        Ok(true)
     }
 
     /// Counts damage, and logs the first in a segment. What was settled is not lost.

@@ -20,10 +20,15 @@ impl Spool {
     pub fn release(&mut self, settled: EntryNumber) -> io::Result<()> {
         self.settled = self.settled.max(settled);
         while self.in_flight.pop_front_if(|entry| entry.number < self.settled).is_some() {}
+        let removed = self.remove_released();
+        self.pass_settled().and(removed)
+    }
+
+    fn remove_released(&mut self) -> io::Result<()> {
         while !self.segments.is_empty() && self.is_first_released() {
             self.remove_segment(0)?;
         }
-        self.pass_settled()
+        Ok(())
     }
 
     /// Removes the oldest segment that has unread entries, to make room; `None` if there is none,

@@ -21,7 +21,7 @@ impl Spool {
                 if !self.is_complete(self.reading) {
                     return Ok(());
                 }
-                self.finish_segment();
+                self.end_segment();
                 continue;
             }
             let reader = self.reader()?;

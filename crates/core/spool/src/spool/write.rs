@@ -155,6 +155,7 @@ impl Spool {
     /// Creates a segment for entries from this one on.
     fn begin_segment(&mut self, meta: &EntryMeta) -> io::Result<()> {
         self.remove_stale()?;
+        self.finish_previous();
         let salt = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
         let salt = Salt(salt);
         let mut header = Vec::new();
@@ -173,6 +174,7 @@ impl Spool {
             is_durable: false,
             file_bytes: start.at,
             is_damaged: false,
+            has_footer: false,
         };
         let file = self.disk.create(&segment.name())?;
         self.has_new_names = true;
@@ -180,6 +182,16 @@ impl Spool {
         self.writer = Some(Writer { file, salt, at: 0 });
         self.queue.copied(&header);
         Ok(())
+    }
+
+    /// Writes the footer of the last segment, if the disk had no room for it before: it tells that
+    /// the file is whole, although another one follows.
+    fn finish_previous(&mut self) {
+        let previous = self.segments.back_mut().filter(|segment| !segment.has_footer);
+        if let Some(segment) = previous {
+            let done = self.disk.open(&segment.name()).and_then(|file| segment.cut(&*file));
+            self.tolerate(done);
+        }
     }
 
     fn queue_entry(&mut self, entry: &NewEntry<'_>, bytes: u64) -> io::Result<()> {
@@ -230,6 +242,9 @@ impl Spool {
         }
         self.sync_file()?;
         self.writer = None;
+        if let Some(segment) = self.segments.back_mut() {
+            segment.has_footer = true;
+        }
         Ok(())
     }
 
@@ -313,11 +328,15 @@ impl Segment {
     pub fn cut(&mut self, file: &dyn SegmentFile) -> io::Result<()> {
         file.set_len(self.end)?;
         self.file_bytes = self.end;
+        self.has_footer = false;
         let mut footer = Vec::with_capacity(FOOTER);
         let Some(salt) = self.salt else { return file.sync_data() };
         put_footer(&mut footer, salt, self.end, &self.totals);
         match file.write_at(self.end, &[IoSlice::new(&footer)]) {
-            Ok(()) => self.file_bytes += footer.len() as u64,
+            Ok(()) => {
+                self.file_bytes += footer.len() as u64;
+                self.has_footer = true;
+            }
             // Without a footer the segment is scanned when it is opened.
             Err(_) => file.set_len(self.end)?,
         }

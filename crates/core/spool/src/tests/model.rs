@@ -1,0 +1,297 @@
+//! Random calls beside a plain model, with writes that fail. `MILLSTREAM_SOAK=n` tries n workloads;
+//! `MILLSTREAM_SEED=n` only the one of that seed.
+
+use super::disk::Disk;
+use super::*;
+use fastrand::Rng;
+use std::collections::BTreeSet;
+
+/// Workloads, and how often each variant of them is tried.
+pub fn workload(seeds: u64, variants: u64) -> (std::ops::Range<u64>, u64) {
+    let soak = number("MILLSTREAM_SOAK");
+    let seeds = soak.unwrap_or(seeds);
+    let seeds = number("MILLSTREAM_SEED").map_or(0..seeds, |seed| seed..seed + 1);
+    (seeds, soak.unwrap_or(variants))
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// What a spool has promised.
+#[derive(Clone, Debug, Default)]
+pub struct Promise {
+    /// Entries that were synced, and neither released nor dropped.
+    pub synced: BTreeSet<u64>,
+    /// Entries that were ever appended.
+    pub appended: BTreeSet<u64>,
+    /// Entries before this one are settled.
+    pub settled: u64,
+}
+
+impl Promise {
+    /// Checks what a start finds after a crash.
+    pub fn check(&self, found: &[Entry]) {
+        let numbers: Vec<u64> = found.iter().map(|entry| entry.meta.number.0).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?} do not ascend");
+        for entry_found in found {
+            let number = entry_found.meta.number.0;
+            assert_eq!(*entry_found, entry(number));
+            assert!(self.appended.contains(&number), "{number} was not appended");
+            assert!(number >= self.settled, "{number} was settled");
+        }
+        let mut owed = self.synced.iter().filter(|number| **number >= self.settled);
+        assert!(
+            owed.all(|number| numbers.contains(number)),
+            "found {numbers:?}, promised {:?} from {}",
+            self.synced,
+            self.settled
+        );
+    }
+}
+
+/// A spool beside its model.
+pub struct Driver {
+    pub disk: Disk,
+    spool: Option<Spool>,
+    /// Entries that were appended since the last sync, or have to be appended again.
+    unsynced: Vec<u64>,
+    /// How many of them the spool has.
+    appended: usize,
+    unread_from: u64,
+    next_number: u64,
+    promise: Promise,
+    /// Number of changes from which a promise holds.
+    pub promises: Vec<(usize, Promise)>,
+    /// Whether writes fail, so that the end of a segment may be seen as damaged.
+    pub fails: bool,
+}
+
+impl Driver {
+    /// A spool on an empty disk.
+    pub fn new() -> Driver {
+        let disk = Disk::default();
+        Driver {
+            spool: Some(disk.open(0).unwrap()),
+            disk,
+            unsynced: Vec::new(),
+            appended: 0,
+            unread_from: 0,
+            next_number: 0,
+            promise: Promise::default(),
+            promises: vec![(0, Promise::default())],
+            fails: false,
+        }
+    }
+
+    /// What is promised now.
+    pub fn promise(&self) -> &Promise {
+        &self.promise
+    }
+
+    fn spool(&mut self) -> &mut Spool {
+        self.spool.as_mut().unwrap()
+    }
+
+    /// Makes a random call, and checks what it returns.
+    pub fn call(&mut self, random: &mut Rng) {
+        match random.u32(..20) {
+            0..5 => self.append(random),
+            5..9 => self.sync(),
+            9..13 => (0..random.u32(1..8)).for_each(|_| self.next()),
+            13..15 => self.read(random),
+            15..18 => self.release(random),
+            18 => self.drop_oldest(),
+            _ => self.reopen(),
+        }
+        self.check_stats();
+        self.promises.push((self.disk.len(), self.promise.clone()));
+    }
+
+    /// Notes what holds while a call runs.
+    fn during(&mut self, promise: Promise) {
+        self.promises.push((self.disk.len(), promise));
+    }
+
+    fn append(&mut self, random: &mut Rng) {
+        for _ in 0..random.u32(1..6) {
+            self.next_number += random.u64(1..4) / 2;
+            self.unsynced.push(self.next_number);
+            self.promise.appended.insert(self.next_number);
+            self.next_number += 1;
+        }
+        self.during(self.promise.clone());
+        _ = self.append_unsynced();
+    }
+
+    fn append_unsynced(&mut self) -> io::Result<()> {
+        while let Some(number) = self.unsynced.get(self.appended).copied() {
+            let done = self.spool().append(&entry(number).as_new());
+            self.failed_if_error(&done);
+            done?;
+            self.appended += 1;
+        }
+        Ok(())
+    }
+
+    /// After a failure all entries since the last sync are appended again, but for one that was
+    /// delivered from memory.
+    fn failed_if_error(&mut self, done: &io::Result<()>) {
+        if done.is_err() {
+            self.appended = 0;
+            if self.unsynced.first().is_some_and(|number| number % 3 == 0) {
+                self.unsynced.remove(0);
+            }
+        }
+    }
+
+    pub fn sync(&mut self) {
+        if self.append_unsynced().is_err() {
+            return;
+        }
+        let done = self.spool().sync();
+        self.failed_if_error(&done);
+        if done.is_ok() {
+            self.promise.synced.extend(self.unsynced.drain(..));
+            self.appended = 0;
+        }
+    }
+
+    /// The unread entries.
+    fn unread(&self) -> impl Iterator<Item = u64> {
+        let from = self.unread_from.max(self.promise.settled);
+        self.promise.synced.range(from..).copied()
+    }
+
+    fn next(&mut self) {
+        let expected = self.unread().next();
+        assert_eq!(self.spool().next().unwrap(), expected.map(entry));
+        self.unread_from = expected.map_or(self.unread_from, |number| number + 1);
+    }
+
+    fn read(&mut self, random: &mut Rng) {
+        let number = random.u64(..self.next_number + 1);
+        if number >= self.promise.settled && !self.unsynced.contains(&number) {
+            let expected = self.promise.synced.contains(&number).then(|| entry(number));
+            assert_eq!(self.spool().read(EntryNumber(number)).unwrap(), expected, "{number}");
+        }
+    }
+
+    fn release(&mut self, random: &mut Rng) {
+        let unsynced = self.unsynced.first().copied().unwrap_or(self.next_number);
+        // Mostly what was read, sometimes more.
+        let limit = if random.u32(..5) == 0 { unsynced } else { self.unread_from };
+        let settled = random.u64(self.promise.settled..=limit.max(self.promise.settled));
+        self.promise.settled = settled;
+        self.promise.synced.retain(|number| *number >= settled);
+        self.during(self.promise.clone());
+        if self.spool().release(EntryNumber(settled)).is_err() {
+            _ = self.spool().release(EntryNumber(settled));
+        }
+        if self.promise.synced.is_empty() && self.unsynced.is_empty() && !self.fails {
+            assert_eq!(self.disk.files().names.len(), 0);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let before = self.disk.len();
+        let Ok(Some(dropped)) = self.spool().drop_oldest() else { return };
+        let unread: Vec<u64> =
+            self.unread().take_while(|number| *number <= dropped.last.0).collect();
+        assert_eq!(unread.first(), Some(&dropped.first.0));
+        assert_eq!(unread.len() as u64, dropped.entries);
+        assert_eq!(unread.iter().map(|n| entry(*n).meta.events).sum::<u64>(), dropped.events);
+        self.unread_from = dropped.last.0 + 1;
+        let kept: BTreeSet<u64> = self.spool_has();
+        self.promise.synced.retain(|number| kept.contains(number));
+        self.promises.push((before, self.promise.clone()));
+    }
+
+    /// The entries that can be read.
+    fn spool_has(&mut self) -> BTreeSet<u64> {
+        let synced = self.promise.synced.clone();
+        let spool = self.spool();
+        synced.into_iter().filter(|n| spool.read(EntryNumber(*n)).unwrap().is_some()).collect()
+    }
+
+    /// Opens the spool again; what was not synced may be there.
+    fn reopen(&mut self) {
+        self.spool = None;
+        let settled = self.promise.settled;
+        let reopen = |disk: &Disk| {
+            disk.open(settled).unwrap_or_else(|_| {
+                disk.heal();
+                disk.open(settled).unwrap()
+            })
+        };
+        let found = rest(&mut reopen(&self.disk));
+        self.promise.check(&found);
+        let numbers = found.iter().map(|entry| entry.meta.number.0);
+        // What was found is durable.
+        self.promise.synced = numbers.collect();
+        self.unsynced.clear();
+        self.appended = 0;
+        self.unread_from = 0;
+        self.spool = Some(reopen(&self.disk));
+        self.next_number = self.next_number.max(self.spool().stats().next_number.0);
+    }
+
+    fn check_stats(&mut self) {
+        let stats = self.spool().stats();
+        let unread: Vec<Entry> = self.unread().map(entry).collect();
+        assert_eq!(stats.unread_entries, unread.len() as u64);
+        assert_eq!(stats.unread_events, unread.iter().map(|entry| entry.meta.events).sum());
+        assert_eq!(stats.has_unread, !unread.is_empty());
+        let oldest = unread.first().map(|entry| entry.meta.written_ms);
+        assert_eq!(stats.oldest_unread_ms, oldest);
+        let unreleased = self.promise.synced.first().map(|n| entry(*n).meta.written_ms);
+        assert_eq!(stats.oldest_unreleased_ms, unreleased);
+        assert!(stats.next_number.0 <= self.next_number.max(self.promise.settled));
+        let last = self.promise.synced.last().map_or(0, |number| number + 1);
+        assert!(stats.next_number.0 >= last.max(self.promise.settled));
+        let files = self.disk.files();
+        let on_disk: usize = files.segments().iter().map(|name| files.of(name).len()).sum();
+        // What is queued is counted and not in the file yet.
+        assert!(self.fails || self.appended > 0 || stats.bytes == on_disk as u64);
+        let damage = self.spool().damage();
+        assert!(self.fails || damage.is_empty(), "{damage:?}");
+    }
+
+    /// Reads everything from the beginning, after a restart.
+    pub fn finish(mut self) {
+        self.sync();
+        self.reopen();
+        let expected: Vec<Entry> = self.promise.synced.iter().copied().map(entry).collect();
+        assert_eq!(rest(self.spool()), expected);
+    }
+}
+
+#[test]
+fn a_spool_agrees_with_a_plain_model() {
+    for seed in workload(150, 1).0 {
+        println!("seed {seed}");
+        let mut random = Rng::with_seed(seed);
+        let mut driver = Driver::new();
+        (0..200).for_each(|_| driver.call(&mut random));
+        driver.finish();
+    }
+}
+
+#[test]
+fn a_spool_whose_writes_fail_agrees_with_a_plain_model() {
+    for seed in workload(150, 1).0 {
+        println!("seed {seed}");
+        let mut random = Rng::with_seed(seed);
+        let mut driver = Driver::new();
+        driver.fails = true;
+        for _ in 0..200 {
+            if random.u32(..8) == 0 {
+                driver.disk.fail_at(driver.disk.tried() + random.usize(..6));
+            }
+            driver.call(&mut random);
+        }
+        driver.disk.heal();
+        driver.finish();
+    }
+}
