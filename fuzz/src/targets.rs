@@ -15,6 +15,7 @@ mod patterns;
 mod points;
 mod rules;
 mod scan;
+mod spool;
 mod timestamps;
 
 /// Something that any bytes can be given to.
@@ -50,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "regex", run: patterns::regex, words: patterns::WORDS },
     Target { name: "rules", run: rules::rules, words: rules::WORDS },
     Target { name: "scan", run: scan::scan, words: scan::WORDS },
+    Target { name: "spool", run: spool::spool, words: spool::WORDS },
     Target { name: "syslog", run: parsers::syslog, words: parsers::SYSLOG_WORDS },
     Target { name: "timestamps", run: timestamps::timestamps, words: timestamps::WORDS },
 ];

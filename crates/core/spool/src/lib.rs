@@ -19,6 +19,7 @@
 
 mod disk;
 mod format;
+pub mod inspect;
 mod scan;
 mod spool;
 

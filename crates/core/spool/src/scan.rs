@@ -1,11 +1,11 @@
 //! Finds the entries of a segment, over damage.
 
-use crate::SegmentFile;
 use crate::format::{
     ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, FOOTER_MAGIC, Opening, Position,
     SEGMENT_HEADER_MAX, Salt, SegmentHeader, Totals, entry_header, entry_header_bytes, footer,
     opening,
 };
+use crate::{Damage, SegmentFile};
 use memchr::memmem;
 use std::io;
 
@@ -19,6 +19,9 @@ const SEARCH_BYTES: usize = 256 << 10;
 pub trait Bytes {
     /// Returns the end.
     fn end(&self) -> u64;
+
+    /// Moves the end.
+    fn set_end(&mut self, end: u64);
 
     /// Returns at least `want` bytes from this position, fewer only before the end.
     fn peek(&mut self, at: u64, want: usize) -> io::Result<&[u8]>;
@@ -39,11 +42,6 @@ impl FileBytes {
     /// Reads `file` up to this end.
     pub fn new(file: Box<dyn SegmentFile>, end: u64) -> FileBytes {
         FileBytes { file, end, chunk: Vec::new(), chunk_at: 0 }
-    }
-
-    /// Moves the end.
-    pub fn set_end(&mut self, end: u64) {
-        self.end = end;
     }
 
     /// Returns what the chunk has from this position.
@@ -67,6 +65,10 @@ impl FileBytes {
 impl Bytes for FileBytes {
     fn end(&self) -> u64 {
         self.end
+    }
+
+    fn set_end(&mut self, end: u64) {
+        self.end = end;
     }
 
     fn peek(&mut self, at: u64, want: usize) -> io::Result<&[u8]> {
@@ -94,6 +96,10 @@ impl Bytes for FileBytes {
 impl Bytes for &[u8] {
     fn end(&self) -> u64 {
         self.len() as u64
+    }
+
+    fn set_end(&mut self, end: u64) {
+        *self = &self[..self.len().min(end as usize)];
     }
 
     fn peek(&mut self, at: u64, _want: usize) -> io::Result<&[u8]> {
@@ -167,6 +173,19 @@ pub struct Skipped {
     pub bytes: u64,
     /// Lost entries and events, if known.
     pub lost: Option<(u64, u64)>,
+}
+
+impl Skipped {
+    /// Describes it as damage of the segment with this name.
+    pub fn damage(self, segment: String) -> Damage {
+        Damage {
+            segment,
+            at: self.at,
+            bytes: self.bytes,
+            entries: self.lost.map(|(entries, _)| entries),
+            events: self.lost.map(|(_, events)| events),
+        }
+    }
 }
 
 /// An entry with a valid header.

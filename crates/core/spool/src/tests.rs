@@ -4,6 +4,7 @@ mod basics;
 mod crashes;
 mod damage;
 mod disk;
+mod inspection;
 mod model;
 
 use crate::*;

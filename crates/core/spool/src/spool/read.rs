@@ -1,9 +1,9 @@
 //! Reads the entries in order, or one of them again.
 
-use super::{InFlight, Reader, Segment, Spool, Upcoming};
+use super::{InFlight, Reader, Spool, Upcoming};
 use crate::format::EntryHeader;
-use crate::scan::{FileBytes, Found, Skipped, Step};
-use crate::{Damage, Entry, EntryNumber};
+use crate::scan::{Bytes as _, FileBytes, Found, Skipped, Step};
+use crate::{Entry, EntryNumber};
 use bytes::Bytes;
 use std::io;
 
@@ -200,7 +200,7 @@ impl Spool {
         }
         let location = self.disk.location();
         let segment = &mut self.segments[self.reading];
-        let damage = segment.damage(skipped);
+        let damage = skipped.damage(segment.name());
         if !segment.is_damaged {
             log::error!(
                 "disk buffer {location}: {} is damaged at byte {}; entries that can be read are delivered, \
@@ -223,17 +223,5 @@ impl Spool {
         let bytes = segment.end.saturating_sub(position.at);
         self.note_damage(Skipped { at: position.at, bytes, lost }, None);
         self.finish_segment();
-    }
-}
-
-impl Segment {
-    fn damage(&self, skipped: Skipped) -> Damage {
-        Damage {
-            segment: self.name(),
-            at: skipped.at,
-            bytes: skipped.bytes,
-            entries: skipped.lost.map(|(entries, _)| entries),
-            events: skipped.lost.map(|(_, events)| events),
-        }
     }
 }

@@ -1,0 +1,285 @@
+//! Reads the segments of a folder without a lock and without a change, also beside a running agent.
+//!
+//! What is read may be settled already: a segment is removed once all its entries are.
+
+use crate::format::{segment_name, segment_number};
+use crate::scan::{Bytes as SegmentBytes, FileBytes, Found, Frame, OtherVersion, Scanner, Step};
+use crate::{Damage, Entry, EntryNumber, SEGMENT_FORMAT, SegmentFile};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Contents of a segment in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Name of the file.
+    pub name: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Entries that can be read.
+    pub entries: u64,
+    /// Their events.
+    pub events: u64,
+    /// Number of the first one.
+    pub first: Option<EntryNumber>,
+    /// Number of the last one.
+    pub last: Option<EntryNumber>,
+    /// Time at which the first one was written, in milliseconds since 1970 (UTC).
+    pub first_written_ms: Option<i64>,
+    /// The same of the last one.
+    pub last_written_ms: Option<i64>,
+    /// How the payloads are encoded; `None` if no entry and no header can be read.
+    pub format: Option<Arc<str>>,
+    /// Parts of the file that cannot be read.
+    pub damage: Vec<Damage>,
+}
+
+/// The contents of one segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Its numbers.
+    pub info: SegmentInfo,
+    /// Its entries.
+    pub entries: Vec<Entry>,
+}
+
+/// A segment has another version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the segment has format {found}, but this release reads {SEGMENT_FORMAT}")]
+pub struct OtherFormat {
+    /// Its version.
+    pub found: u32,
+}
+
+impl From<OtherVersion> for OtherFormat {
+    fn from(OtherVersion(found): OtherVersion) -> OtherFormat {
+        OtherFormat { found }
+    }
+}
+
+impl From<OtherFormat> for io::Error {
+    fn from(error: OtherFormat) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// Parses the bytes of a segment that may be damaged, or still be written.
+///
+/// # Errors
+/// If it has another version of the format.
+pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
+    let mut bytes = segment;
+    let mut entries = Vec::new();
+    let place = Place { name: String::new(), limit: EntryNumber(u64::MAX), is_last: true };
+    match survey(&mut bytes, place, |entry| entries.push(entry)) {
+        Ok(Ok(info)) => Ok(Parsed { info, entries }),
+        Ok(Err(error)) => Err(error),
+        // Memory can always be read.
+        Err(_) => Ok(Parsed { info: SegmentInfo::default(), entries }),
+    }
+}
+
+/// Reads all segments of a folder, and returns their numbers; none if the folder does not exist.
+///
+/// # Errors
+/// If a file cannot be read, or has another version of the format.
+pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
+    let mut found = Vec::new();
+    for place in places(folder)? {
+        if let Some(mut bytes) = open(folder, &place)? {
+            found.push(survey(&mut bytes, place, |_| {})??);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the entries of a folder from this number on, in order.
+///
+/// # Errors
+/// If the folder cannot be read. The iterator returns errors of files, and ends after one.
+pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
+    let mut places = VecDeque::from(places(folder)?);
+    while places.front().is_some_and(|place| place.limit <= from) {
+        places.pop_front();
+    }
+    Ok(Entries { folder: folder.to_path_buf(), places, current: None, from })
+}
+
+/// A segment of a folder.
+struct Place {
+    name: String,
+    /// The first number of the next segment.
+    limit: EntryNumber,
+    /// Whether it may still be written.
+    is_last: bool,
+}
+
+/// Lists the segments in order.
+fn places(folder: &Path) -> io::Result<Vec<Place>> {
+    let mut numbers = Vec::new();
+    let listed = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed?,
+    };
+    for entry in listed {
+        numbers.extend(entry?.file_name().to_str().and_then(segment_number));
+    }
+    numbers.sort_unstable();
+    let limits = numbers.iter().skip(1).copied().map(Some).chain([None]);
+    let place = |(first, next): (&EntryNumber, Option<EntryNumber>)| Place {
+        name: segment_name(*first),
+        limit: next.unwrap_or(EntryNumber(u64::MAX)),
+        is_last: next.is_none(),
+    };
+    Ok(numbers.iter().zip(limits).map(place).collect())
+}
+
+/// Opens a segment; `None` if it was removed meanwhile.
+fn open(folder: &Path, place: &Place) -> io::Result<Option<FileBytes>> {
+    match File::open(folder.join(&place.name)) {
+        Ok(file) => {
+            let end = file.size()?;
+            Ok(Some(FileBytes::new(Box::new(file), end)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a whole segment.
+fn survey(
+    bytes: &mut impl SegmentBytes,
+    place: Place,
+    mut on_entry: impl FnMut(Entry),
+) -> io::Result<Result<SegmentInfo, OtherFormat>> {
+    let mut segment = match Opened::new(bytes, place.limit)? {
+        Ok(segment) => segment,
+        Err(error) => return Ok(Err(error)),
+    };
+    let has_footer = segment.frame.footer.is_some();
+    let mut info = SegmentInfo {
+        name: place.name,
+        bytes: segment.frame.file_bytes,
+        format: segment.frame.header.as_ref().map(|header| header.format.clone()),
+        ..SegmentInfo::default()
+    };
+    loop {
+        let Step { skipped, found } = segment.step(bytes, EntryNumber(0))?;
+        // The end of the last segment is being written, or was when the agent ended.
+        let may_be_torn = found.is_none() && place.is_last && !has_footer;
+        if let Some(skipped) = skipped.filter(|_| !may_be_torn) {
+            info.damage.push(skipped.damage(info.name.clone()));
+        }
+        match found {
+            Some(Found { header, bytes: Some(bytes) }) => {
+                let entry = header.entry(&Bytes::from(bytes));
+                info.add(&entry);
+                on_entry(entry);
+            }
+            Some(_) => {}
+            None => return Ok(Ok(info)),
+        }
+    }
+}
+
+impl SegmentInfo {
+    fn add(&mut self, entry: &Entry) {
+        self.entries += 1;
+        self.events = self.events.saturating_add(entry.meta.events);
+        self.first.get_or_insert(entry.meta.number);
+        self.last = Some(entry.meta.number);
+        self.first_written_ms.get_or_insert(entry.meta.written_ms);
+        self.last_written_ms = Some(entry.meta.written_ms);
+        self.format.get_or_insert_with(|| entry.meta.format.clone());
+    }
+}
+
+/// A segment that is read.
+struct Opened {
+    frame: Frame,
+    scanner: Scanner,
+    limit: EntryNumber,
+    /// Greater than every number so far.
+    after: EntryNumber,
+}
+
+impl Opened {
+    fn new(
+        bytes: &mut impl SegmentBytes,
+        limit: EntryNumber,
+    ) -> io::Result<Result<Opened, OtherFormat>> {
+        let frame = match Frame::read(bytes)? {
+            Ok(frame) => frame,
+            Err(other) => return Ok(Err(other.into())),
+        };
+        bytes.set_end(frame.end());
+        let scanner = Scanner::new(&frame);
+        Ok(Ok(Opened { frame, scanner, limit, after: EntryNumber(0) }))
+    }
+
+    /// Finds the next entry, with its bytes if its number is not below `from`.
+    fn step(&mut self, bytes: &mut impl SegmentBytes, from: EntryNumber) -> io::Result<Step> {
+        let wanted = self.after.max(from)..self.limit;
+        let step = self.scanner.step(bytes, |header| wanted.contains(&header.meta.number))?;
+        if let Some(Found { header, bytes: Some(_) }) = &step.found {
+            self.after = header.meta.number.next();
+        }
+        Ok(step)
+    }
+}
+
+/// The entries of a folder, in order.
+pub struct Entries {
+    folder: PathBuf,
+    places: VecDeque<Place>,
+    current: Option<(FileBytes, Opened)>,
+    from: EntryNumber,
+}
+
+impl Entries {
+    /// Opens the next segment; false if there is none.
+    fn open_next(&mut self) -> io::Result<bool> {
+        while let Some(place) = self.places.pop_front() {
+            if let Some(mut bytes) = open(&self.folder, &place)? {
+                let opened = Opened::new(&mut bytes, place.limit)??;
+                self.current = Some((bytes, opened));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn read(&mut self) -> io::Result<Option<Entry>> {
+        loop {
+            let Some((bytes, segment)) = &mut self.current else {
+                match self.open_next()? {
+                    true => continue,
+                    false => return Ok(None),
+                }
+            };
+            match segment.step(bytes, self.from)?.found {
+                Some(Found { header, bytes: Some(bytes) }) => {
+                    return Ok(Some(header.entry(&Bytes::from(bytes))));
+                }
+                Some(_) => {}
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+impl Iterator for Entries {
+    type Item = io::Result<Entry>;
+
+    fn next(&mut self) -> Option<io::Result<Entry>> {
+        let read = self.read();
+        if read.is_err() {
+            self.places.clear();
+            self.current = None;
+        }
+        read.transpose()
+    }
+}
