@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, config_test, generate, rules, run, verify};
+use crate::{config, config_test, generate, rules, run, spool, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -77,6 +77,11 @@ enum Command {
     /// Test on this host that no data is lost
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
+    /// Look into the disk buffers of the sinks
+    Spool {
+        #[command(subcommand)]
+        what: Spool,
+    },
     /// Generate log lines or metric points for tests and benchmarks
     #[command(
         after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
@@ -88,12 +93,13 @@ enum Command {
     },
 }
 
+/// The files of a configuration.
 #[derive(Args)]
-struct ConfigFiles {
+pub struct ConfigFiles {
     /// Configuration file or folder; repeatable
     /// [default: ./millstream.yaml, then /etc/millstream/millstream.yaml]
     #[arg(short, long = "config", value_name = "FILE|DIR")]
-    config: Vec<PathBuf>,
+    pub config: Vec<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -103,6 +109,16 @@ enum Rules {
         millstream rules explain tasks/*.yaml --input app.log\n\n\
         Exit status: 0 done; 1 the input cannot be read; 2 errors in task files.")]
     Explain(rules::ExplainArgs),
+}
+
+#[derive(Subcommand)]
+enum Spool {
+    /// List the disk buffers: entries, events, bytes, age of the oldest entry, format, damage
+    #[command(after_help = spool::LS_HELP)]
+    Ls(spool::LsArgs),
+    /// Write the payloads of a sink's disk buffer to standard output
+    #[command(after_help = spool::CAT_HELP)]
+    Cat(spool::CatArgs),
 }
 
 #[derive(Subcommand)]
@@ -138,6 +154,8 @@ pub fn main() -> ExitCode {
         Command::Schema => schema(),
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),
+        Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
         Command::Generate { what: Generate::Metrics(args) } => generate::metrics(&args),
     })

@@ -12,6 +12,7 @@ mod progress;
 mod reload;
 mod rules;
 mod run;
+mod spool;
 mod verify;
 mod wiring;
 

@@ -22,6 +22,7 @@ mod promises;
 mod reload;
 mod rotation;
 mod rules;
+mod spool;
 mod stall;
 mod stuck;
 mod tcp;

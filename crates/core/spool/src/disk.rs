@@ -81,7 +81,7 @@ impl Folder {
     pub fn open(path: &Path) -> Result<Folder, SpoolError> {
         let failed = |error| SpoolError::Io { folder: path.display().to_string(), error };
         for _ in 0..LOCK_ATTEMPTS {
-            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+            create_durably(path).map_err(failed)?;
             match lock(path) {
                 Ok(Locked::Owned(lock)) => {
                     return Ok(Folder { path: path.to_path_buf(), _lock: lock });
@@ -112,6 +112,20 @@ impl Drop for Folder {
         // Fails unless the folder is empty.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// Creates a folder and those above it that are missing, and makes their names durable: without
+/// them a power loss takes all that is synced in the folder.
+fn create_durably(path: &Path) -> io::Result<()> {
+    let above = path.ancestors().skip(1);
+    let missing = above.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let created: Vec<&Path> = std::iter::once(path).chain(missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    for folder in created {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// The result of an attempt to lock a folder.

@@ -102,6 +102,8 @@ impl Queue {
 impl Spool {
     /// Appends an entry. It is durable and readable after the next [`Spool::sync`].
     ///
+    /// An entry that begins a segment waits until the previous one is synced.
+    ///
     /// # Errors
     /// Those of the disk; [`io::ErrorKind::InvalidInput`] for a number below
     /// [`next_number`](crate::SpoolStats::next_number) or a section of more than 4 GiB. After any
