@@ -107,7 +107,8 @@ impl Spool {
     /// # Errors
     /// Those of the disk; [`io::ErrorKind::InvalidInput`] for a number below
     /// [`next_number`](crate::SpoolStats::next_number) or a section of more than 4 GiB. After any
-    /// error nothing since the last successful sync is in the spool.
+    /// error nothing since the last successful sync is in the spool. What was settled meanwhile need
+    /// not be appended again.
     pub fn append(&mut self, entry: &NewEntry<'_>) -> io::Result<()> {
         let done = self.append_entry(entry);
         if done.is_err() {
@@ -122,11 +123,15 @@ impl Spool {
     /// Those of the disk. Nothing since the last successful sync is in the spool then.
     pub fn sync(&mut self) -> io::Result<()> {
         let done = self.sync_written();
-        match done {
-            Ok(()) => self.commit(),
-            Err(_) => self.roll_back(),
+        if done.is_err() {
+            self.roll_back();
+            return done;
         }
-        done
+        self.commit();
+        // Entries may have been delivered from memory, and settled, before they were durable.
+        let released = self.release(self.settled);
+        self.tolerate(released);
+        Ok(())
     }
 
     fn append_entry(&mut self, entry: &NewEntry<'_>) -> io::Result<()> {

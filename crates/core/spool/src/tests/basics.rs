@@ -228,3 +228,21 @@ fn other_files_are_left_alone() {
     expected.sort();
     assert_eq!(names(folder.path()), expected);
 }
+
+#[test]
+fn an_entry_that_is_settled_before_the_sync_leaves_no_file() {
+    let folder = memory_folder();
+    let mut spool = open_in(folder.path(), SMALL, 0);
+    spool.append(&entry(5).as_new()).unwrap();
+    spool.release(EntryNumber(6)).unwrap();
+    spool.sync().unwrap();
+    assert_eq!(names(folder.path()), [""; 0]);
+    assert!(!spool.stats().has_unread);
+}
+
+/// One thread of the engine owns the spool.
+#[test]
+fn a_spool_can_be_moved_to_another_thread() {
+    fn moved<T: Send>() {}
+    moved::<Spool>();
+}

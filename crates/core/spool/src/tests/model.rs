@@ -140,6 +140,8 @@ impl Driver {
     fn failed_if_error(&mut self, done: &io::Result<()>) {
         if done.is_err() {
             self.appended = 0;
+            let settled = self.promise.settled;
+            self.unsynced.retain(|number| *number >= settled);
             if self.unsynced.first().is_some_and(|number| number % 3 == 0) {
                 self.unsynced.remove(0);
             }
@@ -153,7 +155,9 @@ impl Driver {
         let done = self.spool().sync();
         self.failed_if_error(&done);
         if done.is_ok() {
-            self.promise.synced.extend(self.unsynced.drain(..));
+            let settled = self.promise.settled;
+            let owed = self.unsynced.drain(..).filter(|number| *number >= settled);
+            self.promise.synced.extend(owed);
             self.appended = 0;
         }
     }
@@ -179,12 +183,14 @@ impl Driver {
     }
 
     fn release(&mut self, random: &mut Rng) {
-        let unsynced = self.unsynced.first().copied().unwrap_or(self.next_number);
-        // Mostly what was read, sometimes more.
-        let limit = if random.u32(..5) == 0 { unsynced } else { self.unread_from };
+        // Mostly what was read, sometimes more: also what is not synced may have been delivered.
+        let limit = if random.u32(..5) == 0 { self.next_number } else { self.unread_from };
         let settled = random.u64(self.promise.settled..=limit.max(self.promise.settled));
         self.promise.settled = settled;
         self.promise.synced.retain(|number| *number >= settled);
+        if self.appended == 0 {
+            self.unsynced.retain(|number| *number >= settled);
+        }
         self.during(self.promise.clone());
         if self.spool().release(EntryNumber(settled)).is_err() {
             _ = self.spool().release(EntryNumber(settled));
