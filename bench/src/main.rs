@@ -31,6 +31,7 @@ mod rules;
 mod scan;
 mod scratch;
 mod sinkhole;
+mod spool;
 mod tags;
 mod texts;
 mod topics;
@@ -102,6 +103,12 @@ enum Part {
     ParseText,
     /// Compression by library and level, over what users send
     Compression,
+    /// Segments of disk buffers: written and synced, read back
+    Spool {
+        /// A folder on the disk to measure
+        #[arg(default_value = "target")]
+        disk: PathBuf,
+    },
     /// Tables of groups: memory and updates of ten million groups
     Rows,
     /// Thousands of tasks over the same lines; the agent beside mtail; the delay of results
@@ -189,6 +196,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
         Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
+        Part::Spool { disk } => spool::run(options.repetitions, disk, &scratch, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
         Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
         Part::Agent { names } => {
@@ -245,6 +253,7 @@ impl Part {
             Part::ParseText => "parse_text",
             Part::Compression => "compression",
             Part::Expressions => "expressions",
+            Part::Spool { .. } => "spool",
             Part::Rows => "rows",
             Part::Rules { .. } => "rules",
             Part::Agent { .. } => "agent",
