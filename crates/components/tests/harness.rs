@@ -3,6 +3,9 @@
 //!
 //! Each row is checked in its own process, because some components use standard input and output.
 
+#[path = "harness/stored.rs"]
+mod stored;
+
 use millstream_components::component::AnyComponent;
 use millstream_components::registry::{ROWS, Row};
 use millstream_model::{
@@ -550,26 +553,31 @@ async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
     batch.segments.iter().for_each(|segment| segment.ack.finish());
     drop(batch);
     if !payload.is_empty() {
-        let delivery = lane.deliver(&payload).await.unwrap();
-        match delivery {
-            Delivery::Durable => {}
-            Delivery::Taken => drop(lane.sync().await.unwrap()),
-            Delivery::Sent => {
-                drop(payload.parts.split_off(0));
-                payload.routing = None;
-                lane.flush();
-                let settled = loop {
-                    lane.progress().await.unwrap();
-                    let settled = lane.settled();
-                    if !settled.is_empty() {
-                        break settled;
-                    }
-                };
-                assert_eq!(settled, [Settled { outcome: Outcome::Delivered, refused: 0 }]);
-            }
-        }
+        send(lane, &mut payload).await;
     }
     payload.settle(Outcome::Delivered);
+}
+
+/// Delivers a payload until it is durable.
+async fn send(lane: &mut dyn Lane, payload: &mut Payload) {
+    let delivery = lane.deliver(payload).await.unwrap();
+    match delivery {
+        Delivery::Durable => {}
+        Delivery::Taken => drop(lane.sync().await.unwrap()),
+        Delivery::Sent => {
+            drop(payload.parts.split_off(0));
+            payload.routing = None;
+            lane.flush();
+            let settled = loop {
+                let settled = lane.settled();
+                if !settled.is_empty() {
+                    break settled;
+                }
+                lane.progress().await.unwrap();
+            };
+            assert_eq!(settled, [Settled { outcome: Outcome::Delivered, refused: 0 }]);
+        }
+    }
 }
 
 // Transforms.
