@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use millstream_components::component::AnyComponent;
-use millstream_engine::{Buffer, Pace, Priority, WhenFull};
+use millstream_engine::{Pace, Priority};
 use millstream_model::{Kind, Size};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -17,7 +17,7 @@ use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
 use super::task_files::{Owner, Reader};
-use super::{Catalog, Component, aliases, suggest};
+use super::{Catalog, Component, aliases, buffer, suggest};
 
 /// Most bytes of a file that are hashed to detect changes; no component reads as many.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
@@ -77,6 +77,7 @@ pub fn read(
             match component(kind, type_name, entry, catalog) {
                 Ok(component) => {
                     own.extend(semantic_faults(&component, &entry.node));
+                    own.extend(buffer_entry(kind, &entry.node).into_iter().flat_map(buffer::check));
                     draft.warnings.extend(missing_files(&component, &entry.node));
                     draft.outputs = Some(component.decoded.outputs());
                     draft.component = Some(component);
@@ -206,12 +207,16 @@ fn component(
             .and_then(Node::text)
             .map(String::from),
         pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
-        buffer: node.get("buffer").filter(|_| kind == Kind::Sink).map(buffer).unwrap_or_default(),
+        buffer: buffer_entry(kind, node).map(|entry| buffer::of(&entry.node)).unwrap_or_default(),
         contents: hash_contents(&decoded.contents()),
         options,
         decoded,
         place: entry.place.clone(),
     })
+}
+
+fn buffer_entry(kind: Kind, node: &Node) -> Option<&Entry> {
+    node.entry("buffer").filter(|_| kind == Kind::Sink)
 }
 
 /// Reports options that match their schema and still cannot be decoded.
@@ -246,18 +251,6 @@ fn pace(node: &Node) -> Pace {
     let rate_limit =
         text("rate_limit").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
     Pace { priority, rate_limit }
-}
-
-/// Parses the buffer of a sink from keys that match their schema.
-fn buffer(node: &Node) -> Buffer {
-    let text = |key| node.get(key).and_then(Node::text);
-    let when_full = match text("when_full") {
-        Some("drop_newest") => WhenFull::DropNewest,
-        Some("drop_oldest") => WhenFull::DropOldest,
-        _ => WhenFull::Block,
-    };
-    let bytes_max = text("max").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
-    Buffer { bytes_max, when_full }
 }
 
 /// Reports what the component itself finds wrong with options that match their schema.

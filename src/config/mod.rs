@@ -5,6 +5,7 @@
 //! checks how components are connected. Each step continues after an error.
 
 mod aliases;
+mod buffer;
 mod check;
 mod components;
 mod fault;

@@ -83,18 +83,35 @@ fn buffer_property() -> Json {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "type": { "description": "Where it waits.", "type": "string", "enum": ["memory"] },
+            "type": {
+                "description": "Where events wait: a disk buffer survives a restart.",
+                "type": "string",
+                "enum": ["memory", "disk"],
+                "default": "memory",
+            },
             "max": {
-                "description": "Size of the buffer in bytes, as encoded.",
+                "description": "Size of the buffer in bytes, as encoded; required on disk.",
                 "type": "string",
                 "format": "size",
-                "examples": ["64MiB"],
+                "examples": ["64MiB", "10GiB"],
             },
             "when_full": {
                 "description": "Whether the source waits, or which events are dropped and counted.",
                 "type": "string",
                 "enum": ["block", "drop_newest", "drop_oldest"],
                 "default": "block",
+            },
+            "mode": {
+                "description": "What is written to disk: what the sink cannot take now, or everything.",
+                "type": "string",
+                "enum": ["overflow", "always"],
+                "default": "overflow",
+            },
+            "replay_rate": {
+                "description": "Most bytes per second read back from disk; unlimited by default.",
+                "type": "string",
+                "format": "size",
+                "examples": ["20MiB"],
             },
         },
     })

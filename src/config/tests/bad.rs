@@ -60,6 +60,40 @@ fn keys_of_other_agents() {
     );
 }
 
+/// Keys of a buffer that contradict each other, and those of other agents.
+#[test]
+fn buffers() {
+    for (keys, message) in [
+        (
+            "{type: disk}",
+            "5: `buffer`: a buffer on disk has no default size; add for example max: 10GiB",
+        ),
+        (
+            "{type: disk, max: 15MiB}",
+            "31: `max`: the buffer on disk is too small; write 16MiB or more",
+        ),
+        (
+            "{max: 1MiB, mode: always}",
+            "25: `mode`: a buffer in memory has none; add type: disk, or remove the key",
+        ),
+        (
+            "{type: memory, replay_rate: 1MiB}",
+            "28: `replay_rate`: a buffer in memory has none; add type: disk, or remove the key",
+        ),
+        (
+            "{type: disk, max: 1GiB, replay_rate: 0B}",
+            "50: `replay_rate`: nothing would be read back from disk; write for example 20MiB, or remove it",
+        ),
+        ("{type: disk, max_size: 1GiB, max: 1GiB}", "26: unknown key `max_size`; write `max`"),
+    ] {
+        assert_eq!(sink(&format!("    buffer: {keys}\n")), [format!("m.yaml:6:{message}")]);
+    }
+    let both = sink("    buffer: {mode: always, replay_rate: 1MiB}\n");
+    assert_eq!(both.len(), 2, "{both:?}");
+    let unknown = sink("    buffer: {type: filesystem}\n");
+    assert!(unknown[0].ends_with("write `memory` or `disk`"), "{unknown:?}");
+}
+
 /// A type of another agent leads to ours.
 #[test]
 fn types_of_other_agents() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use millstream_engine::{Buffer, Pace, Priority, WhenFull};
+use millstream_engine::{Buffer, DiskOptions, DiskMode, Pace, Priority, WhenFull};
 use millstream_model::{Interval, Kind, Size};
 use serde_json::json;
 
@@ -95,11 +95,35 @@ fn buffers() {
          p: {type: blackhole, inputs: [a], buffer: {when_full: drop_newest}}\n  q: {type: blackhole, inputs: [a]}\n",
     );
     let buffers: Vec<Buffer> = config.components.iter().map(|component| component.buffer).collect();
-    let buffer = |bytes_max, when_full| Buffer { bytes_max, when_full };
+    let buffer = |bytes_max, when_full| Buffer { bytes_max, when_full, disk: None };
     let default = Buffer::default();
     let (oldest, newest) = (WhenFull::DropOldest, WhenFull::DropNewest);
     assert_eq!(buffers, [default, buffer(Some(3 << 19), oldest), buffer(None, newest), default]);
     assert_eq!(config.components[1].options, json!({}));
+}
+
+/// `max` is the size on disk; what waits in memory before it has the default size.
+#[test]
+fn disk_buffers() {
+    let config = good(
+        "sources: {a: {type: stdin}}\n\
+         sinks:\n  o: {type: blackhole, inputs: [a], buffer: {type: disk, max: 16MiB}}\n  \
+         p: {type: blackhole, inputs: [a], buffer: {type: disk, max: 10GiB, when_full: drop_oldest, mode: always, \
+         replay_rate: 1.5MiB}}\n  \
+         q: {type: blackhole, inputs: [a], buffer: {type: disk, max: 1GiB, mode: overflow}}\n",
+    );
+    let buffers = config.components[1..].iter().map(|component| component.buffer);
+    let of = |bytes_max, when_full, mode, replay_rate| Buffer {
+        bytes_max: None,
+        when_full,
+        disk: Some(DiskOptions { bytes_max, mode, replay_rate }),
+    };
+    let expected = [
+        of(16 << 20, WhenFull::Block, DiskMode::Overflow, None),
+        of(10 << 30, WhenFull::DropOldest, DiskMode::Always, Some(3 << 19)),
+        of(1 << 30, WhenFull::Block, DiskMode::Overflow, None),
+    ];
+    assert_eq!(buffers.collect::<Vec<_>>(), expected);
 }
 
 /// Files add up: components from both, settings from either.

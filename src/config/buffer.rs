@@ -1,0 +1,72 @@
+//! The buffer of a sink: its keys, and what its schema cannot express about them.
+
+use millstream_engine::{Buffer, DiskOptions, DiskMode, WhenFull};
+use millstream_model::Size;
+
+use super::fault::Fault;
+use super::node::{Entry, Node};
+
+/// Smallest size of a disk buffer, below which its files would be tiny. Bytes.
+const DISK_BYTES_MIN: u64 = 16 << 20;
+
+/// Parses the buffer of a sink from keys that match their schema.
+pub fn of(node: &Node) -> Buffer {
+    let text = |key| node.get(key).and_then(Node::text);
+    let when_full = match text("when_full") {
+        Some("drop_newest") => WhenFull::DropNewest,
+        Some("drop_oldest") => WhenFull::DropOldest,
+        _ => WhenFull::Block,
+    };
+    let bytes_max = size(node, "max");
+    if !is_on_disk(node) {
+        return Buffer { bytes_max, when_full, disk: None };
+    }
+    let mode = match text("mode") {
+        Some("always") => DiskMode::Always,
+        _ => DiskMode::Overflow,
+    };
+    let replay_rate = size(node, "replay_rate");
+    let disk = bytes_max.map(|bytes_max| DiskOptions { bytes_max, mode, replay_rate });
+    Buffer { bytes_max: None, when_full, disk }
+}
+
+/// Reports keys that contradict each other.
+pub fn check(entry: &Entry) -> Vec<Fault> {
+    let node = &entry.node;
+    if !is_on_disk(node) {
+        let keys = ["mode", "replay_rate"].into_iter().filter_map(|key| node.entry(key));
+        return keys.map(needs_disk).collect();
+    }
+    let mut faults = Vec::new();
+    match (node.entry("max"), size(node, "max")) {
+        (None, _) => faults.push(Fault::new(
+            &entry.place,
+            "`buffer`: a buffer on disk has no default size",
+            "add for example max: 10GiB",
+        )),
+        (Some(max), Some(..DISK_BYTES_MIN)) => faults.push(Fault::new(
+            &max.node.place,
+            "`max`: the buffer on disk is too small",
+            "write 16MiB or more",
+        )),
+        _ => {}
+    }
+    if let (Some(rate), Some(0)) = (node.entry("replay_rate"), size(node, "replay_rate")) {
+        let what = "`replay_rate`: nothing would be read back from disk";
+        faults.push(Fault::new(&rate.node.place, what, "write for example 20MiB, or remove it"));
+    }
+    faults
+}
+
+fn needs_disk(entry: &Entry) -> Fault {
+    let what = format!("`{}`: a buffer in memory has none", entry.key);
+    Fault::new(&entry.place, what, "add type: disk, or remove the key")
+}
+
+fn is_on_disk(node: &Node) -> bool {
+    node.get("type").and_then(Node::text) == Some("disk")
+}
+
+fn size(node: &Node, key: &str) -> Option<u64> {
+    Some(node.get(key)?.text()?.parse::<Size>().ok()?.0)
+}
