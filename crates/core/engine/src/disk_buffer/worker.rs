@@ -135,6 +135,11 @@ impl Worker {
         let due = self.buffer.lock().take_due(WRITE_BYTES);
         for due in due {
             let Due { number, label, payload } = due;
+            if number < self.files.next_number() {
+                // Encoded for a sink that is configured again: later entries are on disk already.
+                self.buffer.lock().keep_in_memory(number);
+                continue;
+            }
             if let Err(error) = self.files.append(number, &label, &payload) {
                 return self.failed("write", &error);
             }
@@ -280,6 +285,11 @@ impl State {
             due.push(Due { number, label, payload: payload.copy() });
         }
         due
+    }
+
+    /// Marks an entry as one that stays in memory.
+    fn keep_in_memory(&mut self, number: u64) {
+        self.window.get(number).into_iter().for_each(|entry| entry.place = Place::Memory);
     }
 
     /// Marks an entry that was written as durable; returns whether it waits for its lane.
