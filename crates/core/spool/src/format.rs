@@ -331,14 +331,15 @@ impl EntryChecksum {
     }
 }
 
-/// Returns how many bytes the header of an entry has, from its first [`ENTRY_FIXED`] bytes; `None`
-/// if they cannot begin an entry. Only the checksum tells whether the number is right.
-pub fn entry_header_bytes(fixed: &[u8]) -> Option<usize> {
+/// Returns the salt of an entry and the length of its header, from its first [`ENTRY_FIXED`] bytes;
+/// `None` if they cannot begin an entry. Only the checksum tells whether they are right.
+pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
     let mut fields = Fields(fixed.get(..ENTRY_FIXED)?);
     fields.magic(ENTRY_MAGIC)?;
-    fields.bytes(16)?;
+    let salt = Salt(fields.u64()?);
+    fields.u64()?;
     let bytes = fields.u32()? as usize;
-    (bytes >= ENTRY_FIXED + CHECKSUM).then_some(bytes)
+    (bytes >= ENTRY_FIXED + CHECKSUM).then_some((salt, bytes))
 }
 
 /// Reads the header of an entry at this position; `None` unless it is as it was written there.

@@ -2,8 +2,7 @@
 
 use crate::format::{
     ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, FOOTER_MAGIC, Opening, Position,
-    SEGMENT_HEADER_MAX, Salt, SegmentHeader, Totals, entry_header, entry_header_bytes, footer,
-    opening,
+    SEGMENT_HEADER_MAX, Salt, SegmentHeader, Totals, entry_header, entry_start, footer, opening,
 };
 use crate::{Damage, SegmentFile};
 use memchr::memmem;
@@ -277,15 +276,15 @@ impl Scanner {
 
     /// Reads the header at this position; `None` if there is no valid one.
     pub fn header_at(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
-        let Some(len) = entry_header_bytes(bytes.peek(at, ENTRY_FIXED)?) else { return Ok(None) };
+        let Some((salt, len)) = entry_start(bytes.peek(at, ENTRY_FIXED)?) else { return Ok(None) };
         let end = bytes.end();
-        if end.saturating_sub(at) < len as u64 {
+        // Checked first: a payload with many magics must not make each of them read a long header.
+        let is_ours = self.salt.is_none_or(|own| own == salt);
+        if !is_ours || end.saturating_sub(at) < len as u64 {
             return Ok(None);
         }
         let header = bytes.peek(at, len)?.get(..len).and_then(|header| entry_header(header, at));
-        let fits = |header: &EntryHeader| header.length <= end - at;
-        let is_ours = |header: &EntryHeader| self.salt.is_none_or(|salt| salt == header.salt);
-        Ok(header.filter(|header| fits(header) && is_ours(header)))
+        Ok(header.filter(|header| header.length <= end - at))
     }
 
     /// Searches a valid header from this position on.
