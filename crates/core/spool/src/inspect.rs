@@ -9,6 +9,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,7 +74,12 @@ impl From<OtherFormat> for io::Error {
 pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
     let mut bytes = segment;
     let mut entries = Vec::new();
-    let place = Place { name: String::new(), limit: EntryNumber(u64::MAX), is_last: true };
+    let place = Place {
+        name: String::new(),
+        first: EntryNumber(0),
+        limit: EntryNumber(u64::MAX),
+        is_last: true,
+    };
     match survey(&mut bytes, place, |entry| entries.push(entry)) {
         Ok(Ok(info)) => Ok(Parsed { info, entries }),
         Ok(Err(error)) => Err(error),
@@ -111,6 +117,8 @@ pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
 /// A segment of a folder.
 struct Place {
     name: String,
+    /// The number in its name.
+    first: EntryNumber,
     /// The first number of the next segment.
     limit: EntryNumber,
     /// Whether it may still be written.
@@ -131,6 +139,7 @@ fn places(folder: &Path) -> io::Result<Vec<Place>> {
     let limits = numbers.iter().skip(1).copied().map(Some).chain([None]);
     let place = |(first, next): (&EntryNumber, Option<EntryNumber>)| Place {
         name: segment_name(*first),
+        first: *first,
         limit: next.unwrap_or(EntryNumber(u64::MAX)),
         is_last: next.is_none(),
     };
@@ -155,7 +164,7 @@ fn survey(
     place: Place,
     mut on_entry: impl FnMut(Entry),
 ) -> io::Result<Result<SegmentInfo, OtherFormat>> {
-    let mut segment = match Opened::new(bytes, place.limit)? {
+    let mut segment = match Opened::new(bytes, place.first..place.limit)? {
         Ok(segment) => segment,
         Err(error) => return Ok(Err(error)),
     };
@@ -201,15 +210,14 @@ impl SegmentInfo {
 struct Opened {
     frame: Frame,
     scanner: Scanner,
-    limit: EntryNumber,
-    /// Greater than every number so far.
-    after: EntryNumber,
+    /// Numbers that the next entry may have.
+    numbers: Range<EntryNumber>,
 }
 
 impl Opened {
     fn new(
         bytes: &mut impl SegmentBytes,
-        limit: EntryNumber,
+        numbers: Range<EntryNumber>,
     ) -> io::Result<Result<Opened, OtherFormat>> {
         let frame = match Frame::read(bytes)? {
             Ok(frame) => frame,
@@ -217,15 +225,15 @@ impl Opened {
         };
         bytes.set_end(frame.end());
         let scanner = Scanner::new(&frame);
-        Ok(Ok(Opened { frame, scanner, limit, after: EntryNumber(0) }))
+        Ok(Ok(Opened { frame, scanner, numbers }))
     }
 
     /// Finds the next entry, with its bytes if its number is not below `from`.
     fn step(&mut self, bytes: &mut impl SegmentBytes, from: EntryNumber) -> io::Result<Step> {
-        let wanted = self.after.max(from)..self.limit;
+        let wanted = self.numbers.start.max(from)..self.numbers.end;
         let step = self.scanner.step(bytes, |header| wanted.contains(&header.meta.number))?;
         if let Some(Found { header, bytes: Some(_) }) = &step.found {
-            self.after = header.meta.number.next();
+            self.numbers.start = header.meta.number.next();
         }
         Ok(step)
     }
@@ -244,7 +252,7 @@ impl Entries {
     fn open_next(&mut self) -> io::Result<bool> {
         while let Some(place) = self.places.pop_front() {
             if let Some(mut bytes) = open(&self.folder, &place)? {
-                let opened = Opened::new(&mut bytes, place.limit)??;
+                let opened = Opened::new(&mut bytes, place.first..place.limit)??;
                 self.current = Some((bytes, opened));
                 return Ok(true);
             }

@@ -7,6 +7,7 @@ use crate::scan::{Bytes, FileBytes, Frame, OtherVersion, Scanner};
 use crate::{EntryMeta, EntryNumber, SpoolDisk, SpoolError, SpoolOptions};
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 impl Spool {
@@ -121,20 +122,23 @@ fn found_segments(disk: &dyn SpoolDisk) -> Result<Vec<FoundSegment>, Refused> {
     Ok(found)
 }
 
-/// Returns a segment whose entries are before `limit`, and the end of its last valid entry.
+/// Returns a segment whose entries are from the number in its name to `limit`, and the end of its last valid entry.
 fn loaded(
     mut found: FoundSegment,
     limit: EntryNumber,
     settled: EntryNumber,
 ) -> io::Result<(Segment, u64)> {
     let frame = &found.frame;
-    let sealed = frame.footer.filter(|totals| totals.last < limit);
+    let numbers = found.first..limit;
+    let are_ours =
+        |totals: &Totals| numbers.contains(&totals.first) && numbers.contains(&totals.last);
+    let sealed = frame.footer.filter(are_ours);
     let valid = match sealed {
         _ if limit <= settled => Valid::default(),
         Some(totals) => {
             Valid { totals, end: frame.end(), is_counted: true, salt: frame.salt, format: None }
         }
-        None => scan(&mut found.bytes, frame, limit)?,
+        None => scan(&mut found.bytes, frame, numbers)?,
     };
     let format = match (&frame.header, valid.format) {
         (Some(header), _) => header.format.clone(),
@@ -160,19 +164,22 @@ fn loaded(
     Ok((segment, valid.end))
 }
 
-/// Reads a segment to the end of its valid entries before `limit`.
-fn scan(bytes: &mut impl Bytes, frame: &Frame, limit: EntryNumber) -> io::Result<Valid> {
+/// Reads a segment to the end of its valid entries with these numbers.
+fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> io::Result<Valid> {
     let mut scanner = Scanner { totals: None, ..Scanner::new(frame) };
     let mut valid = Valid { end: frame.start().at, ..Valid::default() };
     while let Some(found) = scanner.step(bytes, |_| true)?.found {
         let EntryHeader { meta, position, .. } = found.header;
-        if meta.number >= limit {
+        if meta.number >= numbers.end {
             // The remains of a failed write.
             valid.is_counted = true;
             valid.end = position.at;
             break;
         }
-        valid.add(&meta, scanner.position);
+        // Lower ones are those of another file, as a disk may leave them in a torn one.
+        if meta.number >= numbers.start {
+            valid.add(&meta, scanner.position);
+        }
     }
     valid.salt = scanner.salt;
     Ok(valid)

@@ -118,7 +118,8 @@ impl Spool {
 
     /// Finds the next entry of the segment; `None` if its file is gone.
     fn step(&mut self) -> io::Result<Option<Step>> {
-        let wanted = self.after_read.max(self.settled)..self.first_of_next(self.reading);
+        let from = self.after_read.max(self.settled).max(self.segments[self.reading].first);
+        let wanted = from..self.first_of_next(self.reading);
         let is_complete = self.is_complete(self.reading);
         let reader = match self.reader() {
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_complete => {

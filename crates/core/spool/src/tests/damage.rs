@@ -202,7 +202,13 @@ fn a_copied_segment_is_returned_once() {
     let copy = files.of(&names[0]).clone();
     files.contents.push(copy);
     files.names.insert("00000000000000000099.spool".to_owned(), files.contents.len() - 1);
-    assert_eq!(missing(&find(files), &written), [0; 0]);
+    assert_eq!(missing(&find(files.clone()), &written), [0; 0]);
+    // The name is free for a segment that begins with this number.
+    let disk = Disk::of(files);
+    let mut spool = disk.open(0).unwrap();
+    assert_eq!(spool.stats().next_number, EntryNumber(8));
+    add(&mut spool, &[entry(99)]);
+    assert_eq!(rest(&mut spool).last(), Some(&entry(99)));
 }
 
 #[test]
