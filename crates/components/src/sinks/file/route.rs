@@ -39,8 +39,8 @@ impl Routes {
     ///
     /// A path must be one that some template renders. It may be outside of today's: the template
     /// may have changed, and a payload goes to the files that it was encoded for. Within the
-    /// template of that time no value could escape its folder, and whoever changes these bytes can
-    /// write to the agent's folder anyway.
+    /// template of that time no value could escape its folder, and a process that can change these
+    /// bytes can change the agent's folder anyway.
     pub fn read(bytes: &[u8], parts: usize) -> Result<Routes, RoutingError> {
         let invalid = RoutingError("it is not a list of paths");
         let mut reader = Reader::new(bytes);

@@ -128,8 +128,7 @@ fn read_run(reader: &mut Reader<'_>, parts: &[Bytes], before: Option<&Run>) -> O
     Some(Run { topic, origin, part, key, headers, id_header, events, records })
 }
 
-/// Reads records that are within a part, each at an address of its own: by that, the client reports
-/// them.
+/// Reads records that are within a part, each at another address: the client reports them by it.
 fn read_records(reader: &mut Reader<'_>, part: &[u8]) -> Option<Vec<Record>> {
     let mut records: Vec<Record> = Vec::new();
     let mut end = 0_u32;
