@@ -96,13 +96,14 @@ impl Driver {
 
     /// Makes a random call, and checks what it returns.
     pub fn call(&mut self, random: &mut Rng) {
-        match random.u32(..20) {
+        match random.u32(..22) {
             0..5 => self.append(random),
             5..9 => self.sync(),
             9..13 => (0..random.u32(1..8)).for_each(|_| self.next()),
             13..15 => self.read(random),
             15..18 => self.release(random),
             18 => self.drop_oldest(),
+            19..21 => self.skip(random),
             _ => self.reopen(),
         }
         self.check_stats();
@@ -172,6 +173,14 @@ impl Driver {
         let expected = self.unread().next();
         assert_eq!(self.spool().next().unwrap(), expected.map(entry));
         self.unread_from = expected.map_or(self.unread_from, |number| number + 1);
+    }
+
+    /// Entries up to one that is durable were delivered from memory.
+    fn skip(&mut self, random: &mut Rng) {
+        let unread: Vec<u64> = self.unread().take(random.usize(1..4)).collect();
+        let Some(number) = unread.last().copied() else { return };
+        self.spool().skip(EntryNumber(number));
+        self.unread_from = number + 1;
     }
 
     fn read(&mut self, random: &mut Rng) {
