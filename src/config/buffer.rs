@@ -1,6 +1,6 @@
 //! The buffer of a sink: its keys, and what its schema cannot express about them.
 
-use millstream_engine::{Buffer, DiskOptions, DiskMode, WhenFull};
+use millstream_engine::{Buffer, DiskMode, DiskOptions, WhenFull};
 use millstream_model::Size;
 
 use super::fault::Fault;
@@ -37,25 +37,19 @@ pub fn check(entry: &Entry) -> Vec<Fault> {
         let keys = ["mode", "replay_rate"].into_iter().filter_map(|key| node.entry(key));
         return keys.map(needs_disk).collect();
     }
-    let mut faults = Vec::new();
     match (node.entry("max"), size(node, "max")) {
-        (None, _) => faults.push(Fault::new(
+        (None, _) => vec![Fault::new(
             &entry.place,
             "`buffer`: a buffer on disk has no default size",
             "add for example max: 10GiB",
-        )),
-        (Some(max), Some(..DISK_BYTES_MIN)) => faults.push(Fault::new(
+        )],
+        (Some(max), Some(..DISK_BYTES_MIN)) => vec![Fault::new(
             &max.node.place,
             "`max`: the buffer on disk is too small",
             "write 16MiB or more",
-        )),
-        _ => {}
+        )],
+        _ => Vec::new(),
     }
-    if let (Some(rate), Some(0)) = (node.entry("replay_rate"), size(node, "replay_rate")) {
-        let what = "`replay_rate`: nothing would be read back from disk";
-        faults.push(Fault::new(&rate.node.place, what, "write for example 20MiB, or remove it"));
-    }
-    faults
 }
 
 fn needs_disk(entry: &Entry) -> Fault {

@@ -80,10 +80,6 @@ fn buffers() {
             "{type: memory, replay_rate: 1MiB}",
             "28: `replay_rate`: a buffer in memory has none; add type: disk, or remove the key",
         ),
-        (
-            "{type: disk, max: 1GiB, replay_rate: 0B}",
-            "50: `replay_rate`: nothing would be read back from disk; write for example 20MiB, or remove it",
-        ),
         ("{type: disk, max_size: 1GiB, max: 1GiB}", "26: unknown key `max_size`; write `max`"),
     ] {
         assert_eq!(sink(&format!("    buffer: {keys}\n")), [format!("m.yaml:6:{message}")]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use millstream_engine::{Buffer, DiskOptions, DiskMode, Pace, Priority, WhenFull};
+use millstream_engine::{Buffer, DiskMode, DiskOptions, Pace, Priority, WhenFull};
 use millstream_model::{Interval, Kind, Size};
 use serde_json::json;
 

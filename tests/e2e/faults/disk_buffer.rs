@@ -137,8 +137,6 @@ fn endpoint_that_is_away() -> (Endpoint, Arc<AtomicBool>) {
     (endpoint, is_away)
 }
 
-const BUFFER: &str = "buffer: { type: disk, max: 256MiB }";
-
 /// Each line is its own event, sent by HTTP as text.
 fn to_http(endpoint: &Endpoint, buffer: &str) -> String {
     format!(
@@ -183,8 +181,13 @@ fn kills_lose_nothing_of_what_is_on_disk_only() {
     }
     is_away.store(true, Ordering::Relaxed);
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    let settled = || agent.metric("millstream_source_lag_bytes{") == Some(0.0);
-    wait_until("everything is in the buffer", PATIENCE, settled);
+    // Some of it was delivered before.
+    let is_read = || {
+        let read = agent.metric("millstream_component_received_events_total{component_id=\"out\"");
+        let lag = agent.metric("millstream_source_lag_bytes{");
+        read.is_some_and(|events| events >= LINES as f64) && lag == Some(0.0)
+    };
+    wait_until("everything is in the buffer", PATIENCE, is_read);
     std::thread::sleep(Duration::from_millis(1200));
     agent.kill();
     fs::remove_dir_all(dir.path().join("in")).unwrap();
@@ -206,8 +209,8 @@ fn filled(dir: &Path, lines: u64) -> (Endpoint, Arc<AtomicBool>, String) {
         from_files(&to_http(&endpoint, "buffer: { type: disk, max: 256MiB, mode: always }"));
     append(dir, 0..lines);
     let agent = Agent::start(dir, &config, &[]);
-    let settled = || agent.metric("millstream_source_lag_bytes{") == Some(0.0);
-    wait_until("everything is in the buffer", PATIENCE, settled);
+    let on_disk = || agent.metric("millstream_disk_buffer_events{") == Some(lines as f64);
+    wait_until("everything is in the buffer", PATIENCE, on_disk);
     stop(agent);
     fs::remove_dir_all(dir.join("in")).unwrap();
     (endpoint, is_away, config)
@@ -252,6 +255,41 @@ fn a_buffer_that_another_agent_uses_is_refused() {
     let mut second = Agent::start(other.path(), &config, &[]);
     assert!(!second.wait(PATIENCE).success());
     assert!(second.log().contains("is in use by another agent"), "{}", second.log());
+    stop(agent);
+}
+
+/// Lines that the endpoint refuses are more than the feed and the memory queue of their own sink
+/// take, which is away.
+#[test]
+fn rejected_events_go_to_disk_and_do_not_stop_their_sink() {
+    const LINES: usize = 600;
+    let endpoint = Endpoint::start(|seen, _| match seen.body.windows(4).any(|w| w == b"bad ") {
+        true => Act::Instead(Reply::status(400)),
+        false => Act::Keep,
+    });
+    let (letters, is_away) = endpoint_that_is_away();
+    let dir = folder();
+    let sink = |endpoint: &Endpoint| to_http(endpoint, "compression: none");
+    let config = format!(
+        "sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}\nsinks:\n  \
+         out: {{ inputs: [app], {} }}\n  \
+         letters: {{ inputs: [out.rejected], buffer: {{ type: disk, max: 256MiB }}, {} }}\n",
+        sink(&endpoint),
+        sink(&letters),
+    );
+    fs::create_dir_all(dir.path().join("in")).unwrap();
+    let line =
+        |n: usize| format!("{n:010} {} {:20000}\n", if n % 2 == 0 { "bad " } else { "good" }, "");
+    let text: String = (0..LINES).map(line).collect();
+    fs::write(dir.path().join("in/a.log"), text).unwrap();
+    let agent = Agent::start(dir.path(), &config, &[]);
+    let all = |odd: u64| (0..LINES as u64).filter(|n| n % 2 == odd).collect::<Vec<_>>();
+    wait_until("the other half arrives", PATIENCE, || numbers(&endpoint.text()) == all(1));
+    wait_until("the rejected half waits on disk", PATIENCE, || {
+        agent.metric("millstream_disk_buffer_events{").is_some_and(|events| events > 0.0)
+    });
+    is_away.store(false, Ordering::Relaxed);
+    wait_until("the rejected half arrives", PATIENCE, || numbers(&letters.text()) == all(0));
     stop(agent);
 }
 

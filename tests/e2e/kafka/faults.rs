@@ -106,6 +106,28 @@ fn a_stop_does_not_wait_for_a_broker_that_is_down() {
 }
 
 #[test]
+fn a_disk_buffer_keeps_what_a_broker_that_is_down_cannot_take() {
+    let (dir, mut kafka) = (folder(), Kafka::start());
+    kafka.create_topic("down", 1);
+    kafka.stop();
+    write(dir.path(), "a.log", numbered(1000));
+    let sink = "encoding: { codec: text }, buffer: { type: disk, max: 64MiB, mode: always }";
+    let config = "shutdown_timeout: 2s\n".to_owned() + &config(&kafka.bootstrap(), "down", sink);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let on_disk = || agent.metric("millstream_disk_buffer_events{") == Some(1000.0);
+    wait_until("everything is in the buffer", PATIENCE, on_disk);
+    wait_for_error(&agent, "cannot reach kafka");
+    assert!(agent.stop().success(), "everything is on disk\n{}", agent.log());
+    std::fs::remove_dir_all(dir.path().join("in")).unwrap();
+    kafka.restart();
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let is_sent = || agent.metric("millstream_disk_buffer_events{") == Some(0.0);
+    wait_until("the buffer is empty", PATIENCE, is_sent);
+    assert!(agent.stop().success(), "{}", agent.log());
+    assert!(texts(&kafka.read("down")).iter().copied().eq(numbered(1000)));
+}
+
+#[test]
 fn a_deleted_topic_does_not_affect_the_others() {
     let (dir, kafka) = (folder(), Kafka::shared());
     kafka.create_topic("gone", 1);

@@ -263,6 +263,10 @@ impl DiskBuffer {
     pub fn sample(&self, interval: Duration) {
         let mut state = self.lock();
         state.view.sample(interval);
+        state.write_late();
+        if state.is_writing {
+            self.note(&mut state);
+        }
         let (turn, events) = (state.turns(), state.events());
         drop(state);
         let id = &self.sink_id;

@@ -63,6 +63,8 @@ struct Sent {
 struct LastError {
     text: String,
     said: Instant,
+    /// When the first of the failures was.
+    since: Instant,
 }
 
 impl LaneQueue {
@@ -125,6 +127,11 @@ impl LaneQueue {
         self.lock().error.as_ref().map(|error| error.text.clone())
     }
 
+    /// Returns for how long every attempt has failed; `None` if the last one did not.
+    pub fn failing_for(&self) -> Option<Duration> {
+        self.lock().error.as_ref().map(|error| error.since.elapsed())
+    }
+
     fn take_sent(&self) -> Option<Sent> {
         let mut state = self.lock();
         let sent = state.sent.pop_front()?;
@@ -148,7 +155,8 @@ impl LaneQueue {
             .as_ref()
             .filter(|t| t.text == text && now < t.said + ERROR_REPEAT)
             .map(|t| t.said);
-        *error = Some(LastError { text, said: said.unwrap_or(now) });
+        let since = error.as_ref().map_or(now, |error| error.since);
+        *error = Some(LastError { text, said: said.unwrap_or(now), since });
         said.is_none()
     }
 

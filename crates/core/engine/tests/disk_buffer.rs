@@ -140,6 +140,18 @@ async fn a_sink_that_keeps_up_writes_nothing() {
     stop(running).await;
 }
 
+/// A queue that is never full, of a sink that fails for more than a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_a_failing_sink_has_in_memory_is_written() {
+    let agent = Agent::new(Buffer { bytes_max: Some(1 << 20), ..buffer(DiskMode::Overflow) });
+    let running = agent.fill().await;
+    wait_until(|| disk_of(&running).events == LINES).await;
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_waits_is_sent_after_a_restart() {
     let agent = Agent::new(buffer(DiskMode::Overflow));

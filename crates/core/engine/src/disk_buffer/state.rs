@@ -11,7 +11,14 @@ use millstream_model::{Feed, Hold, Outcome, Payload, Sink};
 use millstream_spool::SourceRange;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a lane may fail before what it has is written, and what comes then.
+const FAILING_MAX: Duration = Duration::from_secs(1);
+
+/// How long an entry may be in memory before it is written: longer than sinks wait to fill a request
+/// or to spread the load of hosts.
+const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How often an entry may be abandoned before it counts as the cause.
 const ATTEMPTS_MAX: u8 = 3;
@@ -236,8 +243,26 @@ impl State {
     /// Whether a new payload goes to its lane at once.
     fn passes(&self, bytes: u64) -> bool {
         let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
-        let is_free = !self.is_always() && !self.is_behind() && self.deals();
+        let is_free = !self.is_always() && !self.is_behind() && self.deals() && !self.is_failing();
         is_free && self.has_room(bytes) && self.is_in_turn(lanes)
+    }
+
+    /// Whether a lane has failed for so long that what is in memory must not stay there.
+    fn is_failing(&self) -> bool {
+        let lanes = self.target.iter().flat_map(|target| &target.lanes);
+        let longest = lanes.filter_map(|lane| lane.failing_for()).max();
+        self.writes() && longest.is_some_and(|failing| failing >= FAILING_MAX)
+    }
+
+    /// Lets the thread write what has been in memory for too long.
+    pub fn write_late(&mut self) {
+        let in_memory = |entry: &&Tracked| entry.place == Place::Memory && !entry.is_settled;
+        let Some(oldest) = self.window.iter().find(in_memory) else { return };
+        let age_ms = unix_ms() - oldest.label.since_ms;
+        let is_late = age_ms > MEMORY_TIME_MAX.as_millis() as i64;
+        if self.writes() && (is_late || self.is_failing()) {
+            self.want_all();
+        }
     }
 
     /// Drops the oldest entries in memory, for a new payload, while nothing can be written.
