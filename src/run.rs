@@ -271,6 +271,10 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     if stopped.left.lost.bytes > 0 || stopped.unsettled > 0 {
         return Some("some data could not be saved for the next start".to_owned());
     }
+    let waits = stopped.left.waiting.bytes + stopped.left.waiting.events;
+    if until_eof && waits + stopped.snapshot.buffered_events() > 0 {
+        return Some("not everything was delivered".to_owned());
+    }
     let unread = stopped.snapshot.unread();
     (until_eof && unread > 0).then(|| {
         format!("some files could not be read ({unread} errors, logged when they occurred)")
@@ -280,13 +284,19 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
 /// Formats the three numbers of a stop: delivered, waiting, lost.
 fn summary(stopped: &Stopped) -> String {
     let snapshot = &stopped.snapshot;
-    let waiting = stopped.left.waiting;
-    let waiting = match waiting.files {
-        0 if waiting.events > 0 => format!("{} records of partitions", waiting.events),
-        0 => "nothing".to_owned(),
-        1 => format!("{} bytes in 1 file", waiting.bytes),
-        files => format!("{} bytes in {files} files", waiting.bytes),
+    let of_sources = stopped.left.waiting;
+    let of_sources = match of_sources.files {
+        0 if of_sources.events > 0 => Some(format!("{} records of partitions", of_sources.events)),
+        0 => None,
+        1 => Some(format!("{} bytes in 1 file", of_sources.bytes)),
+        files => Some(format!("{} bytes in {files} files", of_sources.bytes)),
     };
+    let buffered = match snapshot.buffered_events() {
+        0 => None,
+        events => Some(format!("{events} events in disk buffers")),
+    };
+    let waiting: Vec<String> = of_sources.into_iter().chain(buffered).collect();
+    let waiting = if waiting.is_empty() { "nothing".to_owned() } else { waiting.join(", ") };
     format!(
         "delivered: {} events; waiting on disk for the next start: {waiting}; lost: {}",
         snapshot.delivered_events(),

@@ -26,11 +26,11 @@ const FILES: usize = 200;
 const HEAD_BYTES: usize = 1100;
 
 /// A small tmpfs mounted on a folder; unmounted when dropped.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// Returns `None` and prints the reason if mounting is not permitted.
-    fn mount(point: PathBuf) -> Option<SmallDisk> {
+    pub fn mount(point: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&point).unwrap();
         let mount = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=3m", "none"])

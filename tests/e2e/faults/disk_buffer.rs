@@ -3,6 +3,7 @@
 use super::endpoint::{Act, Endpoint};
 use super::remote_write::{assert_exact, forward, send_points, sink, wait_sum};
 use super::{PATIENCE, counted, send, start_ready, stop};
+use crate::e2e::full::SmallDisk;
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpOptions, ReceivedRequest, Reply};
 use millstream_testkit_servers::prometheus::Prometheus;
@@ -126,7 +127,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// An endpoint that refuses connections' requests until it is told to accept.
+/// An endpoint that refuses requests as long as the switch is on.
 fn endpoint_that_is_away() -> (Endpoint, Arc<AtomicBool>) {
     let is_away = Arc::new(AtomicBool::new(true));
     let away = is_away.clone();
@@ -181,11 +182,9 @@ fn kills_lose_nothing_of_what_is_on_disk_only() {
     }
     is_away.store(true, Ordering::Relaxed);
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // Some of it was delivered before.
     let is_read = || {
-        let read = agent.metric("millstream_component_received_events_total{component_id=\"out\"");
-        let lag = agent.metric("millstream_source_lag_bytes{");
-        read.is_some_and(|events| events >= LINES as f64) && lag == Some(0.0)
+        let files = agent.metric("millstream_source_files{");
+        files == Some(1.0) && agent.metric("millstream_source_lag_bytes{") == Some(0.0)
     };
     wait_until("everything is in the buffer", PATIENCE, is_read);
     std::thread::sleep(Duration::from_millis(1200));
@@ -258,7 +257,31 @@ fn a_buffer_that_another_agent_uses_is_refused() {
     stop(agent);
 }
 
-/// Lines that the endpoint refuses are more than the feed and the memory queue of their own sink
+/// The disk is smaller than the buffer may be. What is on it is sent although nothing can be written,
+/// and what is in the file follows, in order.
+#[test]
+fn a_full_disk_gets_room_by_delivering() {
+    const LINES: u64 = 100_000;
+    let dir = folder();
+    fs::create_dir(dir.path().join("data")).unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path().join("data/spool")) else { return };
+    let (endpoint, is_away) = endpoint_that_is_away();
+    let buffer = "buffer: { type: disk, max: 64MiB, mode: always }";
+    append(dir.path(), 0..LINES);
+    let agent = Agent::start(dir.path(), &from_files(&to_http(&endpoint, buffer)), &[]);
+    let is_full = || agent.get("/ready").is_some_and(|ready| ready.contains("No space left"));
+    wait_until("the disk is full", PATIENCE, is_full);
+    is_away.store(false, Ordering::Relaxed);
+    let arrived = || endpoint.text().lines().count() as u64 >= LINES;
+    wait_until("everything arrives", PATIENCE, arrived);
+    assert_eq!(numbers(&endpoint.text()), (0..LINES).collect::<Vec<_>>());
+    wait_until("the disk works again", PATIENCE, || {
+        agent.get("/ready").is_some_and(|ready| !ready.contains("No space left"))
+    });
+    stop(agent);
+}
+
+/// Lines that the endpoint refuses are more than the feed and the memory queue of the next sink
 /// take, which is away.
 #[test]
 fn rejected_events_go_to_disk_and_do_not_stop_their_sink() {

@@ -334,7 +334,7 @@ fn sink_node(
     shared: &Shared<'_>,
     drivers: &mut Vec<LaneDriver>,
 ) -> Result<Node, EngineError> {
-    let place = shared.places.indices[index];
+    let (place, after) = (shared.places.indices[index], shared.places.after[index].clone());
     let share = part.buffer.share(shared.share, shared.share_max);
     let (id, counters) = shared.named(kind, &part.id, part.type_name);
     let disk = shared.disk_buffer(index, (kind, &id), &part, &counters)?;
@@ -346,7 +346,6 @@ fn sink_node(
     }
     part.buffer.announce(&counters);
     let feed = if kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
-    let after = shared.places.after[index].clone();
     let driver = |lane| LaneDriver {
         kind,
         sink_id: id.clone(),
@@ -360,9 +359,9 @@ fn sink_node(
         feed: feed.clone(),
         after: after.clone(),
     };
-    let new: Vec<LaneDriver> = (0..part.sink.lanes().max(1)).map(driver).collect();
-    let lanes = new.iter().map(|driver| driver.queue.clone()).collect();
-    drivers.extend(new);
+    let first = drivers.len();
+    drivers.extend((0..part.sink.lanes().max(1)).map(driver));
+    let lanes = drivers[first..].iter().map(|driver| driver.queue.clone()).collect();
     let mut slot = SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer));
     (slot.disk, slot.after) = (disk, after);
     Ok(Node {
@@ -427,7 +426,7 @@ fn source_slot(
     if let Some(kept) = shared.kept_source(&part.info.id, fed.as_ref()) {
         return Ok(kept.rewired(part.pace, roots, cuts, downstream, expansion));
     }
-    let place = Arc::new(AtomicUsize::new(index));
+    let (place, open_tickets) = (Arc::new(AtomicUsize::new(index)), Arc::default());
     let open = source_open(&place, (part.info, part.type_name), downstream, nodes, shared);
     let failed = |error| EngineError::Source { id: open.info.id.clone(), error };
     let source = (part.open)(open.clone()).map_err(failed)?;
@@ -454,7 +453,7 @@ fn source_slot(
         counters: open.counters,
         unreadable: open.unreadable,
         release: Mutex::new(Release::new(downstream)),
-        open_tickets: Arc::default(),
+        open_tickets,
     })
 }
 

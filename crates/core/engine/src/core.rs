@@ -1,10 +1,12 @@
 //! The built topology, and what its threads share.
 
+mod disks;
+
 use crate::backlog::Backlog;
 use crate::blueprint::{Clock, Feeder, IsKept, chain_expansion};
 use crate::buffer::{Buffer, WhenFull};
 use crate::cut::{Cut, Load};
-use crate::disk_buffer::{DiskBuffer, Target};
+use crate::disk_buffer::DiskBuffer;
 use crate::feed_source;
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
@@ -249,19 +251,6 @@ impl SinkSlot {
         self.disk_full_since.update(is_full, now)
     }
 
-    /// Delivers from the disk buffer, if there is one, to these lanes.
-    pub fn attach_disk(&self) {
-        let target = || Target {
-            sink: self.sink.clone(),
-            lanes: self.lanes.clone(),
-            after: self.after.clone(),
-            feed: self.feed.clone(),
-            share: self.share,
-            buffer: self.buffer,
-        };
-        self.disk.iter().for_each(|disk| disk.attach(target()));
-    }
-
     /// Returns how long the sink has had no capacity for sources that can wait: its queue would
     /// delay what they read next, see [`Backlog`]. A buffer that was configured is used in full.
     pub fn behind_for(&self, now: EngineTime) -> Option<Duration> {
@@ -414,20 +403,6 @@ impl Core {
         }
         source.cuts.iter().for_each(|cut| lacks_capacity(cut.downstream, cut.full_for(now)));
         (ready, blocked)
-    }
-
-    /// Returns the sinks whose disk buffers take data that could wait in the source.
-    fn overflow(&self, source: &SourceSlot, now: EngineTime) -> SinkSet {
-        if !source.overflows || !source.can_wait {
-            return SinkSet::EMPTY;
-        }
-        let has_room = |slot: &&SinkSlot| {
-            let disk = slot.disk.as_ref().filter(|_| slot.buffer.disk.is_some());
-            disk.is_some_and(|disk| slot.disk_full_for(disk, now).is_none())
-        };
-        let reached = self.sinks().map(|(_, slot)| slot);
-        let reached = reached.filter(|slot| source.downstream.contains(slot.index));
-        reached.filter(has_room).map(|slot| slot.index).collect()
     }
 
     fn ticket(
@@ -646,11 +621,6 @@ impl Core {
             && self.disks().all(|(_, disk)| disk.is_empty())
     }
 
-    /// Returns the disk buffers, with their sinks.
-    pub fn disks(&self) -> impl Iterator<Item = (&Node, &Arc<DiskBuffer>)> {
-        self.sinks().filter_map(|(node, slot)| Some((node, slot.disk.as_ref()?)))
-    }
-
     /// Returns how long a sink has had no capacity for some of its sources.
     pub fn blocked_for(&self, slot: &SinkSlot, now: EngineTime) -> Option<Duration> {
         if let Some(disk) = &slot.disk {
@@ -658,11 +628,6 @@ impl Core {
         }
         let waits = |source: &SourceSlot| source.can_wait && source.downstream.contains(slot.index);
         if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
-    }
-
-    /// Closes a sampling interval of the disk buffers.
-    pub fn sample_disks(&self, interval: Duration) {
-        self.disks().for_each(|(_, disk)| disk.sample(interval));
     }
 
     /// Logs once when a sink becomes full, and once when it has capacity again.
@@ -732,6 +697,9 @@ impl Core {
         let sink_ids: HashMap<SinkIndex, &Arc<str>> =
             self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
         let mut positions = Vec::new();
+        if self.disks().any(|(_, disk)| disk.position().is_some()) {
+            self.store.note_disk_buffers();
+        }
         self.store.commit(|note| {
             for (node, disk) in self.disks() {
                 let Some(position) = disk.position() else { continue };

@@ -34,7 +34,7 @@ pub(crate) struct DiskBuffer {
     sink_id: Arc<str>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Entries wait for their lanes: set by the worker and by whoever adds the first.
+    /// Entries wait for their lanes: set by the thread and by what adds the first.
     is_behind: AtomicBool,
     counters: Arc<Counters>,
     grant: Arc<Grant>,

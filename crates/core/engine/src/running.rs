@@ -254,6 +254,7 @@ impl Running {
         let _ = tokio::time::timeout_at(deadline, left).await;
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
         Running::flush_disks(&core, deadline + CLOSE_TIME).await;
+        let drained = drained || given && core.rest_is_on_disk();
         core.sinks().for_each(|(_, slot)| slot.sink.close());
         core.sources.iter().for_each(|source| source.ledger.stop());
         core.settle_refused();
@@ -265,9 +266,7 @@ impl Running {
         }
         self.committer.stop();
         // A worker that is stuck in a component must not block the exit; it is left behind.
-        for thread in self.threads.drain(..).filter(|_| drained) {
-            let _ = thread.join();
-        }
+        self.threads.drain(..).filter(|_| drained).for_each(|thread| _ = thread.join());
         let held = tokio::time::timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();
         if !held {
             log::error!("deleted files are still being copied, and shutdown_timeout is over");

@@ -397,3 +397,51 @@ async fn replay_keeps_to_its_rate() {
     assert_eq!(agent.numbers(), all());
     stop(running).await;
 }
+
+/// An operator gives a sink with a full buffer in memory one on disk, and takes it back and forth.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_buffer_that_is_moved_to_disk_lets_its_sources_continue() {
+    let in_memory = Buffer { disk: None, ..buffer(DiskMode::Overflow) };
+    let mut agent = Agent::new(in_memory);
+    agent.endpoint.stall(true);
+    let mut running = agent.start();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(agent.given.load(Ordering::Relaxed) < LINES / 4);
+    let keep_all = |_, _: &str| true;
+    for (buffer, given_min) in [(buffer(DiskMode::Overflow), LINES), (in_memory, LINES)] {
+        agent.buffer = buffer;
+        let drain = Duration::from_millis(100);
+        running.reload(agent.blueprint(), &engine_settings(), &keep_all, drain).await.unwrap();
+        wait_until(|| agent.given.load(Ordering::Relaxed) >= given_min).await;
+    }
+    agent.buffer = self::buffer(DiskMode::Overflow);
+    let drain = Duration::from_millis(100);
+    running.reload(agent.blueprint(), &engine_settings(), &keep_all, drain).await.unwrap();
+    agent.endpoint.stall(false);
+    agent.wait_for_lines(LINES as usize).await;
+    assert_eq!(agent.numbers(), all());
+    stop(running).await;
+}
+
+/// Ends while entries are sent from disk, in the middle of a segment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_stop_in_the_middle_of_a_segment_repeats_nothing() {
+    for mode in [DiskMode::Overflow, DiskMode::Always] {
+        let mut agent = Agent::new(buffer(mode));
+        stop(agent.fill().await).await;
+        let rate = LINES * LINE_BYTES as u64 / 5;
+        agent.buffer.disk = agent.buffer.disk.map(|d| DiskOptions { replay_rate: Some(rate), ..d });
+        agent.endpoint.stall(false);
+        let running = agent.start();
+        agent.wait_for_lines(LINES as usize / 4).await;
+        stop(running).await;
+        let sent = agent.numbers().len();
+        assert!(sent < LINES as usize, "{sent}");
+        agent.buffer = buffer(mode);
+        let running = agent.start();
+        agent.wait_for_lines(LINES as usize).await;
+        wait_until(|| agent.segments().is_empty()).await;
+        assert_eq!(agent.numbers(), all(), "{mode:?}");
+        stop(running).await;
+    }
+}

@@ -137,6 +137,12 @@ impl Snapshot {
         self.components.iter().flat_map(|c| c.counters.dropped_bytes.values()).sum()
     }
 
+    /// Events in the disk buffers of all sinks.
+    pub fn buffered_events(&self) -> u64 {
+        let buffers = self.components.iter().filter_map(|c| c.disk_buffer.as_ref());
+        buffers.map(|buffer| buffer.events).sum()
+    }
+
     /// Events that sinks have delivered; one that several sinks have counts for each of them.
     pub fn delivered_events(&self) -> u64 {
         self.components.iter().filter(|c| c.kind == "sink").map(|c| c.counters.sent_events).sum()

@@ -172,6 +172,12 @@ impl Store {
         self.data_dir.join(SPOOL).join(id)
     }
 
+    /// Prepares the next commit for positions in disk buffers: a checkpoint is saved only of an origin
+    /// that is known.
+    pub fn note_disk_buffers(&self) {
+        self.pending().origins.insert((DISK_BUFFERS.clone(), DISK_BUFFER), Vec::new());
+    }
+
     /// Returns the number before which every entry of the sink's disk buffer is settled.
     pub fn disk_buffer_position(self: &Arc<Self>, sink: &str) -> io::Result<u64> {
         let saved = self.of_source(&DISK_BUFFERS).committed(DISK_BUFFER)?;

@@ -127,6 +127,13 @@ impl Files {
         Ok(dropped.map(|dropped| dropped.events))
     }
 
+    /// Opens the files again, without what was in them: they are gone.
+    pub fn begin_again(&mut self) {
+        self.settled = self.next_number();
+        self.spool = None;
+        self.formats.clear();
+    }
+
     /// Returns the entries found damaged since the last call, and their events where known.
     pub fn take_damage(&mut self) -> (u64, u64) {
         let found = self.spool.as_mut().map_or_else(Vec::new, Spool::damage);

@@ -24,7 +24,6 @@ enum Next {
 impl Worker {
     /// Gives entries to the lanes while they have room.
     pub fn replay(&mut self) {
-        self.read_at = None;
         loop {
             let mut state = self.buffer.lock();
             let next = state.next(self.next.as_ref(), &self.buffer.me);
@@ -50,7 +49,7 @@ impl Worker {
         let read = match self.files.read(number) {
             Ok(read) => read.and_then(|entry| self.payload_of(entry)),
             Err(error) => {
-                self.failed("read", &error);
+                self.cannot_read(&error);
                 return false;
             }
         };
@@ -85,7 +84,10 @@ impl Worker {
                     return false;
                 }
             };
-        let bytes = entry.parts.iter().map(|part| part.len() as u64).sum();
+        if !self.is_paused() {
+            self.recovered();
+        }
+        let bytes = entry.payload_bytes();
         if !self.buffer.lock().may_deal(usize::from(entry.meta.lanes), bytes) {
             self.next = Some(entry);
             return false;
@@ -104,7 +106,7 @@ impl Worker {
 
     /// Whether the rate limit and the disk allow a read now.
     fn may_read(&mut self) -> bool {
-        if self.is_paused() {
+        if self.read_at.is_some_and(|at| Instant::now() < at) {
             return false;
         }
         let now = self.now();
@@ -159,8 +161,7 @@ impl State {
             return Next::Read;
         }
         let needs_disk = self.is_always() && !self.is_in_memory();
-        let waiting =
-            self.window.first_waiting().filter(|entry| !needs_disk || entry.place == Place::Disk);
+        let waiting = self.window.first_waiting().filter(|entry| !needs_disk || entry.is_ready());
         let waiting = waiting.map(|entry| (entry.number, entry.label.lanes, entry.bytes));
         let Some((number, ..)) = waiting.filter(|(_, lanes, bytes)| self.may_deal(*lanes, *bytes))
         else {

@@ -105,6 +105,9 @@ impl State {
         self.rate = replay_rate.map(Rate::new);
         self.target = Some(target);
         self.is_flushing = false;
+        if self.writes() && self.window.first_waiting().is_some() {
+            self.want_all();
+        }
     }
 
     pub fn detach(&mut self) {

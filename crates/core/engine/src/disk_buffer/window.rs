@@ -42,6 +42,13 @@ pub(super) struct Tracked {
     pub paid: Option<Aside>,
 }
 
+impl Tracked {
+    /// Whether it is durable, or is not to be.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.place, Place::Disk | Place::Memory)
+    }
+}
+
 /// Where the bytes of an entry are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {

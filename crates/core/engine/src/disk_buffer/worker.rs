@@ -25,6 +25,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often the thread checks whether the lanes of a replaced sink have ended.
 const LANES_LOOK: Duration = Duration::from_millis(20);
 
+/// How often the thread looks for room in the lanes while entries wait: lanes that are older than the
+/// buffer do not wake it.
+const ROOM_LOOK: Duration = Duration::from_millis(100);
+
 /// An entry to write.
 struct Due {
     number: u64,
@@ -45,7 +49,7 @@ pub(super) struct Worker {
     pub retry_at: Option<Instant>,
     /// Why it failed.
     pub error: Option<String>,
-    /// No entry is read before: the rate limit.
+    /// No entry is read before: the rate limit, or a failed read.
     pub read_at: Option<Instant>,
     started: Instant,
     /// Files are removed up to here.
@@ -82,12 +86,17 @@ impl DiskBuffer {
 
 impl Worker {
     fn round(&mut self) {
+        let is_over = |at: &mut Instant| *at <= Instant::now();
+        self.retry_at.take_if(is_over);
+        self.read_at.take_if(is_over);
         if !self.is_paused() {
             self.make_room();
             self.write();
             self.sync();
-            self.release();
+            self.forget_error();
         }
+        // A full disk gets room by delivering.
+        self.release();
         self.replay();
         self.publish();
     }
@@ -112,7 +121,8 @@ impl Worker {
         let lanes_at = state.waits_for_lanes().then(|| Instant::now() + LANES_LOOK);
         let times = [sync_at, self.retry_at, self.read_at, lanes_at];
         let due = times.into_iter().flatten().min();
-        match due {
+        let look_at = state.is_behind().then(|| Instant::now() + ROOM_LOOK);
+        match due.into_iter().chain(look_at).min() {
             Some(due) => _ = self.buffer.changed.wait_until(&mut state, due),
             None => self.buffer.changed.wait(&mut state),
         }
@@ -198,8 +208,20 @@ impl Worker {
         }
         match self.files.release(committed) {
             Ok(()) => self.released = committed,
-            Err(error) => self.failed("remove", &error),
+            Err(error) => log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id),
         }
+    }
+
+    /// Pauses reading after a failure. What is gone is counted.
+    pub fn cannot_read(&mut self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::NotFound {
+            let view = self.files.view();
+            self.buffer.damaged(view.unread_entries, view.unread_events);
+            self.files.begin_again();
+            return self.publish();
+        }
+        self.read_at = Some(Instant::now() + RETRY_AFTER);
+        self.report(format!("its disk buffer cannot read: {error}"));
     }
 
     /// Pauses after a failure. What was written and not synced is written again.
@@ -211,6 +233,11 @@ impl Worker {
         self.appended.clear();
         (self.appended_bytes, self.appended_since) = (0, None);
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
+        self.report(text);
+    }
+
+    /// Counts a failure, and logs it if it is another than before.
+    fn report(&mut self, text: String) {
         self.buffer.counters.error("disk_buffer");
         if self.error.as_ref() != Some(&text) {
             let (id, rule) = (&self.buffer.sink_id, self.buffer.lock().rule());
@@ -219,7 +246,17 @@ impl Worker {
         self.error = Some(text);
     }
 
-    fn recovered(&mut self) {
+    /// Forgets a failure after which nothing is left to write or to read.
+    fn forget_error(&mut self) {
+        let state = self.buffer.lock();
+        let is_done = !state.is_writing && state.is_empty();
+        drop(state);
+        if is_done && !self.is_paused() {
+            self.recovered();
+        }
+    }
+
+    pub fn recovered(&mut self) {
         self.retry_at = None;
         if self.error.take().is_some() {
             log::info!("sink {}: its disk buffer works again", self.buffer.sink_id);
