@@ -179,8 +179,9 @@ impl State {
             return Next::Dealt;
         };
         let (bytes, has_payload) = (entry.bytes, entry.payload.is_some());
-        if entry.label.format != format && entry.place != Place::Disk {
-            // Encoded for the sink before a reload: its source reads it again, if it can.
+        if entry.is_gone() || entry.label.format != format && entry.place != Place::Disk {
+            // Passed on, or encoded for the sink before a reload: its source reads it again, if it
+            // can.
             let holds = std::mem::take(&mut entry.holds);
             entry.is_settled = true;
             self.again.remove(&number);
@@ -209,6 +210,7 @@ impl State {
             holds: Vec::new(),
             place: Place::Disk,
             is_dealt: false,
+            is_kept: false,
             is_settled: false,
             attempts: 0,
             paid: None,

@@ -46,6 +46,8 @@ pub(super) struct State {
     is_closing: bool,
     /// Entries are to be written.
     pub is_writing: bool,
+    /// Entries may be in memory that are not to be written.
+    keeps_in_memory: bool,
     pub has_ended: bool,
     pub rate: Option<Rate>,
     /// Whether the log says that events wait on disk.
@@ -91,6 +93,7 @@ impl State {
             is_flushing: false,
             is_closing: false,
             is_writing: false,
+            keeps_in_memory: false,
             has_ended: false,
             rate: None,
             said_to_hold: false,
@@ -105,6 +108,7 @@ impl State {
         self.rate = replay_rate.map(Rate::new);
         self.target = Some(target);
         self.is_flushing = false;
+        self.keeps_in_memory = true;
         if self.writes() && self.window.first_waiting().is_some() {
             self.want_all();
         }
@@ -237,8 +241,13 @@ impl State {
         let number = self.track(arrived);
         if passes {
             self.deal(number, buffer);
-        } else if self.writes() {
+            // Everything that is in the queues, and in flight.
+            self.window.keep(number, self.share() + bytes);
+            self.keeps_in_memory = true;
+        } else if self.writes() && self.keeps_in_memory {
             self.want_all();
+        } else if self.writes() {
+            self.want(number);
         }
         shed
     }
@@ -259,7 +268,9 @@ impl State {
 
     /// Lets the thread write what has been in memory for too long.
     pub fn write_late(&mut self) {
-        let in_memory = |entry: &&Tracked| entry.place == Place::Memory && !entry.is_settled;
+        let in_memory = |entry: &&Tracked| {
+            entry.place == Place::Memory && !entry.is_settled && entry.payload.is_some()
+        };
         let Some(oldest) = self.window.iter().find(in_memory) else { return };
         let age_ms = unix_ms() - oldest.label.since_ms;
         let is_late = age_ms > MEMORY_TIME_MAX.as_millis() as i64;
@@ -272,7 +283,10 @@ impl State {
     fn shed_oldest(&mut self, bytes: u64) -> Shed {
         let is_due = self.buffer.when_full == WhenFull::DropOldest && self.is_in_memory();
         let excess = (self.window.waiting_bytes() + bytes).saturating_sub(self.share());
-        let mut freed = if is_due { 0 } else { u64::MAX };
+        if !is_due || excess == 0 {
+            return Shed::default();
+        }
+        let mut freed = 0;
         let shed = self.window.remove(|entry| {
             let goes = freed < excess && !entry.is_dealt && entry.place != Place::Disk;
             freed = if goes { freed + entry.bytes } else { freed };
@@ -293,7 +307,7 @@ impl State {
         }
     }
 
-    /// Adds a payload to the window; returns its number.
+    /// Adds a payload to those that wait; returns its number.
     fn track(&mut self, arrived: Arrived<'_>) -> u64 {
         let Arrived { source, lane, mut payload, completes } = arrived;
         let range =
@@ -323,6 +337,7 @@ impl State {
             payload: Some(payload),
             place: Place::Memory,
             is_dealt: false,
+            is_kept: false,
             is_settled: false,
             attempts: 0,
             paid: None,
@@ -332,12 +347,24 @@ impl State {
 
     /// Lets the thread write all that is only in memory.
     fn want_all(&mut self) {
+        (self.is_writing, self.keeps_in_memory) = (true, false);
+        let format = self.format.clone();
+        let fits = |entry: &&mut Tracked| {
+            let is_in_memory = entry.place == Place::Memory && entry.payload.is_some();
+            is_in_memory && !entry.is_settled && entry.label.format == format
+        };
+        let wanted = self.window.iter_mut().filter(fits).map(|entry| {
+            entry.place = Place::Wanted;
+            entry.number
+        });
+        let wanted: Vec<u64> = wanted.collect();
+        wanted.into_iter().for_each(|number| self.window.uncount(number));
+    }
+
+    /// Lets the thread write an entry that waits.
+    fn want(&mut self, number: u64) {
         self.is_writing = true;
-        let unsettled = self.window.iter_mut().filter(|entry| !entry.is_settled);
-        let format = &self.format;
-        let fits = |entry: &&mut Tracked| entry.label.format == *format;
-        let in_memory = unsettled.filter(|entry| entry.place == Place::Memory).filter(fits);
-        in_memory.for_each(|entry| entry.place = Place::Wanted);
+        self.window.get(number).into_iter().for_each(|entry| entry.place = Place::Wanted);
     }
 
     /// Gives an entry in memory to its lane, which has room.
@@ -379,6 +406,8 @@ impl State {
             return Ended::Here;
         }
         let (holds, events) = (std::mem::take(&mut entry.holds), entry.events);
+        self.window.uncount(number);
+        let Some(entry) = self.window.get(number) else { return Ended::Here };
         entry.is_settled = true;
         (entry.payload, entry.paid) = (None, None);
         self.window.trim();

@@ -35,6 +35,8 @@ pub(super) struct Tracked {
     pub place: Place,
     /// Whether a lane has it, or had it.
     pub is_dealt: bool,
+    /// Whether its bytes are counted as kept.
+    pub is_kept: bool,
     pub is_settled: bool,
     /// How often it was abandoned.
     pub attempts: u8,
@@ -43,6 +45,20 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
+    /// Drops its bytes if they are kept; returns how many.
+    fn let_go(&mut self) -> u64 {
+        if !std::mem::take(&mut self.is_kept) {
+            return 0;
+        }
+        self.payload = None;
+        self.bytes
+    }
+
+    /// Whether its bytes are gone: it can only be read again by its source.
+    pub fn is_gone(&self) -> bool {
+        self.payload.is_none() && self.place == Place::Memory
+    }
+
     /// Whether it is durable, or is not to be.
     pub fn is_ready(&self) -> bool {
         matches!(self.place, Place::Disk | Place::Memory)
@@ -68,6 +84,10 @@ pub(super) struct Window {
     entries: VecDeque<Tracked>,
     /// Bytes of the entries that no lane has.
     waiting_bytes: u64,
+    /// Bytes that are kept of entries that lanes have.
+    kept_bytes: u64,
+    /// Nothing is kept of entries before this one.
+    kept_from: u64,
 }
 
 impl Window {
@@ -127,6 +147,30 @@ impl Window {
             self.waiting_bytes -= entry.bytes;
         }
         Some(entry)
+    }
+
+    /// Keeps the bytes of an entry that a lane has. Of more than `bytes_max` the oldest are dropped:
+    /// their lanes have passed them on, as to a file that is synced later.
+    pub fn keep(&mut self, number: u64, bytes_max: u64) {
+        let bytes = self.get(number).map_or(0, |entry| {
+            entry.is_kept = true;
+            entry.bytes
+        });
+        self.kept_bytes += bytes;
+        while self.kept_bytes > bytes_max && self.kept_from < number {
+            let index = self.entries.partition_point(|entry| entry.number < self.kept_from);
+            let Some(entry) = self.entries.get_mut(index) else { return };
+            self.kept_from = entry.number + 1;
+            let bytes = entry.let_go();
+            self.kept_bytes -= bytes;
+        }
+    }
+
+    /// Counts an entry's bytes as kept no more, as it is settled or to be written.
+    pub fn uncount(&mut self, number: u64) {
+        let Some(entry) = self.get(number) else { return };
+        let bytes = if std::mem::take(&mut entry.is_kept) { entry.bytes } else { 0 };
+        self.kept_bytes -= bytes;
     }
 
     /// Removes the settled entries at the front.
