@@ -301,8 +301,9 @@ fn rejected_events_go_to_disk_and_do_not_stop_their_sink() {
         sink(&letters),
     );
     fs::create_dir_all(dir.path().join("in")).unwrap();
-    let line =
-        |n: usize| format!("{n:010} {} {:20000}\n", if n % 2 == 0 { "bad " } else { "good" }, "");
+    let line = |n: usize| {
+        format!("{n:010} {} {:20000}\n", if n.is_multiple_of(2) { "bad " } else { "good" }, "")
+    };
     let text: String = (0..LINES).map(line).collect();
     fs::write(dir.path().join("in/a.log"), text).unwrap();
     let agent = Agent::start(dir.path(), &config, &[]);

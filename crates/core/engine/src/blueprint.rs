@@ -338,11 +338,8 @@ fn sink_node(
     let share = part.buffer.share(shared.share, shared.share_max);
     let (id, counters) = shared.named(kind, &part.id, part.type_name);
     let disk = shared.disk_buffer(index, (kind, &id), &part, &counters)?;
-    if let Some(mut kept) = shared.kept_node(kind, &part.id) {
-        if let Op::Sink(slot) = &mut kept.op {
-            (slot.share, slot.buffer, slot.disk) = (share, part.buffer, disk);
-        }
-        return Ok(kept);
+    if let Some(kept) = shared.kept_node(kind, &part.id) {
+        return Ok(kept.with_buffer(share, part.buffer, disk));
     }
     part.buffer.announce(&counters);
     let feed = if kind == Kind::Sink { Feed::of_refused() } else { Feed::of_results() };
@@ -362,13 +359,12 @@ fn sink_node(
     let first = drivers.len();
     drivers.extend((0..part.sink.lanes().max(1)).map(driver));
     let lanes = drivers[first..].iter().map(|driver| driver.queue.clone()).collect();
-    let mut slot = SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer));
-    (slot.disk, slot.after) = (disk, after);
+    let slot = SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer));
     Ok(Node {
         id,
         type_name: part.type_name,
         kind,
-        op: Op::Sink(slot),
+        op: Op::Sink(SinkSlot::with_disk(slot, disk, after)),
         outputs: Vec::new(),
         downstream: SinkSet::one(place),
         counters,
@@ -420,9 +416,7 @@ fn source_slot(
     let roots = graph.of(&part.info.id, 0);
     let downstream = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].downstream);
     let (cuts, expansion) = (cuts(&roots, nodes, shared), chain_expansion(downstream, nodes));
-    if cuts.len() > CutSet::CUTS_MAX {
-        return Err(EngineError::TooManyCuts { source_id: part.info.id, cuts: cuts.len() });
-    }
+    check_cuts(&part.info.id, cuts.len())?;
     if let Some(kept) = shared.kept_source(&part.info.id, fed.as_ref()) {
         return Ok(kept.rewired(part.pace, roots, cuts, downstream, expansion));
     }
@@ -455,6 +449,13 @@ fn source_slot(
         release: Mutex::new(Release::new(downstream)),
         open_tickets,
     })
+}
+
+/// Refuses a source whose batches pass too many cuts.
+fn check_cuts(source_id: &str, cuts: usize) -> Result<(), EngineError> {
+    let source_id = source_id.to_owned();
+    let is_few = cuts <= CutSet::CUTS_MAX;
+    if is_few { Ok(()) } else { Err(EngineError::TooManyCuts { source_id, cuts }) }
 }
 
 /// Creates the rate limiter of a source with this pace.

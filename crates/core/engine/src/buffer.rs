@@ -2,7 +2,7 @@
 
 use crate::blueprint::SinkPart;
 use crate::core::{Node, SinkSlot, SourceSlot};
-use crate::disk_buffer::{Arrived, Shed};
+use crate::disk_buffer::Arrived;
 use crate::error::EngineError;
 use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
 use crate::ticket::Bound;
@@ -94,15 +94,11 @@ impl SinkSlot {
     /// large.
     pub fn put(&self, node: &Node, source: &SourceSlot, bound: Bound, now: EngineTime) {
         let Bound { lane, payload, completes, .. } = bound;
-        let Some(disk) = &self.disk else { return self.put_in_memory(node, lane, payload, now) };
-        let arrived = Arrived { source: &source.id, lane, payload, completes };
-        match disk.put(arrived, self.spills(source)) {
-            Ok(Shed { events, holds }) => {
-                self.count_shed(node, events, now);
-                holds.into_iter().for_each(|hold| hold.settle(Outcome::Rejected));
-            }
-            Err(Arrived { lane, payload, .. }) => self.put_in_memory(node, lane, payload, now),
-        }
+        let disk = self.disk.as_ref().filter(|disk| disk.takes(self.spills(source)));
+        let Some(disk) = disk else { return self.put_in_memory(node, lane, payload, now) };
+        let shed = disk.put(Arrived { source: &source.id, lane, payload, completes });
+        self.count_shed(node, shed.events, now);
+        shed.holds.into_iter().for_each(|hold| hold.settle(Outcome::Rejected));
     }
 
     /// Whether payloads of a source go to the disk buffer when the queue is full. Those of a source

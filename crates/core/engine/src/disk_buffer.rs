@@ -141,14 +141,15 @@ impl DiskBuffer {
         self.change(State::detach);
     }
 
-    /// Takes a payload of a source, for its lane or for the disk. Returns it if the sink's memory
-    /// queue is to take it: its source can read it again (not `overflows`), and nothing waits.
-    pub fn put<'a>(&self, mut arrived: Arrived<'a>, overflows: bool) -> Result<Shed, Arrived<'a>> {
-        let is_behind = || self.is_behind.load(Ordering::Acquire);
+    /// Whether a payload of a source comes here. If its source can read it again (not `overflows`), and
+    /// nothing waits, the sink's memory queue takes it.
+    pub fn takes(&self, overflows: bool) -> bool {
+        overflows || self.is_behind() || self.lock().is_always()
+    }
+
+    /// Takes a payload, for its lane or for the disk; returns what was dropped.
+    pub fn put(&self, mut arrived: Arrived<'_>) -> Shed {
         let mut state = self.lock();
-        if !overflows && !state.is_always() && !is_behind() {
-            return Err(arrived);
-        }
         let refused = arrived.payload.take_refused();
         let feed = state.feed();
         let shed = state.put(arrived, &self.me);
@@ -157,7 +158,7 @@ impl DiskBuffer {
         if let Some(feed) = feed {
             refused.into_iter().for_each(|event| feed.push(event));
         }
-        Ok(shed)
+        shed
     }
 
     /// Publishes whether entries wait.

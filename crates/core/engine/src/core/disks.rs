@@ -1,12 +1,34 @@
 //! The disk buffers of a topology.
 
-use super::{Core, Node, SinkSlot, SourceSlot};
+use super::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::buffer::Buffer;
 use crate::disk_buffer::{DiskBuffer, Target};
+use crate::lane::LaneQueue;
 use millstream_model::{EngineTime, SinkSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+impl Node {
+    /// Returns the node of a sink with another buffer.
+    pub fn with_buffer(
+        mut self,
+        share: u64,
+        buffer: Buffer,
+        disk: Option<Arc<DiskBuffer>>,
+    ) -> Node {
+        if let Op::Sink(slot) = &mut self.op {
+            (slot.share, slot.buffer, slot.disk) = (share, buffer, disk);
+        }
+        self
+    }
+}
+
 impl SinkSlot {
+    /// Adds a disk buffer, and the lanes that must end before those of this sink begin.
+    pub fn with_disk(self, disk: Option<Arc<DiskBuffer>>, after: Vec<Arc<LaneQueue>>) -> SinkSlot {
+        SinkSlot { disk, after, ..self }
+    }
+
     /// Delivers from the disk buffer, if there is one, to these lanes.
     pub fn attach_disk(&self) {
         let target = || Target {

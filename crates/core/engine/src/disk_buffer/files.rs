@@ -71,7 +71,8 @@ impl Files {
     pub fn append(&mut self, number: u64, label: &Label, payload: &Payload) -> io::Result<()> {
         let (mut routing, mut rows) =
             (std::mem::take(&mut self.routing), std::mem::take(&mut self.rows));
-        (routing.clear(), rows.clear());
+        routing.clear();
+        rows.clear();
         put_routing(payload, &mut routing);
         RowSource::write_all(&payload.sources, &mut rows);
         let meta = EntryMeta {
