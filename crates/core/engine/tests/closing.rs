@@ -112,7 +112,7 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     let part = |id: &str, endpoint: &MemoryEndpoint| {
         let sync_delay = Duration::from_millis(500);
         let behavior = SinkBehavior { syncs: true, sync_delay, ..SinkBehavior::default() };
-        let sink = Arc::new(FakeSink { behavior, ..FakeSink::new(&endpoint) });
+        let sink = Arc::new(FakeSink { behavior, ..FakeSink::new(endpoint) });
         SinkPart {
             id: id.to_owned(),
             type_name: "fake",
