@@ -144,7 +144,7 @@ impl DiskBuffer {
     /// Whether a payload of a source comes here. If its source can read it again (not `overflows`), and
     /// nothing waits, the sink's memory queue takes it.
     pub fn takes(&self, overflows: bool) -> bool {
-        overflows || self.is_behind() || self.lock().is_always()
+        overflows || self.is_behind()
     }
 
     /// Takes a payload, for its lane or for the disk; returns what was dropped.
