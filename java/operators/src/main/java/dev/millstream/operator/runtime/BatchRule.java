@@ -1,0 +1,28 @@
+package dev.millstream.operator.runtime;
+
+import dev.millstream.operator.Batch;
+import dev.millstream.operator.BatchOperator;
+import dev.millstream.operator.Row;
+
+/** A class operator that takes whole batches. */
+final class BatchRule implements Rule, AutoCloseable {
+    private final BatchOperator operator;
+
+    BatchRule(BatchOperator operator) {
+        this.operator = operator;
+    }
+
+    void process(Batch batch) throws Exception {
+        operator.process(batch);
+    }
+
+    @Override
+    public void process(Row row) {
+        throw new UnsupportedOperationException("takes batches");
+    }
+
+    @Override
+    public void close() throws Exception {
+        operator.close();
+    }
+}

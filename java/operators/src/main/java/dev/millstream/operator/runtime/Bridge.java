@@ -1,0 +1,175 @@
+package dev.millstream.operator.runtime;
+
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * What the agent calls.
+ *
+ * <p>A worker is a thread of the agent that runs operators; every other method is called on its control thread, and never waits for a
+ * worker. No method throws an exception.
+ */
+public final class Bridge {
+    private static final Registry REGISTRY = new Registry();
+    private static final Languages LANGUAGES = new Languages();
+    private static final Watchdog WATCHDOG = new Watchdog();
+    private static final Set<Worker> WORKERS = Collections.newSetFromMap(new ConcurrentHashMap<>());
+    private static boolean isStarted;
+    private static volatile Grower grower = Bridge::grow;
+
+    private Bridge() {}
+
+    /**
+     * Starts what workers need; called once, first.
+     *
+     * @param settings JSON
+     * @return JSON with the versions of Java and of the layout
+     */
+    public static synchronized byte[] start(byte[] settings) {
+        if (!isStarted) {
+            isStarted = true;
+            WATCHDOG.start();
+        }
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put("java_version", System.getProperty("java.version"));
+        answer.put("vm", System.getProperty("java.vm.name"));
+        answer.put("layout_version", Layout.VERSION);
+        return Json.bytes(answer);
+    }
+
+    /** Creates the context of a worker; called on its thread. */
+    public static Object worker(String name) {
+        Worker worker = new Worker(name, WATCHDOG, (call, used, needed) -> grower.grow(call, used, needed));
+        WORKERS.add(worker);
+        return worker;
+    }
+
+    /** Ends a worker; called on its thread. Its instances of operators are closed. */
+    public static void workerEnds(Object worker) {
+        Worker ended = (Worker) worker;
+        WORKERS.remove(ended);
+        ended.end();
+        REGISTRY.all().forEach(operator -> operator.workerEnds(ended));
+    }
+
+    /**
+     * Compiles an operator.
+     *
+     * @param spec JSON of {@link OperatorSpec}
+     * @return JSON with its id and fields, or an error
+     */
+    public static byte[] register(byte[] spec) {
+        try {
+            LoadedOperator operator = LANGUAGES.load(Specs.parse(spec));
+            return Json.bytes(registered(operator, REGISTRY.add(operator)));
+        } catch (CompileException error) {
+            return error(error.getMessage(), error);
+        } catch (Throwable error) {
+            return error(Thrown.text(error), new CompileException("", null, 0, 0));
+        }
+    }
+
+    private static Map<String, Object> registered(LoadedOperator operator, int id) {
+        Set<String> fields = new LinkedHashSet<>();
+        int removedCalls = 0;
+        int dynamicCalls = 0;
+        for (CompiledRule rule : operator.rules()) {
+            fields.addAll(rule.fields());
+            removedCalls += rule.removedCalls();
+            dynamicCalls += rule.dynamicCalls();
+        }
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put("id", id);
+        answer.put("fields", new ArrayList<>(fields));
+        answer.put("removed_calls", removedCalls);
+        answer.put("dynamic_calls", dynamicCalls);
+        return answer;
+    }
+
+    private static byte[] error(String message, CompileException place) {
+        Map<String, Object> error = new LinkedHashMap<>();
+        error.put("message", message);
+        error.put("rule", place.rule());
+        error.put("line", place.line());
+        error.put("column", place.column());
+        return Json.bytes(Map.of("error", error));
+    }
+
+    /** Removes an operator, and closes its instances: those that run, after their call. */
+    public static void remove(int operator) {
+        LoadedOperator removed = REGISTRY.remove(operator);
+        if (removed != null) {
+            removed.remove();
+        }
+    }
+
+    /**
+     * Runs an operator for the rows of a request.
+     *
+     * @param request address of the request, see Layout
+     * @return offset of the answer, CALL_UNKNOWN_OPERATOR or CALL_FAILED
+     */
+    public static long apply(Object worker, int operator, long request) {
+        return ((Worker) worker).apply(REGISTRY.get(operator), request);
+    }
+
+    /** Returns why the last call of a worker failed, in UTF-8. */
+    public static byte[] failure(Object worker) {
+        return ((Worker) worker).failure();
+    }
+
+    /** Returns JSON with what the rules of an operator did. */
+    public static byte[] stats(int operator) {
+        LoadedOperator known = REGISTRY.get(operator);
+        return Json.bytes(Map.of("rules", known == null ? List.of() : known.stats()));
+    }
+
+    /** Returns JSON with the state of the virtual machine. */
+    public static byte[] process() {
+        var memory = ManagementFactory.getMemoryMXBean();
+        var heap = memory.getHeapMemoryUsage();
+        var collectors = ManagementFactory.getGarbageCollectorMXBeans();
+        Map<String, Object> process = new LinkedHashMap<>();
+        process.put("heap_used", heap.getUsed());
+        process.put("heap_committed", heap.getCommitted());
+        process.put("heap_max", heap.getMax());
+        process.put("non_heap_used", memory.getNonHeapMemoryUsage().getUsed());
+        process.put("collections", collectors.stream().mapToLong(each -> Math.max(each.getCollectionCount(), 0)).sum());
+        process.put("collection_ms", collectors.stream().mapToLong(each -> Math.max(each.getCollectionTime(), 0)).sum());
+        process.put("threads", ManagementFactory.getThreadMXBean().getThreadCount());
+        process.put("classes", ManagementFactory.getClassLoadingMXBean().getLoadedClassCount());
+        return Json.bytes(process);
+    }
+
+    /** Returns a value plus one; measures a bare call. */
+    public static int noop(int value) {
+        return value + 1;
+    }
+
+    /**
+     * Enlarges the buffer of a call, and stores its address and capacity in the request.
+     *
+     * @param call REQUEST_CALL
+     * @param used number of bytes to keep
+     * @param needed the new capacity, at least
+     * @return the new address; 0 if there is no memory
+     */
+    private static native long grow(long call, long used, long needed);
+
+    /** Adds an operator that is compiled. Returns its id. */
+    static int register(LoadedOperator operator) {
+        return REGISTRY.add(operator);
+    }
+
+    /** Replaces {@link #grow} where no agent is linked. */
+    static void replaceGrower(Grower replacement) {
+        grower = replacement;
+    }
+}

@@ -1,0 +1,196 @@
+package dev.millstream.operator.runtime;
+
+import java.time.Instant;
+import java.util.Arrays;
+
+/** The call that a worker runs: its request, and what rules changed. Reused for the next call. */
+final class Call {
+    static final byte LIVE = 0;
+    static final byte DROPPED = 1;
+    static final byte FAILED = 2;
+
+    private static final int KEPT_ROWS_MAX = 1 << 16;
+
+    final Out out;
+    final Encoder encoder;
+    final Decoder decoder = new Decoder();
+    final Columns columns = new Columns();
+    final Constants constants = new Constants(decoder);
+    final Members members = new Members();
+    final Occurrences occurrences = new Occurrences();
+    final Emitted emitted = new Emitted();
+    final Failures failures = new Failures();
+
+    private long block;
+    private int rows;
+    private long selected;
+    private int selectedRows;
+    private long times;
+    private long readNs;
+    /** What became of each selected row. */
+    private byte[] states = new byte[0];
+    private int dropped;
+    private int changedColumns;
+    private int chunk;
+    private int chunkRows;
+    private int chunkEvents;
+
+    Call(Grower grower) {
+        out = new Out(grower);
+        encoder = new Encoder(out);
+    }
+
+    void begin(long request) {
+        block = Memory.getLong(request + Layout.REQUEST_BLOCK * 8);
+        rows = Math.toIntExact(Memory.getLong(request + Layout.REQUEST_ROWS * 8));
+        selected = Memory.getLong(request + Layout.REQUEST_SELECTED * 8);
+        selectedRows = Math.toIntExact(Memory.getLong(request + Layout.REQUEST_SELECTED_LEN * 8));
+        times = Memory.getLong(request + Layout.REQUEST_TIMES * 8);
+        readNs = Memory.getLong(request + Layout.REQUEST_READ_NS * 8);
+        out.begin(request);
+        columns.begin(request);
+        constants.begin(request);
+        if (states.length < selectedRows) {
+            states = new byte[selectedRows];
+        } else {
+            Arrays.fill(states, 0, selectedRows, LIVE);
+        }
+        dropped = 0;
+        changedColumns = 0;
+        chunk = 0;
+    }
+
+    /** Drops what is not needed between calls. */
+    void end() {
+        columns.end();
+        emitted.end();
+        failures.clear();
+        if (states.length > KEPT_ROWS_MAX) {
+            states = new byte[0];
+        }
+    }
+
+    /** Begins a chunk of rows, whose decoded values are kept together. */
+    void beginChunk(int newChunkRows) {
+        chunk++;
+        chunkRows = newChunkRows;
+        chunkEvents = emitted.count();
+    }
+
+    int chunk() {
+        return chunk;
+    }
+
+    int chunkRows() {
+        return chunkRows;
+    }
+
+    long block() {
+        return block;
+    }
+
+    int rows() {
+        return rows;
+    }
+
+    int selectedRows() {
+        return selectedRows;
+    }
+
+    /** Returns the number of a selected row. */
+    int row(int index) {
+        return Memory.getInt(selected + 4L * index);
+    }
+
+    boolean isLive(int index) {
+        return states[index] == LIVE;
+    }
+
+    byte state(int index) {
+        return states[index];
+    }
+
+    int dropped() {
+        return dropped;
+    }
+
+    Instant time(int row) {
+        long time = times == 0 ? Layout.TIME_UNKNOWN : Memory.getLong(times + 8L * row);
+        return Times.instant(time == Layout.TIME_UNKNOWN ? readNs : time);
+    }
+
+    /** Returns a column that can take values. */
+    Column changing(String name) {
+        Column column = columns.find(name);
+        return column != null && column.isChanged() ? column : beginChanges(name, column);
+    }
+
+    private Column beginChanges(String name, Column known) {
+        if (name.startsWith(Columns.META) || name.isEmpty()) {
+            throw new WrongTypeException("a field cannot have the name '" + name + "'");
+        }
+        long cells = (long) rows + emitted.count();
+        out.reserve(cells * 8 + Layout.CHANGED_WORDS * 8 + name.length() * 3L + 16);
+        Column column = known == null ? columns.add(name) : known;
+        column.beginChanges(rows);
+        changedColumns++;
+        return column;
+    }
+
+    /** Writes a value for a column. Returns its cell. */
+    long encode(Column column, Object value) {
+        if (column == columns.message()) {
+            return encodeMessage(value);
+        }
+        if (column == columns.timestamp()) {
+            return encodeTimestamp(value);
+        }
+        return encoder.value(value);
+    }
+
+    private long encodeMessage(Object value) {
+        if (value == null) {
+            throw new WrongTypeException("message cannot be null");
+        }
+        long cell = value instanceof Boolean ? encoder.text(value.toString()) : encoder.value(value);
+        return Cells.withKind(cell, Layout.KIND_TEXT);
+    }
+
+    private long encodeTimestamp(Object value) {
+        Object plain = Canonical.of(value);
+        Object time = plain instanceof String text ? Times.parse(text) : plain;
+        if (time instanceof Instant instant && Times.isInNanoseconds(instant)) {
+            return encoder.time(instant);
+        }
+        throw new WrongTypeException("timestamp takes a time from 1678 to 2261, not " + value);
+    }
+
+    void drop(int index) {
+        if (states[index] == LIVE) {
+            out.reserve(4);
+            states[index] = DROPPED;
+            dropped++;
+        }
+    }
+
+    /** Adds an event with the values that were added to {@link #emitted}. */
+    void emit(int row) {
+        out.reserve(8 + 8L * changedColumns);
+        emitted.commit(row);
+    }
+
+    /** Leaves a row as it was, and lists it as failed. */
+    void fail(int index, Failures.Failure failure) {
+        int row = failure.row();
+        for (int at = 0; at < columns.count(); at++) {
+            columns.column(at).undo(row);
+        }
+        emitted.undo(row, chunkEvents);
+        if (states[index] == DROPPED) {
+            dropped--;
+        }
+        states[index] = FAILED;
+        out.reserve(Failures.bytesMax(failure.message()));
+        failures.add(failure);
+    }
+}

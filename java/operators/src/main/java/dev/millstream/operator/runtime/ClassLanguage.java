@@ -1,0 +1,86 @@
+package dev.millstream.operator.runtime;
+
+import dev.millstream.operator.BatchOperator;
+import dev.millstream.operator.Operator;
+import java.io.IOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Modifier;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.zip.ZipException;
+
+/** Operators that are classes in a jar. */
+final class ClassLanguage {
+    /** The class file version of Java N is N + 44. */
+    private static final int VERSION_BASE = 44;
+
+    private ClassLanguage() {}
+
+    /** Loads the class of an operator. */
+    static LoadedOperator load(OperatorSpec spec) throws CompileException {
+        JarLoader loader = open(spec);
+        try {
+            Constructor<?> constructor = constructor(spec, loader);
+            return new LoadedOperator(spec, List.of(new ClassRule(spec, constructor)), loader);
+        } catch (CompileException | RuntimeException | Error error) {
+            loader.close();
+            throw error;
+        }
+    }
+
+    private static JarLoader open(OperatorSpec spec) throws CompileException {
+        if (spec.jar() == null || spec.className() == null) {
+            throw fault("an operator of language class needs a jar and a class");
+        }
+        Path jar = Path.of(spec.jar());
+        if (!Files.exists(jar)) {
+            throw fault("there is no jar " + jar);
+        }
+        try {
+            return new JarLoader(jar);
+        } catch (ZipException error) {
+            throw fault(jar + " is not a jar: " + error.getMessage());
+        } catch (IOException error) {
+            throw fault("cannot read " + jar + ": " + error);
+        }
+    }
+
+    private static Constructor<?> constructor(OperatorSpec spec, JarLoader loader) throws CompileException {
+        String name = spec.className();
+        try {
+            Class<?> type = loader.loadClass(name);
+            if (!Operator.class.isAssignableFrom(type) && !BatchOperator.class.isAssignableFrom(type)) {
+                throw fault("class " + name + " implements neither " + Operator.class.getName() + " nor " + BatchOperator.class.getName());
+            }
+            if (!Modifier.isPublic(type.getModifiers()) || Modifier.isAbstract(type.getModifiers())) {
+                throw fault("class " + name + " must be public and not abstract");
+            }
+            return type.getConstructor();
+        } catch (ClassNotFoundException error) {
+            throw fault("there is no class " + name + " in " + spec.jar());
+        } catch (NoSuchMethodException error) {
+            throw fault("class " + name + " has no public constructor without parameters");
+        } catch (UnsupportedClassVersionError error) {
+            throw fault(newer(name, loader, error));
+        } catch (NoClassDefFoundError error) {
+            throw fault("class " + name + " needs class " + missing(error) + ", which is not in " + spec.jar());
+        } catch (LinkageError error) {
+            throw fault("class " + name + " cannot be loaded: " + error);
+        }
+    }
+
+    private static String newer(String name, JarLoader loader, UnsupportedClassVersionError error) {
+        int version = loader.newestVersion() - VERSION_BASE;
+        int running = Runtime.version().feature();
+        return version > running ? "class " + name + " needs Java " + version + ", but Java " + running + " runs" : error.toString();
+    }
+
+    private static String missing(NoClassDefFoundError error) {
+        return String.valueOf(error.getMessage()).replace('/', '.');
+    }
+
+    private static CompileException fault(String message) {
+        return new CompileException(message, null, 0, 0);
+    }
+}

@@ -1,0 +1,68 @@
+package dev.millstream.operator.runtime;
+
+import dev.millstream.operator.BatchOperator;
+import dev.millstream.operator.Context;
+import dev.millstream.operator.Operator;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+
+/** The class of an operator. */
+final class ClassRule implements CompiledRule {
+    private final Place place;
+    private final Constructor<?> constructor;
+
+    ClassRule(OperatorSpec spec, Constructor<?> constructor) {
+        place = new Place(spec.component(), Collections.unmodifiableMap(spec.options()));
+        this.constructor = constructor;
+    }
+
+    /** What the configuration says. */
+    private record Place(String component, Map<String, Object> options) implements Context {}
+
+    @Override
+    public Rule instance() throws Throwable {
+        Object created;
+        try {
+            created = constructor.newInstance();
+        } catch (InvocationTargetException error) {
+            throw error.getCause();
+        }
+        if (created instanceof BatchOperator batch) {
+            batch.open(place);
+            return new BatchRule(batch);
+        }
+        Operator operator = (Operator) created;
+        operator.open(place);
+        return new RowRule(operator);
+    }
+
+    @Override
+    public List<String> fields() {
+        return List.of();
+    }
+
+    @Override
+    public int removedCalls() {
+        return 0;
+    }
+
+    @Override
+    public int dynamicCalls() {
+        return 0;
+    }
+
+    @Override
+    public int line(Throwable thrown) {
+        String name = constructor.getDeclaringClass().getName();
+        for (StackTraceElement frame : thrown.getStackTrace()) {
+            boolean isOperator = frame.getClassName().equals(name) || frame.getClassName().startsWith(name + "$");
+            if (isOperator && frame.getLineNumber() > 0) {
+                return frame.getLineNumber();
+            }
+        }
+        return 0;
+    }
+}

@@ -1,0 +1,106 @@
+package dev.millstream.operator.runtime;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/** An operator that was registered. */
+final class LoadedOperator {
+    private final OperatorSpec spec;
+    private final List<CompiledRule> rules;
+    private final ClassLoader loader;
+    private final Map<Worker, Instance> instances = new ConcurrentHashMap<>();
+    /** The counters of all workers, also of those that ended. */
+    private final List<RuleCounters> counters = new CopyOnWriteArrayList<>();
+    private final AtomicBoolean hasLogged = new AtomicBoolean();
+    private volatile boolean isRemoved;
+
+    /**
+     * Creates it.
+     *
+     * @param loader the class loader that its code expects as that of its thread; null for that of the agent
+     */
+    LoadedOperator(OperatorSpec spec, List<CompiledRule> rules, ClassLoader loader) {
+        this.spec = spec;
+        this.rules = List.copyOf(rules);
+        this.loader = loader;
+    }
+
+    List<CompiledRule> rules() {
+        return rules;
+    }
+
+    ClassLoader loader() {
+        return loader;
+    }
+
+    long rowTimeoutMs() {
+        return spec.rowTimeoutMs();
+    }
+
+    String ruleName(int rule) {
+        return spec.rules().isEmpty() ? spec.className() : spec.rules().get(rule).name();
+    }
+
+    /** Returns the instance of a worker; called on its thread. */
+    Instance instance(Worker worker) {
+        Instance known = instances.get(worker);
+        if (known != null) {
+            return known;
+        }
+        Instance created = new Instance(this);
+        counters.add(created.counters());
+        instances.put(worker, created);
+        if (isRemoved) {
+            workerEnds(worker);
+        }
+        return created;
+    }
+
+    /** Closes the instance of a worker. */
+    void workerEnds(Worker worker) {
+        Instance ended = instances.remove(worker);
+        if (ended != null) {
+            ended.remove();
+        }
+    }
+
+    /** Closes all instances; those that run, after their call. */
+    void remove() {
+        isRemoved = true;
+        for (Worker worker : instances.keySet()) {
+            workerEnds(worker);
+        }
+    }
+
+    /** Logs the first exception of a method {@code close}. */
+    void logClose(Throwable error) {
+        if (!hasLogged.getAndSet(true)) {
+            System.err.println("operator of " + spec.component() + ": close: " + Thrown.text(error));
+        }
+    }
+
+    /** Returns what each rule did. */
+    List<Map<String, Object>> stats() {
+        List<Map<String, Object>> stats = new ArrayList<>();
+        for (int at = 0; at < rules.size(); at++) {
+            int rule = at;
+            Map<String, Object> each = new LinkedHashMap<>();
+            each.put("name", ruleName(rule));
+            each.put("rows", counters.stream().mapToLong(of -> of.rows(rule)).sum());
+            each.put("failures", counters.stream().mapToLong(of -> of.failures(rule)).sum());
+            each.put("ns", counters.stream().mapToLong(of -> of.ns(rule)).sum());
+            stats.add(each);
+        }
+        return stats;
+    }
+
+    long rowTimeoutNs() {
+        return TimeUnit.MILLISECONDS.toNanos(spec.rowTimeoutMs());
+    }
+}

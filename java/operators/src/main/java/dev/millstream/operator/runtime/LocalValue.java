@@ -1,0 +1,55 @@
+package dev.millstream.operator.runtime;
+
+import java.nio.charset.StandardCharsets;
+
+/**
+ * A value of a {@link LocalRequest} or {@link LocalAnswer}.
+ *
+ * @param kind one of KIND
+ * @param bytes its bytes
+ * @param value what {@link dev.millstream.operator.Row#get} returns for it; only in answers
+ */
+public record LocalValue(int kind, byte[] bytes, Object value) {
+    /** Returns a value of the request. */
+    public static LocalValue of(long kind, String bytes) {
+        return of(kind, bytes.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** Returns a value of the request. */
+    public static LocalValue of(long kind, byte[] bytes) {
+        return new LocalValue((int) kind, bytes, null);
+    }
+
+    /** Returns a value for an object that a field can have. */
+    public static LocalValue of(Object value) {
+        if (value instanceof LocalValue known) {
+            return known;
+        }
+        Object plain = Canonical.of(value);
+        if (plain == null) {
+            return of(Layout.KIND_NULL, "");
+        }
+        if (plain instanceof Boolean flag) {
+            return of(flag ? Layout.KIND_TRUE : Layout.KIND_FALSE, "");
+        }
+        if (plain instanceof String text) {
+            return of(Layout.KIND_TEXT, text);
+        }
+        if (plain instanceof java.time.Instant || plain instanceof Canonical.Decimal) {
+            return of(plain instanceof Canonical.Decimal ? Layout.KIND_FLOAT : Layout.KIND_TIME, plain.toString());
+        }
+        if (plain instanceof Number) {
+            return of(Layout.KIND_INT, plain.toString());
+        }
+        return of(plain instanceof java.util.Map ? Layout.KIND_OBJECT : Layout.KIND_ARRAY, Json.bytes(plain));
+    }
+
+    /** Returns the bytes as text. */
+    public String text() {
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    boolean isAbsent() {
+        return kind == Layout.KIND_ABSENT;
+    }
+}

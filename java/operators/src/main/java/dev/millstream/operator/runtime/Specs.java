@@ -1,0 +1,77 @@
+package dev.millstream.operator.runtime;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Reads the JSON of an {@link OperatorSpec}. */
+final class Specs {
+    private Specs() {}
+
+    /** Returns what JSON says; absent members are empty. */
+    static OperatorSpec parse(byte[] json) {
+        Map<?, ?> spec = map(Json.parse(json, json.length));
+        return new OperatorSpec(
+                text(spec.get("component"), ""),
+                text(spec.get("language"), ""),
+                list(spec.get("rules")).stream().map(Specs::rule).toList(),
+                text(spec.get("jar"), null),
+                text(spec.get("class_name"), null),
+                options(spec.get("options")),
+                fields(spec.get("fields")),
+                text(spec.get("output"), null),
+                spec.get("row_timeout_ms") instanceof Long timeout ? timeout : 0,
+                texts(spec.get("allow")),
+                texts(spec.get("removed_calls")));
+    }
+
+    /** Returns JSON in UTF-8 for a specification. */
+    static byte[] json(OperatorSpec spec) {
+        Map<String, Object> json = new LinkedHashMap<>();
+        json.put("component", spec.component());
+        json.put("language", spec.language());
+        json.put("rules", spec.rules().stream().map(rule -> Map.of("name", rule.name(), "text", rule.text())).toList());
+        json.put("jar", spec.jar());
+        json.put("class_name", spec.className());
+        json.put("options", spec.options());
+        json.put("fields", spec.fields());
+        json.put("output", spec.output());
+        json.put("row_timeout_ms", spec.rowTimeoutMs());
+        json.put("allow", spec.allow());
+        json.put("removed_calls", spec.removedCalls());
+        return Json.bytes(json);
+    }
+
+    private static RuleSource rule(Object rule) {
+        Map<?, ?> members = map(rule);
+        return new RuleSource(text(members.get("name"), "script"), text(members.get("text"), ""));
+    }
+
+    private static String text(Object value, String otherwise) {
+        return value == null ? otherwise : value.toString();
+    }
+
+    private static Map<?, ?> map(Object value) {
+        return value instanceof Map<?, ?> members ? members : Map.of();
+    }
+
+    private static List<?> list(Object value) {
+        return value instanceof List<?> values ? values : List.of();
+    }
+
+    private static List<String> texts(Object value) {
+        return list(value).stream().map(String::valueOf).toList();
+    }
+
+    private static Map<String, Object> options(Object value) {
+        Map<String, Object> options = new LinkedHashMap<>();
+        map(value).forEach((name, option) -> options.put(String.valueOf(name), option));
+        return options;
+    }
+
+    private static Map<String, String> fields(Object value) {
+        Map<String, String> fields = new LinkedHashMap<>();
+        map(value).forEach((name, type) -> fields.put(String.valueOf(name), String.valueOf(type)));
+        return fields;
+    }
+}

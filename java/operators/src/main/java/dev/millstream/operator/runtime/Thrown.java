@@ -1,0 +1,43 @@
+package dev.millstream.operator.runtime;
+
+/** What rows that failed say about an exception. */
+final class Thrown {
+    private static final int MESSAGE_LENGTH_MAX = 2000;
+
+    private Thrown() {}
+
+    /** Returns one of REASON. */
+    static long reason(Throwable thrown) {
+        if (thrown instanceof WrongTypeException) {
+            return Layout.REASON_WRONG_TYPE;
+        }
+        if (thrown instanceof OutputFullException) {
+            return Layout.REASON_OUTPUT_FULL;
+        }
+        if (thrown instanceof OutOfMemoryError) {
+            return Layout.REASON_OUT_OF_MEMORY;
+        }
+        return thrown instanceof StackOverflowError ? Layout.REASON_STACK_OVERFLOW : Layout.REASON_EXCEPTION;
+    }
+
+    /** Returns the class and the text of an exception; never fails, and is never empty. */
+    static String text(Throwable thrown) {
+        try {
+            String text = thrown instanceof OutputFullException ? thrown.getMessage() : thrown.toString();
+            return text.length() <= MESSAGE_LENGTH_MAX ? text : text.substring(0, MESSAGE_LENGTH_MAX) + "...";
+        } catch (Throwable error) {
+            return thrown.getClass().getName();
+        }
+    }
+
+    /** Returns the text of an exception with the line of the rule that threw it. */
+    static String text(Throwable thrown, String ruleName, CompiledRule rule) {
+        String text = text(thrown);
+        try {
+            int line = rule.line(thrown);
+            return line > 0 ? text + " (" + ruleName + " line " + line + ")" : text;
+        } catch (Throwable error) {
+            return text;
+        }
+    }
+}
