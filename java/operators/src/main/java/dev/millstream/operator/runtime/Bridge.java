@@ -168,6 +168,11 @@ public final class Bridge {
         return REGISTRY.add(operator);
     }
 
+    /** Returns an operator; null if there is none. */
+    static LoadedOperator operator(int id) {
+        return REGISTRY.get(id);
+    }
+
     /** Replaces {@link #grow} where no agent is linked. */
     static void replaceGrower(Grower replacement) {
         grower = replacement;

@@ -1,6 +1,7 @@
 package dev.millstream.operator.runtime;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.MalformedURLException;
 import java.net.URL;
 import java.nio.file.Path;
@@ -17,6 +18,7 @@ import java.util.zip.ZipFile;
 /**
  * Loads the classes of a jar. They see the JDK and the API of operators, but nothing else of the agent.
  *
+ * <p>Calls that would end the process are replaced, see {@link ExitGuard}.
  */
 final class JarLoader extends SecureClassLoader {
     private static final String API = "dev.millstream.operator.";
@@ -69,8 +71,9 @@ final class JarLoader extends SecureClassLoader {
         if (file.length > VERSION_OFFSET + 1) {
             noteVersion((file[VERSION_OFFSET] & 0xFF) << 8 | file[VERSION_OFFSET + 1] & 0xFF);
         }
+        byte[] guarded = ExitGuard.guard(file);
         definePackage(name);
-        return defineClass(name, file, 0, file.length, source);
+        return defineClass(name, guarded, 0, guarded.length, source);
     }
 
     private byte[] read(ZipEntry entry, String name) throws ClassNotFoundException {
@@ -91,6 +94,21 @@ final class JarLoader extends SecureClassLoader {
                 // Another thread was faster.
                 return;
             }
+        }
+    }
+
+    /** Reads a resource without the cache of JAR connections, which would outlive this loader. */
+    @Override
+    public InputStream getResourceAsStream(String name) {
+        InputStream ofPlatform = getParent().getResourceAsStream(name);
+        ZipEntry entry = jar.getEntry(name);
+        if (ofPlatform != null || entry == null) {
+            return ofPlatform;
+        }
+        try {
+            return jar.getInputStream(entry);
+        } catch (IOException error) {
+            return null;
         }
     }
 
