@@ -34,6 +34,7 @@ final class Call {
     private int chunk;
     private int chunkRows;
     private int chunkEvents;
+    private long rowStart;
 
     Call(Grower grower) {
         out = new Out(grower);
@@ -47,7 +48,7 @@ final class Call {
         selectedRows = Math.toIntExact(Memory.getLong(request + Layout.REQUEST_SELECTED_LEN * 8));
         times = Memory.getLong(request + Layout.REQUEST_TIMES * 8);
         readNs = Memory.getLong(request + Layout.REQUEST_READ_NS * 8);
-        out.begin(request);
+        out.begin(request, rows);
         columns.begin(request);
         constants.begin(request);
         if (states.length < selectedRows) {
@@ -75,6 +76,12 @@ final class Call {
         chunk++;
         chunkRows = newChunkRows;
         chunkEvents = emitted.count();
+        beginRow();
+    }
+
+    /** Notes where the values of a row begin. */
+    void beginRow() {
+        rowStart = out.used();
     }
 
     int chunk() {
@@ -185,12 +192,13 @@ final class Call {
         for (int at = 0; at < columns.count(); at++) {
             columns.column(at).undo(row);
         }
+        out.rewind(rowStart);
         emitted.undo(row, chunkEvents);
         if (states[index] == DROPPED) {
             dropped--;
         }
         states[index] = FAILED;
-        out.reserve(Failures.bytesMax(failure.message()));
+        out.reserve(failures.bytesMax(failure));
         failures.add(failure);
     }
 }

@@ -96,15 +96,16 @@ final class Column {
     }
 
     void undo(int row) {
+        lastText = null;
         if (isChanged && changed[row] != Layout.CELL_UNCHANGED) {
             changed[row] = Layout.CELL_UNCHANGED;
             changes--;
         }
     }
 
-    /** Counts the value of an emitted event. */
-    void emit() {
-        changes++;
+    /** Counts values of emitted events. */
+    void countEmitted(int values) {
+        changes += values;
     }
 
     /** Returns the values of the chunk that were decoded before. */

@@ -33,12 +33,17 @@ final class Emitted {
             rows = Arrays.copyOf(rows, count * 2);
             ends = Arrays.copyOf(ends, count * 2);
         }
-        for (int at = start(count); at < values; at++) {
-            columns[at].emit();
-        }
         ends[count] = values;
         rows[count] = row;
+        count(count, 1);
         count++;
+    }
+
+    /** Counts the values of an event in their columns. */
+    private void count(int event, int by) {
+        for (int at = start(event); at < ends[event]; at++) {
+            columns[at].countEmitted(by);
+        }
     }
 
     /** Drops the values that belong to no event. */
@@ -54,12 +59,13 @@ final class Emitted {
         return count;
     }
 
-    /** Removes the events of a row from the end of the list. */
+    /** Removes the events of a row; they are among those from a number on. */
     void undo(int row, int from) {
         rollback();
         for (int event = from; event < count; event++) {
             if (rows[event] == row) {
                 rows[event] = UNDONE;
+                count(event, -1);
             }
         }
         while (count > from && rows[count - 1] == UNDONE) {
@@ -68,16 +74,12 @@ final class Emitted {
         rollback();
     }
 
-    /** Removes all events. */
-    void clear() {
-        count = 0;
-        values = 0;
-    }
 
     /** Forgets the events of the call, and keeps arrays of moderate length. */
     void end() {
         Arrays.fill(columns, 0, Math.min(values, columns.length), null);
-        clear();
+        count = 0;
+        values = 0;
         if (cells.length > KEPT_MAX) {
             columns = new Column[64];
             cells = new long[64];

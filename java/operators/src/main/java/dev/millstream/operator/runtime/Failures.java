@@ -31,9 +31,10 @@ final class Failures {
         return all.size();
     }
 
-    /** Returns the length of the longest form of a message in the answer. */
-    static long bytesMax(String message) {
-        return Layout.FAILED_WORDS * 8 + message.length() * 3L;
+    /** Returns the number of bytes that a failure takes at most in the answer, if it is the next one. */
+    long bytesMax(Failure failure) {
+        boolean isRepeated = !all.isEmpty() && all.get(all.size() - 1).message.equals(failure.message);
+        return Layout.FAILED_WORDS * 8 + (isRepeated ? 0 : failure.message.length() * 3L);
     }
 
     /** Writes the messages, then the failures. Returns the offset of the failures. */

@@ -2,6 +2,8 @@ package dev.millstream.operator.runtime;
 
 /** The buffer of an answer. */
 final class Out {
+    private static final long SLACK_BYTES = 1 << 16;
+
     private final Grower grower;
     private long request;
     private long address;
@@ -9,17 +11,28 @@ final class Out {
     private long used;
     /** Number of bytes that the rest of the answer needs behind the values. */
     private long reserved;
+    /** Number of bytes below OUT_BYTES_MAX that values leave to failures. */
+    private long slack;
+    /** Where values must end, with what is reserved. */
+    private long limit;
 
     Out(Grower grower) {
         this.grower = grower;
     }
 
-    void begin(long newRequest) {
+    /** Begins an answer for a number of rows. */
+    void begin(long newRequest, int rows) {
         request = newRequest;
+        slack = SLACK_BYTES + rows * Layout.FAILED_WORDS * 8;
         address = Memory.getLong(newRequest + Layout.REQUEST_OUT * 8);
         capacity = Memory.getLong(newRequest + Layout.REQUEST_OUT_BYTES * 8);
         used = 0;
         reserved = Layout.ANSWER_WORDS * 8 + 8;
+        setLimit();
+    }
+
+    private void setLimit() {
+        limit = Math.min(capacity, Layout.OUT_BYTES_MAX - slack);
     }
 
     long address() {
@@ -32,8 +45,8 @@ final class Out {
 
     /** Returns the address of free space. */
     long room(long bytes) {
-        if (used + bytes + reserved > capacity) {
-            grow(bytes);
+        if (used + bytes + reserved > limit) {
+            grow(bytes, Layout.OUT_BYTES_MAX - slack);
         }
         return address + used;
     }
@@ -45,10 +58,15 @@ final class Out {
         return start;
     }
 
+    /** Drops the values behind an offset. */
+    void rewind(long offset) {
+        used = offset;
+    }
+
     /** Keeps space for the rest of the answer. */
     void reserve(long bytes) {
         if (used + bytes + reserved > capacity) {
-            grow(bytes);
+            grow(bytes, Layout.OUT_BYTES_MAX);
         }
         reserved += bytes;
     }
@@ -57,6 +75,8 @@ final class Out {
     long endValues() {
         long values = used;
         reserved = 0;
+        slack = 0;
+        setLimit();
         align();
         return values;
     }
@@ -68,9 +88,9 @@ final class Out {
         append(padding);
     }
 
-    private void grow(long bytes) {
+    private void grow(long bytes, long most) {
         long needed = used + bytes + reserved;
-        if (needed > Layout.OUT_BYTES_MAX) {
+        if (needed > most) {
             throw new OutputFullException();
         }
         long call = Memory.getLong(request + Layout.REQUEST_CALL * 8);
@@ -82,5 +102,6 @@ final class Out {
         // First the address: if the stack ends here, the buffer only seems smaller than it is.
         address = moved;
         capacity = Memory.getLong(request + Layout.REQUEST_OUT_BYTES * 8);
+        setLimit();
     }
 }

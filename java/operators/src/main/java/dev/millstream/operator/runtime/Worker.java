@@ -102,7 +102,6 @@ final class Worker {
     }
 
     private void failAll(Instance instance, int rule, long reason, String message) {
-        call.emitted.clear();
         for (int index = 0; index < call.selectedRows(); index++) {
             call.fail(index, new Failures.Failure(call.row(index), reason, rule, message));
         }
@@ -130,6 +129,7 @@ final class Worker {
             if (call.isLive(index)) {
                 rows++;
                 row.move(call.row(index), index, index - first);
+                call.beginRow();
                 watch.beginRow();
                 try {
                     rule.process(row);
