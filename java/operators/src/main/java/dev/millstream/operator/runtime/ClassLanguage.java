@@ -22,7 +22,7 @@ final class ClassLanguage {
         JarLoader loader = open(spec);
         try {
             Constructor<?> constructor = constructor(spec, loader);
-            return new LoadedOperator(spec, List.of(new ClassRule(spec, constructor)), loader);
+            return new LoadedOperator(spec, List.of(new ClassRule(spec, constructor::newInstance)), loader);
         } catch (CompileException | RuntimeException | Error error) {
             loader.close();
             throw error;

@@ -3,19 +3,20 @@ package dev.millstream.operator.runtime;
 import dev.millstream.operator.BatchOperator;
 import dev.millstream.operator.Context;
 import dev.millstream.operator.Operator;
-import java.lang.reflect.Constructor;
-import java.lang.reflect.InvocationTargetException;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 
 /** The class of an operator. */
 final class ClassRule implements CompiledRule {
     private final Place place;
-    private final Constructor<?> constructor;
+    private final String className;
+    private final Callable<?> constructor;
 
-    ClassRule(OperatorSpec spec, Constructor<?> constructor) {
+    ClassRule(OperatorSpec spec, Callable<?> constructor) {
         place = new Place(spec.component(), Collections.unmodifiableMap(spec.options()));
+        className = spec.className();
         this.constructor = constructor;
     }
 
@@ -24,12 +25,7 @@ final class ClassRule implements CompiledRule {
 
     @Override
     public Rule instance() throws Throwable {
-        Object created;
-        try {
-            created = constructor.newInstance();
-        } catch (InvocationTargetException error) {
-            throw error.getCause();
-        }
+        Object created = constructor.call();
         if (created instanceof BatchOperator batch) {
             batch.open(place);
             return new BatchRule(batch);
@@ -56,9 +52,8 @@ final class ClassRule implements CompiledRule {
 
     @Override
     public int line(Throwable thrown) {
-        String name = constructor.getDeclaringClass().getName();
         for (StackTraceElement frame : thrown.getStackTrace()) {
-            boolean isOperator = frame.getClassName().equals(name) || frame.getClassName().startsWith(name + "$");
+            boolean isOperator = frame.getClassName().equals(className) || frame.getClassName().startsWith(className + "$");
             if (isOperator && frame.getLineNumber() > 0) {
                 return frame.getLineNumber();
             }

@@ -8,7 +8,6 @@ import java.util.Map;
 
 /** The answer of a call as Java values; read while the request is allocated. */
 public final class LocalAnswer {
-    private final Decoder decoder = new Decoder();
     private final Map<String, LocalValue[]> changed = new LinkedHashMap<>();
     private final List<Integer> dropped = new ArrayList<>();
     private final List<Integer> emitted = new ArrayList<>();
@@ -87,8 +86,7 @@ public final class LocalAnswer {
         if (!isValid) {
             throw new IllegalStateException("a value is outside of the buffer");
         }
-        byte[] bytes = Memory.bytes(base + Cells.start(cell), Cells.length(cell));
-        return new LocalValue(Cells.kind(cell), bytes, decoder.value(cell, base));
+        return LocalValue.of(Cells.kind(cell), Memory.bytes(base + Cells.start(cell), Cells.length(cell)));
     }
 
     /** Returns the changed columns: per row, and then per emitted event, a value; null where nothing was set. */

@@ -7,9 +7,8 @@ import java.nio.charset.StandardCharsets;
  *
  * @param kind one of KIND
  * @param bytes its bytes
- * @param value what {@link dev.millstream.operator.Row#get} returns for it; only in answers
  */
-public record LocalValue(int kind, byte[] bytes, Object value) {
+public record LocalValue(int kind, byte[] bytes) {
     /** Returns a value of the request. */
     public static LocalValue of(long kind, String bytes) {
         return of(kind, bytes.getBytes(StandardCharsets.UTF_8));
@@ -17,7 +16,7 @@ public record LocalValue(int kind, byte[] bytes, Object value) {
 
     /** Returns a value of the request. */
     public static LocalValue of(long kind, byte[] bytes) {
-        return new LocalValue((int) kind, bytes, null);
+        return new LocalValue((int) kind, bytes);
     }
 
     /** Returns a value for an object that a field can have. */
@@ -49,7 +48,22 @@ public record LocalValue(int kind, byte[] bytes, Object value) {
         return new String(bytes, StandardCharsets.UTF_8);
     }
 
-    boolean isAbsent() {
+    /** Returns what {@link dev.millstream.operator.Row#get} returns for it. */
+    public Object value() {
+        return switch (kind) {
+            case (int) Layout.KIND_FALSE -> false;
+            case (int) Layout.KIND_TRUE -> true;
+            case (int) Layout.KIND_FLOAT -> (Object) Double.parseDouble(text());
+            case (int) Layout.KIND_TIME -> Times.parse(text());
+            case (int) Layout.KIND_TEXT -> text();
+            case (int) Layout.KIND_ESCAPED -> Decoder.unescape(text());
+            case (int) Layout.KIND_INT, (int) Layout.KIND_OBJECT, (int) Layout.KIND_ARRAY -> Json.parse(text());
+            default -> null;
+        };
+    }
+
+    /** Returns whether it is no value: the field was removed. */
+    public boolean isAbsent() {
         return kind == Layout.KIND_ABSENT;
     }
 }

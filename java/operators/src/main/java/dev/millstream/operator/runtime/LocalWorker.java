@@ -49,6 +49,24 @@ public final class LocalWorker implements AutoCloseable {
         return error.get("rule") == null ? "" : error.get("rule") + " line " + error.get("line") + ": ";
     }
 
+    /**
+     * Registers an operator that the caller created, which is opened by its first call.
+     *
+     * @param operator an Operator or a BatchOperator
+     * @param options what its context says
+     * @return its id
+     */
+    public static int register(AutoCloseable operator, Map<String, Object> options) {
+        OperatorSpec spec = new OperatorSpec("test", "class", List.of(), null, operator.getClass().getName(), options, Map.of(), null, 0,
+                List.of(), List.of());
+        return register(spec, List.of(new ClassRule(spec, () -> operator)));
+    }
+
+    /** Removes and closes an operator. */
+    public static void remove(int operator) {
+        Bridge.remove(operator);
+    }
+
     /** Registers rules that are already compiled. Returns the id of their operator. */
     static int register(OperatorSpec spec, List<CompiledRule> rules) {
         return Bridge.register(new LoadedOperator(spec, rules, null));

@@ -1,0 +1,37 @@
+package dev.millstream.examples;
+
+import dev.millstream.operator.Operator;
+import dev.millstream.operator.Row;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * Makes an event of each number in a line such as {@code gauges: cpu=0.5 memory=1024}, and drops the line.
+ *
+ * <p>Each event has the fields {@code name} and {@code value}. Other lines stay, and so does a line with a value that is no number.
+ */
+public final class GaugeSplitter implements Operator {
+    private static final String PREFIX = "gauges: ";
+
+    /** Creates the operator. */
+    public GaugeSplitter() {}
+
+    @Override
+    public void process(Row row) {
+        String line = row.message();
+        if (!line.startsWith(PREFIX)) {
+            return;
+        }
+        // All numbers are parsed before the first event is emitted.
+        Map<String, Double> gauges = new LinkedHashMap<>();
+        for (String pair : line.substring(PREFIX.length()).trim().split(" +")) {
+            int equals = pair.indexOf('=');
+            if (equals < 0) {
+                throw new IllegalArgumentException("'" + pair + "' has no '='");
+            }
+            gauges.put(pair.substring(0, equals), Double.valueOf(pair.substring(equals + 1)));
+        }
+        gauges.forEach((name, value) -> row.emit(Map.of("name", name, "value", value, "message", name + "=" + value)));
+        row.drop();
+    }
+}

@@ -1,0 +1,61 @@
+package dev.millstream.examples;
+
+import dev.millstream.operator.Context;
+import dev.millstream.operator.Operator;
+import dev.millstream.operator.Row;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+
+/**
+ * Writes levels in one way: {@code debug}, {@code info}, {@code warn} or {@code error}.
+ *
+ * <p>Unknown levels stay. Errors get a field {@code errors}, their number so far per service on this worker.
+ *
+ * <p>Options: {@code field}, the name of the field, by default {@code level}.
+ */
+public final class LevelNormalizer implements Operator {
+    private static final Map<String, String> LEVELS = Map.ofEntries(
+            Map.entry("trace", "debug"),
+            Map.entry("debug", "debug"),
+            Map.entry("info", "info"),
+            Map.entry("notice", "info"),
+            Map.entry("warn", "warn"),
+            Map.entry("warning", "warn"),
+            Map.entry("err", "error"),
+            Map.entry("error", "error"),
+            Map.entry("severe", "error"),
+            Map.entry("fatal", "error"),
+            Map.entry("critical", "error"));
+
+    private final Map<String, Long> errors = new HashMap<>();
+    private String field = "level";
+
+    /** Creates the operator. */
+    public LevelNormalizer() {}
+
+    @Override
+    public void open(Context context) {
+        Object option = context.options().get("field");
+        field = option == null ? field : option.toString();
+    }
+
+    @Override
+    public void process(Row row) {
+        String level = row.text(field);
+        if (level == null) {
+            return;
+        }
+        String normal = LEVELS.get(level.toLowerCase(Locale.ROOT));
+        if (normal == null) {
+            return;
+        }
+        if (!normal.equals(level)) {
+            row.set(field, normal);
+        }
+        if (normal.equals("error")) {
+            String service = row.text("service");
+            row.set("errors", errors.merge(service == null ? "" : service, 1L, Long::sum));
+        }
+    }
+}

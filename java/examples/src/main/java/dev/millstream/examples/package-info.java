@@ -1,0 +1,2 @@
+/** Examples of operators. */
+package dev.millstream.examples;

@@ -1,0 +1,2 @@
+/** Unit tests of operators without an agent. */
+package dev.millstream.operator.testkit;
