@@ -30,12 +30,23 @@ public final class Bridge {
      * Starts what workers need; called once, first.
      *
      * @param settings JSON
-     * @return JSON with the versions of Java and of the layout
+     * @return JSON with the versions of Java and of the layout, or an error
      */
     public static synchronized byte[] start(byte[] settings) {
+        try {
+            return started();
+        } catch (Throwable error) {
+            return error(Thrown.text(error), new CompileException("", null, 0, 0));
+        }
+    }
+
+    private static byte[] started() {
         if (!isStarted) {
             isStarted = true;
             WATCHDOG.start();
+            Object worker = worker("start");
+            WarmUp.run((Worker) worker);
+            workerEnds(worker);
         }
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("java_version", System.getProperty("java.version"));
