@@ -1,6 +1,7 @@
 package dev.millstream.operator.runtime;
 
 import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -128,12 +129,12 @@ public final class Bridge {
      * @return offset of the answer, CALL_UNKNOWN_OPERATOR or CALL_FAILED
      */
     public static long apply(Object worker, int operator, long request) {
-        return ((Worker) worker).apply(REGISTRY.get(operator), request);
+        return worker instanceof Worker known ? known.apply(REGISTRY.get(operator), request) : Layout.CALL_FAILED;
     }
 
     /** Returns why the last call of a worker failed, in UTF-8. */
     public static byte[] failure(Object worker) {
-        return ((Worker) worker).failure();
+        return worker instanceof Worker known ? known.failure() : "no worker".getBytes(StandardCharsets.UTF_8);
     }
 
     /** Returns JSON with what the rules of an operator did. */

@@ -49,43 +49,50 @@ final class Encoder {
     }
 
     private long shortText(String value, int length) {
-        long address = out.room(length);
+        byte[] to = out.stage(length);
+        int start = out.stagedAt();
         for (int at = 0; at < length; at++) {
             char each = value.charAt(at);
             if (each >= 0x80) {
                 return bytes(Layout.KIND_TEXT, value.getBytes(StandardCharsets.UTF_8));
             }
-            Memory.putByte(address + at, (byte) each);
+            to[start + at] = (byte) each;
         }
-        return Cells.own(Layout.KIND_TEXT, out.append(length), length);
+        return Cells.own(Layout.KIND_TEXT, out.appendStaged(length), length);
     }
 
     private long bytes(long kind, byte[] value) {
         if (value.length > Layout.CELL_LENGTH_MASK) {
             throw new OutputFullException();
         }
+        if (value.length <= Out.STAGED_MAX) {
+            byte[] to = out.stage(value.length);
+            System.arraycopy(value, 0, to, out.stagedAt(), value.length);
+            return Cells.own(kind, out.appendStaged(value.length), value.length);
+        }
         Memory.write(value, value.length, out.room(value.length));
         return Cells.own(kind, out.append(value.length), value.length);
     }
 
     long integer(long value) {
-        long address = out.room(LONG_DIGITS_MAX);
         if (value == Long.MIN_VALUE) {
             return Cells.withKind(text(Long.toString(value)), Layout.KIND_INT);
         }
+        byte[] to = out.stage(LONG_DIGITS_MAX);
+        int start = out.stagedAt();
         long rest = Math.abs(value);
         int length = digits(rest) + (value < 0 ? 1 : 0);
-        long at = address + length;
+        int at = start + length;
         do {
             long next = rest / 10;
             at--;
-            Memory.putByte(at, (byte) ('0' + rest - next * 10));
+            to[at] = (byte) ('0' + rest - next * 10);
             rest = next;
         } while (rest > 0);
         if (value < 0) {
-            Memory.putByte(address, (byte) '-');
+            to[start] = '-';
         }
-        return Cells.own(Layout.KIND_INT, out.append(length), length);
+        return Cells.own(Layout.KIND_INT, out.appendStaged(length), length);
     }
 
     private static int digits(long value) {
@@ -104,7 +111,7 @@ final class Encoder {
     }
 
     long time(Instant time) {
-        Times.write(time, out.room(Times.BYTES));
-        return Cells.own(Layout.KIND_TIME, out.append(Times.BYTES), Times.BYTES);
+        Times.write(time, out.stage(Times.BYTES), out.stagedAt());
+        return Cells.own(Layout.KIND_TIME, out.appendStaged(Times.BYTES), Times.BYTES);
     }
 }

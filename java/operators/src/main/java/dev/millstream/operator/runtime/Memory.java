@@ -5,6 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.nio.ByteOrder;
+import java.util.Locale;
 
 /**
  * Reads and writes memory at absolute addresses.
@@ -13,6 +14,9 @@ import java.nio.ByteOrder;
  * JIT compiles a call to a single move. Nothing is checked.
  */
 final class Memory {
+    /** Whether the first byte of a word in memory is its lowest. */
+    static final boolean IS_LITTLE_ENDIAN = ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN;
+
     private static final MethodHandle GET_BYTE;
     private static final MethodHandle GET_INT;
     private static final MethodHandle GET_LONG;
@@ -162,7 +166,7 @@ final class Memory {
 
         private Object layout(Class<?> type) throws ReflectiveOperationException {
             String suffix = type == byte.class ? "" : "_UNALIGNED";
-            return layoutType.getField("JAVA_" + type.getName().toUpperCase(java.util.Locale.ROOT) + suffix).get(null);
+            return layoutType.getField("JAVA_" + type.getName().toUpperCase(Locale.ROOT) + suffix).get(null);
         }
 
         private static Class<?> layoutType(Class<?> type) throws ReflectiveOperationException {
@@ -273,7 +277,4 @@ final class Memory {
             copy.invokeExact(from, base, (Object) null, address, (long) length << shift);
         }
     }
-
-    /** Whether the first byte of a word in memory is its lowest. */
-    static final boolean IS_LITTLE_ENDIAN = ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN;
 }

@@ -1,7 +1,15 @@
 package dev.millstream.operator.runtime;
 
-/** The buffer of an answer. */
+/**
+ * The buffer of an answer.
+ *
+ * <p>Values are first written into an array and copied in bulk: the JIT compiles stores into arrays better than many stores into memory.
+ */
 final class Out {
+    /** Longest value that is written into the array. */
+    static final int STAGED_MAX = 1 << 13;
+
+    private static final int STAGE_BYTES = 1 << 16;
     private static final long SLACK_BYTES = 1 << 16;
 
     private final Grower grower;
@@ -9,6 +17,9 @@ final class Out {
     private long address;
     private long capacity;
     private long used;
+    private final byte[] stage = new byte[STAGE_BYTES];
+    /** Number of bytes at the end of the buffer that are still in the array. */
+    private int staged;
     /** Number of bytes that the rest of the answer needs behind the values. */
     private long reserved;
     /** Number of bytes below OUT_BYTES_MAX that values leave to failures. */
@@ -27,6 +38,7 @@ final class Out {
         address = Memory.getLong(newRequest + Layout.REQUEST_OUT * 8);
         capacity = Memory.getLong(newRequest + Layout.REQUEST_OUT_BYTES * 8);
         used = 0;
+        staged = 0;
         reserved = Layout.ANSWER_WORDS * 8 + 8;
         setLimit();
     }
@@ -35,8 +47,40 @@ final class Out {
         limit = Math.min(capacity, Layout.OUT_BYTES_MAX - slack);
     }
 
+    /** Returns the address, where all values are. */
     long address() {
+        if (staged > 0) {
+            flush();
+        }
         return address;
+    }
+
+    private void flush() {
+        Memory.write(stage, staged, address + used - staged);
+        staged = 0;
+    }
+
+    /** Returns an array that takes up to STAGED_MAX bytes from {@link #stagedAt} on. */
+    byte[] stage(int bytes) {
+        if (used + bytes + reserved > limit) {
+            grow(bytes, Layout.OUT_BYTES_MAX - slack);
+        }
+        if (staged + bytes > STAGE_BYTES) {
+            flush();
+        }
+        return stage;
+    }
+
+    int stagedAt() {
+        return staged;
+    }
+
+    /** Appends the bytes that were written into the array. Returns their offset. */
+    long appendStaged(int bytes) {
+        long start = used;
+        staged += bytes;
+        used = start + bytes;
+        return start;
     }
 
     long used() {
@@ -48,7 +92,7 @@ final class Out {
         if (used + bytes + reserved > limit) {
             grow(bytes, Layout.OUT_BYTES_MAX - slack);
         }
-        return address + used;
+        return address() + used;
     }
 
     /** Appends the bytes that were written at the address that {@link #room} returned. Returns their offset. */
@@ -60,6 +104,7 @@ final class Out {
 
     /** Drops the values behind an offset. */
     void rewind(long offset) {
+        staged = (int) Math.max(staged - (used - offset), 0);
         used = offset;
     }
 
@@ -93,6 +138,7 @@ final class Out {
         if (needed > most) {
             throw new OutputFullException();
         }
+        address();
         long call = Memory.getLong(request + Layout.REQUEST_CALL * 8);
         long wanted = Math.min(Math.max(needed, 2 * capacity), Layout.OUT_BYTES_MAX);
         long moved = grower.grow(call, used, wanted);

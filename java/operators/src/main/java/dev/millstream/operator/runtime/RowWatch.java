@@ -45,8 +45,10 @@ final class RowWatch {
     private long seenNs;
 
     void beginCall(long newTimeoutNs) {
-        calls = calls + 1;
-        timeoutNs = newTimeoutNs;
+        if (newTimeoutNs > 0) {
+            calls = calls + 1;
+            timeoutNs = newTimeoutNs;
+        }
     }
 
     /** Ends a call. The thread is not interrupted afterwards. */
@@ -85,7 +87,7 @@ final class RowWatch {
         return timeoutNs > 0;
     }
 
-    /** Interrupts a row that takes too long; called by the watchdog. Returns whether there was a call since the last time. */
+    /** Interrupts a row that takes too long; called by the watchdog. Returns whether there was a call with a timeout since the last time. */
     boolean look(long nowNs) {
         long timeout = timeoutNs;
         long begun = calls;

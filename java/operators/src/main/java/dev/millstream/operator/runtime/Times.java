@@ -29,28 +29,28 @@ final class Times {
     }
 
     /** Writes a time in {@link #BYTES} bytes. */
-    static void write(Instant time, long address) {
+    static void write(Instant time, byte[] to, int start) {
         long second = time.getEpochSecond();
         if (second < SECOND_MIN || second > SECOND_MAX) {
             throw new WrongTypeException(time + " is not in the years 0000 to 9999");
         }
         LocalDate date = LocalDate.ofEpochDay(Math.floorDiv(second, DAY_SECONDS));
         int ofDay = Math.floorMod(second, DAY_SECONDS);
-        digits(address, date.getYear(), 4, '-');
-        digits(address + 5, date.getMonthValue(), 2, '-');
-        digits(address + 8, date.getDayOfMonth(), 2, 'T');
-        digits(address + 11, ofDay / 3600, 2, ':');
-        digits(address + 14, ofDay / 60 % 60, 2, ':');
-        digits(address + 17, ofDay % 60, 2, '.');
-        digits(address + 20, time.getNano(), 9, 'Z');
+        digits(to, start, date.getYear(), 4, '-');
+        digits(to, start + 5, date.getMonthValue(), 2, '-');
+        digits(to, start + 8, date.getDayOfMonth(), 2, 'T');
+        digits(to, start + 11, ofDay / 3600, 2, ':');
+        digits(to, start + 14, ofDay / 60 % 60, 2, ':');
+        digits(to, start + 17, ofDay % 60, 2, '.');
+        digits(to, start + 20, time.getNano(), 9, 'Z');
     }
 
-    private static void digits(long address, int value, int count, char end) {
+    private static void digits(byte[] to, int start, int value, int count, char end) {
         for (int at = count - 1; at >= 0; at--) {
-            Memory.putByte(address + at, (byte) ('0' + value % 10));
+            to[start + at] = (byte) ('0' + value % 10);
             value /= 10;
         }
-        Memory.putByte(address + count, (byte) end);
+        to[start + count] = (byte) end;
     }
 
     /**

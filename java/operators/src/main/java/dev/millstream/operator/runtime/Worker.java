@@ -78,7 +78,11 @@ final class Worker {
         } else if (rules.length == 1 && rules[0] instanceof BatchRule batch) {
             runBatch(instance, batch, row);
         } else {
-            watch.beginCall(instance.operator().rowTimeoutNs());
+            long timeoutNs = instance.operator().rowTimeoutNs();
+            watch.beginCall(timeoutNs);
+            if (timeoutNs > 0) {
+                watchdog.wake();
+            }
             try {
                 runChunks(instance, rules, row);
             } finally {
@@ -109,7 +113,6 @@ final class Worker {
     }
 
     private void runChunks(Instance instance, Rule[] rules, BatchRow row) {
-        watchdog.wake();
         int end = call.selectedRows();
         for (int first = 0; first < end; first += CHUNK_ROWS) {
             int last = Math.min(first + CHUNK_ROWS, end);
