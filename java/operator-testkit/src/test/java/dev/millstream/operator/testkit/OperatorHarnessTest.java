@@ -50,7 +50,8 @@ class OperatorHarnessTest {
         Sample sample = new Sample();
         try (OperatorHarness harness = OperatorHarness.of(sample, Map.of("limit", 3)).attributes(Map.of("env", "test"))) {
             Instant time = Instant.parse("2026-01-02T03:04:05Z");
-            List<Result> results = harness.run(Map.of("message", "text", "old", 1, "kept", 2, "timestamp", time), Map.of(), Map.of("message", "fail"));
+            List<Result> results = harness.run(
+                    Map.of("message", "text", "old", 1, "kept", 2, "timestamp", time), Map.of(), Map.of("message", "fail"));
             assertEquals(Map.of("limit", 3L, "env", "test", "kept", 2L), results.get(0).fields());
             assertEquals("text", results.get(0).message());
             assertEquals(time, results.get(0).timestamp());

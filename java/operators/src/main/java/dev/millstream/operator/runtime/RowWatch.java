@@ -87,7 +87,11 @@ final class RowWatch {
         return timeoutNs > 0;
     }
 
-    /** Interrupts a row that takes too long; called by the watchdog. Returns whether there was a call with a timeout since the last time. */
+    /**
+     * Interrupts a row that takes too long; called by the watchdog.
+     *
+     * @return whether there was a call with a timeout since the last time
+     */
     boolean look(long nowNs) {
         long timeout = timeoutNs;
         long begun = calls;

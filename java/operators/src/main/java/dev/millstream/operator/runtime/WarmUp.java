@@ -1,8 +1,10 @@
 package dev.millstream.operator.runtime;
 
+import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
@@ -17,8 +19,10 @@ import java.util.Map;
 final class WarmUp {
     private static final int OUT_BYTES = 1 << 20;
     private static final Object[] VALUES = {
-        "text", "a text that is longer than the short ones: \u00e9", true, 7L, BigInteger.TEN.pow(30), 1.5, new BigDecimal("2"), Instant.EPOCH,
-        null, List.of(1, "x", 2.5, true), Map.of("a", List.of()), 'c', Thread.State.NEW, new int[] {1}
+        "text", "a text that is longer than the short ones: \u00e9", true, 7L, BigInteger.TEN.pow(30), 1.5,
+        new BigDecimal("2"), Instant.EPOCH,
+        null,
+        List.of(1, "x", 2.5, true), Map.of("a", List.of()), 'c', Thread.State.NEW, new int[] {1}
     };
     private static final String MEMBERS = "\"a\":1,\"b\\u0041\":\"x\\n\",\"c\":[1.5,{\"d\":null}]";
 
@@ -26,11 +30,12 @@ final class WarmUp {
 
     static void run(Worker worker) {
         OperatorSpec spec = new OperatorSpec("", "class", List.of(), null, "", Map.of(), Map.of(), null, 1000, List.of(), List.of());
-        LoadedOperator operator = new LoadedOperator(spec, List.of(new ClassRule(spec, () -> (dev.millstream.operator.Operator) WarmUp::use)), null);
+        Operator uses = WarmUp::use;
+        LoadedOperator operator = new LoadedOperator(spec, List.of(new ClassRule(spec, () -> uses)), null);
         try (LocalRequest request = request()) {
             long offset = worker.apply(operator, request.address(0));
             if (offset < 0) {
-                throw new IllegalStateException("the first call failed: " + new String(worker.failure(), java.nio.charset.StandardCharsets.UTF_8));
+                throw new IllegalStateException("the first call failed: " + new String(worker.failure(), StandardCharsets.UTF_8));
             }
         }
         Json.bytes(operator.stats());

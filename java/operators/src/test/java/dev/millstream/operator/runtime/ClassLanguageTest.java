@@ -84,7 +84,8 @@ class ClassLanguageTest {
     @Test
     void anExceptionOfABatchOperatorFailsEveryRow() {
         int operator = register("Fails", "public class Fails implements BatchOperator { public void process(Batch batch) {"
-                + " batch.row(0).set(\"n\", 1); batch.row(0).emit(Map.of()); batch.row(1).drop(); throw new IllegalStateException(\"no\"); } }");
+                + " batch.row(0).set(\"n\", 1); batch.row(0).emit(Map.of()); batch.row(1).drop();"
+                + " throw new IllegalStateException(\"no\"); } }");
         LocalAnswer answer = apply(operator, 3);
         assertEquals(3, answer.failed().size());
         assertEquals("java.lang.IllegalStateException: no (Fails line 1)", answer.failed().get(2).message());
@@ -127,7 +128,8 @@ class ClassLanguageTest {
 
     @Test
     void faultsOfClassesAreExplained() {
-        assertEquals("class Hidden must be public and not abstract", rejection("Hidden", operator("Hidden", "").replace("public class", "class")));
+        assertEquals("class Hidden must be public and not abstract",
+                rejection("Hidden", operator("Hidden", "").replace("public class", "class")));
         assertEquals("class Alone has no public constructor without parameters",
                 rejection("Alone", operator("Alone", "").replace("{ public", "{ Alone() {} public")));
         assertEquals("class Other implements neither dev.millstream.operator.Operator nor dev.millstream.operator.BatchOperator",
@@ -171,7 +173,8 @@ class ClassLanguageTest {
     void aRemovedOperatorIsClosed() {
         String name = "closed" + System.nanoTime();
         int operator = register("Closes", "public class Closes implements Operator { public void process(Row row) {}"
-                + " public void close() { System.setProperty(\"" + name + "\", Thread.currentThread().getName()); throw new IllegalStateException(); } }");
+                + " public void close() { System.setProperty(\"" + name + "\", Thread.currentThread().getName());"
+                + " throw new IllegalStateException(); } }");
         apply(operator, 1);
         Bridge.remove(operator);
         assertEquals(Thread.currentThread().getName(), System.clearProperty(name));

@@ -78,7 +78,8 @@ class ModelTest {
             } else if (kind < 15) {
                 steps.add(new Step(Step.REMOVE, name.equals("message") ? "a" : name, null));
             } else if (kind < 18) {
-                steps.add(new Step(Step.EMIT, null, name.equals("message") ? Map.of() : Map.of(name, text(random), "message", text(random))));
+                boolean isBare = name.equals("message");
+                steps.add(new Step(Step.EMIT, null, isBare ? Map.of() : Map.of(name, text(random), "message", text(random))));
             } else {
                 steps.add(new Step(kind == 18 ? Step.DROP : Step.FAIL, null, null));
             }

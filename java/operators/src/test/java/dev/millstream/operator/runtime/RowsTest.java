@@ -45,7 +45,9 @@ class RowsTest {
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 255, 256, 257, 5000})
     void everyRowIsSeenOnceByEveryRule(int rows) {
-        LocalAnswer answer = run(numbered(rows), row -> row.set("m", row.integer("n", -1) + 1), row -> row.set("m", row.integer("m", -1) * 2),
+        LocalAnswer answer = run(numbered(rows),
+                row -> row.set("m", row.integer("n", -1) + 1),
+                row -> row.set("m", row.integer("m", -1) * 2),
                 row -> row.set("text", row.message() + row.get("m")));
         assertEquals(rows == 0 ? 0 : 2, answer.changed().size());
         for (int row = 0; row < rows; row++) {
@@ -81,7 +83,8 @@ class RowsTest {
         }, row -> seen.add(row.get("n")));
         assertEquals(List.of(0L, 2L, 4L), seen);
         assertEquals(List.of(1), answer.dropped());
-        assertEquals(List.of(new LocalAnswer.Failed(3, Layout.REASON_EXCEPTION, 0, "java.lang.IllegalStateException: three")), answer.failed());
+        LocalAnswer.Failed expected = new LocalAnswer.Failed(3, Layout.REASON_EXCEPTION, 0, "java.lang.IllegalStateException: three");
+        assertEquals(List.of(expected), answer.failed());
     }
 
     @Test

@@ -90,8 +90,8 @@ class ValuesTest {
 
     @Test
     void textIsReadAsUtf8() {
-        for (String text : new String[] {"", "a", "ab", "abc", "abcd", "abcdefg", "abcdefgh", "abcdefghijklmnop", "abcdefghijklmnopq", "nul\0",
-            "é", "€uro", "😀", "a😀b€cé".repeat(50), "\\u0041"}) {
+        for (String text : new String[] {"", "a", "ab", "abc", "abcd", "abcdefg", "abcdefgh", "abcdefghijklmnop", "abcdefghijklmnopq",
+            "nul\0", "é", "€uro", "😀", "a😀b€cé".repeat(50), "\\u0041"}) {
             assertEquals(text, get(Layout.KIND_TEXT, text));
         }
         LocalValue invalid = LocalValue.of(Layout.KIND_TEXT, new byte[] {'a', (byte) 0xFF, 'b'});
@@ -124,7 +124,8 @@ class ValuesTest {
                 "0000000000000000000000", 0L, "+1", -1L, "", -1L, "-", -1L, "4 ", -1L, "1.0", -1L);
         integers.forEach((text, expected) ->
                 assertEquals(expected, read(LocalValue.of(Layout.KIND_TEXT, text), row -> row.integer("field", -1)), text));
-        Map<String, Double> numbers = Map.of("42", 42.0, "1e3", 1000.0, "-.5", -0.5, "NaN", -1.0, "0x1p3", -1.0, "1d", -1.0, "", -1.0, "e", -1.0);
+        Map<String, Double> numbers =
+                Map.of("42", 42.0, "1e3", 1000.0, "-.5", -0.5, "NaN", -1.0, "0x1p3", -1.0, "1d", -1.0, "", -1.0, "e", -1.0);
         numbers.forEach((text, expected) ->
                 assertEquals(expected, read(LocalValue.of(Layout.KIND_TEXT, text), row -> row.number("field", -1)), text));
         assertEquals(7L, read(LocalValue.of(Layout.KIND_INT, "7"), row -> row.integer("field", -1)));
@@ -135,7 +136,8 @@ class ValuesTest {
 
     @Test
     void membersAreRead() {
-        String members = "\"a\":1, \"b c\" : \"x\\ny\",\"\\u0064\":{\"in\":[\"]}\",{}]},\"e\":[1,{\"a\":2}] ,\"f\":null,\"é\":1.5,\"g\":true";
+        String members = "\"a\":1, \"b c\" : \"x\\ny\","
+                + "\"\\u0064\":{\"in\":[\"]}\",{}]},\"e\":[1,{\"a\":2}] ,\"f\":null,\"é\":1.5,\"g\":true";
         LocalRequest request = new LocalRequest(2).set(0, "", LocalValue.of(Layout.KIND_MEMBERS, members)).set(0, "own", 1L);
         List<Object> seen = new ArrayList<>();
         run(request, row -> {
@@ -143,7 +145,9 @@ class ValuesTest {
             seen.add(row.has("f") + " " + row.has("in") + " " + row.integer("a", 7) + " " + row.text("a") + " " + row.number("é", 0));
             seen.add(row.names());
         });
-        assertEquals(Arrays.asList(1L, "x\ny", Map.of("in", List.of("]}", Map.of())), List.of(1L, Map.of("a", 2L)), null, 1.5, true), seen.get(0));
+        List<Object> expected =
+                Arrays.asList(1L, "x\ny", Map.of("in", List.of("]}", Map.of())), List.of(1L, Map.of("a", 2L)), null, 1.5, true);
+        assertEquals(expected, seen.get(0));
         assertEquals("true false 1 1 1.5", seen.get(1));
         assertEquals(List.of("a", "b c", "d", "e", "f", "é", "g", "own"), seen.get(2));
         assertEquals("false false 7 null 0.0", seen.get(4));
@@ -202,7 +206,8 @@ class ValuesTest {
         values.put("6 2026-01-02T03:04:05.120000000Z", time);
         values.put("6 2026-01-02T03:04:05.120000000Z ", Date.from(time));
         values.put("6 2026-01-02T03:04:05.120000000Z  ", ZonedDateTime.ofInstant(time, ZoneId.of("Europe/Berlin")));
-        values.put("9 {\"b\":[1,null,\"x\"],\"c\":{\"1\":2.5}}", new TreeMap<>(Map.of("b", Arrays.asList(1, null, 'x'), "c", Map.of(1, 2.5f))));
+        values.put("9 {\"b\":[1,null,\"x\"],\"c\":{\"1\":2.5}}",
+                new TreeMap<>(Map.of("b", Arrays.asList(1, null, 'x'), "c", Map.of(1, 2.5f))));
         values.put("9 {\"?\":\"2026-01-02T03:04:05.120Z\"}", Map.of("\uDE00", time));
         values.put("10 [1,2]", new int[] {1, 2});
         values.put("10 [\"a\",[true]]", new Object[] {"a", List.of(true)});
@@ -254,7 +259,8 @@ class ValuesTest {
         assertEquals(wrong + "no field can have a value of java.lang.Object", failure(row -> row.set("a", new Object())));
         assertEquals(wrong + "no field can have a value of java.lang.Thread", failure(row -> row.set("a", List.of(new Thread()))));
         assertEquals(wrong + "NaN is not a number that a field can have", failure(row -> row.set("a", Double.NaN)));
-        assertEquals(wrong + "Infinity is not a number that a field can have", failure(row -> row.set("a", (Object) Float.POSITIVE_INFINITY)));
+        assertEquals(wrong + "Infinity is not a number that a field can have",
+                failure(row -> row.set("a", (Object) Float.POSITIVE_INFINITY)));
         assertEquals(wrong + "a field cannot have the name 'meta.host'", failure(row -> row.set("meta.host", "x")));
         assertEquals(wrong + "a field cannot have the name ''", failure(row -> row.set("", 1)));
         assertEquals(wrong + "message cannot be null", failure(row -> row.set("message", null)));
@@ -280,7 +286,8 @@ class ValuesTest {
 
     @Test
     void timesOfRowsAreReadAndSet() {
-        LocalRequest request = new LocalRequest(3).readNs(5).times(1_000_000_001L, Layout.TIME_UNKNOWN, -1).set(0, "timestamp", "hidden");
+        LocalRequest request = new LocalRequest(3).readNs(5).times(1_000_000_001L, Layout.TIME_UNKNOWN, -1)
+                .set(0, "timestamp", "hidden");
         List<Object> seen = new ArrayList<>();
         LocalAnswer answer = run(request, row -> {
             seen.add(row.timestamp());

@@ -117,7 +117,10 @@ class WatchdogTest {
     @Test
     void theWatchdogSleepsWhileNoCallRuns() {
         run(1, row -> {});
-        Thread watchdog = Thread.getAllStackTraces().keySet().stream().filter(each -> each.getName().equals("jvm-watchdog")).findFirst().get();
+        Thread watchdog = Thread.getAllStackTraces().keySet().stream()
+                .filter(each -> each.getName().equals("jvm-watchdog"))
+                .findFirst()
+                .get();
         assertTrue(watchdog.isDaemon());
         while (watchdog.getState() != Thread.State.WAITING) {
             LockSupport.parkNanos(1_000_000);
