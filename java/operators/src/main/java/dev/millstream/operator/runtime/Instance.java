@@ -118,5 +118,6 @@ final class Instance {
                 }
             }
         }
+        operator.release();
     }
 }

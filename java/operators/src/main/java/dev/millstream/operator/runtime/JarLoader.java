@@ -49,7 +49,7 @@ final class JarLoader extends SecureClassLoader {
         newestVersion = Math.max(newestVersion, version);
     }
 
-    /** Closes the jar; classes that are loaded can still run. */
+    /** Closes the jar. Classes that are loaded can still run, but load no others. */
     void close() {
         try {
             jar.close();
@@ -63,11 +63,7 @@ final class JarLoader extends SecureClassLoader {
         if (name.startsWith(API) && name.indexOf('.', API.length()) < 0) {
             return Class.forName(name, false, JarLoader.class.getClassLoader());
         }
-        ZipEntry entry = jar.getEntry(name.replace('.', '/') + ".class");
-        if (entry == null) {
-            throw new ClassNotFoundException(name);
-        }
-        byte[] file = read(entry, name);
+        byte[] file = read(name);
         if (file.length > VERSION_OFFSET + 1) {
             noteVersion((file[VERSION_OFFSET] & 0xFF) << 8 | file[VERSION_OFFSET + 1] & 0xFF);
         }
@@ -76,10 +72,17 @@ final class JarLoader extends SecureClassLoader {
         return defineClass(name, guarded, 0, guarded.length, source);
     }
 
-    private byte[] read(ZipEntry entry, String name) throws ClassNotFoundException {
-        try (var in = jar.getInputStream(entry)) {
-            return in.readAllBytes();
-        } catch (IOException error) {
+    private byte[] read(String name) throws ClassNotFoundException {
+        try {
+            ZipEntry entry = jar.getEntry(name.replace('.', '/') + ".class");
+            if (entry == null) {
+                throw new ClassNotFoundException(name);
+            }
+            try (var in = jar.getInputStream(entry)) {
+                return in.readAllBytes();
+            }
+        } catch (IOException | IllegalStateException error) {
+            // The latter: the operator was removed.
             throw new ClassNotFoundException(name, error);
         }
     }

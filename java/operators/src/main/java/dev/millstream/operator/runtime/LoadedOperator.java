@@ -8,12 +8,15 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** An operator that was registered. */
 final class LoadedOperator {
     private final OperatorSpec spec;
     private final List<CompiledRule> rules;
-    private final ClassLoader loader;
+    private final JarLoader loader;
+    /** Number of instances that are not closed, and one until it is removed. */
+    private final AtomicInteger users = new AtomicInteger(1);
     private final Map<Worker, Instance> instances = new ConcurrentHashMap<>();
     /** The counters of all workers, also of those that ended. */
     private final List<RuleCounters> counters = new CopyOnWriteArrayList<>();
@@ -23,9 +26,9 @@ final class LoadedOperator {
     /**
      * Creates it.
      *
-     * @param loader the class loader that its code expects as that of its thread; null for that of the agent
+     * @param loader the class loader that its code expects as that of its thread, closed at the end; null for that of the agent
      */
-    LoadedOperator(OperatorSpec spec, List<CompiledRule> rules, ClassLoader loader) {
+    LoadedOperator(OperatorSpec spec, List<CompiledRule> rules, JarLoader loader) {
         this.spec = spec;
         this.rules = List.copyOf(rules);
         this.loader = loader;
@@ -54,6 +57,7 @@ final class LoadedOperator {
             return known;
         }
         Instance created = new Instance(this);
+        users.incrementAndGet();
         counters.add(created.counters());
         instances.put(worker, created);
         if (isRemoved) {
@@ -70,12 +74,20 @@ final class LoadedOperator {
         }
     }
 
+    /** Closes the jar if all instances are closed and the operator was removed. */
+    void release() {
+        if (users.decrementAndGet() == 0 && loader != null) {
+            loader.close();
+        }
+    }
+
     /** Closes all instances; those that run, after their call. */
     void remove() {
         isRemoved = true;
         for (Worker worker : instances.keySet()) {
             workerEnds(worker);
         }
+        release();
     }
 
     /** Logs the first exception of a method {@code close}. */

@@ -1,6 +1,7 @@
 package dev.millstream.operator.runtime;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -205,6 +206,31 @@ class ClassLanguageTest {
             Thread.sleep(10);
         }
         assertNull(loader.get());
+    }
+
+    @Test
+    void theJarOfARemovedOperatorIsClosed() throws Exception {
+        Path jar = Jars.compile(folder, Map.of("Closes", operator("Closes", "")));
+        int operator = LocalWorker.register(Jars.spec(jar, "Closes", Map.of()));
+        apply(operator, 1);
+        assertTrue(openFiles().contains(jar.toRealPath()));
+        Bridge.remove(operator);
+        assertFalse(openFiles().contains(jar.toRealPath()));
+    }
+
+    private static List<Path> openFiles() throws java.io.IOException {
+        List<Path> open = new ArrayList<>();
+        try (var links = Files.list(Path.of("/proc/self/fd"))) {
+            for (Path link : links.toList()) {
+                try {
+                    open.add(Files.readSymbolicLink(link));
+                } catch (java.nio.file.NoSuchFileException closed) {
+                    // By another thread, or with the list of files itself.
+                    continue;
+                }
+            }
+        }
+        return open;
     }
 
     @Test
