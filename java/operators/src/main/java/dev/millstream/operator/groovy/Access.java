@@ -1,0 +1,93 @@
+package dev.millstream.operator.groovy;
+
+import dev.millstream.operator.Row;
+import java.lang.reflect.Array;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import org.codehaus.groovy.runtime.InvokerHelper;
+import org.apache.groovy.util.BeanUtils;
+
+/** What compiled rules call for a property of an object whose type is known only when they run: mostly an entry of a map. */
+public final class Access {
+    private Access() {}
+
+    /** Reads {@code target.name}. */
+    public static Object get(Object target, Object name) {
+        String property = name.toString();
+        if (target instanceof Map<?, ?> map) {
+            return map.get(property);
+        }
+        if (target instanceof Row row) {
+            return row.get(property);
+        }
+        if (target == null) {
+            throw new NullPointerException("Cannot get property '" + property + "' on null object");
+        }
+        if (target instanceof Collection<?> || target instanceof Object[]) {
+            return property.equals("length") && target instanceof Object[] values ? (Object) values.length : spread(target, property);
+        }
+        if (target.getClass().isArray() && property.equals("length")) {
+            return Array.getLength(target);
+        }
+        Receivers.check(target, property);
+        String suffix = BeanUtils.capitalize(property);
+        if (!owned(target) && !AllowList.common("get" + suffix) && !AllowList.common("is" + suffix)) {
+            throw new IllegalArgumentException("property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
+        }
+        return InvokerHelper.getProperty(target, property);
+    }
+
+    /** Reads {@code target?.name}. */
+    public static Object getSafe(Object target, Object name) {
+        return target == null ? null : get(target, name);
+    }
+
+    /** Reads {@code target*.name}. */
+    public static Object spread(Object target, Object name) {
+        if (target == null) {
+            return null;
+        }
+        List<Object> all = new ArrayList<>();
+        for (Object element : Operators.elements(target)) {
+            all.add(element == null ? null : get(element, name));
+        }
+        return all;
+    }
+
+    /** Sets {@code target.name}. Returns the value. */
+    public static Object set(Object target, Object name, Object value) {
+        String property = name.toString();
+        if (target instanceof Map<?, ?>) {
+            put(target, property, value);
+        } else if (target instanceof Row row) {
+            row.set(property, value);
+        } else if (target == null) {
+            throw new NullPointerException("Cannot set property '" + property + "' on null object");
+        } else {
+            Receivers.check(target, property);
+            if (!owned(target) && !AllowList.common("set" + BeanUtils.capitalize(property))) {
+                throw new IllegalArgumentException(
+                        "property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
+            }
+            InvokerHelper.setProperty(target, property, value);
+        }
+        return value;
+    }
+
+    /** Calls a constructor whose arguments have types that are known only when the rule runs. */
+    public static Object construct(Object type, Object arguments) {
+        return InvokerHelper.invokeConstructorOf((Class<?>) type, arguments);
+    }
+
+    @SuppressWarnings("unchecked")
+    static void put(Object map, Object key, Object value) {
+        ((Map<Object, Object>) map).put(key, value);
+    }
+
+    /** Returns whether the object is of a class that a rule declares. */
+    private static boolean owned(Object target) {
+        return target.getClass().getClassLoader() instanceof RuleLoader;
+    }
+}

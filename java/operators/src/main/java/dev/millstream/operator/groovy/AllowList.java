@@ -1,0 +1,173 @@
+package dev.millstream.operator.groovy;
+
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.codehaus.groovy.ast.ClassHelper;
+import org.codehaus.groovy.ast.ClassNode;
+import org.codehaus.groovy.ast.MethodNode;
+import org.codehaus.groovy.transform.stc.ExtensionMethodNode;
+
+/** Decides which classes and methods the rules of an operator may use: {@link Allowed}, and what its configuration adds. */
+final class AllowList {
+    private static final String CLOSURE = "groovy.lang.Closure";
+    private static final Set<String> COMMON_NAMES = new AllowList(List.of()).commonNames();
+
+    private final Set<String> classes = new HashSet<>();
+    private final Set<String> packages = new HashSet<>();
+    private final Set<String> names = new HashSet<>();
+
+    /**
+     * Creates the list.
+     *
+     * @param more names of classes, or packages such as {@code java.text.*}
+     */
+    AllowList(List<String> more) {
+        for (String entry : more) {
+            if (entry.endsWith(".*")) {
+                packages.add(entry.substring(0, entry.length() - 2));
+            } else {
+                classes.add(entry);
+            }
+        }
+    }
+
+    /** Adds the names of the methods of the classes that the configuration allows; a class that does not exist adds none. */
+    AllowList withNamesFrom(ClassLoader loader) {
+        for (String name : classes) {
+            try {
+                addNames(names, Class.forName(name, false, loader));
+            } catch (ClassNotFoundException | LinkageError unknown) {
+                // The compiler says so where a rule uses the class.
+            }
+        }
+        return this;
+    }
+
+    /** Returns whether a class may be named, and its public methods called. */
+    boolean type(String name) {
+        String outermost = name.contains("$") ? name.substring(0, name.indexOf('$')) : name;
+        if (Allowed.CLASSES.contains(outermost) || classes.contains(outermost) || classes.contains(name)) {
+            return true;
+        }
+        int dot = name.lastIndexOf('.');
+        return dot > 0 && packages.contains(name.substring(0, dot));
+    }
+
+    /** Like {@link #type(String)}; the classes of the rule itself, primitive types and arrays of allowed types are allowed too. */
+    boolean type(ClassNode node) {
+        ClassNode type = node;
+        while (type.isArray()) {
+            type = type.getComponentType();
+        }
+        ClassNode target = type.redirect();
+        return ClassHelper.isPrimitiveType(target) || target.isPrimaryClassNode() || type(target.getName());
+    }
+
+    /** Returns whether a method of a class that every rule may use has this name. */
+    static boolean common(String name) {
+        return COMMON_NAMES.contains(name);
+    }
+
+    /** Returns whether calls that are resolved at run time may have this name. */
+    boolean name(String name) {
+        return COMMON_NAMES.contains(name) || names.contains(name);
+    }
+
+    /**
+     * Returns whether a method may be called.
+     *
+     * @param receiver the type of the object or class on which it is called
+     */
+    boolean method(MethodNode method, ClassNode receiver) {
+        String name = method.getName();
+        if (Allowed.DENIED_NAMES.contains(name)) {
+            return false;
+        }
+        if (method instanceof ExtensionMethodNode) {
+            return Allowed.EXTENSIONS.contains(extensionClass(method)) && type(method.getReturnType());
+        }
+        ClassNode declaring = method.getDeclaringClass();
+        if (declaring.redirect().isPrimaryClassNode()) {
+            return true;
+        }
+        if (declaring.getName().equals(ScriptBase.class.getName())) {
+            return Allowed.SCRIPT_METHODS.contains(name);
+        }
+        return method.isPublic() && declares(declaring, receiver) && type(method.getReturnType()) && !denied(declaring, name);
+    }
+
+    /** Returns the class that declares an extension method; an empty name for any other method. */
+    static String extensionClass(MethodNode method) {
+        return method instanceof ExtensionMethodNode extension ? extension.getExtensionMethodNode().getDeclaringClass().getName() : "";
+    }
+
+    /** Returns whether the class is allowed, or is the invisible superclass of an allowed one, such as that of StringBuilder. */
+    private boolean declares(ClassNode declaring, ClassNode receiver) {
+        return type(declaring)
+                || (!Modifier.isPublic(declaring.getModifiers()) && type(receiver) && receiver.isDerivedFrom(declaring));
+    }
+
+    private static boolean denied(ClassNode declaring, String name) {
+        if (declaring.getName().equals(CLOSURE)) {
+            return !Allowed.CLOSURE_METHODS.contains(name);
+        }
+        if (Allowed.DENIED.contains(declaring.getName() + '#' + name)) {
+            return true;
+        }
+        ClassNode parent = declaring.getSuperClass();
+        if (parent != null && denied(parent, name)) {
+            return true;
+        }
+        for (ClassNode implemented : declaring.getInterfaces()) {
+            if (denied(implemented, name)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private Set<String> commonNames() {
+        Set<String> all = new HashSet<>();
+        for (String name : Allowed.CLASSES) {
+            addNames(all, name);
+        }
+        for (String name : Allowed.EXTENSIONS) {
+            addNames(all, name);
+        }
+        return Set.copyOf(all);
+    }
+
+    private void addNames(Set<String> all, String className) {
+        try {
+            addNames(all, Class.forName(className, false, AllowList.class.getClassLoader()));
+        } catch (ClassNotFoundException absent) {
+            // Not in this version of Java, or a part of Groovy that is not here.
+        }
+    }
+
+    private void addNames(Set<String> all, Class<?> type) {
+        for (Method method : type.getMethods()) {
+            if (reflected(method)) {
+                all.add(method.getName());
+            }
+        }
+    }
+
+    private boolean reflected(Method method) {
+        String name = method.getName();
+        Class<?> declaring = method.getDeclaringClass();
+        if (Allowed.DENIED_NAMES.contains(name) || denied(ClassHelper.make(declaring), name)) {
+            return false;
+        }
+        Class<?> returned = method.getReturnType();
+        while (returned.isArray()) {
+            returned = returned.getComponentType();
+        }
+        return (returned.isPrimitive() || type(returned.getName()))
+                && (type(declaring.getName()) || Allowed.EXTENSIONS.contains(declaring.getName())
+                    || !Modifier.isPublic(declaring.getModifiers()));
+    }
+}

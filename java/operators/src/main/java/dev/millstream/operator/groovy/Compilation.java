@@ -1,0 +1,48 @@
+package dev.millstream.operator.groovy;
+
+import java.util.LinkedHashSet;
+import java.util.Map;
+import java.util.Set;
+import org.codehaus.groovy.ast.ASTNode;
+import org.codehaus.groovy.ast.ClassNode;
+import org.codehaus.groovy.ast.ModuleNode;
+import org.codehaus.groovy.control.SourceUnit;
+
+/** What the passes over the syntax tree of one rule share: the declarations that apply, and what they find. */
+final class Compilation {
+    final SourceUnit source;
+    final AllowList allowed;
+    final RemovedCalls removed;
+    final Map<String, String> declared;
+    final Set<String> fields = new LinkedHashSet<>();
+    int removedCalls;
+    int dynamicCalls;
+
+    Compilation(SourceUnit source, AllowList allowed, RemovedCalls removed, Map<String, String> declared) {
+        this.source = source;
+        this.allowed = allowed;
+        this.removed = removed;
+        this.declared = declared;
+    }
+
+    /** Returns the class of the script; its other classes are those that it declares. */
+    ClassNode script() {
+        return source.getAST().getScriptClassDummy();
+    }
+
+    ModuleNode module() {
+        return source.getAST();
+    }
+
+    /** Adds an error that no other way of compilation would avoid. */
+    void refuse(String message, ASTNode node) {
+        source.getErrorCollector().addErrorAndContinue(new Refusal(message, node), source);
+    }
+
+    /** Notes that the rule uses a field. */
+    void uses(String name) {
+        if (!name.equals("message") && !name.equals("timestamp") && !name.startsWith("meta.")) {
+            fields.add(name);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+package dev.millstream.operator.groovy;
+
+import dev.millstream.operator.Row;
+import java.math.BigInteger;
+import java.time.Instant;
+import java.util.Collection;
+import java.util.Map;
+
+/** What compiled rules call to read and set fields. A field of a declared type that has a value of another type is an error. */
+public final class Fields {
+    private static final int SHOWN_LENGTH = 40;
+
+    private Fields() {}
+
+    /** Reads a field that is declared as {@code text}. */
+    public static String text(Row row, String name) {
+        Object value = row.get(name);
+        if (value == null || value instanceof String) {
+            return (String) value;
+        }
+        throw mismatch(name, "text", value);
+    }
+
+    /** Reads a field that is declared as {@code int}. */
+    public static Long integer(Row row, String name) {
+        Object value = row.get(name);
+        if (value == null || value instanceof Long) {
+            return (Long) value;
+        }
+        if (value instanceof Integer || value instanceof Short || value instanceof Byte) {
+            return ((Number) value).longValue();
+        }
+        throw mismatch(name, "int", value);
+    }
+
+    /** Reads a field that is declared as {@code float}; integers are converted. */
+    public static Double number(Row row, String name) {
+        Object value = row.get(name);
+        if (value == null || value instanceof Double) {
+            return (Double) value;
+        }
+        if (value instanceof Number number) {
+            return number.doubleValue();
+        }
+        throw mismatch(name, "float", value);
+    }
+
+    /** Reads a field that is declared as {@code bool}. */
+    public static Boolean bool(Row row, String name) {
+        Object value = row.get(name);
+        if (value == null || value instanceof Boolean) {
+            return (Boolean) value;
+        }
+        throw mismatch(name, "bool", value);
+    }
+
+    /** Reads a field that is declared as {@code time}. */
+    public static Instant time(Row row, String name) {
+        Object value = row.get(name);
+        if (value == null || value instanceof Instant) {
+            return (Instant) value;
+        }
+        throw mismatch(name, "time", value);
+    }
+
+    /** Reads a field whose name is computed. */
+    public static Object get(Row row, Object name) {
+        return row.get(String.valueOf(name));
+    }
+
+    /** Sets a field. Returns the value, which is that of the assignment. */
+    public static <T> T set(Row row, Object name, T value) {
+        row.set(String.valueOf(name), value);
+        return value;
+    }
+
+    /** Sets a field to an integer. */
+    public static long set(Row row, String name, long value) {
+        row.set(name, value);
+        return value;
+    }
+
+    /** Sets a field to an integer. */
+    public static int set(Row row, String name, int value) {
+        row.set(name, (long) value);
+        return value;
+    }
+
+    /** Sets a field to a number. */
+    public static double set(Row row, String name, double value) {
+        row.set(name, value);
+        return value;
+    }
+
+    /** Sets a field to a boolean. */
+    public static boolean set(Row row, String name, boolean value) {
+        row.set(name, value);
+        return value;
+    }
+
+    /** Returns the first value, after the second was computed: {@code row.n++} reads the field before it sets it. */
+    public static <T> T first(T before, Object after) {
+        return before;
+    }
+
+    private static IllegalArgumentException mismatch(String name, String expected, Object value) {
+        return new IllegalArgumentException("field " + name + ": expected " + expected + ", found " + shown(value));
+    }
+
+    /** Returns the type and the value, as one reads it in an error. */
+    private static String shown(Object value) {
+        String text = value.toString();
+        String cut = text.length() > SHOWN_LENGTH ? text.substring(0, SHOWN_LENGTH) + "..." : text;
+        if (value instanceof String) {
+            return "text \"" + cut + '"';
+        }
+        return kind(value) + ' ' + cut;
+    }
+
+    private static String kind(Object value) {
+        if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof BigInteger) {
+            return "int";
+        }
+        if (value instanceof Number) {
+            return "float";
+        }
+        if (value instanceof Boolean) {
+            return "bool";
+        }
+        if (value instanceof Instant) {
+            return "time";
+        }
+        if (value instanceof Map) {
+            return "object";
+        }
+        return value instanceof Collection ? "array" : value.getClass().getName();
+    }
+}

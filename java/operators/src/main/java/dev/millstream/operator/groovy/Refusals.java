@@ -1,0 +1,31 @@
+package dev.millstream.operator.groovy;
+
+/** The messages about what a rule may not use. */
+final class Refusals {
+    private Refusals() {}
+
+    static String type(String name) {
+        return "class " + name + " is not allowed in a rule" + hint(name);
+    }
+
+    static String method(String owner, String name, boolean classMissing) {
+        return "method " + owner + '.' + name + " is not allowed in a rule" + (classMissing ? hint(owner) : "");
+    }
+
+    static String unknownMethod(String name) {
+        return "method " + name + " is not allowed in a rule, or does not exist: no allowed class has a method of this name"
+                + hint("the.Class");
+    }
+
+    static String property(String name) {
+        return "property " + name + " is not allowed in a rule; a field of this name is row['" + name + "']";
+    }
+
+    static String variable(String name) {
+        return "variable " + name + " is not declared: a field is row." + name + ", a variable of the rule is def " + name;
+    }
+
+    private static String hint(String name) {
+        return " (a class is allowed by the option allow: [" + name + "])";
+    }
+}

@@ -1,0 +1,100 @@
+package dev.millstream.operator.groovy;
+
+import dev.millstream.operator.runtime.RuleSource;
+import groovy.lang.GroovyClassLoader;
+import java.util.List;
+import org.codehaus.groovy.ast.ClassHelper;
+import org.codehaus.groovy.ast.ClassNode;
+import org.codehaus.groovy.ast.MethodNode;
+import org.codehaus.groovy.classgen.asm.WriterControllerFactory;
+import org.codehaus.groovy.classgen.asm.sc.StaticTypesWriterControllerFactoryImpl;
+import org.codehaus.groovy.control.CompilationUnit;
+import org.codehaus.groovy.control.CompilerConfiguration;
+import org.codehaus.groovy.control.Phases;
+import org.codehaus.groovy.control.SourceUnit;
+import org.codehaus.groovy.tools.GroovyClass;
+import org.codehaus.groovy.transform.sc.StaticCompilationMetadataKeys;
+
+/** Compiles one rule, with this package's passes between those of Groovy. */
+final class RuleCompiler {
+    private static final String PREFIX = "rule_";
+    private static final WriterControllerFactory WRITERS = new StaticTypesWriterControllerFactoryImpl();
+
+    private final CompilationUnit unit;
+    private final SourceUnit source;
+
+    RuleCompiler(CompilerConfiguration configuration, GroovyClassLoader loader, RuleSource rule) {
+        unit = new CompilationUnit(configuration, null, loader, loader);
+        source = unit.addSource(PREFIX + rule.name().replaceAll("[^A-Za-z0-9_]", "_") + ".groovy", rule.text());
+    }
+
+    SourceUnit source() {
+        return source;
+    }
+
+    /** Compiles it; the classes are those of {@link #classes()}. */
+    void compile(Compilation compilation, boolean typed) {
+        unit.addPhaseOperation((SourceUnit parsed) -> {
+            prepare(compilation.script());
+            new SourceCheck(compilation).check();
+            new CallRemover(compilation).remove();
+        }, Phases.CONVERSION);
+        unit.addPhaseOperation((SourceUnit resolved) -> {
+            new FieldAccess(compilation).replace();
+            new Ranges(compilation).replace();
+            new PatternConstants(compilation).replace();
+            new InterruptChecks(compilation).add();
+        }, Phases.CANONICALIZATION);
+        unit.addPhaseOperation((SourceUnit complete) -> {
+            if (typed) {
+                checkTypes(compilation);
+            } else {
+                new SafetyCheck(compilation, expression -> ClassHelper.OBJECT_TYPE).check();
+                new DynamicTransformer(compilation).replace();
+            }
+        }, Phases.INSTRUCTION_SELECTION);
+        unit.compile(Phases.CLASS_GENERATION);
+    }
+
+    /** Returns whether an error is one of types, or of a later phase. */
+    boolean reachedTypes() {
+        return unit.getPhase() >= Phases.INSTRUCTION_SELECTION;
+    }
+
+    List<GroovyClass> classes() {
+        return unit.getClasses();
+    }
+
+    private void checkTypes(Compilation compilation) {
+        RuleTypeChecker checker = new RuleTypeChecker(compilation);
+        checker.setCompilationUnit(unit);
+        RuleTransformer transformer = new RuleTransformer(compilation, checker);
+        List<ClassNode> classes = List.copyOf(compilation.module().getClasses());
+        for (ClassNode node : classes) {
+            if (node.getOuterClass() == null) {
+                node.putNodeMetaData(WriterControllerFactory.class, WRITERS);
+                node.putNodeMetaData(StaticCompilationMetadataKeys.STATIC_COMPILE_NODE, Boolean.TRUE);
+                checker.initialize();
+                checker.visitClass(node);
+            }
+        }
+        checker.performSecondPass();
+        new SafetyCheck(compilation, checker::typeOf).check();
+        for (ClassNode node : classes) {
+            if (node.getOuterClass() == null) {
+                transformer.visitClass(node);
+            }
+        }
+    }
+
+    /** Makes the script a rule, without what Groovy adds for the command line and for bindings. */
+    private static void prepare(ClassNode script) {
+        script.setSuperClass(ClassHelper.make(ScriptBase.class));
+        for (MethodNode main : List.copyOf(script.getDeclaredMethods("main"))) {
+            if (main.isSynthetic() || main.getLineNumber() < 1) {
+                script.removeMethod(main);
+            }
+        }
+        script.getDeclaredConstructors().removeIf(constructor -> constructor.getParameters().length > 0);
+    }
+}

@@ -1,0 +1,20 @@
+package dev.millstream.operator.groovy;
+
+/** Ends a rule whose thread was interrupted, because it took too long for a row. */
+public final class RuleInterrupted extends Error {
+    private static final long serialVersionUID = 1;
+
+    RuleInterrupted() {
+        super("the rule was interrupted because it took too long");
+    }
+
+    /**
+     * Throws if the thread is interrupted. The thread remains so, such that a rule that catches the error is ended by its next check; the
+     * caller of the rule clears it.
+     */
+    public static void check() {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new RuleInterrupted();
+        }
+    }
+}
