@@ -30,8 +30,7 @@ final class DynamicTransformer extends ClassCodeExpressionTransformer {
     @Override
     public Expression transform(Expression expression) {
         if (expression instanceof ClosureExpression closure) {
-            closure.getCode().visit(this);
-            return closure;
+            return Closures.transformed(closure, this);
         }
         if (expression instanceof DeclarationExpression) {
             return super.transform(expression);

@@ -47,8 +47,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
     @Override
     public Expression transform(Expression expression) {
         if (expression instanceof ClosureExpression closure) {
-            closure.getCode().visit(this);
-            return closure;
+            return Closures.transformed(closure, this);
         }
         if (isRow(expression)) {
             return Calls.row(expression);

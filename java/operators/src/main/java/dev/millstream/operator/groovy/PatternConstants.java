@@ -51,8 +51,7 @@ final class PatternConstants extends ClassCodeExpressionTransformer {
     @Override
     public Expression transform(Expression expression) {
         if (expression instanceof ClosureExpression closure) {
-            closure.getCode().visit(this);
-            return closure;
+            return Closures.transformed(closure, this);
         }
         if (expression instanceof BitwiseNegationExpression negation && literal(negation.getExpression())) {
             return constant(negation.getExpression(), negation);

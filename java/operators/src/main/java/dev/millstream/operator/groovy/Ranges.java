@@ -36,8 +36,7 @@ final class Ranges extends ClassCodeExpressionTransformer {
     @Override
     public Expression transform(Expression expression) {
         if (expression instanceof ClosureExpression closure) {
-            closure.getCode().visit(this);
-            return closure;
+            return Closures.transformed(closure, this);
         }
         if (expression instanceof BinaryExpression binary && binary.getRightExpression() instanceof RangeExpression range) {
             int operator = binary.getOperation().getType();

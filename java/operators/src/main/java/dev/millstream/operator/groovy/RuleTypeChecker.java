@@ -2,6 +2,7 @@ package dev.millstream.operator.groovy;
 
 import java.util.List;
 import java.util.Set;
+import org.codehaus.groovy.ast.ClassCodeVisitorSupport;
 import org.codehaus.groovy.ast.ClassHelper;
 import org.codehaus.groovy.ast.ClassNode;
 import org.codehaus.groovy.ast.ConstructorNode;
@@ -10,6 +11,7 @@ import org.codehaus.groovy.ast.Parameter;
 import org.codehaus.groovy.ast.expr.BinaryExpression;
 import org.codehaus.groovy.ast.expr.ConstructorCallExpression;
 import org.codehaus.groovy.ast.expr.Expression;
+import org.codehaus.groovy.ast.expr.PropertyExpression;
 import org.codehaus.groovy.ast.stmt.EmptyStatement;
 import org.codehaus.groovy.transform.sc.StaticCompilationVisitor;
 import org.codehaus.groovy.transform.stc.ExtensionMethodNode;
@@ -56,6 +58,12 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
     private static List<MethodNode> operators(String name, int operands) {
         MethodNode operator = operator(name, operands);
         return operator == null ? List.of() : List.of(operator);
+    }
+
+    @Override
+    protected boolean existsProperty(PropertyExpression property, boolean readMode, ClassCodeVisitorSupport visitor) {
+        // Groovy would find those of its extensions for any object, such as properties and metaClass.
+        return !TypingExtension.isUnknown(getType(property.getObjectExpression())) && super.existsProperty(property, readMode, visitor);
     }
 
     /** Returns the type that was found for an expression. */

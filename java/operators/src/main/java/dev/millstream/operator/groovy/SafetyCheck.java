@@ -45,6 +45,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     private final Compilation compilation;
     private final MemberCheck members;
     private final Function<Expression, ClassNode> types;
+    private ClassNode current;
 
     /**
      * Creates the check.
@@ -64,6 +65,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
             for (ClassNode implemented : node.getInterfaces()) {
                 checkType(implemented, node);
             }
+            current = node;
             visitClass(node);
         }
     }
@@ -87,7 +89,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     @Override
     protected void visitConstructorOrMethod(MethodNode node, boolean isConstructor) {
         if (node.isSynthetic() || node.getLineNumber() < 1) {
-            if (node.getDeclaringClass() == compilation.script() && node.getName().equals("run")) {
+            if (node.isScriptBody() || node.isStaticConstructor()) {
                 super.visitConstructorOrMethod(node, isConstructor);
             }
             return;
@@ -104,6 +106,9 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         if (parameters != null) {
             for (Parameter parameter : parameters) {
                 checkType(parameter.getType(), parameter);
+                if (parameter.hasInitialExpression()) {
+                    parameter.getInitialExpression().visit(this);
+                }
             }
         }
     }
@@ -221,7 +226,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         if (object instanceof ClassExpression) {
             allowed = members.staticProperty(object.getType(), name);
         } else if (object instanceof VariableExpression variable && (variable.isThisExpression() || variable.isSuperExpression())) {
-            allowed = members.property(compilation.script(), name);
+            allowed = members.property(current, name);
         } else if (TypingExtension.isUnknown(type) || property.getNodeMetaData(DynamicNodes.PROPERTY) != null) {
             allowed = !name.equals("class") && !name.equals("metaClass");
         } else {
@@ -242,7 +247,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         } else if (object instanceof ClassExpression) {
             allowed = name.equals("new") || members.methodOf(object.getType(), name);
         } else if (object instanceof VariableExpression variable && (variable.isThisExpression() || variable.isSuperExpression())) {
-            allowed = members.function(compilation.script(), name);
+            allowed = members.function(current, name);
         } else {
             allowed = members.dynamicName(name);
         }
@@ -310,7 +315,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
                 compilation.refuse(refusal(object.getType(), name), call);
             }
         } else if (call.isImplicitThis() || (object instanceof VariableExpression variable && variable.isThisExpression())) {
-            if (!members.function(compilation.script(), name)) {
+            if (!members.function(current, name)) {
                 compilation.refuse("no function " + name, call);
             }
         } else if (!members.dynamicName(name)) {

@@ -35,6 +35,9 @@ final class SourceCheck extends ClassCodeVisitorSupport {
         if (module.getPackage() != null) {
             compilation.refuse("a rule has no package", module.getPackage());
         }
+        if (!module.getClasses().contains(compilation.script())) {
+            compilation.refuse("a rule needs a statement outside of its classes", module.getClasses().get(0));
+        }
         module.getImports().forEach(this::checkImport);
         module.getStaticImports().values().forEach(this::checkImport);
         module.getStaticStarImports().values().forEach(this::checkImport);
