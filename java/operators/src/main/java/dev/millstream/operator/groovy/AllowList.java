@@ -83,15 +83,15 @@ final class AllowList {
      */
     boolean method(MethodNode method, ClassNode receiver) {
         String name = method.getName();
+        ClassNode declaring = method.getDeclaringClass();
+        if (!(method instanceof ExtensionMethodNode) && declaring.redirect().isPrimaryClassNode()) {
+            return true;
+        }
         if (Allowed.DENIED_NAMES.contains(name)) {
             return false;
         }
         if (method instanceof ExtensionMethodNode) {
             return Allowed.EXTENSIONS.contains(extensionClass(method)) && type(method.getReturnType());
-        }
-        ClassNode declaring = method.getDeclaringClass();
-        if (declaring.redirect().isPrimaryClassNode()) {
-            return true;
         }
         if (declaring.getName().equals(ScriptBase.class.getName())) {
             return Allowed.SCRIPT_METHODS.contains(name);
@@ -152,6 +152,11 @@ final class AllowList {
         for (Method method : type.getMethods()) {
             if (reflected(method)) {
                 all.add(method.getName());
+            }
+        }
+        for (Class<?> nested : type.getClasses()) {
+            if (nested.getDeclaringClass() == type) {
+                addNames(all, nested);
             }
         }
     }

@@ -15,6 +15,7 @@ import org.codehaus.groovy.transform.stc.StaticTypesMarker;
 final class Calls {
     /** The key of the mark that lets a call pass the safety check. */
     private static final String GENERATED = "millstream.generated";
+    private static final MethodNode CURRENT_ROW = ClassHelper.make(ScriptBase.class).getDeclaredMethod("currentRow", Parameter.EMPTY_ARRAY);
 
     private Calls() {}
 
@@ -37,6 +38,7 @@ final class Calls {
         MethodCallExpression call = new MethodCallExpression(self, "currentRow", new ArgumentListExpression());
         call.setImplicitThis(false);
         call.getMethod().setSourcePosition(at);
+        call.setMethodTarget(CURRENT_ROW);
         return mark(call, at);
     }
 

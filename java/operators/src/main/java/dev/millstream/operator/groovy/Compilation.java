@@ -14,15 +14,18 @@ final class Compilation {
     final AllowList allowed;
     final RemovedCalls removed;
     final Map<String, String> declared;
+    /** Whether the rule is compiled statically. */
+    final boolean typed;
     final Set<String> fields = new LinkedHashSet<>();
     int removedCalls;
     int dynamicCalls;
 
-    Compilation(SourceUnit source, AllowList allowed, RemovedCalls removed, Map<String, String> declared) {
+    Compilation(SourceUnit source, AllowList allowed, RemovedCalls removed, Map<String, String> declared, boolean typed) {
         this.source = source;
         this.allowed = allowed;
         this.removed = removed;
         this.declared = declared;
+        this.typed = typed;
     }
 
     /** Returns the class of the script; its other classes are those that it declares. */

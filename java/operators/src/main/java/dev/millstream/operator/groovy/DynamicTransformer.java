@@ -77,7 +77,7 @@ final class DynamicTransformer extends ClassCodeExpressionTransformer {
         for (int index = 0; index < arguments.length; index++) {
             transformed[index] = transform(arguments[index]);
         }
-        return Calls.helper(owner, method, at, transformed);
+        return Calls.resolved(owner, method, at, transformed);
     }
 
     @Override

@@ -8,7 +8,6 @@ import org.codehaus.groovy.ast.DynamicVariable;
 import org.codehaus.groovy.ast.expr.ArgumentListExpression;
 import org.codehaus.groovy.ast.expr.AttributeExpression;
 import org.codehaus.groovy.ast.expr.BinaryExpression;
-import org.codehaus.groovy.ast.expr.BooleanExpression;
 import org.codehaus.groovy.ast.expr.ClosureExpression;
 import org.codehaus.groovy.ast.expr.ConstantExpression;
 import org.codehaus.groovy.ast.expr.DeclarationExpression;
@@ -18,6 +17,7 @@ import org.codehaus.groovy.ast.expr.MethodCallExpression;
 import org.codehaus.groovy.ast.expr.PostfixExpression;
 import org.codehaus.groovy.ast.expr.PrefixExpression;
 import org.codehaus.groovy.ast.expr.PropertyExpression;
+import org.codehaus.groovy.ast.expr.TupleExpression;
 import org.codehaus.groovy.ast.expr.VariableExpression;
 import org.codehaus.groovy.control.SourceUnit;
 import org.codehaus.groovy.syntax.Token;
@@ -67,6 +67,10 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         }
         if (expression instanceof MethodCallExpression call) {
             noteField(call);
+            if (isSet(call)) {
+                TupleExpression arguments = (TupleExpression) call.getArguments();
+                return write(arguments.getExpression(0), arguments.getExpression(1), call);
+            }
         }
         return super.transform(expression);
     }
@@ -113,7 +117,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         } else {
             field = transform(name);
         }
-        return Calls.helper(Fields.class, "set", at, Calls.row(at), field, transform(value));
+        return Calls.helper(Fields.class, compilation.typed ? "set" : "assign", at, Calls.row(at), field, transform(value));
     }
 
     private Expression binary(BinaryExpression binary) {
@@ -138,7 +142,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
     private static Expression combined(Expression before, BinaryExpression binary) {
         Token operation = binary.getOperation();
         if (operation.getType() == Types.ELVIS_EQUAL) {
-            return new ElvisOperatorExpression(new BooleanExpression(before), binary.getRightExpression());
+            return new ElvisOperatorExpression(before, binary.getRightExpression());
         }
         int operator = TokenUtil.removeAssignment(operation.getType());
         Token token = Token.newSymbol(operator, operation.getStartLine(), operation.getStartColumn());
@@ -191,6 +195,12 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         }
         String type = compilation.declared.getOrDefault(name.getText(), "");
         return type.equals("int") || type.equals("float");
+    }
+
+    /** Returns whether the call is {@code row.set(name, value)}, which has a way for every type of value. */
+    private static boolean isSet(MethodCallExpression call) {
+        return isRow(call.getObjectExpression()) && "set".equals(call.getMethodAsString())
+                && call.getArguments() instanceof TupleExpression arguments && arguments.getExpressions().size() == 2;
     }
 
     private void noteField(MethodCallExpression call) {

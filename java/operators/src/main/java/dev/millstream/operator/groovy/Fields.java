@@ -74,6 +74,12 @@ public final class Fields {
         return value;
     }
 
+    /** Like {@link #set(Row, Object, Object)}, for rules without types: Groovy would take a decimal for a double. */
+    public static Object assign(Row row, Object name, Object value) {
+        row.set(String.valueOf(name), value);
+        return value;
+    }
+
     /** Sets a field to an integer. */
     public static long set(Row row, String name, long value) {
         row.set(name, value);

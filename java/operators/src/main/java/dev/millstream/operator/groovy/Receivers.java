@@ -3,7 +3,6 @@ package dev.millstream.operator.groovy;
 import dev.millstream.operator.Row;
 import groovy.lang.GroovyClassLoader;
 import groovy.lang.MetaClass;
-import groovy.lang.Script;
 import java.lang.reflect.AnnotatedElement;
 import java.util.Collection;
 import java.util.Map;
@@ -40,7 +39,7 @@ final class Receivers {
         }
         return AnnotatedElement.class.isAssignableFrom(type) || ClassLoader.class.isAssignableFrom(type)
                 || GroovyClassLoader.class.isAssignableFrom(type) || MetaClass.class.isAssignableFrom(type)
-                || Script.class.isAssignableFrom(type) || Thread.class.isAssignableFrom(type) || Process.class.isAssignableFrom(type)
+                || ScriptBase.class.isAssignableFrom(type) || Thread.class.isAssignableFrom(type) || Process.class.isAssignableFrom(type)
                 || Runtime.class == type || REFUSED_PACKAGES.contains(type.getPackageName());
     }
 }

@@ -33,7 +33,7 @@ final class RuleCompiler {
     }
 
     /** Compiles it; the classes are those of {@link #classes()}. */
-    void compile(Compilation compilation, boolean typed) {
+    void compile(Compilation compilation) {
         unit.addPhaseOperation((SourceUnit parsed) -> {
             prepare(compilation.script());
             new SourceCheck(compilation).check();
@@ -46,7 +46,7 @@ final class RuleCompiler {
             new InterruptChecks(compilation).add();
         }, Phases.CANONICALIZATION);
         unit.addPhaseOperation((SourceUnit complete) -> {
-            if (typed) {
+            if (compilation.typed) {
                 checkTypes(compilation);
             } else {
                 new SafetyCheck(compilation, expression -> ClassHelper.OBJECT_TYPE).check();

@@ -63,7 +63,8 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
     @Override
     protected boolean existsProperty(PropertyExpression property, boolean readMode, ClassCodeVisitorSupport visitor) {
         // Groovy would find those of its extensions for any object, such as properties and metaClass.
-        return !TypingExtension.isUnknown(getType(property.getObjectExpression())) && super.existsProperty(property, readMode, visitor);
+        boolean exists = super.existsProperty(property, readMode, visitor);
+        return exists && !TypingExtension.isUnknown(getType(property.getObjectExpression()));
     }
 
     /** Returns the type that was found for an expression. */

@@ -46,6 +46,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     private final MemberCheck members;
     private final Function<Expression, ClassNode> types;
     private ClassNode current;
+    private int closures;
 
     /**
      * Creates the check.
@@ -146,7 +147,9 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     @Override
     public void visitClosureExpression(ClosureExpression closure) {
         checkParameters(closure.getParameters());
+        closures++;
         super.visitClosureExpression(closure);
+        closures--;
     }
 
     @Override
@@ -315,7 +318,9 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
                 compilation.refuse(refusal(object.getType(), name), call);
             }
         } else if (call.isImplicitThis() || (object instanceof VariableExpression variable && variable.isThisExpression())) {
-            if (!members.function(current, name)) {
+            // Without types, a function in a closure may be a method of its delegate.
+            boolean ofDelegate = !compilation.typed && closures > 0 && members.dynamicName(name);
+            if (!ofDelegate && !members.function(current, name)) {
                 compilation.refuse("no function " + name, call);
             }
         } else if (!members.dynamicName(name)) {

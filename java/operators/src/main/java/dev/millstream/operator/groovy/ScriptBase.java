@@ -2,22 +2,25 @@ package dev.millstream.operator.groovy;
 
 import dev.millstream.operator.Row;
 import dev.millstream.operator.runtime.Rule;
-import groovy.lang.Binding;
-import groovy.lang.Script;
+import groovy.lang.GroovyObject;
+import groovy.lang.MetaClass;
 import java.util.Map;
+import org.codehaus.groovy.runtime.InvokerHelper;
 import org.codehaus.groovy.runtime.InvokerInvocationException;
 
-/** The superclass of compiled rules: what their functions do. */
-public abstract class ScriptBase extends Script implements Rule {
-    /** Rules have no variables of a binding; all share this one, which nothing can reach. */
-    private static final Binding NO_BINDING = new Binding();
-
+/**
+ * The superclass of compiled rules: what their functions do. It is no {@link groovy.lang.Script}, which has methods that compile and run
+ * code, and holds a meta class that a static rule never needs.
+ */
+public abstract class ScriptBase implements GroovyObject, Rule {
     private Row current;
+    private MetaClass metaClass;
 
     /** Creates the rule for a worker. */
-    protected ScriptBase() {
-        super(NO_BINDING);
-    }
+    protected ScriptBase() {}
+
+    /** Runs the body of the rule. */
+    public abstract Object run() throws Throwable;
 
     @Override
     public final void process(Row row) throws Throwable {
@@ -47,5 +50,18 @@ public abstract class ScriptBase extends Script implements Rule {
     /** Returns a part of the message; see {@link Row#between(String, int, String)}. */
     public final String between(String left, int index, String right) {
         return current.between(left, index, right);
+    }
+
+    @Override
+    public final MetaClass getMetaClass() {
+        if (metaClass == null) {
+            metaClass = InvokerHelper.getMetaClass(getClass());
+        }
+        return metaClass;
+    }
+
+    @Override
+    public final void setMetaClass(MetaClass other) {
+        throw new UnsupportedOperationException("a rule keeps its meta class");
     }
 }

@@ -1,0 +1,57 @@
+package dev.millstream.operator.aviator;
+
+import com.googlecode.aviator.Expression;
+import dev.millstream.operator.Row;
+import dev.millstream.operator.runtime.Rule;
+import java.util.Map;
+
+/** An expression for one worker, and what becomes of its value. */
+final class AviatorRule implements Rule {
+    private final Expression expression;
+    private final String output;
+    private final RowVariables variables = new RowVariables();
+
+    /**
+     * Creates the rule.
+     *
+     * @param output the field that takes the value; null if the value decides what happens to the event
+     */
+    AviatorRule(Expression expression, String output) {
+        this.expression = expression;
+        this.output = output;
+    }
+
+    @Override
+    public void process(Row row) {
+        variables.use(row);
+        Object value = expression.execute(variables);
+        if (output != null) {
+            row.set(output, normal(value));
+        } else {
+            apply(row, value);
+        }
+    }
+
+    private static void apply(Row row, Object value) {
+        if (value instanceof Boolean keep) {
+            if (!keep) {
+                row.drop();
+            }
+        } else if (value instanceof Map<?, ?> fields) {
+            for (Map.Entry<?, ?> field : fields.entrySet()) {
+                row.set(String.valueOf(field.getKey()), normal(field.getValue()));
+            }
+        } else if (value != null) {
+            throw new IllegalArgumentException("the value of the expression is " + value.getClass().getSimpleName()
+                    + ": expected a boolean that keeps the event or not, a map of fields, or nil, because the operator has no output field");
+        }
+    }
+
+    /** Returns the value with integers as longs and other binary numbers as doubles. */
+    private static Object normal(Object value) {
+        if (value instanceof Integer || value instanceof Short || value instanceof Byte) {
+            return ((Number) value).longValue();
+        }
+        return value instanceof Float number ? (Object) number.doubleValue() : value;
+    }
+}

@@ -1,0 +1,13 @@
+package dev.millstream.operator.aviator;
+
+/** Ends a rule whose thread was interrupted because it took too long for a row. */
+final class Interrupts {
+    private Interrupts() {}
+
+    /** Throws if the thread is interrupted, which it remains. */
+    static void check() {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new IllegalStateException("the rule was interrupted because it took too long");
+        }
+    }
+}
