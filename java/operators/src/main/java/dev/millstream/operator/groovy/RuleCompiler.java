@@ -40,6 +40,7 @@ final class RuleCompiler {
             new CallRemover(compilation).remove();
         }, Phases.CONVERSION);
         unit.addPhaseOperation((SourceUnit resolved) -> {
+            new MultipleAssignments(compilation).replace();
             new FieldAccess(compilation).replace();
             new Ranges(compilation).replace();
             new PatternConstants(compilation).replace();

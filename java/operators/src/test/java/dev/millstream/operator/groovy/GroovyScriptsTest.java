@@ -36,6 +36,7 @@ class GroovyScriptsTest {
         "row.x = between('a,', 0, ';')", "{x=b}",
         "def s = new StringBuilder()\nrow.user.tags.each { s << it << ',' }\ns.setLength(s.length() - 1)\nrow.x = s.toString()", "{x=x,y}",
         "def (a, b) = row.message.tokenize(',')\nrow.x = a; row.y = b", "{x=a, y=b;c 12}",
+        "def a, b\n(a, b) = row.items\n(b, a) = [a, b]\ndef (String c, int d, e, f) = row.items\nrow.x = a + c + d; row.y = f", "{x=212, y=null}",
         "row.x = row.level + (row.missing ?: '-') + row.missing?.size()", "{x=warn-null}",
         "switch (row.level) { case 'warn': row.x = 1; break; case ~/e.*/: row.x = 2; break; default: row.x = 3 }", "{x=1}",
         "row.x = switch (row.s) { case 'a' -> 1; case ~/t.*/ -> 2; default -> 3 }", "{x=2}",
@@ -203,7 +204,7 @@ class GroovyScriptsTest {
 
     @Test
     void allWorkWithoutTypes() {
-        String prefix = "def (a_, b_) = row.message.tokenize();";
+        String prefix = "'x'.eachMatch(/x/) { };";
         for (String[] scripts : Arrays.asList(STRINGS, NUMBERS, COLLECTIONS, OTHERS)) {
             assertAll(prefix, scripts);
         }
