@@ -43,7 +43,8 @@ final class AviatorRule implements Rule {
             }
         } else if (value != null) {
             throw new IllegalArgumentException("the value of the expression is " + value.getClass().getSimpleName()
-                    + ": expected a boolean that keeps the event or not, a map of fields, or nil, because the operator has no output field");
+                    + ": expected a boolean that keeps the event or not, a map of fields, or nil,"
+                    + " because the operator has no output field");
         }
     }
 

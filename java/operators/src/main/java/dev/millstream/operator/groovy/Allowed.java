@@ -94,7 +94,8 @@ final class Allowed {
 
     /** Names of methods that are refused in every class: they do so in Groovy's extensions, or call another method by its name. */
     static final Set<String> DENIED_NAMES = Set.of(
-            "addShutdownHook", "dump", "getMetaClass", "getMetaPropertyValues", "getProperties", "getProperty", "hasProperty", "invokeMethod",
+            "addShutdownHook", "dump", "getMetaClass", "getMetaPropertyValues", "getProperties", "getProperty", "hasProperty",
+            "invokeMethod",
             "metaClass", "mixin", "newInstance", "print", "printf", "println", "respondsTo", "runAfter", "setMetaClass", "setProperty",
             "sleep", "use", "withTraits");
 

@@ -49,7 +49,8 @@ final class DynamicTransformer extends ClassCodeExpressionTransformer {
         int operator = binary.getOperation().getType();
         Expression left = binary.getLeftExpression();
         if (operator == Types.EQUAL && left instanceof PropertyExpression property && ofObject(property)) {
-            return dynamic(Access.class, "set", binary, property.getObjectExpression(), property.getProperty(), binary.getRightExpression());
+            return dynamic(Access.class, "set", binary, property.getObjectExpression(), property.getProperty(),
+                    binary.getRightExpression());
         }
         if (operator == Types.EQUAL && left instanceof BinaryExpression element && isElement(element)) {
             return dynamic(Operators.class, "putAt", binary, element.getLeftExpression(), element.getRightExpression(),

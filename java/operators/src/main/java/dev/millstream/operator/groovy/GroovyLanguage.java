@@ -56,8 +56,8 @@ public final class GroovyLanguage implements Language {
 
     private CompiledRule attempt(RuleCompiler compiler, RuleSource source, OperatorSpec spec, boolean typed) throws CompileException {
         Compilation compilation = new Compilation(
-                compiler.source(), allowList(spec), new RemovedCalls(orEmpty(spec.removedCalls())), spec.fields() == null ? Map.of() : spec.fields(),
-                typed);
+                compiler.source(), allowList(spec), new RemovedCalls(orEmpty(spec.removedCalls())),
+                spec.fields() == null ? Map.of() : spec.fields(), typed);
         compiler.compile(compilation);
         try {
             Class<?> script = new RuleLoader(PARENT).define(compiler.classes(), compilation.script().getName());

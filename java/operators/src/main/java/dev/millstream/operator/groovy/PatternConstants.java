@@ -122,8 +122,8 @@ final class PatternConstants extends ClassCodeExpressionTransformer {
         try {
             Pattern.compile(text);
         } catch (PatternSyntaxException invalid) {
-            compilation.refuse("invalid regular expression: " + invalid.getDescription() + " near index " + invalid.getIndex() + ": " + text,
-                    literal);
+            compilation.refuse("invalid regular expression: " + invalid.getDescription() + " near index " + invalid.getIndex()
+                    + ": " + text, literal);
         }
         FieldNode field = constants.computeIfAbsent(text, this::field);
         Expression owner = Calls.mark(new ClassExpression(compilation.script()), at);

@@ -13,8 +13,9 @@ import java.util.Set;
  * the name. A rule can hold such an object only if a class that the configuration allows returned it.
  */
 final class Receivers {
-    private static final Set<String> REFUSED_PACKAGES =
-            Set.of("java.io", "java.lang.invoke", "java.lang.reflect", "java.net", "java.nio.file", "java.util.concurrent", "org.codehaus.groovy.reflection");
+    private static final Set<String> REFUSED_PACKAGES = Set.of(
+            "java.io", "java.lang.invoke", "java.lang.reflect", "java.net", "java.nio.file", "java.util.concurrent",
+            "org.codehaus.groovy.reflection");
 
     private static final ClassValue<Boolean> ALLOWED = new ClassValue<>() {
         @Override

@@ -53,7 +53,8 @@ final class RuleTransformer extends StaticCompilationTransformer {
         Expression left = binary.getLeftExpression();
         if (operator == Types.EQUAL && left.getNodeMetaData(DynamicNodes.PROPERTY) != null) {
             PropertyExpression property = (PropertyExpression) left;
-            return dynamic(Access.class, "set", binary, property.getObjectExpression(), property.getProperty(), binary.getRightExpression());
+            return dynamic(Access.class, "set", binary, property.getObjectExpression(), property.getProperty(),
+                    binary.getRightExpression());
         }
         if (operator == Types.EQUAL && left instanceof BinaryExpression element && unknownElement(element)) {
             return dynamic(Operators.class, "putAt", binary, element.getLeftExpression(), element.getRightExpression(),

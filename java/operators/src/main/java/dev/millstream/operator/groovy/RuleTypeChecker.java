@@ -74,8 +74,8 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
 
     @Override
     protected MethodNode findMethodOrFail(Expression expression, ClassNode receiver, String name, ClassNode... arguments) {
-        if (expression instanceof ConstructorCallExpression call && !call.isSpecialCall() && call.getLineNumber() > 0 && anyUnknown(arguments)
-                && findMethod(receiver, name, arguments).isEmpty()) {
+        if (expression instanceof ConstructorCallExpression call && !call.isSpecialCall() && call.getLineNumber() > 0
+                && anyUnknown(arguments) && findMethod(receiver, name, arguments).isEmpty()) {
             expression.putNodeMetaData(DynamicNodes.CONSTRUCTOR, Boolean.TRUE);
             return anyConstructor(receiver, arguments.length);
         }

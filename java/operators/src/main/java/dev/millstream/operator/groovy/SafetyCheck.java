@@ -186,7 +186,8 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         }
         String name = variable.getName();
         Variable accessed = variable.getAccessedVariable();
-        boolean delegated = variable.getNodeMetaData(StaticTypesMarker.IMPLICIT_RECEIVER) != null && members.dynamicName("get" + BeanUtils.capitalize(name));
+        boolean delegated = variable.getNodeMetaData(StaticTypesMarker.IMPLICIT_RECEIVER) != null
+                && members.dynamicName("get" + BeanUtils.capitalize(name));
         boolean unknown = accessed instanceof DynamicVariable && !delegated && compilation.script().getDeclaredField(name) == null;
         if (unknown || ofSuperclass(accessed)) {
             compilation.refuse(Refusals.variable(name), variable);

@@ -101,7 +101,8 @@ class AviatorLanguageTest {
 
     @Test
     void nothingReachesBeyondTheEvent() {
-        for (String attack : List.of("System.exit(1)", "java.lang.System.exit(1)", "Math.abs(1)", "new java.io.File('x')", "use java.io.*; 1",
+        for (String attack : List.of("System.exit(1)", "java.lang.System.exit(1)", "Math.abs(1)", "new java.io.File('x')",
+                "use java.io.*; 1",
                 "load('x')", "require('x')", "import 'x'", "eval('1')", "exec('id')", "println('x')", "p('x')", "pst(1)", "level.class",
                 "level.class.classLoader", "level. class", "\"#{level.class}\"", "\"#{level.cl\\u0061ss}\"", "user.name.class.module",
                 "try { 1 } catch(e) { 2 }", "foo(1)", "level.toString()", "Runtime.getRuntime()", "level ==", "(1", "'open")) {

@@ -61,7 +61,8 @@ class GroovyLanguageTest {
     void valuesKeepTheirTypes() throws Throwable {
         for (String prefix : List.of("", "'x'.eachMatch(/x/) { };")) {
             MapRow row = new MapRow("n", 7L);
-            Rules.run(prefix + "row.i = 1; row.d = 1.5d; row.b = true; row.big = 1.50; row.c = 'x' as char; row.l = row.n; row.set('s', 2.50)", row);
+            Rules.run(prefix + "row.i = 1; row.d = 1.5d; row.b = true; row.big = 1.50; row.c = 'x' as char; row.l = row.n;"
+                    + "row.set('s', 2.50)", row);
             assertEquals(1L, row.fields.get("i"));
             assertEquals(1.5, row.fields.get("d"));
             assertEquals(true, row.fields.get("b"));
@@ -74,7 +75,8 @@ class GroovyLanguageTest {
 
     @Test
     void fieldsAreTheNamesInTheSource() throws CompileException {
-        CompiledRule rule = Rules.compile("row.a = row['b'] + row.text('c') + row.message + row.get('a'); row.remove('d'); row[row.e]; row['meta.host']");
+        CompiledRule rule = Rules.compile(
+                "row.a = row['b'] + row.text('c') + row.message + row.get('a'); row.remove('d'); row[row.e]; row['meta.host']");
         assertEquals(List.of("a", "b", "c", "d", "e"), rule.fields().stream().sorted().toList());
     }
 
@@ -125,7 +127,8 @@ class GroovyLanguageTest {
 
     @Test
     void theLineOfAFailureIsThatOfTheSource() throws Throwable {
-        for (String script : List.of("\nrow.x = 1\nrow.y = row.nothing.length()", "def f() {\n  1\n  throw new IllegalStateException('x')\n}\nf()",
+        for (String script : List.of("\nrow.x = 1\nrow.y = row.nothing.length()",
+                "def f() {\n  1\n  throw new IllegalStateException('x')\n}\nf()",
                 "[1].each {\n\n  row.nothing.foo.bar\n}", "row.a = 1\n\nrow.level = row.s.foo.bar")) {
             CompiledRule rule = Rules.compile(script);
             Throwable thrown = assertThrows(Throwable.class, () -> rule.instance().process(new MapRow()));
@@ -138,7 +141,8 @@ class GroovyLanguageTest {
     void exceptionsOfDynamicCallsAreTheirOwn() throws Throwable {
         MapRow row = new MapRow("s", "text");
         assertThrows(StringIndexOutOfBoundsException.class, () -> Rules.run("row.s.substring(9)", row));
-        assertThrows(StringIndexOutOfBoundsException.class, () -> Rules.run("'x'.eachMatch(/x/) { }; [1].each { row.s.substring(9) }", row));
+        assertThrows(StringIndexOutOfBoundsException.class,
+                () -> Rules.run("'x'.eachMatch(/x/) { }; [1].each { row.s.substring(9) }", row));
     }
 
     @Test
@@ -158,7 +162,8 @@ class GroovyLanguageTest {
     @Test
     void anInterruptEndsEveryLoop() throws Throwable {
         String loop = "while (true) { %s }";
-        for (String script : List.of(loop, "for (;;) { %s }", "do { %s } while (true)", "def f() { %s; f() }\nf()", "def c\nc = { %s; c() }\nc()",
+        for (String script : List.of(loop, "for (;;) { %s }", "do { %s } while (true)",
+                "def f() { %s; f() }\nf()", "def c\nc = { %s; c() }\nc()",
                 "(1..Integer.MAX_VALUE).each { %s }", "while (true) { try { while (true) { %s } } catch (Throwable t) { } }",
                 "while (true) { try { while (true) { %s } } catch (e) { } finally { continue } }",
                 "while (true) { try { while (true) { %s } } catch (Error e) { row.x = 1 } }",
@@ -178,7 +183,8 @@ class GroovyLanguageTest {
 
     @Test
     void theClassesOfARuleAreUnloaded() throws Throwable {
-        for (String script : List.of("row.level = row.level.toUpperCase()", "row.x = row.user.name.size(); row.items.each { row.y = it + 1 }",
+        for (String script : List.of("row.level = row.level.toUpperCase()",
+                "row.x = row.user.name.size(); row.items.each { row.y = it + 1 }",
                 "def (a, b) = row.level.tokenize(); 'x'.eachMatch(/x/) { }; class P { int v }; row.x = new P(v: 1).v; row.user.name = a")) {
             WeakReference<Class<?>> unloaded = compiledAndForgotten(script);
             for (int round = 0; round < 20 && unloaded.get() != null; round++) {

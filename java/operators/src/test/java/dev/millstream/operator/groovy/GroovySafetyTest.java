@@ -47,7 +47,8 @@ class GroovySafetyTest {
 
     @Test
     void propertiesOfUnknownObjectsAreCheckedWhenTheyAreRead() {
-        for (String script : List.of("row.s['class']", "'x'['class']", "def n = 'class'; row.s[n]", "'x'.getAt('class')", "row.s.properties",
+        for (String script : List.of("row.s['class']", "'x'['class']", "def n = 'class'; row.s[n]", "'x'.getAt('class')",
+                "row.s.properties",
                 "row.s.bytes.properties", "Object o = row.timestamp; o.classLoader", "row.s['metaClass'] = null")) {
             for (String prefix : List.of("", WITHOUT_TYPES)) {
                 assertNotRun(prefix + script);
