@@ -97,9 +97,9 @@ layout! {
     COLUMN_NAME_BYTES = 1;
     /// Address of its cells, one per row.
     COLUMN_CELLS = 2;
-    /// Address of its own buffer.
+    /// Address of the column's own buffer.
     COLUMN_OWN = 3;
-    /// Length of its own buffer.
+    /// Length of that buffer.
     COLUMN_OWN_BYTES = 4;
     /// Length of a column in words.
     COLUMN_WORDS = 5;
@@ -203,7 +203,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    const FILE: &str = "../../../java/operators/src/main/java/dev/millstream/operator/runtime/Layout.java";
+    const FILE: &str =
+        "../../../java/operators/src/main/java/dev/millstream/operator/runtime/Layout.java";
 
     fn java() -> String {
         let mut out = String::from(

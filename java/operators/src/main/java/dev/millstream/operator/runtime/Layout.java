@@ -118,10 +118,10 @@ final class Layout {
     /** Address of its cells, one per row. */
     static final long COLUMN_CELLS = 2L;
 
-    /** Address of its own buffer. */
+    /** Address of the column's own buffer. */
     static final long COLUMN_OWN = 3L;
 
-    /** Length of its own buffer. */
+    /** Length of that buffer. */
     static final long COLUMN_OWN_BYTES = 4L;
 
     /** Length of a column in words. */
