@@ -2,5 +2,46 @@
 //!
 //! A separate crate because it fences `unsafe`: the Invocation API and the memory that both sides
 //! share.
+//!
+//! ```text
+//! JvmMemory::of      what the JVM may take, from the options alone
+//! Jvm::start         finds Java, starts it on the thread `jvm-control`; one per process
+//! Jvm::register      compiles an operator there
+//! Operator::call     on any thread: passes the addresses of a batch to Java, which writes its
+//!                    answer into a buffer; checks the answer, and makes columns of the buffer
+//! ```
+//!
+//! A thread is attached to the JVM on its first call and detached when it ends. Operators are
+//! foreign code: whatever they write, an answer is either right or refused as a whole
+//! (`validate.rs`).
 
+mod answer;
+mod bridge;
+mod buffer;
+mod content;
+mod control;
+mod create;
+mod discover;
+mod error;
+mod input;
+mod jni;
+mod jvm;
 pub mod layout;
+mod memory;
+mod operator;
+mod options;
+mod request;
+mod validate;
+mod worker;
+
+pub use answer::{Answer, ChangedColumn, FailureReason, Place, RowFailure};
+pub use discover::Unsuitable;
+pub use error::{CallError, ControlError, RegisterError, StartError};
+pub use input::{Input, InputColumn, InputSegment};
+pub use jvm::{Jvm, JvmInfo, JvmStats};
+pub use memory::JvmMemory;
+pub use operator::{Operator, OperatorSpec, OperatorStats, Registered, RuleSource, RuleStats};
+pub use options::JvmOptions;
+
+/// In [`Input::times`]: the row has the time at which it was read.
+pub const TIME_UNKNOWN: i64 = layout::TIME_UNKNOWN;

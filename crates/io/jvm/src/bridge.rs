@@ -1,0 +1,116 @@
+//! The Java class that runs operators, with the ids of its methods.
+
+use crate::jni::{Argument, Env, Global, Method, Thrown};
+use crate::worker;
+use std::ffi::{CStr, c_void};
+
+const CLASS: &CStr = c"dev/millstream/operator/runtime/Bridge";
+
+/// The static methods of the class `Bridge`.
+#[derive(Debug)]
+pub struct Bridge {
+    start: Method,
+    worker: Method,
+    worker_ends: Method,
+    register: Method,
+    remove: Method,
+    apply: Method,
+    failure: Method,
+    stats: Method,
+    process: Method,
+    noop: Method,
+}
+
+impl Bridge {
+    /// Finds the class and its methods, and gives it the native one.
+    ///
+    /// # Errors
+    /// The jar has no such class or method.
+    pub fn load(env: Env) -> Result<Bridge, Thrown> {
+        let class = env.class(CLASS)?;
+        let method = |name: &CStr, signature: &CStr| env.method(class, name, signature);
+        let bridge = Bridge {
+            start: method(c"start", c"([B)[B")?,
+            worker: method(c"worker", c"(Ljava/lang/String;)Ljava/lang/Object;")?,
+            worker_ends: method(c"workerEnds", c"(Ljava/lang/Object;)V")?,
+            register: method(c"register", c"([B)[B")?,
+            remove: method(c"remove", c"(I)V")?,
+            apply: method(c"apply", c"(Ljava/lang/Object;IJ)J")?,
+            failure: method(c"failure", c"(Ljava/lang/Object;)[B")?,
+            stats: method(c"stats", c"(I)[B")?,
+            process: method(c"process", c"()[B")?,
+            noop: method(c"noop", c"(I)I")?,
+        };
+        let grow = worker::grow as *mut c_void;
+        // SAFETY: `grow` has the parameters of this signature.
+        unsafe { env.register_native(class, c"grow", c"(JJJ)J", grow)? };
+        Ok(bridge)
+    }
+
+    pub fn start(&self, env: Env, settings: &[u8]) -> Result<Vec<u8>, Thrown> {
+        let settings = env.bytes(settings)?;
+        // SAFETY: the argument is that of the signature in `load`, as in all calls below.
+        unsafe { env.call_bytes(self.start, &[Argument::Local(&settings)]) }
+    }
+
+    /// Makes the context of the current thread.
+    pub fn worker(&self, env: Env, name: &str) -> Result<Global, Thrown> {
+        let name = env.string(name)?;
+        // SAFETY: as above.
+        let worker = unsafe { env.call_object(self.worker, &[Argument::Local(&name)])? };
+        env.global(worker)
+    }
+
+    pub fn worker_ends(&self, env: Env, worker: Global) -> Result<(), Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_void(self.worker_ends, &[Argument::Object(worker)]) }
+    }
+
+    pub fn register(&self, env: Env, spec: &[u8]) -> Result<Vec<u8>, Thrown> {
+        let spec = env.bytes(spec)?;
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.register, &[Argument::Local(&spec)]) }
+    }
+
+    pub fn remove(&self, env: Env, operator: i32) -> Result<(), Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_void(self.remove, &[Argument::Int(operator)]) }
+    }
+
+    /// Runs an operator on the request at an address.
+    ///
+    /// # Safety
+    /// The request and everything in it is valid during the call.
+    #[inline(always)]
+    pub unsafe fn apply(
+        &self,
+        env: Env,
+        worker: Global,
+        operator: i32,
+        request: i64,
+    ) -> Result<i64, Thrown> {
+        // SAFETY: as above, and as the caller promises.
+        unsafe { env.call_long(self.apply, (worker, operator, request)) }
+    }
+
+    pub fn failure(&self, env: Env, worker: Global) -> Result<Vec<u8>, Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.failure, &[Argument::Object(worker)]) }
+    }
+
+    pub fn stats(&self, env: Env, operator: i32) -> Result<Vec<u8>, Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.stats, &[Argument::Int(operator)]) }
+    }
+
+    pub fn process(&self, env: Env) -> Result<Vec<u8>, Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.process, &[]) }
+    }
+
+    #[inline(always)]
+    pub fn noop(&self, env: Env, value: i32) -> Result<i32, Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_int(self.noop, value) }
+    }
+}

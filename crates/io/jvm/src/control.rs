@@ -1,0 +1,165 @@
+//! The thread that has created the JVM: it compiles, removes and asks for numbers, so that data
+//! never waits for that.
+
+use crate::bridge::Bridge;
+use crate::discover::Java;
+use crate::error::{ControlError, StartError};
+use crate::jni::{Env, Thrown, Vm};
+use crate::{create, layout};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SendError, Sender, SyncSender, channel, sync_channel,
+};
+use std::thread;
+use std::time::Duration;
+
+/// Longest time until an answer. Compiling a large script takes seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Compilers are recursive.
+const STACK_BYTES: usize = 8 << 20;
+
+/// What the control thread does for others.
+type Task = Box<dyn FnOnce(&Bridge, Env) + Send>;
+
+/// Passes tasks to the control thread.
+#[derive(Clone)]
+pub struct Control {
+    tasks: Sender<Task>,
+}
+
+/// A JVM that runs.
+pub struct Started {
+    pub vm: Vm,
+    pub bridge: Arc<Bridge>,
+    pub control: Control,
+    pub java: JavaVersion,
+}
+
+/// What `Bridge.start` says.
+#[derive(Clone, Debug, Deserialize)]
+pub struct JavaVersion {
+    /// Such as `25.0.1`.
+    pub java_version: String,
+    /// The name of the virtual machine.
+    pub vm: String,
+    layout_version: i64,
+}
+
+/// What a new JVM is made of.
+pub struct Blueprint {
+    pub java: Java,
+    pub jar: PathBuf,
+    pub arguments: Vec<String>,
+    pub workers_max: usize,
+}
+
+/// Creates the JVM on a new thread, which stays its control thread.
+///
+/// # Errors
+/// The JVM does not start, or does not work with the jar.
+pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
+    let (answer, started) = sync_channel(1);
+    let failed = |reason: String| StartError::Create { code: reason, output: String::new() };
+    thread::Builder::new()
+        .name("jvm-control".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || run(&blueprint, &answer))
+        .map_err(|error| failed(error.to_string()))?;
+    started.recv().unwrap_or_else(|_| Err(failed("its thread has ended".to_owned())))
+}
+
+/// The control thread. If the JVM was created it never returns: the thread is attached.
+fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) {
+    let (tasks, received): (_, Receiver<Task>) = channel();
+    let created = create::create(&blueprint.java, &blueprint.arguments);
+    let (vm, env) = match created {
+        Ok(created) => created,
+        Err(error) => {
+            _ = answer.send(Err(error));
+            return;
+        }
+    };
+    match begin(blueprint, env) {
+        Ok((bridge, java)) => {
+            let bridge = Arc::new(bridge);
+            let control = Control { tasks };
+            _ = answer.send(Ok(Started { vm, bridge: Arc::clone(&bridge), control, java }));
+            received.into_iter().for_each(|task| task(&bridge, env));
+        }
+        Err(error) => _ = answer.send(Err(error)),
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// Loads the operators' runtime.
+fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), StartError> {
+    let failed = |reason| broken(&blueprint.jar, reason);
+    let bridge = Bridge::load(env).map_err(|Thrown(reason)| failed(reason))?;
+    let settings = serde_json::json!({
+        "layout_version": layout::VERSION,
+        "workers_max": blueprint.workers_max,
+    });
+    let answer = bridge.start(env, settings.to_string().as_bytes());
+    let answer = answer.map_err(|Thrown(reason)| failed(reason))?;
+    let java: JavaVersion =
+        serde_json::from_slice(&answer).map_err(|error| failed(error.to_string()))?;
+    match java.layout_version {
+        layout::VERSION => Ok((bridge, java)),
+        other => Err(failed(format!(
+            "it has version {other} of the calls and the program {}: both must be of one build",
+            layout::VERSION
+        ))),
+    }
+}
+
+fn broken(jar: &Path, reason: String) -> StartError {
+    StartError::Runtime { jar: jar.to_owned(), reason }
+}
+
+impl Control {
+    /// Runs a function on the control thread, and returns its result.
+    ///
+    /// # Errors
+    /// It threw an exception, or did not return in time.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.ask_or_undo(task, |_, _, _| {})
+    }
+
+    /// As [`Control::ask`]; `undo` gets a result that came too late.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn ask_or_undo<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
+        undo: impl FnOnce(&Bridge, Env, T) + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let (answer, received) = sync_channel(1);
+        self.send(move |bridge, env| {
+            if let Err(SendError(Ok(late))) = answer.send(task(bridge, env)) {
+                undo(bridge, env, late);
+            }
+        });
+        match received.recv_timeout(ANSWER_TIMEOUT) {
+            Ok(result) => result.map_err(|Thrown(reason)| ControlError::Exception(reason)),
+            Err(RecvTimeoutError::Timeout) => Err(ControlError::Timeout(ANSWER_TIMEOUT.as_secs())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(ControlError::Exception("the control thread has ended".to_owned()))
+            }
+        }
+    }
+
+    /// Runs a function on the control thread at some time.
+    pub fn send(&self, task: impl FnOnce(&Bridge, Env) + Send + 'static) {
+        // The thread never ends while there is a sender.
+        _ = self.tasks.send(Box::new(task));
+    }
+}

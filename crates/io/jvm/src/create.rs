@@ -1,0 +1,149 @@
+//! Loads the library of the JVM and creates the JVM.
+
+use crate::discover::Java;
+use crate::error::StartError;
+use crate::jni::{Env, VERSION, Vm};
+use jni_sys::{JNI_EEXIST, JNI_EINVAL, JNI_ENOMEM, JNI_EVERSION, JNI_OK};
+use jni_sys::{JNIEnv, JavaVM, JavaVMInitArgs, JavaVMOption};
+use parking_lot::Mutex;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+/// Most bytes of the JVM's output that an error shows.
+const OUTPUT_BYTES_MAX: usize = 4096;
+
+/// Most bytes of one call of the print hook; the rest is cut.
+const LINE_BYTES_MAX: usize = 1024;
+
+type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;
+
+/// What the JVM prints while it is created; `None` before and after that.
+static OUTPUT: Mutex<Option<String>> = Mutex::new(None);
+
+/// Creates the JVM of the process; the current thread is attached to it.
+///
+/// # Errors
+/// The library cannot be loaded, or the JVM refuses to start.
+pub fn create(java: &Java, arguments: &[String]) -> Result<(Vm, Env), StartError> {
+    let create = load(java)?;
+    *OUTPUT.lock() = Some(String::new());
+    let created = call(create, arguments);
+    let output = OUTPUT.lock().take().unwrap_or_default();
+    match created {
+        Ok(created) => {
+            output.lines().for_each(|line| log::warn!("jvm: {line}"));
+            Ok(created)
+        }
+        Err(code) => Err(StartError::Create { code: describe(code), output }),
+    }
+}
+
+/// Loads the library and returns its function `JNI_CreateJavaVM`.
+fn load(java: &Java) -> Result<Create, StartError> {
+    let failed = |error: libloading::Error| StartError::Library {
+        library: java.library.clone(),
+        reason: error.to_string(),
+    };
+    // SAFETY: the library is that of a JVM, made to be loaded by any program; its initializers need
+    // nothing.
+    let library = unsafe { libloading::Library::new(&java.library) }.map_err(failed)?;
+    // A JVM cannot be unloaded.
+    let library = ManuallyDrop::new(library);
+    // SAFETY: every JVM has this function with these parameters, according to JNI.
+    let create = unsafe { library.get::<Create>(c"JNI_CreateJavaVM") };
+    create.map(|create| *create).map_err(failed)
+}
+
+fn call(create: Create, arguments: &[String]) -> Result<(Vm, Env), c_int> {
+    let texts: Vec<CString> =
+        arguments.iter().filter_map(|argument| CString::new(argument.as_str()).ok()).collect();
+    let mut options: Vec<JavaVMOption> =
+        texts.iter().map(|text| option(text, ptr::null_mut())).collect();
+    options.push(option(c"vfprintf", print as *mut c_void));
+    options.push(option(c"exit", exit as *mut c_void));
+    options.push(option(c"abort", abort as *mut c_void));
+    let mut initial = JavaVMInitArgs {
+        version: VERSION,
+        nOptions: options.len() as c_int,
+        options: options.as_mut_ptr(),
+        ignoreUnrecognized: false,
+    };
+    let (mut vm, mut env) = (ptr::null_mut::<JavaVM>(), ptr::null_mut::<c_void>());
+    let initial = ptr::from_mut(&mut initial).cast();
+    // SAFETY: the pointers are to locals; JNI copies the options. The hooks are functions with the
+    // parameters that the Invocation API gives them.
+    let code = unsafe { create(&raw mut vm, &raw mut env, initial) };
+    if code != JNI_OK {
+        return Err(code);
+    }
+    // SAFETY: the JVM was just created on this thread, and nothing ever destroys it.
+    unsafe { Vm::new(vm, env.cast::<JNIEnv>()) }.ok_or(JNI_EINVAL)
+}
+
+fn option(text: &CStr, extra: *mut c_void) -> JavaVMOption {
+    JavaVMOption { optionString: text.as_ptr().cast_mut(), extraInfo: extra }
+}
+
+fn describe(code: c_int) -> String {
+    let text = match code {
+        JNI_ENOMEM => "no memory: lower `heap` or the sizes in `options`",
+        JNI_EEXIST => "the process already has a JVM: restart the agent",
+        JNI_EINVAL => "an invalid option",
+        JNI_EVERSION => "the version of JNI is not supported",
+        _ => "an invalid option, a damaged installation, or too little memory for `heap`",
+    };
+    format!("{code}, {text}")
+}
+
+// Of the C library. A `va_list` parameter is an address on both architectures that the program
+// supports: of an array on x86-64, of a structure on aarch64.
+unsafe extern "C" {
+    static stdout: *mut c_void;
+    static stderr: *mut c_void;
+    fn vfprintf(file: *mut c_void, format: *const c_char, list: *mut c_void) -> c_int;
+    fn vsnprintf(into: *mut c_char, size: usize, format: *const c_char, list: *mut c_void)
+    -> c_int;
+}
+
+/// Called by the JVM instead of `vfprintf`. Keeps what it prints while it is created, which is the
+/// only text about a failed start. Later, its output goes to the error output, as the agent's
+/// output may be data.
+///
+/// Never waits for a lock of the agent, since a dying JVM prints from signal handlers.
+extern "C" fn print(file: *mut c_void, format: *const c_char, list: *mut c_void) -> c_int {
+    // SAFETY: the C library sets both before the program starts, and never again.
+    let (out, errors) = unsafe { (stdout, stderr) };
+    if file == out || file == errors {
+        if let Some(Some(output)) = OUTPUT.try_lock().as_deref_mut() {
+            return keep(output, format, list);
+        }
+        // SAFETY: the JVM passes a format and its arguments.
+        return unsafe { vfprintf(errors, format, list) };
+    }
+    // SAFETY: as above, and the file is one that the JVM has opened.
+    unsafe { vfprintf(file, format, list) }
+}
+
+fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int {
+    let mut line = [0u8; LINE_BYTES_MAX];
+    // SAFETY: the format and its arguments are those of the JVM; at most `size` bytes are written.
+    let len = unsafe { vsnprintf(line.as_mut_ptr().cast(), line.len(), format, list) };
+    let printed = &line[..usize::try_from(len).unwrap_or(0).min(LINE_BYTES_MAX - 1)];
+    if output.len() < OUTPUT_BYTES_MAX {
+        output.push_str(&String::from_utf8_lossy(printed));
+    }
+    len
+}
+
+/// Called by the JVM when Java code ends the process, which the operators' runtime prevents where
+/// it can. The process ends after the return.
+extern "C" fn exit(code: c_int) {
+    log::error!("an operator ended the agent by System.exit({code})");
+}
+
+/// Called by the JVM when it has failed beyond repair. The process ends after the return.
+extern "C" fn abort() {
+    let text = b"the JVM of the operators has failed, and the agent ends\n";
+    _ = rustix::io::write(rustix::stdio::stderr(), text);
+}

@@ -1,0 +1,155 @@
+//! What can go wrong, each with what to do.
+
+use crate::discover::{JAVA_VERSION_MIN, Unsuitable};
+use std::fmt::Display;
+use std::path::PathBuf;
+
+/// The JVM cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configured home is not suitable.
+    #[error(
+        "{0}; `home` must be the folder of a JDK or JRE {JAVA_VERSION_MIN} or later, such as \
+         /usr/lib/jvm/java-17-openjdk-amd64"
+    )]
+    Home(Unsuitable),
+    /// No suitable Java is installed.
+    #[error(
+        "no Java was found that is {JAVA_VERSION_MIN} or later{}; install one, such as the package \
+         default-jre-headless, or write its folder as `home`",
+        list(.0)
+    )]
+    NotFound(Vec<Unsuitable>),
+    /// The jar with the operators' runtime is missing.
+    #[error(
+        "millstream-operators.jar was not found{}; it is part of the program's package, and \
+         `make build` makes it",
+        paths(.0)
+    )]
+    Jar(Vec<PathBuf>),
+    /// An option of the JVM cannot be used here.
+    #[error("the JVM option `{option}` cannot be used: {advice}")]
+    Option {
+        /// The option.
+        option: String,
+        /// What to write instead.
+        advice: String,
+    },
+    /// The process runs as root.
+    #[error(
+        "the agent runs as root, and so would the code of operators: run it as another user, or \
+         write `allow_root: true`"
+    )]
+    Root,
+    /// The library of the JVM cannot be loaded.
+    #[error("cannot load {}: {reason}", library.display())]
+    Library {
+        /// The file.
+        library: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// The JVM did not start.
+    #[error("the JVM did not start ({code}){}", printed(.output))]
+    Create {
+        /// The error in words.
+        code: String,
+        /// What the JVM printed.
+        output: String,
+    },
+    /// A JVM with other options runs already.
+    #[error("the JVM runs with other options: they change when the agent is restarted")]
+    Different,
+    /// The jar does not work with this program.
+    #[error("the operators' runtime in {} does not work: {reason}", jar.display())]
+    Runtime {
+        /// The jar.
+        jar: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+}
+
+fn list(unsuitable: &[Unsuitable]) -> String {
+    joined(unsuitable.iter())
+}
+
+fn paths(places: &[PathBuf]) -> String {
+    joined(places.iter().map(|place| place.display()))
+}
+
+fn joined(parts: impl Iterator<Item = impl Display>) -> String {
+    let parts: Vec<String> = parts.map(|part| part.to_string()).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}
+
+fn printed(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!(": {}", lines.join("; ")),
+    }
+}
+
+/// An operator cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The source of a rule, or the class, has a fault.
+    #[error("{message}")]
+    Fault {
+        /// What is wrong.
+        message: String,
+        /// Name of the rule; `None` if it is not about one.
+        rule: Option<String>,
+        /// Its line, counted from 1; 0 if unknown.
+        line: u32,
+        /// Its column, counted from 1; 0 if unknown.
+        column: u32,
+    },
+    /// The JVM did not answer as it should.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+/// A request to the JVM's control thread failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// There was no answer in time.
+    #[error(
+        "the JVM has not answered for {0} seconds: it compiles a rule that is too complex, or has \
+         too little memory"
+    )]
+    Timeout(u64),
+    /// Java threw an exception.
+    #[error("the JVM failed: {0}")]
+    Exception(String),
+    /// The answer makes no sense.
+    #[error("the answer of the JVM cannot be read: {0}")]
+    Answer(String),
+}
+
+/// A call failed as a whole: no row was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The thread could not be attached to the JVM.
+    #[error("the thread cannot call the JVM: {0}")]
+    Attach(String),
+    /// The input contradicts itself.
+    #[error("the input of the operator is invalid: {0}")]
+    Input(&'static str),
+    /// The operator is not registered.
+    #[error("the JVM does not know the operator")]
+    UnknownOperator,
+    /// The operator's runtime could not run it.
+    #[error("the operator failed: {0}")]
+    Failed(String),
+    /// Java threw an exception that no rule caught.
+    #[error("the operator failed: {0}")]
+    Exception(String),
+    /// The answer breaks the contract of the memory both sides share, and is refused.
+    #[error("the answer of the operator is invalid: {0}")]
+    Invalid(&'static str),
+    /// There is no memory for the answer.
+    #[error("no memory for the answer of the operator")]
+    Memory,
+}

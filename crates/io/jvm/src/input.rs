@@ -1,0 +1,126 @@
+//! What a call gets.
+
+use crate::error::CallError;
+use millstream_columns::Cell;
+
+/// Events for an operator. All of it must describe one batch: [`crate::Operator::call`] checks that
+/// before it passes addresses to Java.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The text that cells refer to.
+    pub block: &'a [u8],
+    /// Number of rows, selected or not.
+    pub rows: usize,
+    /// The rows to transform, ascending.
+    pub selected: &'a [u32],
+    /// The columns, `message` first.
+    pub columns: &'a [InputColumn<'a>],
+    /// Time of each row in nanoseconds since 1970, [`crate::TIME_UNKNOWN`] if it has none; `None` if
+    /// no row has one.
+    pub times: Option<&'a [i64]>,
+    /// Time at which the rows were read, in nanoseconds since 1970.
+    pub read_ns: i64,
+    /// Runs of rows with the attributes and `meta` names of their source, ascending.
+    pub segments: &'a [InputSegment<'a>],
+}
+
+/// A column of an [`Input`].
+#[derive(Clone, Copy, Debug)]
+pub struct InputColumn<'a> {
+    /// Name of the field.
+    pub name: &'a str,
+    /// One cell per row.
+    pub cells: &'a [Cell],
+    /// The buffer for values outside the block.
+    pub own: &'a [u8],
+}
+
+/// Consecutive rows of one source.
+#[derive(Clone, Copy, Debug)]
+pub struct InputSegment<'a> {
+    /// The first row.
+    pub first_row: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Names and values that all of them share.
+    pub constants: &'a [(&'a str, &'a str)],
+}
+
+impl Input<'_> {
+    /// Checks that everything is within its limits: Java reads by address.
+    pub(crate) fn check(&self) -> Result<(), CallError> {
+        let is_ascending = self.selected.is_sorted_by(|a, b| a < b);
+        let is_within = self.selected.last().is_none_or(|last| (*last as usize) < self.rows);
+        let has_message = self.columns.first().is_some_and(|column| column.name == "message");
+        let is_segment = |segment: &InputSegment<'_>| {
+            segment.first_row.checked_add(segment.rows).is_some_and(|end| end <= self.rows)
+        };
+        for (is_right, fault) in [
+            (is_ascending && is_within, "selected rows must be ascending and exist"),
+            (has_message, "the first column must be `message`"),
+            (self.times.is_none_or(|times| times.len() == self.rows), "a time per row is needed"),
+            (self.segments.iter().all(is_segment), "a segment has rows that do not exist"),
+            (self.columns.iter().all(|column| self.is_complete(column)), "a cell is out of bounds"),
+        ] {
+            if !is_right {
+                return Err(CallError::Input(fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a column has a cell per row, each within its buffer. Without a branch per
+    /// cell, so that two are checked at a time: all cells are read, also those of columns that the
+    /// operator does not use.
+    fn is_complete(&self, column: &InputColumn<'_>) -> bool {
+        let (block, own) = (self.block.len() as i64, column.own.len() as i64);
+        // Negative if one of the distances between the end of a value and the limit is.
+        let mut distances = 0;
+        for cell in column.cells {
+            let is_own = i64::from(cell.is_own()).wrapping_neg();
+            let limit = block ^ ((block ^ own) & is_own);
+            distances |= limit - (cell.start() + cell.len()) as i64;
+        }
+        column.cells.len() == self.rows && distances >= 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_columns::Kind;
+
+    #[test]
+    fn an_input_that_contradicts_itself_is_refused() {
+        let cells = [Cell::new(Kind::Text, 0, 4), Cell::own(Kind::Text, 0, 3)];
+        let columns = [InputColumn { name: "message", cells: &cells, own: b"own" }];
+        let segments = [InputSegment { first_row: 0, rows: 2, constants: &[] }];
+        let right = Input {
+            block: b"text",
+            rows: 2,
+            selected: &[0, 1],
+            columns: &columns,
+            times: Some(&[1, 2]),
+            read_ns: 0,
+            segments: &segments,
+        };
+        assert_eq!(right.check(), Ok(()));
+        let long = [InputSegment { first_row: 1, rows: usize::MAX, constants: &[] }];
+        let renamed = [InputColumn { name: "other", ..columns[0] }];
+        let short = [InputColumn { own: b"ow", ..columns[0] }];
+        for wrong in [
+            Input { block: b"tex", ..right },
+            Input { rows: 3, ..right },
+            Input { selected: &[1, 1], ..right },
+            Input { selected: &[1, 0], ..right },
+            Input { selected: &[2], ..right },
+            Input { times: Some(&[1]), ..right },
+            Input { segments: &long, ..right },
+            Input { columns: &renamed, ..right },
+            Input { columns: &[], ..right },
+            Input { columns: &short, ..right },
+        ] {
+            assert!(matches!(wrong.check(), Err(CallError::Input(_))), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The part of JNI that is used, with safe functions around the tables of function pointers.
+
+use jni_sys::{JNI_OK, JNI_VERSION_1_8, JNIEnv, JNINativeMethod, JavaVM, JavaVMAttachArgs};
+use jni_sys::{jbyteArray, jclass, jmethodID, jobject, jstring, jvalue};
+use std::ffi::{CStr, CString, c_void};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// The version that every JVM since Java 8 supports.
+pub const VERSION: i32 = JNI_VERSION_1_8;
+
+/// Calls a function of an interface table; both tables exist as long as the process.
+macro_rules! call {
+    ($table:expr, $function:ident $(, $argument:expr)*) => {
+        ((**$table.0.as_ptr()).v1_4.$function)($table.0.as_ptr() $(, $argument)*)
+    };
+}
+
+/// The JVM of the process. It is never destroyed.
+#[derive(Clone, Copy, Debug)]
+pub struct Vm(NonNull<JavaVM>);
+
+// SAFETY: JNI permits calls of the invocation interface on every thread, and a JVM that is never
+// destroyed outlives them.
+unsafe impl Send for Vm {}
+// SAFETY: as above.
+unsafe impl Sync for Vm {}
+
+/// The environment of a thread that is attached: values of it never leave the thread.
+#[derive(Clone, Copy)]
+pub struct Env(NonNull<JNIEnv>, PhantomData<*const ()>);
+
+/// An exception, as text: its class and message.
+#[derive(Debug)]
+pub struct Thrown(pub String);
+
+/// A reference that keeps its object until the process ends, or it is deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Global(jobject);
+
+// SAFETY: JNI permits global references on every thread.
+unsafe impl Send for Global {}
+// SAFETY: as above.
+unsafe impl Sync for Global {}
+
+/// A static method of a class that is never unloaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    class: Global,
+    id: jmethodID,
+}
+
+// SAFETY: JNI permits method ids on every thread.
+unsafe impl Send for Method {}
+// SAFETY: as above.
+unsafe impl Sync for Method {}
+
+/// An argument of a call.
+#[derive(Clone, Copy)]
+pub enum Argument<'a> {
+    Int(i32),
+    Object(Global),
+    Local(&'a Local),
+}
+
+/// A local reference, deleted when it drops.
+pub struct Local {
+    env: Env,
+    object: NonNull<()>,
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // SAFETY: the reference was made on this thread (`Env` never leaves it) and is deleted once.
+        unsafe { call!(self.env, DeleteLocalRef, self.raw()) }
+    }
+}
+
+impl Local {
+    fn raw(&self) -> jobject {
+        self.object.as_ptr().cast()
+    }
+}
+
+impl Vm {
+    /// Wraps the pointers that `JNI_CreateJavaVM` returned.
+    ///
+    /// # Safety
+    /// They are those of a JVM that is never destroyed, and of the current thread.
+    pub unsafe fn new(vm: *mut JavaVM, env: *mut JNIEnv) -> Option<(Vm, Env)> {
+        Some((Vm(NonNull::new(vm)?), Env(NonNull::new(env)?, PhantomData)))
+    }
+
+    /// Attaches the current thread, under a name, as one that does not keep the JVM running.
+    ///
+    /// # Errors
+    /// Returns the code of JNI.
+    pub fn attach(self, name: &str) -> Result<Env, i32> {
+        let name = CString::new(name.replace('\0', " ")).unwrap_or_default();
+        let mut arguments = JavaVMAttachArgs {
+            version: VERSION,
+            name: name.as_ptr().cast_mut(),
+            group: ptr::null_mut(),
+        };
+        let mut env = ptr::null_mut::<c_void>();
+        let arguments = ptr::from_mut(&mut arguments).cast();
+        // SAFETY: both pointers are to locals, and JNI copies the name.
+        let code = unsafe { call!(self, AttachCurrentThreadAsDaemon, &raw mut env, arguments) };
+        let env = NonNull::new(env.cast()).filter(|_| code == JNI_OK);
+        env.map(|env| Env(env, PhantomData)).ok_or(code)
+    }
+
+    /// Detaches the thread of this environment.
+    ///
+    /// # Safety
+    /// No copy of `env`, and no local reference, is used afterwards.
+    pub unsafe fn detach(self, env: Env) {
+        let _ = env;
+        // SAFETY: the thread is attached, as there is an environment, and no Java frame is on its
+        // stack, as native code is never called with an `Env`.
+        unsafe { call!(self, DetachCurrentThread) };
+    }
+}
+
+impl Env {
+    /// Returns a class that the system class loader finds, such as `java/lang/Object`.
+    ///
+    /// # Errors
+    /// There is none, or its initialization failed.
+    pub fn class(self, name: &CStr) -> Result<Global, Thrown> {
+        // SAFETY: the thread is attached, and `name` ends with 0.
+        let class = unsafe { call!(self, FindClass, name.as_ptr()) };
+        self.global(self.local(class)?)
+    }
+
+    /// Makes a global reference.
+    pub fn global(self, local: Local) -> Result<Global, Thrown> {
+        // SAFETY: `local` is a valid reference of this thread.
+        let global = unsafe { call!(self, NewGlobalRef, local.raw()) };
+        if global.is_null() { Err(self.thrown()) } else { Ok(Global(global)) }
+    }
+
+    /// Deletes a global reference.
+    ///
+    /// # Safety
+    /// No copy of it is used afterwards.
+    pub unsafe fn delete(self, global: Global) {
+        // SAFETY: as the caller promises.
+        unsafe { call!(self, DeleteGlobalRef, global.0) }
+    }
+
+    /// Returns a static method of a class.
+    ///
+    /// # Errors
+    /// There is none with this name and signature.
+    pub fn method(self, class: Global, name: &CStr, signature: &CStr) -> Result<Method, Thrown> {
+        let (name, signature) = (name.as_ptr(), signature.as_ptr());
+        // SAFETY: the class is valid, and both texts end with 0.
+        let id = unsafe { call!(self, GetStaticMethodID, class.0, name, signature) };
+        if id.is_null() { Err(self.thrown()) } else { Ok(Method { class, id }) }
+    }
+
+    /// Makes `function` the code of a native method.
+    ///
+    /// # Safety
+    /// The function has the parameters that the signature says, behind the environment and class.
+    pub unsafe fn register_native(
+        self,
+        class: Global,
+        name: &CStr,
+        signature: &CStr,
+        function: *mut c_void,
+    ) -> Result<(), Thrown> {
+        let method = JNINativeMethod {
+            name: name.as_ptr().cast_mut(),
+            signature: signature.as_ptr().cast_mut(),
+            fnPtr: function,
+        };
+        // SAFETY: JNI reads the one method and copies its texts; the function is right as the
+        // caller promises.
+        let code = unsafe { call!(self, RegisterNatives, class.0, &raw const method, 1) };
+        if code == JNI_OK { Ok(()) } else { Err(self.thrown()) }
+    }
+
+    /// Makes a string.
+    pub fn string(self, text: &str) -> Result<Local, Thrown> {
+        let units: Vec<u16> = text.encode_utf16().collect();
+        // SAFETY: JNI reads as many units as there are.
+        let string = unsafe { call!(self, NewString, units.as_ptr(), units.len() as i32) };
+        self.local(string)
+    }
+
+    /// Makes an array of bytes.
+    pub fn bytes(self, bytes: &[u8]) -> Result<Local, Thrown> {
+        let len = bytes.len().min(i32::MAX as usize) as i32;
+        // SAFETY: the thread is attached.
+        let array = self.local(unsafe { call!(self, NewByteArray, len) })?;
+        // SAFETY: the array has `len` bytes, and so has the slice at least.
+        unsafe { call!(self, SetByteArrayRegion, array.raw(), 0, len, bytes.as_ptr().cast()) };
+        Ok(array)
+    }
+
+    /// Returns the contents of an array of bytes.
+    fn bytes_of(self, array: &Local) -> Vec<u8> {
+        let array: jbyteArray = array.raw();
+        // SAFETY: `array` is a valid array of bytes.
+        let len = unsafe { call!(self, GetArrayLength, array) };
+        let mut bytes = vec![0u8; usize::try_from(len).unwrap_or_default()];
+        let into = bytes.as_mut_ptr().cast();
+        // SAFETY: array and vector have `len` bytes.
+        unsafe { call!(self, GetByteArrayRegion, array, 0, bytes.len() as i32, into) };
+        bytes
+    }
+
+    fn local(self, object: jobject) -> Result<Local, Thrown> {
+        let object = NonNull::new(object.cast()).ok_or_else(|| self.thrown())?;
+        Ok(Local { env: self, object })
+    }
+
+    /// Takes the pending exception.
+    fn thrown(self) -> Thrown {
+        self.take_thrown().unwrap_or_else(|| Thrown("no memory for a reference".to_owned()))
+    }
+
+    /// Takes the pending exception, if there is one.
+    #[inline(always)]
+    fn take_thrown(self) -> Option<Thrown> {
+        // SAFETY: the thread is attached.
+        match unsafe { call!(self, ExceptionCheck) } {
+            false => None,
+            true => Some(self.describe()),
+        }
+    }
+
+    #[cold]
+    fn describe(self) -> Thrown {
+        // SAFETY: the thread is attached; both calls are permitted while an exception is pending.
+        let object = unsafe {
+            let object = call!(self, ExceptionOccurred);
+            call!(self, ExceptionClear);
+            object
+        };
+        let Some(object) = NonNull::new(object.cast()) else {
+            return Thrown("an unknown exception".to_owned());
+        };
+        let text = self.text_of(&Local { env: self, object });
+        Thrown(text.unwrap_or_else(|| "an exception that has no text".to_owned()))
+    }
+
+    /// Returns `object.toString()`; `None` if this throws.
+    fn text_of(self, object: &Local) -> Option<String> {
+        // SAFETY: the object is a valid reference, and every class has this method without
+        // parameters, which returns a string.
+        let text: jstring = unsafe {
+            let class: jclass = call!(self, GetObjectClass, object.raw());
+            let (name, signature) = (c"toString".as_ptr(), c"()Ljava/lang/String;".as_ptr());
+            let method = call!(self, GetMethodID, class, name, signature);
+            call!(self, DeleteLocalRef, class);
+            match method.is_null() {
+                true => ptr::null_mut(),
+                false => call!(self, CallObjectMethodA, object.raw(), method, ptr::null()),
+            }
+        };
+        let text = NonNull::new(text.cast()).map(|object| Local { env: self, object });
+        // SAFETY: the thread is attached.
+        unsafe { call!(self, ExceptionClear) };
+        Some(self.chars_of(&text?))
+    }
+
+    fn chars_of(self, string: &Local) -> String {
+        // SAFETY: `string` is a valid string.
+        let len = unsafe { call!(self, GetStringLength, string.raw()) };
+        let mut units = vec![0u16; usize::try_from(len).unwrap_or_default()];
+        let into = units.as_mut_ptr();
+        // SAFETY: string and vector have `len` units.
+        unsafe { call!(self, GetStringRegion, string.raw(), 0, units.len() as i32, into) };
+        String::from_utf16_lossy(&units)
+    }
+
+    /// Calls a method without result.
+    ///
+    /// # Safety
+    /// The arguments are those of the method's signature, here and below.
+    pub unsafe fn call_void(
+        self,
+        method: Method,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Thrown> {
+        let values = values(arguments);
+        // SAFETY: as the caller promises; there is a value per argument.
+        unsafe { call!(self, CallStaticVoidMethodA, method.class.0, method.id, values.as_ptr()) };
+        self.take_thrown().map_or(Ok(()), Err)
+    }
+
+    /// Calls a method that returns an object.
+    ///
+    /// # Safety
+    /// As above.
+    pub unsafe fn call_object(
+        self,
+        method: Method,
+        arguments: &[Argument<'_>],
+    ) -> Result<Local, Thrown> {
+        let values = values(arguments);
+        // SAFETY: as the caller promises; there is a value per argument.
+        let object = unsafe {
+            call!(self, CallStaticObjectMethodA, method.class.0, method.id, values.as_ptr())
+        };
+        match self.take_thrown() {
+            Some(thrown) => Err(thrown),
+            None => self.local(object).map_err(|_| Thrown("the result is null".to_owned())),
+        }
+    }
+
+    /// Calls a method that returns an array of bytes.
+    ///
+    /// # Safety
+    /// As above.
+    pub unsafe fn call_bytes(
+        self,
+        method: Method,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<u8>, Thrown> {
+        // SAFETY: as the caller promises.
+        let array = unsafe { self.call_object(method, arguments)? };
+        Ok(self.bytes_of(&array))
+    }
+
+    /// Calls a method that returns an integer.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    pub unsafe fn call_int(self, method: Method, argument: i32) -> Result<i32, Thrown> {
+        let values = [jvalue { i: argument }];
+        // SAFETY: as the caller promises.
+        let result = unsafe {
+            call!(self, CallStaticIntMethodA, method.class.0, method.id, values.as_ptr())
+        };
+        self.take_thrown().map_or(Ok(result), Err)
+    }
+
+    /// Calls a method of an object, an integer and a long that returns a long.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    pub unsafe fn call_long(
+        self,
+        method: Method,
+        (object, int, long): (Global, i32, i64),
+    ) -> Result<i64, Thrown> {
+        let values = [jvalue { l: object.0 }, jvalue { i: int }, jvalue { j: long }];
+        // SAFETY: as the caller promises.
+        let result = unsafe {
+            call!(self, CallStaticLongMethodA, method.class.0, method.id, values.as_ptr())
+        };
+        self.take_thrown().map_or(Ok(result), Err)
+    }
+}
+
+fn values(arguments: &[Argument<'_>]) -> Vec<jvalue> {
+    let value = |argument: &Argument<'_>| match *argument {
+        Argument::Int(value) => jvalue { i: value },
+        Argument::Object(global) => jvalue { l: global.0 },
+        Argument::Local(local) => jvalue { l: local.raw() },
+    };
+    arguments.iter().map(value).collect()
+}

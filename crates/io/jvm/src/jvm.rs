@@ -1,0 +1,166 @@
+//! The JVM of the process.
+
+use crate::buffer::Pool;
+use crate::control::{self, Blueprint, Control, Started};
+use crate::discover::{Java, Places, find_jar};
+use crate::error::{CallError, ControlError, RegisterError, StartError};
+use crate::operator::{Operator, OperatorSpec, parsed};
+use crate::options::JvmOptions;
+use crate::worker::{self, Shared};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Environment variables from which the JVM takes options, behind those that were declared.
+const VARIABLES: [&str; 2] = ["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
+
+/// Most workers for which the operators' runtime prepares.
+const WORKERS_MIN: usize = 64;
+
+/// The JVM that runs in this process, with its options.
+static RUNNING: Mutex<Option<(JvmOptions, Jvm)>> = Mutex::new(None);
+
+/// The JVM of the process. Cheap to clone. It ends with the process.
+#[derive(Clone)]
+pub struct Jvm(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    control: Control,
+    info: JvmInfo,
+}
+
+/// What runs.
+#[derive(Clone, Debug)]
+pub struct JvmInfo {
+    /// Home of Java.
+    pub home: std::path::PathBuf,
+    /// Its version, such as `25.0.1`.
+    pub java_version: String,
+    /// Name of the virtual machine.
+    pub vm: String,
+    /// Duration of the start.
+    pub start: Duration,
+}
+
+/// Numbers about the JVM.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct JvmStats {
+    /// Bytes of objects, also those that the next collection frees.
+    pub heap_used: u64,
+    /// Bytes of the heap that are backed by memory.
+    pub heap_committed: u64,
+    /// Largest heap in bytes.
+    pub heap_max: u64,
+    /// Bytes of classes and compiled code.
+    pub non_heap_used: u64,
+    /// Number of collections.
+    pub collections: u64,
+    /// Time of all collections in milliseconds.
+    pub collection_ms: u64,
+    /// Number of threads, workers included.
+    pub threads: u64,
+    /// Number of loaded classes.
+    pub classes: u64,
+}
+
+impl Jvm {
+    /// Starts the JVM of the process, or returns the one that runs.
+    ///
+    /// # Errors
+    /// It cannot start, or one with other options runs.
+    pub fn start(options: &JvmOptions) -> Result<Jvm, StartError> {
+        let mut running = RUNNING.lock();
+        if let Some((used, jvm)) = &*running {
+            return if used == options { Ok(jvm.clone()) } else { Err(StartError::Different) };
+        }
+        let jvm = create(options)?;
+        *running = Some((options.clone(), jvm.clone()));
+        Ok(jvm)
+    }
+
+    /// Checks what can be checked without a start: the options, Java, the jar and the user.
+    ///
+    /// # Errors
+    /// As of [`Jvm::start`].
+    pub fn check(options: &JvmOptions) -> Result<(), StartError> {
+        blueprint(options).map(drop)
+    }
+
+    /// Returns what runs.
+    pub fn info(&self) -> &JvmInfo {
+        &self.0.info
+    }
+
+    /// Compiles an operator.
+    ///
+    /// # Errors
+    /// Its source has a fault, or the JVM does not answer.
+    pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
+        Operator::register(&self.0.shared, &self.0.control, spec)
+    }
+
+    /// Returns numbers about the JVM. Waits for the control thread.
+    ///
+    /// # Errors
+    /// The JVM does not answer.
+    pub fn stats(&self) -> Result<JvmStats, ControlError> {
+        parsed(self.0.control.ask(|bridge, env| bridge.process(env))?)
+    }
+
+    /// Calls a method of Java that does nothing, `count` times on the current thread: measures what
+    /// a call costs.
+    ///
+    /// # Errors
+    /// The thread cannot call Java.
+    pub fn noop(&self, count: u64) -> Result<(), CallError> {
+        worker::noop(&self.0.shared, count)
+    }
+}
+
+fn create(options: &JvmOptions) -> Result<Jvm, StartError> {
+    let begin = Instant::now();
+    let blueprint = blueprint(options)?;
+    warn(options);
+    let home = blueprint.java.home.clone();
+    let Started { vm, bridge, control, java } = control::start(blueprint)?;
+    let shared = Arc::new(Shared { vm, bridge, pool: Pool::new(options.threads) });
+    let info =
+        JvmInfo { home, java_version: java.java_version, vm: java.vm, start: begin.elapsed() };
+    log::info!("Java {} of {} runs operators", info.java_version, info.home.display());
+    Ok(Jvm(Arc::new(Inner { shared, control, info })))
+}
+
+fn blueprint(options: &JvmOptions) -> Result<Blueprint, StartError> {
+    options.check()?;
+    if is_root() && !options.allow_root {
+        return Err(StartError::Root);
+    }
+    let java: Java = Places::of_process().find(options.home.as_deref())?;
+    let program = std::env::current_exe().unwrap_or_default();
+    let jar = find_jar(options.jar.as_deref(), Path::new(&program))?;
+    let arguments = options.arguments(&jar, java.version);
+    let workers_max = options.threads.max(WORKERS_MIN);
+    Ok(Blueprint { java, jar, arguments, workers_max })
+}
+
+/// Says what may surprise.
+fn warn(options: &JvmOptions) {
+    if is_root() && options.allow_root {
+        log::warn!("the agent runs as root, and so does the code of operators");
+    }
+    for name in VARIABLES {
+        if let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) {
+            log::warn!(
+                "{name} changes the options of the JVM, and perhaps its memory: {}",
+                value.display()
+            );
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

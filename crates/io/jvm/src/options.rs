@@ -1,0 +1,260 @@
+//! The options of the JVM, and the arguments made of them.
+
+use crate::error::StartError;
+use std::path::{Path, PathBuf};
+
+/// Heap unless another size is configured.
+const HEAP_BYTES_DEFAULT: u64 = 256 << 20;
+
+/// Initial heap: it grows when it is needed.
+const HEAP_INITIAL_BYTES: u64 = 16 << 20;
+
+/// Stack of a Java thread: those of the JVM itself; operators run on threads of the agent.
+pub const STACK_BYTES: u64 = 512 << 10;
+
+/// Most bytes of classes: Groovy takes 40 MiB, each script some 100 KiB.
+pub const METASPACE_BYTES: u64 = 96 << 20;
+
+/// Most bytes of compiled code.
+pub const CODE_CACHE_BYTES: u64 = 48 << 20;
+
+/// Most bytes of direct buffers: operators that read files or sockets use some.
+pub const DIRECT_BYTES: u64 = 16 << 20;
+
+/// Versions that warn unless native access is permitted, and unless memory is accessed by address
+/// on purpose.
+const NATIVE_ACCESS_VERSION: u32 = 22;
+const MEMORY_ACCESS_VERSION: u32 = 23;
+
+/// How the JVM of the process is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JvmOptions {
+    /// Home of Java; `None` to search.
+    pub home: Option<PathBuf>,
+    /// Largest heap in bytes.
+    pub heap_bytes: u64,
+    /// Further options of the JVM.
+    pub options: Vec<String>,
+    /// Number of threads that call operators.
+    pub threads: usize,
+    /// The jar with the operators' runtime; `None` to search beside the program.
+    pub jar: Option<PathBuf>,
+    /// Start also as root.
+    pub allow_root: bool,
+}
+
+impl Default for JvmOptions {
+    fn default() -> JvmOptions {
+        JvmOptions {
+            home: None,
+            heap_bytes: HEAP_BYTES_DEFAULT,
+            options: Vec::new(),
+            threads: 1,
+            jar: None,
+            allow_root: false,
+        }
+    }
+}
+
+/// Beginnings of options that would break the agent, and what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("-Djava.class.path=", CLASS_PATH),
+    ("-cp", CLASS_PATH),
+    ("-classpath", CLASS_PATH),
+    ("--class-path", CLASS_PATH),
+    ("-Xbootclasspath:", "the JVM needs its own classes; use -Xbootclasspath/a: to add some"),
+    ("-Xmx", HEAP),
+    ("-XX:MaxHeapSize=", HEAP),
+    ("-XX:MaxRAM", HEAP),
+    ("-Xms", HEAP_INITIAL),
+    ("-XX:InitialHeapSize=", HEAP_INITIAL),
+    ("-XX:InitialRAMPercentage=", HEAP_INITIAL),
+    ("-XX:-ReduceSignalUsage", "the agent handles the signals of the process"),
+    ("-XX:+ExitOnOutOfMemoryError", ENDS_AGENT),
+    ("-XX:+CrashOnOutOfMemoryError", ENDS_AGENT),
+    ("-XX:Flags=", ONE_BY_ONE),
+    ("-XX:VMOptionsFile=", ONE_BY_ONE),
+    ("@", ONE_BY_ONE),
+    ("-jar", "only options of the JVM are possible, and no program"),
+    ("-version", "the version is in the agent's log"),
+    ("--version", "the version is in the agent's log"),
+    ("-Xinternalversion", "the version is in the agent's log"),
+    ("-help", "this prints a text and ends the process"),
+    ("--help", "this prints a text and ends the process"),
+];
+
+const CLASS_PATH: &str = "name the jar of an operator in its transform";
+const HEAP: &str = "write `heap` instead";
+const HEAP_INITIAL: &str = "the heap grows when it is needed; `heap` is its largest size";
+const ENDS_AGENT: &str = "an operator without memory would end the agent";
+const ONE_BY_ONE: &str = "write the options themselves";
+
+impl JvmOptions {
+    /// Checks the options without starting anything.
+    ///
+    /// # Errors
+    /// An option of the JVM would break the agent, or has no valid form.
+    pub fn check(&self) -> Result<(), StartError> {
+        let advice = |option: &String| {
+            let advice = advice(option)?;
+            Some(StartError::Option { option: option.clone(), advice: advice.to_owned() })
+        };
+        self.options.iter().find_map(advice).map_or(Ok(()), Err)
+    }
+
+    /// Returns the arguments for a JVM of this version.
+    pub(crate) fn arguments(&self, jar: &Path, version: u32) -> Vec<String> {
+        let initial = HEAP_INITIAL_BYTES.min(self.heap_bytes);
+        let mut arguments = vec![
+            format!("-Djava.class.path={}", jar.display()),
+            // The agent handles the signals of the process.
+            "-Xrs".to_owned(),
+            format!("-Xmx{}", self.heap_bytes),
+            format!("-Xms{initial}"),
+            format!("-Xss{STACK_BYTES}"),
+            format!("-XX:MaxMetaspaceSize={METASPACE_BYTES}"),
+            format!("-XX:ReservedCodeCacheSize={CODE_CACHE_BYTES}"),
+            format!("-XX:MaxDirectMemorySize={DIRECT_BYTES}"),
+            // A file of counters in /tmp, written at each collection.
+            "-XX:-UsePerfData".to_owned(),
+            "-Dfile.encoding=UTF-8".to_owned(),
+            "-Djava.awt.headless=true".to_owned(),
+        ];
+        if !self.options.iter().any(|option| is_collector(option)) {
+            arguments.push("-XX:+UseSerialGC".to_owned());
+        }
+        if version >= NATIVE_ACCESS_VERSION {
+            arguments.push("--enable-native-access=ALL-UNNAMED".to_owned());
+        }
+        if version >= MEMORY_ACCESS_VERSION {
+            arguments.push("--sun-misc-unsafe-memory-access=allow".to_owned());
+        }
+        arguments.extend(self.options.iter().cloned());
+        arguments
+    }
+
+    /// Returns the last value of an option with a size, such as `-XX:MaxMetaspaceSize=`.
+    pub(crate) fn size(&self, name: &str) -> Option<u64> {
+        self.options.iter().rev().find_map(|option| size(option.strip_prefix(name)?))
+    }
+
+    /// Returns whether a collector other than the serial one is chosen.
+    pub(crate) fn has_concurrent_collector(&self) -> bool {
+        let is_other = |option: &String| is_collector(option) && option != "-XX:+UseSerialGC";
+        self.options.iter().any(is_other)
+    }
+}
+
+/// Returns what to do instead of using an option, or `None` if it can be used.
+fn advice(option: &str) -> Option<&'static str> {
+    let refused = REFUSED.iter().find(|(start, _)| option.starts_with(start));
+    refused.map(|(_, advice)| *advice).or_else(|| malformed(option))
+}
+
+fn malformed(option: &str) -> Option<&'static str> {
+    let is_property = option.starts_with("-D");
+    if !option.starts_with('-') {
+        return Some("an option begins with -");
+    }
+    if option.contains(['\0', '\n']) {
+        return Some("it contains a control character");
+    }
+    let is_double = option.starts_with("--") && option.contains(' ');
+    match (is_double, !is_property && option.contains(char::is_whitespace)) {
+        (true, _) => {
+            Some("write = instead of the space, as in --add-opens=MODULE/PACKAGE=ALL-UNNAMED")
+        }
+        (_, true) => Some("each option is an entry of its own in the list"),
+        _ => None,
+    }
+}
+
+fn is_collector(option: &str) -> bool {
+    option.starts_with("-XX:+Use") && option.ends_with("GC")
+}
+
+/// Parses a size as the JVM does: `96m`.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(list: &[&str]) -> JvmOptions {
+        let options = list.iter().map(|option| (*option).to_owned()).collect();
+        JvmOptions { options, ..JvmOptions::default() }
+    }
+
+    #[test]
+    fn options_that_would_break_the_agent_are_refused_with_advice() {
+        for (option, advice) in [
+            ("-Djava.class.path=/x.jar", "name the jar"),
+            ("-cp", "name the jar"),
+            ("-Xmx1g", "`heap`"),
+            ("-Xms1g", "`heap`"),
+            ("-XX:MaxRAMPercentage=50", "`heap`"),
+            ("-XX:+ExitOnOutOfMemoryError", "would end the agent"),
+            ("-jar", "no program"),
+            ("-XX:Flags=x", "the options themselves"),
+            ("@file", "the options themselves"),
+            ("Xint", "begins with -"),
+            ("vfprintf", "begins with -"),
+            ("-Xint -Xcheck:jni", "an entry of its own"),
+            ("--add-opens java.base/java.lang=ALL-UNNAMED", "= instead of the space"),
+            ("-Da=b\0", "control character"),
+        ] {
+            let error = options(&["-Xint", option]).check().unwrap_err().to_string();
+            assert!(error.contains(advice) && error.contains(option), "{error}");
+        }
+    }
+
+    #[test]
+    fn other_options_are_passed_behind_ours() {
+        let options = options(&[
+            "-Xint",
+            "-Dname=two words",
+            "-XX:+UseG1GC",
+            "--add-opens=java.base/java.lang=ALL-UNNAMED",
+            "-javaagent:/a.jar",
+        ]);
+        options.check().unwrap();
+        let arguments = options.arguments(Path::new("/o.jar"), 17);
+        assert!(arguments.ends_with(&options.options));
+        assert!(arguments.contains(&"-Djava.class.path=/o.jar".to_owned()));
+        assert!(!arguments.contains(&"-XX:+UseSerialGC".to_owned()), "the user chose a collector");
+        assert!(options.has_concurrent_collector());
+    }
+
+    #[test]
+    fn warnings_of_later_versions_are_turned_off() {
+        let has = |version, part: &str| {
+            let arguments = JvmOptions::default().arguments(Path::new("/o.jar"), version);
+            arguments.iter().any(|argument| argument.contains(part))
+        };
+        assert!(!has(17, "native-access") && !has(21, "native-access") && has(22, "native-access"));
+        assert!(!has(22, "unsafe-memory") && has(25, "unsafe-memory"));
+        assert!(has(17, "UseSerialGC"));
+    }
+
+    #[test]
+    fn sizes_are_parsed_as_the_jvm_does() {
+        let sizes = ["96m", "1G", "4096", "1k", "x", "", "1mb", "99999999999t"].map(size);
+        assert_eq!(
+            sizes,
+            [Some(96 << 20), Some(1 << 30), Some(4096), Some(1024), None, None, None, None]
+        );
+        let options = options(&["-XX:MaxMetaspaceSize=1m", "-XX:MaxMetaspaceSize=2m"]);
+        assert_eq!(options.size("-XX:MaxMetaspaceSize="), Some(2 << 20), "the last one counts");
+    }
+}

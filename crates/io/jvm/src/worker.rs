@@ -1,0 +1,240 @@
+//! A thread that calls operators: attached to the JVM on its first call, detached when it ends.
+
+use crate::answer::Answer;
+use crate::bridge::Bridge;
+use crate::buffer::{Buffer, Pool};
+use crate::error::CallError;
+use crate::input::Input;
+use crate::jni::{Env, Global, Thrown, Vm};
+use crate::layout;
+use crate::request::{Request, Tables};
+use crate::validate;
+use jni_sys::{JNIEnv, jclass};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What every worker needs.
+pub struct Shared {
+    pub vm: Vm,
+    pub bridge: Arc<Bridge>,
+    pub pool: Arc<Pool>,
+}
+
+/// What a call shares with `grow`, which Java calls in the middle of it.
+struct Call {
+    request: Request,
+    buffer: RefCell<Buffer>,
+}
+
+/// An attached thread.
+struct Worker {
+    shared: Arc<Shared>,
+    env: Env,
+    /// Its context in Java.
+    context: Global,
+    call: Box<Call>,
+    tables: Tables,
+}
+
+thread_local! {
+    static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+    /// The call that runs on this thread.
+    static CURRENT: Cell<*const Call> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs an operator on the current thread.
+///
+/// # Errors
+/// The call failed as a whole, or its answer is invalid.
+pub fn call(
+    shared: &Arc<Shared>,
+    operator: i32,
+    rules: usize,
+    input: &Input<'_>,
+) -> Result<Answer, CallError> {
+    input.check()?;
+    let begin = Instant::now();
+    let mut answer = with(shared, |worker| worker.call(operator, rules, input))?;
+    answer.duration = begin.elapsed();
+    Ok(answer)
+}
+
+/// Calls a Java method that does nothing, `count` times.
+///
+/// # Errors
+/// The thread cannot be attached, or Java threw an exception.
+pub fn noop(shared: &Arc<Shared>, count: u64) -> Result<(), CallError> {
+    with(shared, |worker| {
+        let bridge = &worker.shared.bridge;
+        let mut calls = (0..count).map(|_| bridge.noop(worker.env, 1));
+        calls.try_for_each(|result| result.map(drop)).map_err(exception)
+    })
+}
+
+/// Attaches the thread if necessary, and uses its worker.
+fn with<T>(
+    shared: &Arc<Shared>,
+    run: impl FnOnce(&mut Worker) -> Result<T, CallError>,
+) -> Result<T, CallError> {
+    let borrowed = WORKER.try_with(|slot| {
+        let mut slot = slot.try_borrow_mut().map_err(|_| attach("a call is running on it"))?;
+        let worker = match slot.take() {
+            Some(worker) => worker,
+            None => Worker::attach(Arc::clone(shared))?,
+        };
+        run(slot.insert(worker))
+    });
+    borrowed.unwrap_or_else(|_| Err(attach("it is ending")))
+}
+
+fn attach(reason: &str) -> CallError {
+    CallError::Attach(reason.to_owned())
+}
+
+fn exception(thrown: Thrown) -> CallError {
+    CallError::Exception(thrown.0)
+}
+
+impl Worker {
+    fn attach(shared: Arc<Shared>) -> Result<Worker, CallError> {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("worker");
+        let env = shared.vm.attach(name).map_err(|code| attach(&format!("JNI error {code}")))?;
+        let context = shared.bridge.worker(env, name).map_err(|thrown| {
+            // SAFETY: `env` is not used afterwards, and there is no local reference.
+            unsafe { shared.vm.detach(env) };
+            attach(&thrown.0)
+        })?;
+        let buffer = RefCell::new(Buffer::new(Arc::clone(&shared.pool)));
+        let call = Box::new(Call { request: Request::default(), buffer });
+        Ok(Worker { shared, env, context, call, tables: Tables::default() })
+    }
+
+    fn call(
+        &mut self,
+        operator: i32,
+        rules: usize,
+        input: &Input<'_>,
+    ) -> Result<Answer, CallError> {
+        self.call.request.write(input, &mut self.tables);
+        let memory = self.call.buffer.borrow_mut().prepare();
+        self.call.request.set_buffer(memory.map_err(|_| CallError::Memory)?);
+        let offset = self.apply(operator);
+        let mut buffer = self.call.buffer.borrow_mut();
+        let answer = offset.and_then(|offset| answer(&mut buffer, offset, input, rules));
+        if answer.is_err() {
+            // What it has written is of no use, and of unknown size.
+            buffer.note_written(usize::MAX);
+            buffer.shrink();
+        }
+        answer
+    }
+
+    /// Calls Java, and returns the offset of the answer.
+    fn apply(&self, operator: i32) -> Result<i64, CallError> {
+        let bridge = &self.shared.bridge;
+        CURRENT.set(ptr::from_ref(&*self.call));
+        // SAFETY: the request refers to the input, which the caller of `call` borrows until this
+        // returns, to `tables` and to the buffer, none of which is changed meanwhile but by `grow`.
+        let result =
+            unsafe { bridge.apply(self.env, self.context, operator, self.call.request.address()) };
+        CURRENT.set(ptr::null());
+        match result.map_err(exception)? {
+            layout::CALL_UNKNOWN_OPERATOR => Err(CallError::UnknownOperator),
+            layout::CALL_FAILED => {
+                let message = bridge.failure(self.env, self.context).map_err(exception)?;
+                Err(CallError::Failed(String::from_utf8_lossy(&message).into_owned()))
+            }
+            offset => Ok(offset),
+        }
+    }
+}
+
+/// Checks the answer at an offset of the buffer, and takes its values.
+fn answer(
+    buffer: &mut Buffer,
+    offset: i64,
+    input: &Input<'_>,
+    rules: usize,
+) -> Result<Answer, CallError> {
+    let parsed = validate::parse(buffer.bytes(), offset, input, rules)?;
+    // The answer is the last that Java writes.
+    buffer.note_written(offset as usize + layout::ANSWER_WORDS as usize * size_of::<i64>());
+    let values = buffer.take(parsed.value_bytes, &parsed.kept);
+    Ok(Answer {
+        columns: parsed.columns,
+        buffer: values.map_err(|_| CallError::Memory)?,
+        emitted: parsed.emitted,
+        dropped: parsed.dropped,
+        failed: parsed.failed,
+        duration: Duration::ZERO,
+    })
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Err(thrown) = self.shared.bridge.worker_ends(self.env, self.context) {
+            log::warn!("an operator did not end well: {}", thrown.0);
+        }
+        // SAFETY: the worker is dropped, and its context was nowhere else.
+        unsafe { self.env.delete(self.context) };
+        // SAFETY: the worker is dropped, and its environment was nowhere else.
+        unsafe { self.shared.vm.detach(self.env) };
+    }
+}
+
+/// `Bridge.grow`: enlarges the buffer of the call that runs on this thread to at least `needed`
+/// bytes, tells the request, and returns its address; 0 if there is no memory.
+///
+/// The handle is only compared: Java code that calls this with any number does no harm.
+pub extern "system" fn grow(
+    _env: *mut JNIEnv,
+    _class: jclass,
+    handle: i64,
+    _used: i64,
+    needed: i64,
+) -> i64 {
+    let current = CURRENT.get();
+    if current.is_null() {
+        return 0;
+    }
+    // SAFETY: `apply` sets this to a call that lives while Java runs, and clears it afterwards; both
+    // run on this thread. Only shared references to the call exist during that.
+    let call = unsafe { &*current };
+    let Ok(needed) = usize::try_from(needed) else { return 0 };
+    if handle != call.request.address() {
+        return 0;
+    }
+    let grown = call.buffer.try_borrow_mut().ok().and_then(|mut buffer| buffer.grow(needed).ok());
+    let Some((address, len)) = grown else { return 0 };
+    call.request.set_buffer((address, len));
+    address as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_outside_a_call_is_refused() {
+        assert_eq!(grow(ptr::null_mut(), ptr::null_mut(), 1, 0, 100), 0);
+    }
+
+    #[test]
+    fn growth_changes_the_request_of_the_call_that_runs() {
+        let call =
+            Call { request: Request::default(), buffer: RefCell::new(Buffer::new(Pool::new(1))) };
+        let grow = |handle, needed| grow(ptr::null_mut(), ptr::null_mut(), handle, 0, needed);
+        let handle = call.request.address();
+        CURRENT.set(&raw const call);
+        let refused = [grow(handle + 8, 100), grow(handle, -1), grow(handle, i64::MAX)];
+        let address = grow(handle, 20 << 20);
+        CURRENT.set(ptr::null());
+        assert_eq!(refused, [0, 0, 0]);
+        assert_eq!(address, call.buffer.borrow_mut().prepare().unwrap().0 as i64);
+        assert_eq!(call.buffer.borrow().bytes().len(), 32 << 20);
+    }
+}
