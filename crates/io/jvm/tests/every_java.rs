@@ -1,0 +1,86 @@
+//! Runs the ignored tests on every installed Java.
+
+use crate::support::{check, child, homes};
+use millstream_jvm::{Jvm, JvmOptions, StartError};
+use std::process::Output;
+
+/// Most bytes of classes during the loading and unloading of operators.
+const LOW_METASPACE: &str = "-XX:MaxMetaspaceSize=48m";
+
+#[test]
+fn operators_do_the_same_on_every_java() {
+    for home in homes() {
+        check(&child(&home, "cases::", 4, &[]));
+    }
+}
+
+#[test]
+fn hostile_operators_are_contained_on_every_java() {
+    for home in homes() {
+        check(&child(&home, "hostile::", 1, &[]));
+    }
+}
+
+#[test]
+fn signals_stay_with_the_agent_on_every_java() {
+    for home in homes() {
+        check(&child(&home, "signals::", 1, &[]));
+    }
+}
+
+#[test]
+fn memory_does_not_grow_on_every_java() {
+    for home in homes() {
+        check_jni(&child(&home, "endurance::", 1, &[LOW_METASPACE, "-Xcheck:jni"]));
+    }
+}
+
+#[test]
+fn calls_pass_the_checks_of_jni_on_every_java() {
+    for home in homes() {
+        check_jni(&child(&home, "cases::", 2, &["-Xcheck:jni"]));
+    }
+}
+
+/// Checks that the JVM has found no wrong use of JNI, such as too many references.
+fn check_jni(output: &Output) {
+    let text = check(output);
+    for word in ["WARNING", "FATAL", "Warning:", "warning:"] {
+        assert!(!text.contains(word), "{text}");
+    }
+}
+
+#[test]
+fn another_collector_can_be_chosen_on_every_java() {
+    for home in homes() {
+        check(&child(&home, "cases::values", 2, &["-XX:+UseG1GC"]));
+    }
+}
+
+#[test]
+fn the_reason_of_a_failed_start_is_in_the_error_on_every_java() {
+    for home in homes() {
+        let output = child(&home, "cases::an_operator_is_called", 1, &["-XX:+NoSuchOption"]);
+        assert!(!output.status.success());
+        let text =
+            String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("Unrecognized VM option 'NoSuchOption'"), "{text}");
+    }
+}
+
+#[test]
+fn a_start_that_cannot_work_is_refused_before_it_is_tried() {
+    let home = homes().remove(0);
+    let options = JvmOptions { home: Some(home), allow_root: true, ..JvmOptions::default() };
+    let jar = Some("/does/not/exist.jar".into());
+    let missing = Jvm::check(&JvmOptions { jar: jar.clone(), ..options.clone() });
+    assert!(matches!(missing, Err(StartError::Jar(_))), "{missing:?}");
+    let home = Jvm::check(&JvmOptions { home: Some("/tmp".into()), ..options.clone() });
+    assert!(matches!(home, Err(StartError::Home(_))), "{home:?}");
+    let list = vec!["-Xmx1g".to_owned()];
+    let option = Jvm::check(&JvmOptions { options: list, ..options.clone() });
+    assert!(matches!(option, Err(StartError::Option { .. })), "{option:?}");
+    let root = Jvm::check(&JvmOptions { allow_root: false, jar, ..options });
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(matches!(root, Err(StartError::Root)), is_root, "{root:?}");
+}

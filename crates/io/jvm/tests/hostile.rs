@@ -1,0 +1,70 @@
+//! Operators that exhaust what they can get.
+
+use crate::support::{Batch, jvm, operator, spec};
+use millstream_jvm::{FailureReason, Operator, OperatorSpec};
+
+/// Returns the reason why one row of three fails; the others must not.
+fn reason(operator: &Operator, command: &str) -> FailureReason {
+    let mut batch = Batch::new(&["change a", command, "change b"]);
+    batch.own_column("value", &[b"x", b"y", b"z"]);
+    let answer = batch.call(operator);
+    assert_eq!(answer.failed.len(), 1, "{:?}", answer.failed);
+    assert_eq!(answer.failed[0].row, 1);
+    let values = [0, 1, 2].map(|row| batch.text(&answer, "value", row));
+    assert_eq!(values, ["a", "y", "b"]);
+    answer.failed[0].reason
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn a_deep_recursion_fails_its_row() {
+    let operator = operator();
+    for _ in 0..20 {
+        assert_eq!(reason(&operator, "recurse"), FailureReason::StackOverflow);
+    }
+    // Also on threads that the agent has made, with their size of the stack.
+    let call = move || assert_eq!(reason(&operator, "recurse"), FailureReason::StackOverflow);
+    std::thread::Builder::new().stack_size(1 << 20).spawn(call).unwrap().join().unwrap();
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn exhausted_memory_fails_its_row() {
+    let operator = operator();
+    for _ in 0..3 {
+        assert_eq!(reason(&operator, "exhaust"), FailureReason::OutOfMemory);
+    }
+    let used = jvm().stats().unwrap();
+    assert!(used.heap_max <= 100 << 20, "{used:?}");
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn a_row_that_takes_too_long_fails() {
+    let operator = jvm().register(&OperatorSpec { row_timeout_ms: 50, ..spec() }).unwrap();
+    assert_eq!(reason(&operator, "sleep"), FailureReason::Timeout);
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn an_operator_cannot_end_the_agent() {
+    let operator = operator();
+    assert_eq!(reason(&operator, "exit"), FailureReason::Exception);
+    assert_eq!(reason(&operator, "halt"), FailureReason::Exception);
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn an_answer_has_a_largest_size() {
+    // Of eleven values with 100 MB each, the last one does not fit.
+    let message = format!("size {}", 100_000_000);
+    let mut batch = Batch::new(&[message.as_str(); 11]);
+    batch.own_column("value", &[&b"old"[..]; 11]);
+    let answer = batch.call(&operator());
+    let reasons: Vec<FailureReason> = answer.failed.iter().map(|failure| failure.reason).collect();
+    assert!(!reasons.is_empty(), "all of it has fitted");
+    let is_known = |reason: &FailureReason| {
+        matches!(reason, FailureReason::OutputFull | FailureReason::OutOfMemory)
+    };
+    assert!(reasons.iter().all(is_known), "{reasons:?}");
+}

@@ -1,0 +1,84 @@
+package test;
+
+import dev.millstream.operator.Context;
+import dev.millstream.operator.Operator;
+import dev.millstream.operator.Row;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/** Does with each event what its message says. */
+public final class Commands implements Operator {
+    private Map<String, Object> options = Map.of();
+    private long rows;
+
+    @Override
+    public void open(Context context) {
+        options = context.options();
+        if (options.containsKey("refuse")) {
+            throw new IllegalStateException("refused to open");
+        }
+    }
+
+    @Override
+    public void process(Row row) throws Exception {
+        rows++;
+        String message = row.message();
+        int space = message.indexOf(' ');
+        String argument = space < 0 ? "" : message.substring(space + 1);
+        switch (space < 0 ? message : message.substring(0, space)) {
+            case "copy" -> row.set("copy", row.get("value"));
+            case "change" -> row.set("value", argument);
+            case "add" -> row.set("added", argument);
+            case "remove" -> row.remove(argument);
+            case "drop" -> row.drop();
+            case "emit" -> emit(row, argument);
+            case "time" -> row.set("timestamp", Instant.parse(argument));
+            case "place" -> row.set("place", row.get("env") + " " + row.timestamp());
+            case "option" -> row.set("option", options.get(argument));
+            case "size" -> row.set("value", "x".repeat(Integer.parseInt(argument)));
+            default -> fail(row, message);
+        }
+    }
+
+    private static void emit(Row row, String argument) {
+        row.emit(Map.of("value", argument));
+        row.emit(Map.of("message", "second", "extra", 2));
+        row.drop();
+    }
+
+    private static void fail(Row row, String message) throws Exception {
+        switch (message) {
+            case "throw" -> throw new IllegalStateException("thrown");
+            case "wrong" -> row.set("value", new Object());
+            case "undone" -> undone(row);
+            case "recurse" -> row.set("value", (long) depth(0));
+            case "exhaust" -> row.set("value", exhaust());
+            case "sleep" -> Thread.sleep(60_000);
+            case "exit" -> System.exit(3);
+            case "halt" -> Runtime.getRuntime().halt(3);
+            default -> {
+                return;
+            }
+        }
+    }
+
+    private static void undone(Row row) {
+        row.set("value", "undone");
+        row.emit(Map.of("value", "undone"));
+        row.drop();
+        throw new IllegalArgumentException("undone");
+    }
+
+    private static int depth(int depth) {
+        return depth < 0 ? 0 : depth(depth + 1) + 1;
+    }
+
+    private static long exhaust() {
+        List<long[]> all = new ArrayList<>();
+        while (true) {
+            all.add(new long[1 << 20]);
+        }
+    }
+}

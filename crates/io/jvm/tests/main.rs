@@ -1,0 +1,12 @@
+//! Tests with a real JVM.
+//!
+//! A process can have only one JVM. So the tests of `cases`, `hostile` and `endurance` are ignored
+//! by default; those of `every_java` run this binary again for each installed Java, with the tests
+//! of one of these modules.
+
+mod cases;
+mod endurance;
+mod every_java;
+mod hostile;
+mod signals;
+mod support;

@@ -1,0 +1,251 @@
+//! Builds the jars, runs this binary again with a JVM, and makes batches.
+
+use millstream_columns::{Cell, Kind};
+use millstream_jvm::{
+    Answer, Input, InputColumn, InputSegment, Jvm, JvmOptions, Operator, OperatorSpec, Place,
+};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+use tempfile::TempDir;
+
+/// Home of Java in a process that runs ignored tests.
+const HOME: &str = "MILLSTREAM_TEST_JAVA_HOME";
+/// Further options of its JVM, one per line.
+const OPTIONS: &str = "MILLSTREAM_TEST_JVM_OPTIONS";
+/// The jar with the operators of `tests/java`.
+const OPERATORS: &str = "MILLSTREAM_TEST_OPERATORS";
+
+const HEAP_BYTES: u64 = 96 << 20;
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}");
+}
+
+/// Returns the homes of all suitable versions of Java, each once.
+pub fn homes() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    let mut homes: Vec<PathBuf> = entries
+        .filter_map(|entry| fs::canonicalize(entry.path()).ok())
+        .filter(|home| is_suitable(home))
+        .collect();
+    homes.sort();
+    homes.dedup();
+    assert!(!homes.is_empty(), "no Java 17 or later in /usr/lib/jvm");
+    homes
+}
+
+fn is_suitable(home: &Path) -> bool {
+    let release = fs::read_to_string(home.join("release")).unwrap_or_default();
+    let version = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
+    let feature = version.and_then(|version| version.split(['.', '"']).next()?.parse::<u32>().ok());
+    home.join("lib/server/libjvm.so").is_file() && feature.is_some_and(|feature| feature >= 17)
+}
+
+/// Returns the jar with the operators' runtime; builds it if a source is newer.
+pub fn runtime() -> PathBuf {
+    let java = folder().join("../../../java");
+    let jar = java.join("operators/target/millstream-operators.jar");
+    let target = java.join("../target");
+    fs::create_dir_all(&target).unwrap();
+    // The lock of scripts/java.
+    let lock = File::create(target.join("java.lock")).unwrap();
+    lock.lock().unwrap();
+    let built = fs::metadata(&jar).and_then(|jar| jar.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let sources = [java.join("operators/src/main"), java.join("operators/pom.xml")];
+    if sources.iter().any(|source| changed(source) > built) {
+        let pom = java.join("pom.xml");
+        let mut maven = Command::new("mvn");
+        run(maven.args(["-q", "-B", "-pl", "operators", "package", "-DskipTests", "-f"]).arg(pom));
+    }
+    fs::canonicalize(jar).unwrap()
+}
+
+/// Returns when the newest file at or below a path was written.
+fn changed(path: &Path) -> SystemTime {
+    let own = fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| changed(&entry.path())).max().unwrap_or(own).max(own)
+}
+
+/// Compiles the operators of `tests/java`, once per process, into a jar that stays for its tests.
+fn operators() -> PathBuf {
+    static BUILT: OnceLock<TempDir> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let built = tempfile::tempdir().unwrap();
+        let classes = built.path().join("classes");
+        let source = folder().join("tests/java/Commands.java");
+        let mut compiler = Command::new("javac");
+        compiler.args(["--release", "17", "-cp"]).arg(runtime()).arg("-d").arg(&classes);
+        run(compiler.arg(source));
+        let jar = built.path().join("commands.jar");
+        run(Command::new("jar").arg("cf").arg(jar).arg("-C").arg(&classes).arg("."));
+        built
+    });
+    built.path().join("commands.jar")
+}
+
+/// Runs the ignored tests whose name contains `filter` in a process with a JVM.
+pub fn child(home: &Path, filter: &str, threads: usize, options: &[&str]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([filter, "--ignored", "--nocapture", "--test-threads"]).arg(threads.to_string());
+    command.env(HOME, home).env(OPTIONS, options.join("\n")).env(OPERATORS, operators());
+    command.env_remove("JAVA_TOOL_OPTIONS").output().unwrap()
+}
+
+/// Panics if a child failed, or ran no test. Returns what it printed.
+pub fn check(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let has_run = text.contains("test result: ok") && !text.contains(" 0 passed");
+    assert!(output.status.success() && has_run, "{}\n{text}", output.status);
+    text.into_owned()
+}
+
+/// Returns the options of a child.
+pub fn options() -> JvmOptions {
+    let options = std::env::var(OPTIONS).unwrap_or_default();
+    JvmOptions {
+        home: Some(PathBuf::from(std::env::var_os(HOME).expect("started by `every_java`"))),
+        heap_bytes: HEAP_BYTES,
+        options: options.lines().map(str::to_owned).collect(),
+        threads: 4,
+        jar: Some(runtime()),
+        allow_root: true,
+    }
+}
+
+/// Returns the JVM of a child.
+pub fn jvm() -> Jvm {
+    Jvm::start(&options()).unwrap()
+}
+
+/// Returns the specification of the test operator.
+pub fn spec() -> OperatorSpec {
+    OperatorSpec {
+        component: "test".to_owned(),
+        language: "class".to_owned(),
+        jar: Some(PathBuf::from(std::env::var_os(OPERATORS).expect("started by `every_java`"))),
+        class_name: Some("test.Commands".to_owned()),
+        ..OperatorSpec::default()
+    }
+}
+
+/// Returns a new test operator.
+pub fn operator() -> Operator {
+    jvm().register(&spec()).unwrap()
+}
+
+/// Events.
+pub struct Batch {
+    pub block: Vec<u8>,
+    pub columns: Vec<(String, Vec<Cell>, Vec<u8>)>,
+    pub selected: Vec<u32>,
+    pub times: Option<Vec<i64>>,
+    rows: usize,
+}
+
+/// Constants of every row of a batch.
+const CONSTANTS: &[(&str, &str)] = &[("env", "production"), ("meta.host", "h1")];
+/// 2026-01-02T03:04:05Z.
+const READ_NS: i64 = 1_767_323_045_000_000_000;
+
+impl Batch {
+    /// Makes events with these messages, and all rows selected.
+    pub fn new(messages: &[&str]) -> Batch {
+        let rows = messages.len();
+        let mut batch = Batch {
+            block: b"|".to_vec(),
+            columns: Vec::new(),
+            selected: (0..rows as u32).collect(),
+            times: None,
+            rows,
+        };
+        let values: Vec<(Kind, &[u8])> =
+            messages.iter().map(|message| (Kind::Text, message.as_bytes())).collect();
+        batch.block_column("message", &values);
+        batch
+    }
+
+    /// Adds a column whose values are in the block.
+    pub fn block_column(&mut self, name: &str, values: &[(Kind, &[u8])]) {
+        let mut cells = Vec::new();
+        for (kind, bytes) in values {
+            cells.push(
+                match matches!(kind, Kind::Null | Kind::False | Kind::True | Kind::Absent) {
+                    true => Cell::constant(*kind),
+                    false => Cell::new(*kind, self.block.len(), bytes.len()),
+                },
+            );
+            self.block.extend_from_slice(bytes);
+        }
+        self.columns.push((name.to_owned(), cells, Vec::new()));
+    }
+
+    /// Adds a column of text whose values are in its own buffer.
+    pub fn own_column(&mut self, name: &str, values: &[&[u8]]) {
+        let (mut cells, mut own) = (Vec::new(), b"|".to_vec());
+        for bytes in values {
+            cells.push(Cell::own(Kind::Text, own.len(), bytes.len()));
+            own.extend_from_slice(bytes);
+        }
+        self.columns.push((name.to_owned(), cells, own));
+    }
+
+    /// Calls an operator with the batch.
+    pub fn call(&self, operator: &Operator) -> Answer {
+        self.try_call(operator).unwrap()
+    }
+
+    /// As [`Batch::call`], but returns errors.
+    pub fn try_call(&self, operator: &Operator) -> Result<Answer, millstream_jvm::CallError> {
+        let columns: Vec<InputColumn<'_>> = self
+            .columns
+            .iter()
+            .map(|(name, cells, own)| InputColumn { name, cells, own })
+            .collect();
+        let segments = [InputSegment { first_row: 0, rows: self.rows, constants: CONSTANTS }];
+        operator.call(&Input {
+            block: &self.block,
+            rows: self.rows,
+            selected: &self.selected,
+            columns: &columns,
+            times: self.times.as_deref(),
+            read_ns: READ_NS,
+            segments: &segments,
+        })
+    }
+
+    /// Returns the value of a row in an answer; of the batch if the column was not changed.
+    pub fn value(&self, answer: &Answer, name: &str, row: usize) -> (Kind, Vec<u8>) {
+        let is_column = |place: &Place| match place {
+            Place::Existing(index) => self.columns[*index].0 == name,
+            Place::New(new) => &**new == name,
+        };
+        let changed = answer.columns.iter().find(|column| is_column(&column.place));
+        let (cell, own) = match changed {
+            Some(column) => (column.cells[row], &answer.buffer[..]),
+            None => {
+                let (_, cells, own) =
+                    self.columns.iter().find(|(known, ..)| known == name).expect(name);
+                (cells[row], &own[..])
+            }
+        };
+        let buffer = if cell.is_own() { own } else { &self.block };
+        (cell.kind(), buffer[cell.start()..cell.start() + cell.len()].to_vec())
+    }
+
+    /// As [`Batch::value`], for text.
+    pub fn text(&self, answer: &Answer, name: &str, row: usize) -> String {
+        let (kind, bytes) = self.value(answer, name, row);
+        assert_eq!(kind, Kind::Text, "{name} of row {row}");
+        String::from_utf8(bytes).unwrap()
+    }
+}
