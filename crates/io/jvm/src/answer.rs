@@ -27,7 +27,7 @@ pub struct Answer {
 #[derive(Clone, Debug)]
 pub struct ChangedColumn {
     /// Which one it is.
-    pub place: Place,
+    pub place: ColumnPlace,
     /// A cell per row of the input, and then one per emitted event. They refer to the block and to
     /// [`Answer::buffer`], also where the operator changed nothing.
     pub cells: Vec<Cell>,
@@ -38,7 +38,7 @@ pub struct ChangedColumn {
 
 /// The place of a changed column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ColumnPlace {
     /// Index of a column of the input.
     Existing(usize),
     /// The name of a new column, or `timestamp`, which has cells of kind `Time` only.

@@ -15,13 +15,10 @@ pub const BUFFER_BYTES: usize = 10 << 20;
 /// Largest size, which is a limit of the layout.
 const BUFFER_BYTES_MAX: usize = layout::OUT_BYTES_MAX as usize;
 
-/// Values below this size are copied: a copy costs less than the fresh pages of the next buffer,
-/// and a few values that are kept for long do not hold all pages of a buffer.
-const COPY_BYTES_MAX: usize = 128 << 10;
-
-/// Most bytes behind the values that stay in memory with them: below this, the next use of these
-/// pages costs more than they do.
-const SPARE_BYTES_MAX: usize = 256 << 10;
+/// Values up to this size are copied. A buffer keeps at most as many bytes again, so that values
+/// that are kept for long take at most twice their size; and a copy of few bytes costs less than
+/// the fresh pages of the next buffer.
+const COPY_BYTES_MAX: usize = 64 << 10;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -73,9 +70,10 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the pages behind the first `used` bytes to the kernel, if they are many.
+    /// Returns the pages behind the first `used` bytes to the kernel, if there are more of them. A
+    /// few are used again soon, which costs more.
     fn trim(&mut self, used: usize) {
-        if self.written - used > SPARE_BYTES_MAX {
+        if self.written - used > used {
             self.advise(used.next_multiple_of(PAGE_BYTES).min(self.len), Advice::LinuxDontNeed);
             self.written = used;
         }

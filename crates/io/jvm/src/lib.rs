@@ -34,7 +34,7 @@ mod request;
 mod validate;
 mod worker;
 
-pub use answer::{Answer, ChangedColumn, FailureReason, Place, RowFailure};
+pub use answer::{Answer, ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 pub use discover::Unsuitable;
 pub use error::{CallError, ControlError, RegisterError, StartError};
 pub use input::{Input, InputColumn, InputSegment};

@@ -2,7 +2,7 @@
 //!
 //! Everything here reads from slices: no offset or length of an answer can lead out of its buffer.
 
-use crate::answer::{ChangedColumn, FailureReason, Place, RowFailure};
+use crate::answer::{ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 use crate::content::{is_array, is_escaped, is_float, is_int, is_object, is_time};
 use crate::error::CallError;
 use crate::input::{Input, InputColumn};
@@ -229,20 +229,20 @@ impl<'a> ColumnParser<'a> {
             let (cells, _) = cells.as_chunks();
             self.check_unchanged(cells)?;
             let column = match place {
-                Place::Existing(index) => self.existing(index, cells)?,
-                Place::New(name) => self.new_column(name, cells)?,
+                ColumnPlace::Existing(index) => self.existing(index, cells)?,
+                ColumnPlace::New(name) => self.new_column(name, cells)?,
             };
             self.parsed.push(column);
         }
         Ok(())
     }
 
-    fn place(&self, entry: &[u8]) -> Checked<Place> {
+    fn place(&self, entry: &[u8]) -> Checked<ColumnPlace> {
         let column = word(entry, layout::CHANGED_COLUMN);
         if column != -1 {
             let index = usize::try_from(column).unwrap_or(usize::MAX);
             require(index < self.input.columns.len(), "a changed column does not exist")?;
-            return Ok(Place::Existing(index));
+            return Ok(ColumnPlace::Existing(index));
         }
         let (offset, len) =
             (word(entry, layout::CHANGED_NAME), word(entry, layout::CHANGED_NAME_BYTES));
@@ -250,7 +250,7 @@ impl<'a> ColumnParser<'a> {
         let name = name.map_err(|_| CallError::Invalid("the name of a column is not UTF-8"))?;
         let exists = name != TIMESTAMP && self.input.columns.iter().any(|old| old.name == name);
         require(!name.is_empty() && !exists, "a new column has the name of another one, or none")?;
-        Ok(Place::New(name.into()))
+        Ok(ColumnPlace::New(name.into()))
     }
 
     /// Checks that rows are unchanged that were not selected, or have failed.
@@ -289,7 +289,11 @@ impl<'a> ColumnParser<'a> {
                 raw => check.cell(raw, Cell::ABSENT)?,
             });
         }
-        Ok(ChangedColumn { place: Place::Existing(index), cells: merged, removed: Vec::new() })
+        Ok(ChangedColumn {
+            place: ColumnPlace::Existing(index),
+            cells: merged,
+            removed: Vec::new(),
+        })
     }
 
     fn new_column(&self, name: Arc<str>, cells: &[[u8; WORD_BYTES]]) -> Checked<ChangedColumn> {
@@ -308,7 +312,7 @@ impl<'a> ColumnParser<'a> {
         }
         let is_time = |cell: &Cell| matches!(cell.kind(), Kind::Time | Kind::Absent);
         require(&*name != TIMESTAMP || checked.iter().all(is_time), "a timestamp is no time")?;
-        Ok(ChangedColumn { place: Place::New(name), cells: checked, removed })
+        Ok(ChangedColumn { place: ColumnPlace::New(name), cells: checked, removed })
     }
 }
 

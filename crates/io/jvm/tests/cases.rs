@@ -3,7 +3,8 @@
 use crate::support::{Batch, jvm, operator, options, spec};
 use millstream_columns::Kind;
 use millstream_jvm::{
-    FailureReason, Jvm, JvmOptions, OperatorSpec, Place, RegisterError, StartError, TIME_UNKNOWN,
+    ColumnPlace, FailureReason, Jvm, JvmOptions, OperatorSpec, RegisterError, StartError,
+    TIME_UNKNOWN,
 };
 use std::thread;
 
@@ -59,7 +60,7 @@ fn values_of_every_kind_round_trip() {
     batch.block_column("value", &values);
     let answer = batch.call(&operator());
     assert!(answer.failed.is_empty(), "{:?}", answer.failed);
-    assert_eq!(answer.columns[0].place, Place::New("copy".into()));
+    assert_eq!(answer.columns[0].place, ColumnPlace::New("copy".into()));
     for (row, (_, bytes, kind, copied)) in cases.iter().enumerate() {
         let (found, value) = batch.value(&answer, "copy", row);
         let shown = (String::from_utf8_lossy(bytes), String::from_utf8_lossy(&value));

@@ -1,7 +1,7 @@
 //! Operators that exhaust what they can get.
 
-use crate::support::{Batch, jvm, operator, spec};
-use millstream_jvm::{FailureReason, Operator, OperatorSpec};
+use crate::support::{Batch, jvm, operator, options, spec};
+use millstream_jvm::{FailureReason, JvmMemory, Operator, OperatorSpec};
 
 /// Returns the reason why one row of three fails; the others must not.
 fn reason(operator: &Operator, command: &str) -> FailureReason {
@@ -55,16 +55,34 @@ fn an_operator_cannot_end_the_agent() {
 
 #[test]
 #[ignore = "run by every_java"]
-fn an_answer_has_a_largest_size() {
-    // Of eleven values with 100 MB each, the last one does not fit.
-    let message = format!("size {}", 100_000_000);
-    let mut batch = Batch::new(&[message.as_str(); 11]);
-    batch.own_column("value", &[&b"old"[..]; 11]);
-    let answer = batch.call(&operator());
-    let reasons: Vec<FailureReason> = answer.failed.iter().map(|failure| failure.reason).collect();
-    assert!(!reasons.is_empty(), "all of it has fitted");
-    let is_known = |reason: &FailureReason| {
-        matches!(reason, FailureReason::OutputFull | FailureReason::OutOfMemory)
-    };
-    assert!(reasons.iter().all(is_known), "{reasons:?}");
+fn a_value_that_exceeds_the_heap_fails_its_row() {
+    let operator = operator();
+    assert_eq!(reason(&operator, "size 200000000"), FailureReason::OutOfMemory);
+}
+
+/// Returns the most memory that this process ever had, in bytes.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn the_memory_stays_within_what_was_declared() {
+    let own = peak_bytes();
+    let operator = operator();
+    reason(&operator, "exhaust");
+    let message = format!("size {}", 1 << 20);
+    let mut batch = Batch::new(&[message.as_str(); 8]);
+    batch.own_column("value", &[&b"old"[..]; 8]);
+    std::thread::scope(|scope| {
+        for _ in 0..options().threads {
+            scope.spawn(|| (0..50).for_each(|_| drop(batch.call(&operator))));
+        }
+    });
+    let declared = JvmMemory::of(&options());
+    let peak = peak_bytes();
+    assert!(peak > declared.heap_bytes, "{peak} bytes: the heap was never full");
+    assert!(peak - own <= declared.total_bytes(), "{own} bytes before, {peak} now: {declared:?}");
 }

@@ -2,7 +2,7 @@
 
 use millstream_columns::{Cell, Kind};
 use millstream_jvm::{
-    Answer, Input, InputColumn, InputSegment, Jvm, JvmOptions, Operator, OperatorSpec, Place,
+    Answer, ColumnPlace, Input, InputColumn, InputSegment, Jvm, JvmOptions, Operator, OperatorSpec,
 };
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -225,9 +225,9 @@ impl Batch {
 
     /// Returns the value of a row in an answer; of the batch if the column was not changed.
     pub fn value(&self, answer: &Answer, name: &str, row: usize) -> (Kind, Vec<u8>) {
-        let is_column = |place: &Place| match place {
-            Place::Existing(index) => self.columns[*index].0 == name,
-            Place::New(new) => &**new == name,
+        let is_column = |place: &ColumnPlace| match place {
+            ColumnPlace::Existing(index) => self.columns[*index].0 == name,
+            ColumnPlace::New(new) => &**new == name,
         };
         let changed = answer.columns.iter().find(|column| is_column(&column.place));
         let (cell, own) = match changed {

@@ -1,7 +1,7 @@
 //! Answers written by hand, right, wrong and mutated.
 
 use super::{Parsed, parse};
-use crate::answer::{FailureReason, Place};
+use crate::answer::{ColumnPlace, FailureReason};
 use crate::error::CallError;
 use crate::input::{Input, InputColumn};
 use crate::layout;
@@ -206,12 +206,12 @@ fn an_answer_becomes_columns() {
         Cell::own(Kind::Float, 2, 6),
         Cell::ABSENT,
     ];
-    assert_eq!((&other.place, &other.cells[..]), (&Place::Existing(1), &expected[..]));
+    assert_eq!((&other.place, &other.cells[..]), (&ColumnPlace::Existing(1), &expected[..]));
     let message = &parsed.columns[1].cells;
     assert_eq!(message[5], Cell::new(Kind::Text, 1, 3), "that of the row that emitted");
     assert_eq!(message[6], Cell::own(Kind::Array, 35, 3));
     let new = &parsed.columns[2];
-    assert_eq!(new.place, Place::New("new".into()));
+    assert_eq!(new.place, ColumnPlace::New("new".into()));
     assert_eq!(
         (new.cells[2].kind(), new.cells[3], &new.removed[..]),
         (Kind::Null, Cell::ABSENT, &[1][..])
