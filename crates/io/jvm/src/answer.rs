@@ -37,7 +37,7 @@ pub struct ChangedColumn {
 }
 
 /// The place of a changed column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnPlace {
     /// Index of a column of the input.
     Existing(usize),

@@ -8,6 +8,7 @@ use crate::error::CallError;
 use crate::input::{Input, InputColumn};
 use crate::layout;
 use millstream_columns::{Cell, Kind};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 const WORD_BYTES: usize = 8;
@@ -149,6 +150,11 @@ fn parse_failures(memory: Memory<'_>, answer: &[u8], rules: usize) -> Checked<Ve
     let (offset, count) =
         (word(answer, layout::ANSWER_FAILED), word(answer, layout::ANSWER_FAILED_LEN));
     let words = memory.words(offset, count, layout::FAILED_WORDS)?;
+    let texts: i64 = entries(words, layout::FAILED_WORDS)
+        .map(|entry| word(entry, layout::FAILED_MESSAGE_BYTES).max(0))
+        .fold(0, i64::saturating_add);
+    // Failures that share their message would take more memory than the buffer has.
+    require(texts <= memory.0.len() as i64, "more messages than the buffer can hold")?;
     let mut message: Arc<str> = Arc::from("");
     let parse = |entry| parse_failure(memory, entry, rules, &mut message);
     entries(words, layout::FAILED_WORDS).map(parse).collect()
@@ -218,11 +224,15 @@ impl<'a> ColumnParser<'a> {
         let words = self.memory.words(offset, count, layout::CHANGED_WORDS)?;
         // Columns that share their cells would take more memory than the buffer has.
         let cells_bytes = (self.input.rows + self.emitted.len()).saturating_mul(WORD_BYTES);
-        let bytes = (count as usize).saturating_mul(cells_bytes);
-        require(bytes <= self.memory.0.len(), "more cells than the buffer can hold")?;
+        let names = entries(words, layout::CHANGED_WORDS)
+            .map(|entry| word(entry, layout::CHANGED_NAME_BYTES).max(0))
+            .fold(0, i64::saturating_add) as usize;
+        let bytes = (count as usize).saturating_mul(cells_bytes.max(1)).saturating_add(names);
+        require(bytes <= self.memory.0.len(), "more columns than the buffer can hold")?;
+        let mut places = HashSet::new();
         for entry in entries(words, layout::CHANGED_WORDS) {
             let place = self.place(entry)?;
-            require(self.parsed.iter().all(|column| column.place != place), "a column twice")?;
+            require(places.insert(place.clone()), "a column twice")?;
             let cells =
                 self.memory.bytes(word(entry, layout::CHANGED_CELLS), cells_bytes as i64)?;
             require(word(entry, layout::CHANGED_CELLS) % 8 == 0, "cells are not aligned")?;

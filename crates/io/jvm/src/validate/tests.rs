@@ -331,7 +331,27 @@ fn columns_that_share_their_cells_cannot_exceed_the_buffer() {
     let mut memory = vec![0; (layout::ANSWER_WORDS + 10 * layout::CHANGED_WORDS) as usize * 8];
     memory[..72].copy_from_slice(&words(&[0, 72, 10, 0, 0, 0, 0, 0, 0]));
     let result = with_input(|input| parse(&memory, 0, input, RULES));
-    assert_eq!(result.unwrap_err(), CallError::Invalid("more cells than the buffer can hold"));
+    assert_eq!(result.unwrap_err(), CallError::Invalid("more columns than the buffer can hold"));
+}
+
+#[test]
+fn texts_that_overlap_cannot_exceed_the_buffer() {
+    let mut answer = whole();
+    answer.values.resize(SPARE_BYTES * 4, b' ');
+    let (memory, at) = answer.memory();
+    let parse = |word: i64, entry_word: i64, value: i64| {
+        let mut memory = memory.clone();
+        let place = (at + word * 8) as usize;
+        let entries = i64::from_ne_bytes(memory[place..place + 8].try_into().unwrap());
+        let place = (entries + entry_word * 8) as usize;
+        memory[place..place + 8].copy_from_slice(&value.to_ne_bytes());
+        with_input(|input| parse(&memory, at, input, RULES).unwrap_err())
+    };
+    let len = memory.len() as i64;
+    let names = parse(layout::ANSWER_CHANGED, layout::CHANGED_NAME_BYTES, len);
+    assert_eq!(names, CallError::Invalid("more columns than the buffer can hold"));
+    let messages = parse(layout::ANSWER_FAILED, layout::FAILED_MESSAGE_BYTES, len + 1);
+    assert_eq!(messages, CallError::Invalid("more messages than the buffer can hold"));
 }
 
 #[test]
