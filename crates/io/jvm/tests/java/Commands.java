@@ -57,6 +57,7 @@ public final class Commands implements Operator {
             case "exhaust" -> row.set("value", exhaust());
             case "sleep" -> Thread.sleep(60_000);
             case "exit" -> System.exit(3);
+            case "collect" -> System.gc();
             case "halt" -> Runtime.getRuntime().halt(3);
             default -> {
                 return;
