@@ -32,7 +32,7 @@ fn kills_lose_nothing_and_repeat_nothing_in_a_file() {
         kafka,
         "killed",
         "killed",
-        "commit_interval: 100ms, options: { session.timeout.ms: 600 },",
+        "commit_interval: 100ms, options: { group.instance.id: host },",
     );
     let writer = std::thread::spawn(|| {
         for round in 0..25 {
