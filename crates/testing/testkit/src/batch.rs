@@ -85,9 +85,9 @@ pub fn assert_valid(batch: &Batch) {
     for segment in batch.segments.iter() {
         assert_eq!(segment.first_row, next_row, "segments are contiguous");
         next_row += segment.rows;
-        let offset = |row| batch.offset(segment, row);
-        let ascend = (segment.first_row + 1..next_row).all(|row| offset(row - 1) < offset(row));
-        assert!(ascend, "offsets of {} ascend", segment.origin.name);
+        let position = |row| (batch.offset(segment, row), batch.ordinal(row));
+        let ascend = (segment.first_row + 1..next_row).all(|row| position(row - 1) < position(row));
+        assert!(ascend, "positions in {} ascend", segment.origin.name);
         assert_eq!(
             segment.ack.sinks(),
             batch.sinks,
