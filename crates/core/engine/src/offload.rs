@@ -6,7 +6,8 @@
 //! returns later is ignored, and another thread takes its place in the pool. Abandoned calls count
 //! against the concurrency of their transform, so that a transform that hangs keeps a bounded number
 //! of threads; once it has no call left, the batches in its queue are handed back at the deadline,
-//! too.
+//! too. A transform may say after how many such calls no more are made; then its batches are handed
+//! back at once.
 
 use crate::current::Current;
 use crate::running::spawn;
@@ -240,7 +241,13 @@ impl Pool {
 
 impl Member {
     fn may_run(&self) -> bool {
-        !self.waiting.is_empty() && self.running < self.queue.transform.concurrency().max(1)
+        let is_free = self.running < self.queue.transform.concurrency().max(1);
+        !self.waiting.is_empty() && is_free && !self.has_given_up()
+    }
+
+    /// Whether so many calls hang that no more are made.
+    fn has_given_up(&self) -> bool {
+        self.queue.transform.hanging_max().is_some_and(|max| self.abandoned >= max)
     }
 
     /// Whether it has work and no call in progress.
@@ -248,8 +255,12 @@ impl Member {
         self.running == 0 && self.may_run()
     }
 
-    /// Takes the batches that have waited for longer than the deadline while every call hangs.
+    /// Takes the batches that no call will be made for, or that have waited for longer than the
+    /// deadline while every call hangs.
     fn take_late(&mut self, now: EngineTime) -> Vec<Arrival> {
+        if self.has_given_up() {
+            return self.waiting.drain(..).map(|(_, arrival)| arrival).collect();
+        }
         let Some(deadline) = self.queue.transform.deadline() else { return Vec::new() };
         if self.abandoned < self.queue.transform.concurrency().max(1) {
             return Vec::new();

@@ -83,7 +83,10 @@ fn error_of(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
 fn hanging(core: &Core, queue: &Arc<OffloadQueue>) -> Option<String> {
     let calls = core.offload.abandoned(queue);
     let all = queue.transform.concurrency();
-    (calls > 0).then(|| format!("{calls} of {all} calls exceeded their deadline and hang"))
+    let gave_up = queue.transform.hanging_max().is_some_and(|max| calls >= max);
+    let consequence = if gave_up { ": no more calls are made" } else { "" };
+    let message = format!("{calls} of {all} calls exceeded their deadline and hang{consequence}");
+    (calls > 0).then_some(message)
 }
 
 /// Returns how long events have waited at a transform, if that is long.

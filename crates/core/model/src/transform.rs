@@ -6,6 +6,7 @@
 use crate::batch::Batch;
 use crate::counters::Counters;
 use crate::error::ComponentError;
+use crate::limits::BLOCK_BYTES;
 use crate::sink::Sink;
 use crate::time::Now;
 use std::sync::Arc;
@@ -70,6 +71,17 @@ pub trait Offload: Send + Sync {
     /// about its batches, and what it returns is ignored. `None` for any time.
     fn deadline(&self) -> Option<Duration> {
         None
+    }
+
+    /// Returns how many of its calls may hang before no more are made: from then on its batches are
+    /// handed back at once, until a call returns. `None` for any number.
+    fn hanging_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns the most bytes that it makes of one block.
+    fn output_bytes_max(&self) -> u64 {
+        BLOCK_BYTES as u64
     }
 
     /// Returns the most tickets whose batches one call gets.

@@ -231,6 +231,8 @@ pub struct Operator {
     /// One call in this many hangs, without a deadline until the first sink has everything; 0 for
     /// none.
     pub hangs_one_in: u64,
+    /// After how many such calls no more are made.
+    pub hanging_max: Option<usize>,
     /// Longest time that another call takes, in milliseconds.
     pub delay_ms_max: u64,
 }
@@ -245,6 +247,7 @@ impl Operator {
             passes_expired: random.u64(..2) == 0,
             panics_one_in: if random.u64(..4) == 0 { 10 } else { 0 },
             hangs_one_in: [0, 1, 3, 10][random.u64(..4) as usize],
+            hanging_max: [None, Some(1), Some(2)][random.u64(..3) as usize],
             delay_ms_max: 1 + random.u64(..2) * random.u64(..300),
         }
     }
@@ -281,6 +284,10 @@ impl Offload for Faulty {
 
     fn deadline(&self) -> Option<Duration> {
         self.operator.deadline
+    }
+
+    fn hanging_max(&self) -> Option<usize> {
+        self.operator.hanging_max
     }
 
     fn tickets_max(&self) -> usize {
