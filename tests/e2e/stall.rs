@@ -73,6 +73,7 @@ fn start(
         threads: 2,
         offload_threads: 2,
         memory_bytes: 64 << 20,
+        reserved_bytes: 0,
         cpu: None,
         // Four megabytes fill a dead sink's queue within a second or two.
         sink_bytes_max: 4 << 20,

@@ -66,6 +66,8 @@ pub struct Settings {
     pub offload_threads: usize,
     /// `limits.memory` in bytes; data in flight gets a part of it.
     pub memory_bytes: u64,
+    /// The part of it that a runtime inside the process may take, such as a JVM.
+    pub reserved_bytes: u64,
     /// Most cores that the process uses, more than zero; unlimited if `None`.
     pub cpu: Option<f64>,
     /// Most bytes queued for one sink, if less than its share of the memory.

@@ -46,6 +46,15 @@ pub enum EngineError {
         /// The least `limits.memory` that fits, in MiB.
         least_mib: u64,
     },
+    /// The memory that is not reserved for a runtime inside the process is too small.
+    #[error("{error} ({reserved_mib}MiB of it are for the JVM)")]
+    Reserved {
+        /// What does not fit.
+        #[source]
+        error: Box<EngineError>,
+        /// The reserved memory, in MiB.
+        reserved_mib: u64,
+    },
     /// The buffers of the sinks need more than their share of the memory.
     #[error(
         "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least_mib}MiB, or lower \
@@ -122,4 +131,17 @@ pub enum EngineError {
     /// The checkpoints of the running topology cannot be written, so nothing can replace it.
     #[error("checkpoints cannot be written: {0}")]
     Checkpoints(#[source] std::io::Error),
+}
+
+impl EngineError {
+    /// Returns the error of an agent with so much reserved memory: a limit must be that much higher.
+    pub(crate) fn beside(mut self, reserved_mib: u64) -> EngineError {
+        match &mut self {
+            EngineError::CompressorMemory { least_mib, .. }
+            | EngineError::BatchMemory { least_mib, .. }
+            | EngineError::BufferMemory { least_mib } if reserved_mib > 0 => *least_mib += reserved_mib,
+            _ => return self,
+        }
+        EngineError::Reserved { error: Box::new(self), reserved_mib }
+    }
 }

@@ -39,6 +39,7 @@ fn settings() -> Settings {
         threads: 1,
         offload_threads: 1,
         memory_bytes: 64 << 20,
+        reserved_bytes: 0,
         cpu: None,
         sink_bytes_max: 300,
         until_eof: true,

@@ -7,14 +7,19 @@ use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
 use millstream_model::{SinkSet, Transform};
 
+/// Returns the memory of everything but reserved parts.
+fn own_bytes(settings: &Settings) -> u64 {
+    settings.memory_bytes.saturating_sub(settings.reserved_bytes)
+}
+
 /// Returns the bytes for data in flight.
 pub fn grant_bytes(settings: &Settings) -> u64 {
-    settings.memory_bytes * GRANT_PERCENT / 100
+    own_bytes(settings) * GRANT_PERCENT / 100
 }
 
 /// Returns the bytes for the states of all sinks together.
 fn state_bytes(settings: &Settings) -> u64 {
-    settings.memory_bytes * STATE_PERCENT / 100
+    own_bytes(settings) * STATE_PERCENT / 100
 }
 
 /// Returns how much of them each sink with a state gets beyond what it needs.
@@ -42,7 +47,7 @@ pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), Engin
 }
 
 /// Returns the MiB that hold so many bytes, rounded up.
-fn mebibytes(bytes: u64) -> u64 {
+pub fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
@@ -60,10 +65,11 @@ pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
         Op::Sink(slot) if downstream.contains(slot.index) => {
             slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows)
         }
-        // The output of a transform takes about as much memory as its input.
-        Op::Map(_) | Op::Serial(_) | Op::Offload(_)
-            if !(downstream & node.downstream).is_empty() =>
-        {
+        Op::Offload(queue) if !(downstream & node.downstream).is_empty() => {
+            queue.transform.output_bytes_max()
+        }
+        // The output of other transforms takes about as much memory as their input.
+        Op::Map(_) | Op::Serial(_) if !(downstream & node.downstream).is_empty() => {
             BLOCK_BYTES as u64
         }
         _ => 0,
@@ -79,10 +85,18 @@ pub fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     grant_bytes / 4 / cuts.max(1) as u64
 }
 
+/// Returns the most bytes that a transform makes of one block.
+fn output_bytes(part: &TransformPart) -> u64 {
+    match &part.transform {
+        Transform::Offload(offload) => offload.output_bytes_max(),
+        _ => BLOCK_BYTES as u64,
+    }
+}
+
 impl Parts {
     /// Refuses a memory limit that does not hold one batch per worker.
     pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
-        let columns = (self.transforms.len() * BLOCK_BYTES) as u64;
+        let columns: u64 = self.transforms.iter().map(output_bytes).sum();
         let queues: u64 = self.sources.iter().map(|part| part.queue_bytes).sum();
         let batch = BLOCK_BYTES as u64 + columns + expansion(&self.sinks);
         let need = batch * threads.max(1) as u64 + queues;

@@ -1,7 +1,7 @@
 //! The parts of a topology: those of a blueprint, with merge transforms as sinks, and the sources of
 //! what sinks make.
 
-use super::memory::{check_states, grant_bytes};
+use super::memory::{check_states, grant_bytes, mebibytes};
 use super::{Blueprint, IsKept, Settings, SinkPart, SourcePart, TransformPart};
 use crate::buffer::{Buffer, check_buffers};
 use crate::core::SourceSlot;
@@ -90,6 +90,12 @@ impl Parts {
         if self.sinks.len() > SINKS_MAX {
             return Err(EngineError::TooManySinks(self.sinks.len()));
         }
+        let checked = self.check_shares(settings);
+        checked.map_err(|error| error.beside(mebibytes(settings.reserved_bytes)))
+    }
+
+    /// Refuses parts that need more than their share of the memory.
+    fn check_shares(&self, settings: &Settings) -> Result<(), EngineError> {
         check_states(&self.sinks, settings)?;
         let grant_bytes = grant_bytes(settings);
         check_buffers(&self.sinks, grant_bytes / 2)?;

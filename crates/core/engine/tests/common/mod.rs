@@ -154,6 +154,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
         threads: 2,
         offload_threads: 2,
         memory_bytes: 64 << 20,
+        reserved_bytes: 0,
         cpu,
         sink_bytes_max: 4 << 20,
         until_eof,
