@@ -122,22 +122,12 @@ fn broken(jar: &Path, reason: String) -> StartError {
 }
 
 impl Control {
-    /// Runs a function on the control thread, and returns its result.
+    /// Runs a function on the control thread, and returns its result. `undo` gets a result that
+    /// came too late.
     ///
     /// # Errors
     /// It threw an exception, or did not return in time.
     pub fn ask<T: Send + 'static>(
-        &self,
-        task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
-    ) -> Result<T, ControlError> {
-        self.ask_or_undo(task, |_, _, _| {})
-    }
-
-    /// As [`Control::ask`]; `undo` gets a result that came too late.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn ask_or_undo<T: Send + 'static>(
         &self,
         task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
         undo: impl FnOnce(&Bridge, Env, T) + Send + 'static,

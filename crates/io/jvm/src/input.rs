@@ -1,6 +1,7 @@
 //! What a call gets.
 
 use crate::error::CallError;
+use crate::layout;
 use millstream_columns::Cell;
 
 /// Events for an operator. All of it must describe one batch: [`crate::Operator::call`] checks that
@@ -22,6 +23,8 @@ pub struct Input<'a> {
     pub read_ns: i64,
     /// Runs of rows with the attributes and `meta` names of their source, ascending.
     pub segments: &'a [InputSegment<'a>],
+    /// Most bytes of the values in the answer.
+    pub output_bytes_max: usize,
 }
 
 /// A column of an [`Input`].
@@ -46,7 +49,17 @@ pub struct InputSegment<'a> {
     pub constants: &'a [(&'a str, &'a str)],
 }
 
+/// Columns for whose cells there is room in an answer, in addition to those of the input.
+const NEW_COLUMNS: usize = 64;
+
 impl Input<'_> {
+    /// Returns the most bytes of an answer: its values, and the cells of its columns.
+    pub(crate) fn answer_bytes_max(&self) -> usize {
+        let columns = self.columns.len() + NEW_COLUMNS;
+        let cells = columns * self.rows * size_of::<Cell>();
+        self.output_bytes_max.saturating_add(cells).min(layout::OUT_BYTES_MAX as usize)
+    }
+
     /// Checks that everything is within its limits: Java reads by address.
     pub(crate) fn check(&self) -> Result<(), CallError> {
         let is_ascending = self.selected.is_sorted_by(|a, b| a < b);
@@ -103,6 +116,7 @@ mod tests {
             times: Some(&[1, 2]),
             read_ns: 0,
             segments: &segments,
+            output_bytes_max: 1 << 20,
         };
         assert_eq!(right.check(), Ok(()));
         let long = [InputSegment { first_row: 1, rows: usize::MAX, constants: &[] }];

@@ -3,7 +3,7 @@
 use crate::buffer::Pool;
 use crate::control::{self, Blueprint, Control, Started};
 use crate::discover::{Java, Places, find_jar};
-use crate::error::{CallError, ControlError, RegisterError, StartError};
+use crate::error::{CallError, RegisterError, StartError};
 use crate::operator::{Operator, OperatorSpec, parsed};
 use crate::options::JvmOptions;
 use crate::worker::{self, Shared};
@@ -43,6 +43,8 @@ pub struct JvmInfo {
     pub vm: String,
     /// Duration of the start.
     pub start: Duration,
+    /// What may surprise.
+    pub warnings: Vec<String>,
 }
 
 /// Numbers about the JVM.
@@ -102,12 +104,12 @@ impl Jvm {
         Operator::register(&self.0.shared, &self.0.control, spec)
     }
 
-    /// Returns numbers about the JVM. Waits for the control thread.
+    /// Returns numbers about the JVM. Runs on the current thread, as a call does.
     ///
     /// # Errors
-    /// The JVM does not answer.
-    pub fn stats(&self) -> Result<JvmStats, ControlError> {
-        parsed(self.0.control.ask(|bridge, env| bridge.process(env))?)
+    /// The thread cannot call Java, or Java threw an exception.
+    pub fn stats(&self) -> Result<JvmStats, CallError> {
+        parsed(worker::process(&self.0.shared)?)
     }
 
     /// Calls a method of Java that does nothing, `count` times on the current thread: measures what
@@ -123,13 +125,16 @@ impl Jvm {
 fn create(options: &JvmOptions) -> Result<Jvm, StartError> {
     let begin = Instant::now();
     let blueprint = blueprint(options)?;
-    warn(options);
     let home = blueprint.java.home.clone();
     let Started { vm, bridge, control, java } = control::start(blueprint)?;
     let shared = Arc::new(Shared { vm, bridge, pool: Pool::new(options.threads) });
-    let info =
-        JvmInfo { home, java_version: java.java_version, vm: java.vm, start: begin.elapsed() };
-    log::info!("Java {} of {} runs operators", info.java_version, info.home.display());
+    let info = JvmInfo {
+        home,
+        java_version: java.java_version,
+        vm: java.vm,
+        start: begin.elapsed(),
+        warnings: warnings(options),
+    };
     Ok(Jvm(Arc::new(Inner { shared, control, info })))
 }
 
@@ -146,19 +151,21 @@ fn blueprint(options: &JvmOptions) -> Result<Blueprint, StartError> {
     Ok(Blueprint { java, jar, arguments, workers_max })
 }
 
-/// Says what may surprise.
-fn warn(options: &JvmOptions) {
+/// Returns what may surprise.
+fn warnings(options: &JvmOptions) -> Vec<String> {
+    let mut warnings = Vec::new();
     if is_root() && options.allow_root {
-        log::warn!("the agent runs as root, and so does the code of operators");
+        warnings.push("the agent runs as root, and so does the code of operators".to_owned());
     }
     for name in VARIABLES {
         if let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) {
-            log::warn!(
+            warnings.push(format!(
                 "{name} changes the options of the JVM, and perhaps its memory: {}",
                 value.display()
-            );
+            ));
         }
     }
+    warnings
 }
 
 fn is_root() -> bool {

@@ -40,7 +40,9 @@ pub use error::{CallError, ControlError, RegisterError, StartError};
 pub use input::{Input, InputColumn, InputSegment};
 pub use jvm::{Jvm, JvmInfo, JvmStats};
 pub use memory::JvmMemory;
-pub use operator::{Operator, OperatorSpec, OperatorStats, Registered, RuleSource, RuleStats};
+pub use operator::{
+    Operator, OperatorSpec, OperatorStats, Registered, RuleSource, RuleStats, WeakOperator,
+};
 pub use options::JvmOptions;
 
 /// In [`Input::times`]: the row has the time at which it was read.

@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What the configuration of a transform says about its operator.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OperatorSpec {
     /// Id of the transform.
     pub component: String,
@@ -41,7 +41,7 @@ pub struct OperatorSpec {
 }
 
 /// The source of a rule.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleSource {
     /// Name of its file, or `script`.
     pub name: String,
@@ -102,6 +102,17 @@ struct Fault {
 #[derive(Clone)]
 pub struct Operator(Arc<Handle>);
 
+/// An operator that is not kept by this reference.
+#[derive(Clone)]
+pub struct WeakOperator(Weak<Handle>);
+
+impl WeakOperator {
+    /// Returns the operator, unless it was removed.
+    pub fn upgrade(&self) -> Option<Operator> {
+        self.0.upgrade().map(Operator)
+    }
+}
+
 struct Handle {
     shared: Arc<Shared>,
     control: Control,
@@ -118,7 +129,7 @@ impl Operator {
     ) -> Result<Operator, RegisterError> {
         let text = serde_json::to_vec(spec).map_err(unreadable)?;
         let register = move |bridge: &Bridge, env| bridge.register(env, &text);
-        let answer = control.ask_or_undo(register, |bridge, env, late| {
+        let answer = control.ask(register, |bridge, env, late| {
             if let Ok(Answered::Registered(late)) = serde_json::from_slice(&late) {
                 remove(bridge, env, late.id);
             }
@@ -134,6 +145,11 @@ impl Operator {
                 registered,
             }))),
         }
+    }
+
+    /// Returns a reference that does not keep the operator.
+    pub fn downgrade(&self) -> WeakOperator {
+        WeakOperator(Arc::downgrade(&self.0))
     }
 
     /// Returns what is known since it was compiled.
@@ -152,19 +168,19 @@ impl Operator {
         worker::call(&self.0.shared, self.0.registered.id, self.0.rules, input)
     }
 
-    /// Returns what it did since it was registered. Waits for the control thread.
+    /// Returns what it did since it was registered. Runs on the current thread, as a call does, and
+    /// so never waits for a compiler.
     ///
     /// # Errors
-    /// The JVM does not answer.
-    pub fn stats(&self) -> Result<OperatorStats, ControlError> {
-        let id = self.0.registered.id;
-        parsed(self.0.control.ask(move |bridge, env| bridge.stats(env, id))?)
+    /// The thread cannot call Java, or Java threw an exception.
+    pub fn stats(&self) -> Result<OperatorStats, CallError> {
+        parsed(worker::stats(&self.0.shared, self.0.registered.id)?)
     }
 }
 
 /// Parses an answer of the JVM.
-pub fn parsed<T: DeserializeOwned>(answer: Vec<u8>) -> Result<T, ControlError> {
-    serde_json::from_slice(&answer).map_err(unreadable)
+pub fn parsed<T: DeserializeOwned>(answer: Vec<u8>) -> Result<T, CallError> {
+    serde_json::from_slice(&answer).map_err(|error| CallError::Exception(error.to_string()))
 }
 
 fn unreadable(error: serde_json::Error) -> ControlError {

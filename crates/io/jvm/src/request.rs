@@ -126,6 +126,7 @@ mod tests {
             times: None,
             read_ns: 77,
             segments: &segments,
+            output_bytes_max: 0,
         };
         let (request, mut tables) = (Request::default(), Tables::default());
         request.write(&input, &mut tables);

@@ -27,6 +27,20 @@ pub struct Shared {
 struct Call {
     request: Request,
     buffer: RefCell<Buffer>,
+    /// Most bytes that Java may write.
+    bytes_max: Cell<usize>,
+}
+
+impl Call {
+    fn new(buffer: Buffer) -> Call {
+        let (request, buffer) = (Request::default(), RefCell::new(buffer));
+        Call { request, buffer, bytes_max: Cell::new(0) }
+    }
+
+    /// Tells the request where to write.
+    fn set_buffer(&self, (address, len): (usize, usize)) {
+        self.request.set_buffer((address, len.min(self.bytes_max.get())));
+    }
 }
 
 /// An attached thread.
@@ -74,6 +88,22 @@ pub fn noop(shared: &Arc<Shared>, count: u64) -> Result<(), CallError> {
     })
 }
 
+/// Reads what an operator did.
+///
+/// # Errors
+/// The thread cannot be attached, or Java threw an exception.
+pub fn stats(shared: &Arc<Shared>, operator: i32) -> Result<Vec<u8>, CallError> {
+    with(shared, |worker| worker.shared.bridge.stats(worker.env, operator).map_err(exception))
+}
+
+/// Reads numbers about the JVM.
+///
+/// # Errors
+/// As of [`stats`].
+pub fn process(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
+    with(shared, |worker| worker.shared.bridge.process(worker.env).map_err(exception))
+}
+
 /// Attaches the thread if necessary, and uses its worker.
 fn with<T>(
     shared: &Arc<Shared>,
@@ -108,8 +138,7 @@ impl Worker {
             unsafe { shared.vm.detach(env) };
             attach(&thrown.0)
         })?;
-        let buffer = RefCell::new(Buffer::new(Arc::clone(&shared.pool)));
-        let call = Box::new(Call { request: Request::default(), buffer });
+        let call = Box::new(Call::new(Buffer::new(Arc::clone(&shared.pool))));
         Ok(Worker { shared, env, context, call, tables: Tables::default() })
     }
 
@@ -121,7 +150,8 @@ impl Worker {
     ) -> Result<Answer, CallError> {
         self.call.request.write(input, &mut self.tables);
         let memory = self.call.buffer.borrow_mut().prepare();
-        self.call.request.set_buffer(memory.map_err(|_| CallError::Memory)?);
+        self.call.bytes_max.set(input.answer_bytes_max());
+        self.call.set_buffer(memory.map_err(|_| CallError::Memory)?);
         let offset = self.apply(operator);
         let mut buffer = self.call.buffer.borrow_mut();
         let answer = offset.and_then(|offset| answer(&mut buffer, offset, input, rules));
@@ -205,12 +235,12 @@ pub extern "system" fn grow(
     // run on this thread. Only shared references to the call exist during that.
     let call = unsafe { &*current };
     let Ok(needed) = usize::try_from(needed) else { return 0 };
-    if handle != call.request.address() {
+    if handle != call.request.address() || needed > call.bytes_max.get() {
         return 0;
     }
     let grown = call.buffer.try_borrow_mut().ok().and_then(|mut buffer| buffer.grow(needed).ok());
     let Some((address, len)) = grown else { return 0 };
-    call.request.set_buffer((address, len));
+    call.set_buffer((address, len));
     address as i64
 }
 
@@ -225,12 +255,12 @@ mod tests {
 
     #[test]
     fn growth_changes_the_request_of_the_call_that_runs() {
-        let call =
-            Call { request: Request::default(), buffer: RefCell::new(Buffer::new(Pool::new(1))) };
+        let call = Call::new(Buffer::new(Pool::new(1)));
+        call.bytes_max.set(24 << 20);
         let grow = |handle, needed| grow(ptr::null_mut(), ptr::null_mut(), handle, 0, needed);
         let handle = call.request.address();
         CURRENT.set(&raw const call);
-        let refused = [grow(handle + 8, 100), grow(handle, -1), grow(handle, i64::MAX)];
+        let refused = [grow(handle + 8, 100), grow(handle, -1), grow(handle, (24 << 20) + 1)];
         let address = grow(handle, 20 << 20);
         CURRENT.set(ptr::null());
         assert_eq!(refused, [0, 0, 0]);

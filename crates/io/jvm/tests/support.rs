@@ -157,6 +157,9 @@ const CONSTANTS: &[(&str, &str)] = &[("env", "production"), ("meta.host", "h1")]
 /// 2026-01-02T03:04:05Z.
 const READ_NS: i64 = 1_767_323_045_000_000_000;
 
+/// Most bytes of an answer's values, more than any test needs.
+const OUTPUT_BYTES_MAX: usize = 1 << 30;
+
 impl Batch {
     /// Makes events with these messages, and all rows selected.
     pub fn new(messages: &[&str]) -> Batch {
@@ -220,6 +223,7 @@ impl Batch {
             times: self.times.as_deref(),
             read_ns: READ_NS,
             segments: &segments,
+            output_bytes_max: OUTPUT_BYTES_MAX,
         })
     }
 

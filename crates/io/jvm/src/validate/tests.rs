@@ -119,6 +119,7 @@ fn with_input<T>(run: impl FnOnce(&Input<'_>) -> T) -> T {
         times: None,
         read_ns: 0,
         segments: &[],
+        output_bytes_max: 0,
     })
 }
 
