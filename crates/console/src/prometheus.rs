@@ -5,7 +5,7 @@ use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmSnapshot, SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics};
 use std::collections::BTreeMap;
@@ -74,6 +74,7 @@ fn write(
     disk_buffers(text, &snapshot.components);
     files::metrics(text, &snapshot.components);
     checkpoints(text, &snapshot.checkpoints);
+    snapshot.jvm.iter().for_each(|figures| jvm(text, figures));
     agent(text, snapshot, version, config);
     process_figures(text, process);
 }
@@ -212,6 +213,34 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
     for (operation, count) in &checkpoints.errors {
         text.sample(name, &[("operation", operation)], count);
     }
+}
+
+/// The JVM inside the process.
+fn jvm(text: &mut Text<'_>, jvm: &JvmSnapshot) {
+    let gauges = [
+        ("millstream_jvm_heap_used_bytes", "Bytes of Java objects.", jvm.heap_used_bytes),
+        (
+            "millstream_jvm_heap_committed_bytes",
+            "Bytes of the Java heap.",
+            jvm.heap_committed_bytes,
+        ),
+        ("millstream_jvm_heap_max_bytes", "Largest Java heap in bytes.", jvm.heap_bytes_max),
+        (
+            "millstream_jvm_non_heap_used_bytes",
+            "Bytes of Java classes and compiled code.",
+            jvm.non_heap_used_bytes,
+        ),
+        ("millstream_jvm_threads", "Threads of the JVM.", jvm.threads),
+        ("millstream_jvm_classes", "Loaded Java classes.", jvm.classes),
+    ];
+    for (name, help, value) in gauges {
+        text.single(name, "gauge", help, value);
+    }
+    let help = "Collections of the Java heap.";
+    text.single("millstream_jvm_collections_total", "counter", help, jvm.collections);
+    let name = "millstream_jvm_collection_seconds_total";
+    let help = "Time of the collections of the Java heap, in seconds.";
+    text.single(name, "counter", help, Float(jvm.collection_seconds));
 }
 
 /// The agent itself.
@@ -437,6 +466,7 @@ mod tests {
             memory_grant_bytes_max: 0,
             components: Vec::new(),
             checkpoints: CheckpointSnapshot::default(),
+            jvm: None,
         };
         let text =
             prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));

@@ -4,6 +4,7 @@ mod common;
 
 use common::{FILES, VERSION, snapshot};
 use millstream_console::{ConfigState, ProcessStats, prometheus};
+use millstream_model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels as a test writes them.
@@ -239,6 +240,22 @@ fn agent_and_process_metrics_are_exported() {
     {
         assert!(single(&format!("millstream_process_{name}")) > 0.0, "{name}");
     }
+}
+
+#[test]
+fn figures_of_a_jvm_are_exported_if_there_is_one() {
+    let families = rendered();
+    let single = |name: &str| families[&*format!("millstream_jvm_{name}")].samples[&Vec::new()];
+    let heap = ["heap_used_bytes", "heap_committed_bytes", "heap_max_bytes"].map(single);
+    assert_eq!(heap, [10.0, 20.0, 30.0]);
+    let rest = ["non_heap_used_bytes", "threads", "classes"].map(single);
+    assert_eq!(rest, [40.0, 6.0, 7.0]);
+    let collections = ["collections_total", "collection_seconds_total"].map(single);
+    assert_eq!(collections, [5.0, 0.5]);
+    let without = Snapshot { jvm: None, ..snapshot() };
+    let config = ConfigState::new(1);
+    let text = prometheus(&without, &ProcessStats::default(), VERSION, &config);
+    assert!(!text.contains("millstream_jvm"), "{text}");
 }
 
 #[test]

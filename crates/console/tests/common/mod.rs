@@ -4,7 +4,8 @@
 
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, JvmSnapshot,
+    SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
@@ -191,6 +192,20 @@ pub fn snapshot() -> Snapshot {
             out,
             copy,
         ],
+        jvm: Some(jvm()),
+    }
+}
+
+fn jvm() -> JvmSnapshot {
+    JvmSnapshot {
+        heap_used_bytes: 10,
+        heap_committed_bytes: 20,
+        heap_bytes_max: 30,
+        non_heap_used_bytes: 40,
+        collections: 5,
+        collection_seconds: 0.5,
+        threads: 6,
+        classes: 7,
     }
 }
 

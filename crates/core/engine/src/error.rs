@@ -139,7 +139,11 @@ impl EngineError {
         match &mut self {
             EngineError::CompressorMemory { least_mib, .. }
             | EngineError::BatchMemory { least_mib, .. }
-            | EngineError::BufferMemory { least_mib } if reserved_mib > 0 => *least_mib += reserved_mib,
+            | EngineError::BufferMemory { least_mib }
+                if reserved_mib > 0 =>
+            {
+                *least_mib += reserved_mib
+            }
             _ => return self,
         }
         EngineError::Reserved { error: Box::new(self), reserved_mib }

@@ -5,8 +5,8 @@ use crate::core::{Core, Node, Op, SinkSlot};
 use crate::limits::FULL_AFTER;
 use crate::offload::OffloadQueue;
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
-    log_delay_seconds,
+    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, TaskSnapshot,
+    lag_seconds, log_delay_seconds,
 };
 use millstream_model::{EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
@@ -27,6 +27,7 @@ pub(crate) fn take(core: &Core) -> Snapshot {
         memory_grant_bytes_max: core.grant.bytes_max(),
         components: sources.chain(nodes).collect(),
         checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
+        jvm: None,
     }
 }
 
@@ -108,6 +109,14 @@ fn error(core: &Core, slot: &SinkSlot, now: EngineTime) -> Option<String> {
     failed.or_else(of_disk).or(full)
 }
 
+fn tasks(node: &Node) -> Vec<TaskSnapshot> {
+    match &node.op {
+        Op::Sink(slot) => slot.sink.tasks(),
+        Op::Offload(queue) => queue.transform.tasks(),
+        Op::Map(_) | Op::Serial(_) => Vec::new(),
+    }
+}
+
 fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let node = &core.nodes[index];
     let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
@@ -121,7 +130,7 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
             .and_then(|slot| slot.disk.as_ref())
             .map(|disk| disk.snapshot(now.unix_ns)),
         error: error_of(core, node, now.since_start),
-        tasks: slot.map_or_else(Vec::new, |slot| slot.sink.tasks()),
+        tasks: tasks(node),
         ..ComponentSnapshot::default()
     };
     let is_it = |source: &usize| results_of(core, *source).is_some_and(|of| of.id == node.id);

@@ -25,6 +25,30 @@ pub struct Snapshot {
     pub components: Vec<ComponentSnapshot>,
     /// The checkpoint store.
     pub checkpoints: CheckpointSnapshot,
+    /// The JVM inside the process, if one runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jvm: Option<JvmSnapshot>,
+}
+
+/// The JVM inside the process, as of a second ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct JvmSnapshot {
+    /// Bytes of objects, also those that the next collection frees.
+    pub heap_used_bytes: u64,
+    /// Bytes of the heap that are backed by memory.
+    pub heap_committed_bytes: u64,
+    /// Largest heap in bytes.
+    pub heap_bytes_max: u64,
+    /// Bytes of classes and compiled code.
+    pub non_heap_used_bytes: u64,
+    /// Collections since the start.
+    pub collections: u64,
+    /// Time of all collections in seconds.
+    pub collection_seconds: f64,
+    /// Threads, those of the agent that call operators included.
+    pub threads: u64,
+    /// Loaded classes.
+    pub classes: u64,
 }
 
 /// Whether checkpoints and ids can be kept.

@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::error::ComponentError;
 use crate::limits::BLOCK_BYTES;
 use crate::sink::Sink;
+use crate::snapshot::TaskSnapshot;
 use crate::time::Now;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,11 @@ pub trait Offload: Send + Sync {
     /// Returns the most tickets whose batches one call gets.
     fn tickets_max(&self) -> usize {
         1
+    }
+
+    /// Returns its tasks, if it has any that users can name.
+    fn tasks(&self) -> Vec<TaskSnapshot> {
+        Vec::new()
     }
 
     /// Called once on each thread of the pool, before its first call.

@@ -67,6 +67,7 @@ impl Stats {
             memory_bytes: stats.memory_bytes.load(Relaxed),
             emit_delay_seconds_max: stats.emit_delay_ns_max.load(Relaxed) as f64 / 1e9,
             overdue_windows: stats.overdue_windows.load(Relaxed),
+            ..TaskSnapshot::default()
         };
         self.0.iter().zip(definitions).map(of_task).collect()
     }

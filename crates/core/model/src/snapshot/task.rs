@@ -13,6 +13,12 @@ pub struct TaskSnapshot {
     pub matched: u64,
     /// Its share of the time of all tasks of the transform, from 0 to 1, measured in some batches.
     pub time_share: f64,
+    /// Events for which it failed, of an operator's script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// Time that it took, of an operator's script, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Groups of its open windows.
     pub groups: u64,
     /// Memory of these in bytes.
