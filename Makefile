@@ -6,8 +6,9 @@
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: toolchain ## compile the program to target/release/millstream
+build: toolchain ## compile the program to target/release/millstream, and the jar for operators on a JVM
 	cargo build --release
+	scripts/operators
 
 run: build ## build, then start the agent with millstream.yaml; Ctrl-C drains and ends it
 	target/release/millstream run -c millstream.yaml --progress

@@ -3,6 +3,7 @@
 use crate::config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, fingerprint};
 use crate::{cli, logging, run, wiring};
 use log::Level;
+use millstream_components::transforms::jvm::KeptOperators;
 use millstream_console::ConfigState;
 use millstream_engine::{Running, Settings};
 use millstream_model::Kind;
@@ -72,6 +73,7 @@ impl Reloader {
         let before = fingerprint_of((self.files.clone(), TaskFiles::default())).await;
         self.seen = fingerprint_of((self.files.clone(), task_files.clone())).await;
         let files = self.files.clone();
+        let _operators = KeptOperators::begin();
         let checked = tokio::task::spawn_blocking(move || cli::check(&files, &task_files)).await;
         let checked =
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
@@ -102,7 +104,14 @@ impl Reloader {
         logging::each(Level::Warn, module_path!(), next.warnings.iter().map(ToString::to_string));
         run::report_refused(&next);
         let restart = keep_fixed(&self.config.globals, &mut next.globals);
-        let faults = wiring::faults(&next);
+        let mut faults = wiring::faults(&next);
+        if wiring::needs_jvm(&next) && self.settings.reserved_bytes == 0 {
+            let what = "a component needs the JVM, for which no memory was reserved at the start";
+            faults.push(Fault::anywhere(
+                what.to_owned(),
+                "restart the agent; with `jvm: {}` it reserves memory in any case",
+            ));
+        }
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -131,7 +140,11 @@ impl Reloader {
         changes: &Changes,
     ) -> Result<(), Vec<Fault>> {
         let refused = |message: String| vec![Fault::anywhere(message, "")];
-        let blueprint = wiring::blueprint(next).map_err(|error| refused(error.to_string()))?;
+        let config = next.clone();
+        // Compiling operators takes time, and this thread delivers.
+        let built = tokio::task::spawn_blocking(move || wiring::blueprint(&config)).await;
+        let built = built.map_err(|error| refused(error.to_string()))?;
+        let blueprint = built.map_err(|error| refused(error.to_string()))?;
         let settings = Settings { cpu: next.globals.limits.cpu, ..self.settings.clone() };
         let kept = |kind: Kind, id: &str| changes.kept.contains(&(kind, id.to_owned()));
         let reloaded =
@@ -155,6 +168,7 @@ fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
         ("log.to", keep(&running.log.to, &mut next.log.to)),
         ("limits.threads", keep(&running.limits.threads, &mut next.limits.threads)),
         ("limits.memory", keep(&running.limits.memory, &mut next.limits.memory)),
+        ("jvm", keep(&running.jvm, &mut next.jvm)),
         ("api.listen", keep(&running.api.listen, &mut next.api.listen)),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()

@@ -5,6 +5,7 @@ use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::progress::Progress;
 use crate::reload::Reloader;
 use crate::{config, logging, wiring};
+use millstream_components::transforms::jvm::{KeptOperators, jvm_snapshot};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::{InternalMetrics, Interval, Kind};
@@ -13,6 +14,7 @@ use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Threads for blocking calls, such as disk syncs.
@@ -31,23 +33,32 @@ pub struct Options {
 pub fn run(files: &[PathBuf], options: Options) -> u8 {
     // Before they are read, so that later changes cause a reload.
     let seen = config::fingerprint(files);
+    let (runtime, hangup) = match receive_hangups() {
+        Ok(received) => received,
+        Err((status, message)) => {
+            eprintln!("{message}");
+            return status;
+        }
+    };
+    let operators = KeptOperators::begin();
     let Some(config) = cli::load(files) else { return USAGE };
     let seen = [seen, config.task_files.seen().clone()].concat();
-    let target = match &config.globals.log.to {
-        LogTarget::Stderr => logging::Target::Stderr,
-        LogTarget::File(path) => logging::Target::File(path.clone()),
-    };
-    let log = match logging::init(level(config.globals.log.level), target) {
+    let log = match open_log(&config) {
         Ok(log) => log,
         Err(error) => {
             eprintln!("log: {error}");
             return FAILED;
         }
     };
-    logging::install_panic_hook();
     raise_open_files();
     report_refused(&config);
-    let status = start(config, (files, seen), options);
+    let served = runtime.block_on(serve(config, (files, seen), options, (operators, hangup)));
+    // Threads stuck in a system call must not delay the exit.
+    runtime.shutdown_background();
+    let status = served.unwrap_or_else(|(status, message)| {
+        log::error!("{message}");
+        status
+    });
     log.flush();
     if log.dropped_lines() > 0 {
         eprintln!(
@@ -84,33 +95,47 @@ type Files<'a> = (&'a [PathBuf], config::Fingerprint);
 /// Why the agent cannot continue: the exit status and the message.
 type Refusal = (u8, String);
 
-fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
+fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
+    let target = match &config.globals.log.to {
+        LogTarget::Stderr => logging::Target::Stderr,
+        LogTarget::File(path) => logging::Target::File(path.clone()),
+    };
+    let log = logging::init(level(config.globals.log.level), target)?;
+    logging::install_panic_hook();
+    Ok(log)
+}
+
+/// Starts the runtime of the network, and receives SIGHUP from now on: until the configuration is
+/// loaded, which may compile operators, it would end the process.
+fn receive_hangups() -> Result<(Runtime, Signal), Refusal> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("network")
         .enable_all()
         .build();
-    let status = match &runtime {
-        Ok(runtime) => runtime.block_on(serve(config, files, options)),
-        Err(error) => Err((FAILED, format!("cannot start the async runtime: {error}"))),
+    let runtime =
+        runtime.map_err(|error| (FAILED, format!("cannot start the async runtime: {error}")))?;
+    let hangup = {
+        let _entered = runtime.enter();
+        receive(SignalKind::hangup())?
     };
-    if let Ok(runtime) = runtime {
-        // Threads stuck in a system call must not delay the exit.
-        runtime.shutdown_background();
-    }
-    status.unwrap_or_else(|(status, message)| {
-        log::error!("{message}");
-        status
-    })
+    Ok((runtime, hangup))
+}
+
+/// Returns the number of worker threads: no more than the host allows.
+pub fn threads(config: &Config) -> usize {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    config.globals.limits.threads.min(available)
 }
 
 fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics) -> Settings {
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let (threads, jvm) = (threads(config), wiring::jvm_options(config));
     Settings {
-        threads: config.globals.limits.threads.min(available),
-        offload_threads: 2 * available,
+        threads,
+        offload_threads: jvm.threads,
         memory_bytes: config.globals.limits.memory.0,
+        reserved_bytes: wiring::jvm_bytes(config),
         cpu: config.globals.limits.cpu,
         sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
         until_eof,
@@ -132,8 +157,13 @@ pub fn refused(config: &Config) -> Option<String> {
 
 /// Opens the folder, then the addresses, then the sources, so that nothing is read before it is
 /// certain that the agent can run.
-async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8, Refusal> {
-    let (mut signals, hangup) = (Signals::receive()?, receive(SignalKind::hangup())?);
+async fn serve(
+    config: Config,
+    files: Files<'_>,
+    options: Options,
+    (operators, hangup): (KeptOperators, Signal),
+) -> Result<u8, Refusal> {
+    let mut signals = Signals::receive()?;
     let store =
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
     let console = Api::open(&config, options).await.map_err(|message| (FAILED, message))?;
@@ -143,6 +173,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     let mut running = built
         .map_err(|error| (USAGE, error.to_string()))?
         .start(&tokio::runtime::Handle::current());
+    drop(operators);
     console.show(&running);
     warn_of_unowned(&config);
     let progress = options.progress.then(|| Progress::start(running.observer()));
@@ -435,7 +466,9 @@ impl Api {
 
     /// Sets the running engine.
     fn show(&self, running: &Running) {
-        let _ = self.observer.0.set(Box::new(running.observer()));
+        let observer = running.observer();
+        let take = move || Snapshot { jvm: jvm_snapshot(), ..observer() };
+        let _ = self.observer.0.set(Box::new(take));
         self.ready.store(true, Ordering::Release);
     }
 }

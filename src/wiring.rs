@@ -3,9 +3,11 @@
 mod metrics;
 
 use crate::config::{Catalog, Component, Config, Fault, Formats, LogTarget};
-use millstream_components::component::{AnyComponent, tcp_claim};
+use crate::run;
+use millstream_components::component::{AnyComponent, TransformCx, tcp_claim};
 use millstream_components::registry::{ROWS, find};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
+use millstream_jvm::{JvmMemory, JvmOptions};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -214,6 +216,23 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
     component.attributes.keys().filter(own).map(fault).collect()
 }
 
+/// Returns how the agent's JVM is started.
+pub fn jvm_options(config: &Config) -> JvmOptions {
+    config.globals.jvm_options(run::threads(config))
+}
+
+/// Returns the memory that the JVM may take: nothing if neither a component nor the configuration
+/// needs it.
+pub fn jvm_bytes(config: &Config) -> u64 {
+    let is_needed = config.globals.jvm.is_some() || needs_jvm(config);
+    if is_needed { JvmMemory::of(&jvm_options(config)).total_bytes() } else { 0 }
+}
+
+/// Returns whether a component runs in the JVM.
+pub fn needs_jvm(config: &Config) -> bool {
+    config.components.iter().any(|component| component.decoded.needs_jvm())
+}
+
 /// Builds every component of a checked configuration.
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();
@@ -242,7 +261,8 @@ fn add(
             blueprint.sources.push(SourcePart { info, type_name, pace, queue_bytes, open });
         }
         AnyComponent::Transform(transform) => {
-            let transform = transform.build()?;
+            let jvm = jvm_options(config);
+            let transform = transform.build(&TransformCx { id: &id, jvm: &jvm })?;
             let inputs = inputs(config, component);
             blueprint.transforms.push(TransformPart { id, type_name, inputs, transform });
         }

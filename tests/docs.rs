@@ -11,7 +11,8 @@
 //! | `text` after `sh run` | compares it with the standard output: a line `...` matches any lines, `…` any text within a line |
 //!
 //! `STATSD_PORT` is a free UDP port, `SCRAPE_PORT` a free TCP port. `PROMETHEUS` is the address of
-//! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client. `KAFKA`
+//! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client,
+//! `MILLSTREAM_OPERATORS` and `MILLSTREAM_TESTKIT` those of the operators and their test kit. `KAFKA`
 //! is the address of a broker with the topics in the page's configurations, each with one partition
 //! or as a comment says: `topics: [lines] # 4 partitions`. `ELASTICSEARCH` is the address of a
 //! search server; a page with it runs once with OpenSearch and once with Elasticsearch.
@@ -21,7 +22,7 @@
 
 mod promises;
 
-use crate::support;
+use crate::support::{self, java};
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit_servers::kafka::Kafka;
 use millstream_testkit_servers::prometheus::{Prometheus, free_port};
@@ -40,6 +41,13 @@ const CHECKED_ELSEWHERE: &[(&str, &str)] = &[("docs/configuration.md", "src/conf
 
 /// Path of the Java client's jar from the root.
 const CLIENT_JAR: &str = "java/client/target/millstream-client.jar";
+
+/// Paths of the operators' jar and its test kit.
+const OPERATORS_JAR: &str = "java/operators/target/millstream-operators.jar";
+const TESTKIT_JAR: &str = "java/operator-testkit/target/millstream-operator-testkit.jar";
+
+/// Path of the examples of operators.
+const EXAMPLES_JAR: &str = "java/examples/target/millstream-operator-examples.jar";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -61,10 +69,22 @@ fn every_sample_is_valid() {
     let faults = ROWS.iter().filter_map(|row| {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("sample.yaml"), row.sample).unwrap();
+        if row.name == "jvm" {
+            write_operators(dir.path());
+        }
         let valid = validate(dir.path(), "sample.yaml");
         valid.err().map(|message| format!("{}/sample.yaml: {message}", folder(row)))
     });
     fail_if_any(faults.collect());
+}
+
+/// Writes the scripts and the jar that the sample of transform `jvm` names.
+fn write_operators(dir: &Path) {
+    java::built();
+    fs::create_dir(dir.join("rules")).unwrap();
+    fs::write(dir.join("rules/slow.av"), "duration > 500").unwrap();
+    fs::write(dir.join("rules/team.groovy"), "row.team = 'web'").unwrap();
+    fs::copy(root().join(EXAMPLES_JAR), dir.join("operators.jar")).unwrap();
 }
 
 #[test]
@@ -298,12 +318,6 @@ fn make_topics(page: &str) {
     }
 }
 
-/// Builds the jar of the Java client if it is missing.
-fn build_java() {
-    let output = Command::new(root().join("scripts/java")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 fn free_udp_port() -> u16 {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
@@ -330,8 +344,8 @@ fn try_blocks(page: &str, search: &str) -> Option<(usize, String)> {
     if page.contains("${KAFKA") {
         make_topics(page);
     }
-    if page.contains("$MILLSTREAM_CLIENT") {
-        build_java();
+    if page.contains("$MILLSTREAM_") || page.contains("type: jvm") {
+        java::built();
     }
     let (blocks, port) = (blocks(page), free_udp_port());
     for (index, block) in blocks.iter().enumerate() {
@@ -439,6 +453,8 @@ fn run(dir: &Path, script: &str, (port, search): (u16, &str)) -> Result<String, 
         .env("SCRAPE_PORT", free_port().to_string())
         .env("PROMETHEUS", Prometheus::shared().address())
         .env("MILLSTREAM_CLIENT", root().join(CLIENT_JAR))
+        .env("MILLSTREAM_OPERATORS", root().join(OPERATORS_JAR))
+        .env("MILLSTREAM_TESTKIT", root().join(TESTKIT_JAR))
         .env("KAFKA", Kafka::shared().bootstrap())
         .env("ELASTICSEARCH", search)
         .stdin(Stdio::null())

@@ -1,5 +1,7 @@
 //! Shared test support: the binary, temporary folders, running agents.
 
+pub mod java;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-engine",
             "millstream-expressions",
             "millstream-host",
+            "millstream-jvm",
             "millstream-kafka",
             "millstream-model",
             "millstream-receiver",
@@ -63,6 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-framing",
             "millstream-groups",
             "millstream-host",
+            "millstream-jvm",
             "millstream-kafka",
             "millstream-model",
             "millstream-parsers",
@@ -107,6 +109,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-groups", &["millstream-scan", "millstream-series"]),
     ("millstream-host", &[]),
+    ("millstream-jvm", &["millstream-columns"]),
     ("millstream-kafka", &[]),
     ("millstream-model", &["millstream-columns", "millstream-timestamps"]),
     (

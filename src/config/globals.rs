@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use millstream_jvm::JvmOptions;
 use millstream_model::{Interval, Kind, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ use super::node::{Entry, Node, Value};
 
 /// Smallest CPU limit in cores.
 const CPU_MIN: f64 = 0.01;
+
+/// Smallest heap of the JVM.
+const HEAP_MIN: Size = Size(16 << 20);
 
 /// Smallest memory limit.
 const MEMORY_MIN: Size = Size(32 << 20);
@@ -30,6 +34,9 @@ pub struct Globals {
     pub log: Log,
     /// Limits on host resources.
     pub limits: Limits,
+    /// The JVM inside the agent, which starts when a component needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jvm: Option<JvmSettings>,
     /// How long a stop waits for the delivery of data in flight.
     pub shutdown_timeout: Interval,
     /// The agent's HTTP API.
@@ -101,6 +108,25 @@ pub struct Limits {
     pub cpu: Option<f64>,
 }
 
+/// The JVM inside the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct JvmSettings {
+    /// Home of a JDK or JRE, version 17 or later; searched for by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<PathBuf>,
+    /// Largest heap; part of `limits.memory`.
+    pub heap: Size,
+    /// Further options of the JVM.
+    pub options: Vec<String>,
+    /// Threads that run operators; twice `limits.threads` by default.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// Whether the JVM starts in an agent that runs as root.
+    pub allow_root: bool,
+}
+
 /// The agent's HTTP API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -116,6 +142,7 @@ impl Default for Globals {
             data_dir: "/var/lib/millstream".into(),
             log: Log::default(),
             limits: Limits::default(),
+            jvm: None,
             shutdown_timeout: Interval(std::time::Duration::from_secs(20)),
             api: Api::default(),
             watch: false,
@@ -126,6 +153,28 @@ impl Default for Globals {
 impl Default for Limits {
     fn default() -> Self {
         Limits { threads: 2, memory: Size(512 << 20), cpu: None }
+    }
+}
+
+impl Default for JvmSettings {
+    fn default() -> Self {
+        let (home, options, threads) = (None, Vec::new(), None);
+        JvmSettings { home, heap: Size(128 << 20), options, threads, allow_root: true }
+    }
+}
+
+impl Globals {
+    /// Returns how the JVM is started in an agent with so many worker threads.
+    pub fn jvm_options(&self, threads: usize) -> JvmOptions {
+        let settings = self.jvm.clone().unwrap_or_default();
+        JvmOptions {
+            home: settings.home,
+            heap_bytes: settings.heap.0,
+            options: settings.options,
+            threads: settings.threads.unwrap_or(2 * threads),
+            jar: None,
+            allow_root: settings.allow_root,
+        }
     }
 }
 
@@ -193,6 +242,7 @@ pub fn read(
     });
     faults.extend(memory_fault(&globals, &node));
     faults.extend(cpu_fault(&globals, &node));
+    faults.extend(jvm_faults(&globals, &node));
     let is_chosen = node.get("limits").is_some_and(|limits| limits.get("memory").is_some());
     if !is_chosen {
         globals.limits.memory = default_memory(allowed);
@@ -239,6 +289,20 @@ fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
         cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
     let what = format!("`cpu`: {shown} is too small");
     Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
+}
+
+/// Reports a heap that is too small, and options that would break the agent.
+fn jvm_faults(globals: &Globals, node: &Node) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if globals.jvm.as_ref().is_some_and(|jvm| jvm.heap < HEAP_MIN) {
+        let heap = node.nearest("/jvm/heap");
+        let what = format!("`heap`: {} is too small", heap.quoted());
+        faults.push(Fault::new(&heap.place, what, format!("write at least {HEAP_MIN}")));
+    }
+    if let Err(error) = globals.jvm_options(1).check() {
+        faults.push(Fault::new(&node.nearest("/jvm/options").place, error.to_string(), ""));
+    }
+    faults
 }
 
 #[cfg(test)]

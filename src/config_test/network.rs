@@ -3,8 +3,9 @@
 use super::Config;
 use crate::config::Component;
 use crate::wiring;
-use millstream_components::component::AnyComponent;
+use millstream_components::component::{AnyComponent, TransformCx};
 use millstream_engine::MergeTrial;
+use millstream_jvm::JvmOptions;
 use millstream_model::{
     Batch, BuildError, ComponentError, Counters, Map, Now, Offload, Outputs, Serial, Transform,
 };
@@ -15,6 +16,8 @@ use std::sync::Arc;
 /// How the components of a configuration are connected.
 pub struct Network<'c> {
     components: &'c [Component],
+    /// How the JVM is started, for transforms that need it.
+    jvm: JvmOptions,
     /// For each component its readers: the output, and the reader's index.
     readers: Vec<Vec<(usize, usize)>>,
     /// Every component, in topological order.
@@ -44,7 +47,7 @@ impl<'c> Network<'c> {
             let Some(next) = (0..components.len()).find(is_next) else { break };
             order.push(next);
         }
-        Network { components, readers, order }
+        Network { components, jvm: wiring::jvm_options(config), readers, order }
     }
 
     /// Returns, by component, whether its input may reach `target`.
@@ -72,9 +75,13 @@ enum Op {
 }
 
 impl Op {
-    fn new(component: &Component, counters: &Arc<Counters>) -> Result<Op, BuildError> {
+    fn new(
+        component: &Component,
+        jvm: &JvmOptions,
+        counters: &Arc<Counters>,
+    ) -> Result<Op, BuildError> {
         let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
-        match transform.build()? {
+        match transform.build(&TransformCx { id: &component.id, jvm })? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),
@@ -124,8 +131,11 @@ impl<'n> Play<'n> {
     pub fn new(network: &'n Network<'n>) -> Result<Play<'n>, BuildError> {
         let count = network.components.len();
         let counters: Vec<Arc<Counters>> = (0..count).map(|_| Arc::default()).collect();
-        let ops =
-            network.components.iter().zip(&counters).map(|(of, counters)| Op::new(of, counters));
+        let ops = network
+            .components
+            .iter()
+            .zip(&counters)
+            .map(|(of, counters)| Op::new(of, &network.jvm, counters));
         let ops = ops.collect::<Result<Vec<Op>, _>>()?;
         let made = vec![Vec::new(); count];
         Ok(Play { network, ops, counters, made, said: Vec::new(), has_panicked: false })

@@ -15,6 +15,7 @@ mod kafka_source;
 mod kill;
 mod late;
 mod metrics;
+mod operators;
 mod output;
 mod progress;
 mod prometheus;

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use millstream_jvm::JvmOptions;
 use millstream_model::{BuildError, Kind, OptionError, Sink, Source, SourceOpen, Transform};
 
 /// The decoded options of a component.
@@ -52,6 +53,11 @@ pub trait Component: Send + Sync + 'static {
         false
     }
 
+    /// Returns whether it runs in the agent's JVM.
+    fn needs_jvm(&self) -> bool {
+        false
+    }
+
     /// Returns whether, as a sink, it accepts only metrics and skips all other events.
     fn wants_metrics(&self) -> bool {
         false
@@ -70,10 +76,26 @@ pub trait SourceComponent: Component {
     }
 }
 
+/// What a transform is built with.
+pub struct TransformCx<'a> {
+    /// The id of the component.
+    pub id: &'a str,
+    /// How the agent's JVM is started, for a transform that needs it.
+    pub jvm: &'a JvmOptions,
+}
+
+impl Default for TransformCx<'_> {
+    /// Without an id, and with the default JVM.
+    fn default() -> Self {
+        static JVM: LazyLock<JvmOptions> = LazyLock::new(JvmOptions::default);
+        TransformCx { id: "", jvm: &JVM }
+    }
+}
+
 /// A component that transforms data.
 pub trait TransformComponent: Component {
     /// Builds the transform.
-    fn build(&self) -> Result<Transform, BuildError>;
+    fn build(&self, cx: &TransformCx<'_>) -> Result<Transform, BuildError>;
 }
 
 /// A component that emits data.

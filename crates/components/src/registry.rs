@@ -61,6 +61,7 @@ pub static ROWS: &[Row] = &[
     row!(Transform, transforms::dedupe::DedupeConfig, "dedupe", "transforms/dedupe"),
     row!(Transform, transforms::fields::FieldsConfig, "fields", "transforms/fields"),
     row!(Transform, transforms::filter::FilterConfig, "filter", "transforms/filter"),
+    row!(Transform, transforms::jvm::JvmConfig, "jvm", "transforms/jvm"),
     row!(Transform, transforms::parse::ParseConfig, "parse", "transforms/parse"),
     row!(Transform, transforms::redact::RedactConfig, "redact", "transforms/redact"),
     row!(Transform, transforms::route::RouteConfig, "route", "transforms/route"),

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod dedupe;
 pub mod fields;
 pub mod filter;
+pub mod jvm;
 pub mod on_error;
 pub mod parse;
 pub mod redact;

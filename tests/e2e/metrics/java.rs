@@ -2,16 +2,13 @@
 //! agent.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, number, start, udp};
+use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, wait_until};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
-
-/// Oldest supported version of Java.
-const JAVA_MIN: u32 = 17;
 
 /// Far more than a call takes on the busiest host, and far less than waiting for an agent that is
 /// down would take.
@@ -25,34 +22,6 @@ const ROUNDS: u64 = 10;
 
 /// Points recorded while it is down, far more than the buffer holds.
 const AWAY: u64 = 50_000;
-
-/// Returns the folder `java`; builds it if needed.
-fn built() -> PathBuf {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/java");
-    let output = Command::new(script).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-}
-
-/// Returns the `java` binaries of this host, one per supported version.
-fn javas() -> Vec<PathBuf> {
-    let homes =
-        fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
-    let versions: BTreeMap<u32, PathBuf> =
-        homes.filter_map(|home| Some((version(&home)?, home.join("bin/java")))).collect();
-    match versions.is_empty() {
-        true => vec![PathBuf::from("java")],
-        false => versions.into_values().collect(),
-    }
-}
-
-/// Returns the Java version installed in a folder.
-fn version(home: &Path) -> Option<u32> {
-    let release = fs::read_to_string(home.join("release")).ok()?;
-    let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
-    let version = line.split(['.', '"', '-', '+']).next()?.parse().ok()?;
-    (version >= JAVA_MIN && home.join("bin/java").exists()).then_some(version)
-}
 
 /// A Java program that records on command, see `EndToEnd.java`. Killed when dropped.
 struct Program {
@@ -238,7 +207,7 @@ fn over_a_kill(java: &Path, scheme: &str) {
 }
 
 fn on_each_java(check: impl Fn(&Path, &str)) {
-    for java in javas() {
+    for java in homes().into_iter().map(|home| home.join("bin/java")) {
         ["unix", "udp"].into_iter().for_each(|scheme| check(&java, scheme));
     }
 }

@@ -3,7 +3,7 @@ package dev.millstream.operator;
 /**
  * Transforms events one by one inside the agent.
  *
- * <p>Each worker thread has an instance of its own, made by the public constructor without parameters; so an instance needs no
+ * <p>Each worker thread has a separate instance, made by the public constructor without parameters; so an instance needs no
  * synchronization, and its state is that of one worker.
  */
 public interface Operator extends AutoCloseable {

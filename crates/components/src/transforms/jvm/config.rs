@@ -1,0 +1,291 @@
+//! Configuration of transform `jvm`.
+
+use super::registered::registered;
+use super::rules::{RuleFault, ScriptPlace};
+use super::{JvmOperator, Limits};
+use crate::component::{Component, TransformComponent, TransformCx};
+use crate::transforms::on_error::OnError;
+use crate::util::condition::Condition;
+use millstream_jvm::OperatorSpec;
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{BuildError, Interval, OptionError, Transform};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Largest output, in blocks.
+const EXPANSION_MAX: u64 = 256;
+
+/// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
+const REMOVED_CALLS: &[&str] =
+    &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
+
+/// The language of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OperatorLanguage {
+    /// Scripts in Groovy.
+    Groovy,
+    /// Expressions in AviatorScript.
+    Aviator,
+    /// A class in a jar.
+    Class,
+}
+
+/// The type of a field, as scripts see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeclaredType {
+    /// Text.
+    Text,
+    /// An integer of 64 bits.
+    Int,
+    /// A floating-point number of 64 bits.
+    Float,
+    /// `true` or `false`.
+    Bool,
+    /// A time.
+    Time,
+}
+
+/// How long an operator may take.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// For one event.
+    pub event: Interval,
+    /// For a batch of events. A call that takes longer is abandoned.
+    pub batch: Interval,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let (event, batch) = (Duration::from_secs(1), Duration::from_secs(30));
+        Timeouts { event: Interval(event), batch: Interval(batch) }
+    }
+}
+
+/// Options of transform `jvm`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JvmConfig {
+    /// The language of the operator.
+    pub language: OperatorLanguage,
+    /// A script.
+    pub script: Option<String>,
+    /// A file with a script.
+    pub script_file: Option<PathBuf>,
+    /// A folder with scripts, each of which runs on each event, in the order of their names.
+    pub script_dir: Option<PathBuf>,
+    /// A jar, for `class`.
+    pub jar: Option<PathBuf>,
+    /// The name of a class in the jar, which implements `Operator` or `BatchOperator`.
+    pub class: Option<String>,
+    /// Options that the class gets.
+    #[serde(default)]
+    pub options: serde_json::Map<String, serde_json::Value>,
+    /// The condition of an event to reach the operator; the others pass unchanged.
+    #[serde(rename = "where")]
+    pub condition: Option<Condition>,
+    /// Types of fields, for Groovy.
+    #[serde(default)]
+    pub fields: BTreeMap<String, DeclaredType>,
+    /// The field that gets the value of an expression, for AviatorScript.
+    pub output: Option<String>,
+    /// How long the operator may take.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// Classes that scripts may use beyond the usual ones, or packages such as `java.util.zip.*`.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Methods whose calls are removed from scripts where their value is not used.
+    #[serde(default = "removed_calls")]
+    pub removed_calls: Vec<String>,
+    /// How many times the size of a read block, 1 MiB, the output of a call may reach.
+    #[serde(default = "expansion")]
+    pub expansion: u64,
+    /// What happens to an event that the operator fails for.
+    #[serde(default)]
+    pub on_error: OnError,
+}
+
+fn removed_calls() -> Vec<String> {
+    REMOVED_CALLS.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn expansion() -> u64 {
+    4
+}
+
+impl OperatorLanguage {
+    /// Returns its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperatorLanguage::Groovy => "groovy",
+            OperatorLanguage::Aviator => "aviator",
+            OperatorLanguage::Class => "class",
+        }
+    }
+
+    /// Returns the ending of its files.
+    fn extension(self) -> &'static str {
+        match self {
+            OperatorLanguage::Groovy => "groovy",
+            OperatorLanguage::Aviator => "av",
+            OperatorLanguage::Class => "jar",
+        }
+    }
+}
+
+impl JvmConfig {
+    /// Returns the options that say what runs, each with whether it is set.
+    fn sources(&self) -> [(&'static str, bool); 5] {
+        [
+            ("script", self.script.is_some()),
+            ("script_file", self.script_file.is_some()),
+            ("script_dir", self.script_dir.is_some()),
+            ("jar", self.jar.is_some()),
+            ("class", self.class.is_some()),
+        ]
+    }
+
+    fn check_sources(&self) -> Option<OptionError> {
+        let is_class = self.language == OperatorLanguage::Class;
+        let set: Vec<&str> = self
+            .sources()
+            .into_iter()
+            .filter(|(_, is_set)| *is_set)
+            .map(|(name, _)| name)
+            .collect();
+        match (is_class, &set[..]) {
+            (true, ["jar", "class"]) | (false, ["script" | "script_file" | "script_dir"]) => None,
+            (true, _) => Some(OptionError::new(
+                "/language",
+                "`class` needs a jar and the name of a class in it; write both `jar` and `class`, and no script",
+            )),
+            (false, _) => Some(OptionError::new(
+                "/language",
+                "needs one script; write one of `script`, `script_file` and `script_dir`, and neither `jar` nor `class`",
+            )),
+        }
+    }
+
+    /// Returns the errors in options that the language does not have.
+    fn check_language(&self) -> Vec<OptionError> {
+        use OperatorLanguage::{Aviator, Class, Groovy};
+        let only = [
+            ("/options", !self.options.is_empty(), Class),
+            ("/fields", !self.fields.is_empty(), Groovy),
+            ("/output", self.output.is_some(), Aviator),
+        ];
+        let misplaced = |(at, is_set, of): (&str, bool, OperatorLanguage)| {
+            let message = format!("is for language `{}` only; remove it", of.name());
+            (is_set && self.language != of).then(|| OptionError::new(at, message))
+        };
+        only.into_iter().filter_map(misplaced).collect()
+    }
+
+    fn check_limits(&self) -> Vec<OptionError> {
+        let mut errors = Vec::new();
+        let Timeouts { event, batch } = self.timeouts;
+        if event.0 < Duration::from_millis(1) {
+            errors.push(OptionError::new("/timeouts/event", "is too short; write 1ms or more"));
+        }
+        if batch.0 < event.0 {
+            let message = "is shorter than the timeout of one event; write a longer time";
+            errors.push(OptionError::new("/timeouts/batch", message));
+        }
+        if !(1..=EXPANSION_MAX).contains(&self.expansion) {
+            errors.push(OptionError::new("/expansion", "is out of range; write 1 to 256"));
+        }
+        errors
+    }
+
+    /// Returns where its scripts are; `None` for a class.
+    pub(super) fn place(&self) -> Option<ScriptPlace<'_>> {
+        let inline = self.script.as_deref().map(ScriptPlace::Inline);
+        let file = || self.script_file.as_deref().map(ScriptPlace::File);
+        let extension = self.language.extension();
+        let folder = || self.script_dir.as_deref().map(|dir| ScriptPlace::Folder(dir, extension));
+        inline.or_else(file).or_else(folder)
+    }
+
+    /// Returns what the JVM has to know of the operator.
+    ///
+    /// # Errors
+    /// A file cannot be read, or there is none.
+    pub(super) fn spec(&self, component: &str) -> Result<OperatorSpec, RuleFault> {
+        Ok(OperatorSpec {
+            component: component.to_owned(),
+            language: self.language.name().to_owned(),
+            rules: self.place().map_or(Ok(Vec::new()), |place| place.read())?,
+            jar: self.jar.clone(),
+            class_name: self.class.clone(),
+            options: self.options.clone(),
+            fields: self
+                .fields
+                .iter()
+                .map(|(name, of)| (name.clone(), of.name().to_owned()))
+                .collect(),
+            output: self.output.clone(),
+            row_timeout_ms: self.timeouts.event.0.as_millis() as u64,
+            allow: self.allow.clone(),
+            removed_calls: self.removed_calls.clone(),
+        })
+    }
+
+    fn limits(&self, threads: usize) -> Limits {
+        Limits {
+            concurrency: threads,
+            deadline: self.timeouts.batch.0,
+            output_bytes_max: self.expansion * BLOCK_BYTES as u64,
+        }
+    }
+}
+
+impl DeclaredType {
+    fn name(self) -> &'static str {
+        match self {
+            DeclaredType::Text => "text",
+            DeclaredType::Int => "int",
+            DeclaredType::Float => "float",
+            DeclaredType::Bool => "bool",
+            DeclaredType::Time => "time",
+        }
+    }
+}
+
+impl Component for JvmConfig {
+    fn check(&self) -> Vec<OptionError> {
+        let mut errors: Vec<OptionError> = self.check_sources().into_iter().collect();
+        errors.extend(self.check_language());
+        errors.extend(self.check_limits());
+        errors
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        self.on_error.outputs()
+    }
+
+    fn contents(&self) -> Vec<PathBuf> {
+        let scripts = self.place().and_then(|place| place.files().ok()).unwrap_or_default();
+        scripts.into_iter().chain(self.jar.clone()).collect()
+    }
+
+    fn needs_jvm(&self) -> bool {
+        true
+    }
+}
+
+impl TransformComponent for JvmConfig {
+    fn build(&self, cx: &TransformCx<'_>) -> Result<Transform, BuildError> {
+        let spec = self.spec(cx.id).map_err(|fault| BuildError::Options(fault.to_string()))?;
+        let operator = registered(cx.jvm, spec).map_err(BuildError::Options)?;
+        let limits = self.limits(cx.jvm.threads);
+        let transform = JvmOperator::new(operator, self.condition.clone(), self.on_error, limits);
+        Ok(Transform::Offload(Arc::new(transform)))
+    }
+}

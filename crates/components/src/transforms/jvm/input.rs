@@ -1,0 +1,63 @@
+//! A batch as an operator gets it.
+
+use millstream_jvm::{Answer, CallError, InputColumn, InputSegment, Operator};
+use millstream_model::{Batch, Column, Segment};
+use std::sync::Arc;
+
+/// A batch with the rows that go to the operator.
+pub struct Input<'b> {
+    batch: &'b Batch,
+    rows: &'b [u32],
+    columns: Vec<&'b Column>,
+    /// Names of the columns; the first one is the message.
+    pub names: Vec<Arc<str>>,
+}
+
+impl<'b> Input<'b> {
+    /// Lists the columns.
+    pub fn new(batch: &'b Batch, rows: &'b [u32]) -> Input<'b> {
+        let columns: Vec<&Column> =
+            std::iter::once(&batch.message).chain(batch.fields.iter()).collect();
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        Input { batch, rows, columns, names }
+    }
+
+    /// Calls the operator, whose output may have `output_bytes_max`.
+    pub fn call(&self, operator: &Operator, output_bytes_max: usize) -> Result<Answer, CallError> {
+        let column = |column: &&'b Column| InputColumn {
+            name: &column.name,
+            cells: column.cells(),
+            own: column.own(),
+        };
+        let columns: Vec<InputColumn<'_>> = self.columns.iter().map(column).collect();
+        let constants: Vec<Vec<(&str, &str)>> =
+            self.batch.segments.iter().map(|segment| self.constants(segment)).collect();
+        let mut segments = Vec::with_capacity(constants.len());
+        for (segment, constants) in self.batch.segments.iter().zip(&constants) {
+            let (first_row, rows) = (segment.first_row, segment.rows);
+            segments.push(InputSegment { first_row, rows, constants });
+        }
+        operator.call(&millstream_jvm::Input {
+            block: &self.batch.block,
+            rows: self.batch.rows(),
+            selected: self.rows,
+            columns: &columns,
+            times: self.batch.time.as_deref(),
+            read_ns: self.batch.read_ns,
+            segments: &segments,
+            output_bytes_max,
+        })
+    }
+
+    /// Returns the names and values that all rows of a segment share.
+    fn constants(&self, segment: &'b Segment) -> Vec<(&'b str, &'b str)> {
+        let source = &self.batch.source;
+        let attributes = segment.origin.attributes.iter().chain(&source.attributes);
+        let meta = [
+            ("meta.host", source.host.as_str()),
+            ("meta.source", source.id.as_str()),
+            ("meta.file", segment.origin.name.as_str()),
+        ];
+        attributes.map(|(name, value)| (name.as_str(), value.as_str())).chain(meta).collect()
+    }
+}

@@ -1,0 +1,166 @@
+//! Transform `jvm`: runs operators written in Groovy, AviatorScript or Java.
+//!
+//! A batch goes to Java by address, in one call; what the operator changes comes back as cells and
+//! one buffer. The engine calls it on its pool of threads, since an operator may be slow or hang.
+
+mod answer;
+mod config;
+mod figures;
+mod input;
+mod registered;
+mod rules;
+
+pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
+pub use figures::jvm_snapshot;
+pub use registered::KeptOperators;
+
+use crate::transforms::on_error::{Failed, OnError};
+use crate::util::condition::Condition;
+use figures::{Counted, Figures};
+use input::Input;
+use millstream_jvm::{Answer, CallError, FailureReason, Operator};
+use millstream_model::snapshot::TaskSnapshot;
+use millstream_model::{Batch, ComponentError, Now, Offload, Outputs};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many calls may hang before no more are made.
+const HANGING_MAX: usize = 2;
+
+/// Reason under which events of a call that failed as a whole are counted.
+const CALL_FAILED: &str = "call_failed";
+
+/// Reason under which dropped events are counted.
+const DROPPED: &str = "filtered";
+
+/// What an operator may use.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Calls at once.
+    concurrency: usize,
+    /// How long a call may take.
+    deadline: Duration,
+    /// Most bytes of its output.
+    output_bytes_max: u64,
+}
+
+/// The transform.
+struct JvmOperator {
+    operator: Operator,
+    figures: Arc<Figures>,
+    condition: Option<Condition>,
+    on_error: OnError,
+    limits: Limits,
+}
+
+impl JvmOperator {
+    fn new(
+        (operator, figures): Counted,
+        condition: Option<Condition>,
+        on_error: OnError,
+        limits: Limits,
+    ) -> JvmOperator {
+        JvmOperator { operator, figures, condition, on_error, limits }
+    }
+
+    fn transform(&self, mut batch: Batch, out: &mut Outputs) {
+        let names = self.operator.registered().fields.iter().map(String::as_str);
+        batch.fields.lift(names, &batch.block);
+        let rows = self.rows(&batch, out);
+        if rows.is_empty() {
+            return out.send(0, batch);
+        }
+        let input = Input::new(&batch, &rows);
+        let max = self.limits.output_bytes_max as usize;
+        self.figures.count_call();
+        match input.call(&self.operator, max) {
+            Ok(answer) => {
+                let names = input.names;
+                self.take(batch, &names, answer, out)
+            }
+            Err(error) => self.fail(batch, &rows, &error, out),
+        }
+    }
+
+    /// Returns the selected rows that satisfy the condition.
+    fn rows(&self, batch: &Batch, out: &mut Outputs) -> Vec<u32> {
+        let chosen = self.condition.as_ref().map(|condition| condition.holds(batch, out));
+        let is_chosen = |row: &u32| chosen.as_ref().is_none_or(|of| of.value(*row as usize));
+        let selected =
+            batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin as u32..end as u32);
+        selected.filter(is_chosen).collect()
+    }
+
+    fn take(&self, batch: Batch, names: &[Arc<str>], answer: Answer, out: &mut Outputs) {
+        out.counters.dropped(DROPPED, answer.dropped.len() as u64);
+        let changed = answer::apply(batch, names, answer);
+        let mut failed = Failed::default();
+        for (row, failure) in changed.failed {
+            failed.add_in_words(row, reason(failure.reason), failure.message.to_string());
+        }
+        failed.settle(changed.batch, self.on_error, out);
+    }
+
+    /// Treats all rows of a call as failed.
+    fn fail(&self, batch: Batch, rows: &[u32], error: &CallError, out: &mut Outputs) {
+        let mut failed = Failed::default();
+        let words = error.to_string();
+        rows.iter().for_each(|row| failed.add_in_words(*row as usize, CALL_FAILED, words.clone()));
+        out.counters.error(CALL_FAILED);
+        failed.settle(batch, self.on_error, out);
+    }
+}
+
+/// Returns the reason under which a failure is counted.
+fn reason(reason: FailureReason) -> &'static str {
+    match reason {
+        FailureReason::Exception => "exception",
+        FailureReason::Timeout => "timeout",
+        FailureReason::WrongType => "wrong_type",
+        FailureReason::OutOfMemory => "out_of_memory",
+        FailureReason::StackOverflow => "stack_overflow",
+        FailureReason::OutputFull => "output_full",
+    }
+}
+
+impl Offload for JvmOperator {
+    fn concurrency(&self) -> usize {
+        self.limits.concurrency
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(self.limits.deadline)
+    }
+
+    fn hanging_max(&self) -> Option<usize> {
+        Some(HANGING_MAX)
+    }
+
+    fn output_bytes_max(&self) -> u64 {
+        self.limits.output_bytes_max
+    }
+
+    fn tasks(&self) -> Vec<TaskSnapshot> {
+        self.figures.tasks()
+    }
+
+    fn apply(
+        &self,
+        _: Now,
+        batches: Vec<Batch>,
+        outputs: &mut [Outputs],
+    ) -> Result<(), ComponentError> {
+        batches.into_iter().zip(outputs).for_each(|(batch, out)| self.transform(batch, out));
+        Ok(())
+    }
+
+    fn expired(&self, batch: Batch, out: &mut Outputs) {
+        let rows = self.rows(&batch, out);
+        let mut failed = Failed::default();
+        rows.iter().for_each(|row| failed.add(*row as usize, "deadline"));
+        failed.settle(batch, self.on_error, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

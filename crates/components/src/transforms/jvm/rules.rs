@@ -1,0 +1,96 @@
+//! The scripts of an operator, and the files they come from.
+
+use millstream_jvm::RuleSource;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name of a script that is part of the configuration.
+const INLINE: &str = "script";
+
+/// Most scripts in a folder.
+const RULES_MAX: usize = 10_000;
+
+/// Why the scripts of an operator cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleFault {
+    /// A file or folder cannot be read.
+    #[error("cannot read {path}: {error}", path = path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A folder has no script.
+    #[error("{} has no file that ends with `.{extension}`", path.display())]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+        /// The ending of the language.
+        extension: &'static str,
+    },
+    /// A folder has too many scripts.
+    #[error("{} has more than {RULES_MAX} scripts; use several transforms", path.display())]
+    TooMany {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// Where the scripts of an operator are.
+#[derive(Clone, Copy, Debug)]
+pub enum ScriptPlace<'a> {
+    /// A script in the configuration.
+    Inline(&'a str),
+    /// A file.
+    File(&'a Path),
+    /// A folder: the files with this ending.
+    Folder(&'a Path, &'static str),
+}
+
+impl ScriptPlace<'_> {
+    /// Returns the files, in the order in which their scripts run.
+    pub fn files(self) -> Result<Vec<PathBuf>, RuleFault> {
+        match self {
+            ScriptPlace::Inline(_) => Ok(Vec::new()),
+            ScriptPlace::File(path) => Ok(vec![path.to_owned()]),
+            ScriptPlace::Folder(path, extension) => listed(path, extension),
+        }
+    }
+
+    /// Reads the scripts.
+    pub fn read(self) -> Result<Vec<RuleSource>, RuleFault> {
+        match self {
+            ScriptPlace::Inline(text) => {
+                Ok(vec![RuleSource { name: INLINE.to_owned(), text: text.to_owned() }])
+            }
+            _ => self.files()?.iter().map(|path| read(path)).collect(),
+        }
+    }
+}
+
+fn listed(folder: &Path, extension: &'static str) -> Result<Vec<PathBuf>, RuleFault> {
+    let unreadable = |error| RuleFault::Unreadable { path: folder.to_owned(), error };
+    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = paths.collect::<io::Result<Vec<PathBuf>>>().map_err(unreadable)?;
+    files.retain(|path| path.extension().is_some_and(|of| of == extension) && !is_hidden(path));
+    files.sort();
+    match files.len() {
+        0 => Err(RuleFault::Empty { path: folder.to_owned(), extension }),
+        1..=RULES_MAX => Ok(files),
+        _ => Err(RuleFault::TooMany { path: folder.to_owned() }),
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+fn read(path: &Path) -> Result<RuleSource, RuleFault> {
+    let unreadable = |error| RuleFault::Unreadable { path: path.to_owned(), error };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(RuleSource { name, text })
+}

@@ -1,0 +1,60 @@
+import dev.millstream.operator.Context;
+import dev.millstream.operator.Operator;
+import dev.millstream.operator.Row;
+import java.util.ArrayList;
+import java.util.List;
+
+/** An operator that does on each line that contains {@code bad} what its option {@code fault} says. */
+public final class Faulty implements Operator {
+    private String fault;
+    private final List<long[]> kept = new ArrayList<>();
+
+    @Override
+    public void open(Context context) {
+        fault = (String) context.options().get("fault");
+    }
+
+    @Override
+    public void process(Row row) throws Exception {
+        if (row.message().contains("bad")) {
+            fail(row);
+        }
+        row.set("seen", true);
+    }
+
+    private void fail(Row row) throws Exception {
+        switch (fault) {
+            case "exception" -> throw new IllegalStateException("planted in " + row.message());
+            case "interruptible" -> Thread.sleep(Long.MAX_VALUE);
+            case "loop" -> spin();
+            case "recursion" -> recurse(1);
+            case "allocation" -> allocate();
+            case "exit" -> System.exit(7);
+            case "halt" -> Runtime.getRuntime().halt(7);
+            case "type" -> row.set("seen", new Object());
+            default -> throw new IllegalArgumentException(fault);
+        }
+    }
+
+    /** Cannot be interrupted. */
+    private static void spin() {
+        long end = System.nanoTime() + 600_000_000_000L;
+        while (System.nanoTime() < end) {
+            Thread.onSpinWait();
+        }
+    }
+
+    private static int recurse(int depth) {
+        return depth == 0 ? 0 : 1 + recurse(depth + 1);
+    }
+
+    private void allocate() {
+        try {
+            while (true) {
+                kept.add(new long[1 << 20]);
+            }
+        } finally {
+            kept.clear();
+        }
+    }
+}

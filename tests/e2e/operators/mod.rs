@@ -1,0 +1,68 @@
+//! Operators on the JVM inside the real binary, on every JDK of this host.
+
+mod faults;
+mod languages;
+mod reloads;
+mod starts;
+
+use crate::support::java::{built, homes};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Timeout for events that should happen soon, generous for a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Returns the settings of an agent with the JDK in `home`.
+fn settings(home: &Path) -> String {
+    format!(
+        "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n",
+        home.display()
+    )
+}
+
+/// Calls a test with each JDK of this host. The operators' jar exists.
+fn each_jdk(test: impl Fn(&Path)) {
+    built();
+    for home in homes() {
+        eprintln!("with {}", home.display());
+        test(&home);
+    }
+}
+
+/// Returns a jar with the operator of `Faulty.java`; compiles it once.
+fn faulty_jar() -> &'static Path {
+    static JAR: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, jar) = JAR.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/operators/Faulty.java");
+        let api = built().join("operators/target/millstream-operators.jar");
+        let classes = dir.path().join("classes");
+        let jar = dir.path().join("faulty.jar");
+        let mut compiler = Command::new("javac");
+        compiler.args(["--release", "17", "-cp"]).arg(&api).arg("-d").arg(&classes).arg(&source);
+        assert!(compiler.status().unwrap().success());
+        let mut packer = Command::new("jar");
+        packer.arg("cf").arg(&jar).arg("-C").arg(&classes).arg(".");
+        assert!(packer.status().unwrap().success());
+        (dir, jar)
+    });
+    jar
+}
+
+/// Returns the transform `Faulty`, with further options.
+fn faulty(fault: &str, more: &str) -> String {
+    let jar = faulty_jar().display();
+    format!(
+        "{{ type: jvm, inputs: [app], language: class, jar: {jar}, class: Faulty, options: {{ fault: {fault} }}, {more} }}"
+    )
+}
+
+/// Returns the JSON documents in a file; none if there is no file.
+fn documents(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}

@@ -1,0 +1,96 @@
+//! Hosts without a suitable Java, operators that cannot start, signals, and agents without any.
+
+use super::{PATIENCE, each_jdk, faulty, settings};
+use crate::support::{Agent, folder, millstream, wait_until, write_config};
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const GROOVY: &str = "{ type: jvm, inputs: [app], language: groovy, script: 'row.x = 1' }";
+
+fn config(settings: &str, transform: &str) -> String {
+    format!(
+        "{settings}sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}\ntransforms: {{ op: {transform} }}\n\
+         sinks: {{ out: {{ type: file, inputs: [op], path: DIR/out.json }} }}\n"
+    )
+}
+
+/// Returns what `validate` prints for a configuration that it refuses.
+fn refusal(dir: &Path, config: &str) -> String {
+    let path = write_config(dir, config);
+    let output = Command::new(millstream()).args(["validate", "-c"]).arg(path).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_missing_or_old_java_is_named_with_what_was_searched() {
+    let dir = folder();
+    let old = dir.path().join("old");
+    fs::create_dir_all(old.join("lib/server")).unwrap();
+    fs::write(old.join("lib/server/libjvm.so"), "").unwrap();
+    fs::write(old.join("release"), "JAVA_VERSION=\"11.0.2\"\n").unwrap();
+    let missing = refusal(dir.path(), &config("jvm: { home: DIR/none }\n", GROOVY));
+    assert!(missing.contains("/none"), "{missing}");
+    let too_old = refusal(dir.path(), &config("jvm: { home: DIR/old }\n", GROOVY));
+    assert!(too_old.contains("11") && too_old.contains("17"), "{too_old}");
+}
+
+#[test]
+fn operators_that_cannot_be_loaded_are_named() {
+    each_jdk(|home| {
+        let dir = folder();
+        fs::write(dir.path().join("bad.jar"), "no jar").unwrap();
+        let of = |transform: &str| refusal(dir.path(), &config(&settings(home), transform));
+        let class = |jar: &str, class: &str| {
+            of(&format!(
+                "{{ type: jvm, inputs: [app], language: class, jar: {jar}, class: {class} }}"
+            ))
+        };
+        assert!(class("DIR/bad.jar", "A").contains("bad.jar"));
+        assert!(class("DIR/none.jar", "A").contains("none.jar"));
+        let missing =
+            of(&faulty("none", "").replace("class: Faulty", "class: com.example.Missing"));
+        assert!(missing.contains("com.example.Missing"), "{missing}");
+        let refused = of(&GROOVY.replace("row.x = 1", "System.exit(1)"));
+        assert!(refused.contains("System") && refused.contains("op"), "{refused}");
+    });
+}
+
+/// Signals stay those of the agent when the JVM runs.
+#[test]
+fn signals_reload_and_stop_an_agent_with_a_jvm() {
+    each_jdk(|home| {
+        for signal in [Signal::TERM, Signal::INT] {
+            let dir = folder();
+            fs::write(dir.path().join("app.log"), "one\n").unwrap();
+            let config = config(&settings(home), GROOVY);
+            let mut agent = Agent::start(dir.path(), &config, &[]);
+            wait_until("it is ready", PATIENCE, || agent.get("/ready").is_some());
+            agent.send(Signal::HUP);
+            wait_until("the reload", PATIENCE, || agent.log().contains("nothing has changed"));
+            agent.send(signal);
+            assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+        }
+    });
+}
+
+#[test]
+fn an_agent_without_operators_does_not_load_a_jvm() {
+    let dir = folder();
+    fs::write(dir.path().join("app.log"), "one\n").unwrap();
+    let plain = "sources: { app: { type: file, include: ['DIR/app.log'] } }\nsinks: { out: { type: blackhole, inputs: [app] } }\n";
+    let agent = Agent::start(dir.path(), plain, &[]);
+    wait_until("it is ready", PATIENCE, || agent.get("/ready").is_some());
+    let maps = fs::read_to_string(format!("/proc/{}/maps", agent.pid().as_raw_nonzero())).unwrap();
+    assert!(!maps.contains("libjvm"), "{maps}");
+}
+
+#[test]
+fn a_memory_limit_that_the_jvm_does_not_fit_into_is_refused() {
+    let dir = folder();
+    let config = config("limits: { memory: 128MiB }\n", GROOVY);
+    let refused = refusal(dir.path(), &config);
+    assert!(refused.contains("limits.memory") && refused.contains("JVM"), "{refused}");
+}

@@ -1,0 +1,45 @@
+//! The JDKs of this host, and what the project builds with one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest Java that is supported.
+const JAVA_MIN: u32 = 17;
+
+/// Returns the folder `java`; builds it if needed.
+pub fn built() -> PathBuf {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/java");
+    let output = Command::new(script).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+/// Returns the homes of the JDKs of this host, one per supported version, oldest first. Without
+/// any in the usual folder, that of `java` on the path.
+pub fn homes() -> Vec<PathBuf> {
+    let homes =
+        fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
+    let versions: BTreeMap<u32, PathBuf> =
+        homes.filter_map(|home| Some((version(&home)?, home))).collect();
+    match versions.is_empty() {
+        true => vec![home_of_path()],
+        false => versions.into_values().collect(),
+    }
+}
+
+/// Returns the version of the Java in a folder.
+fn version(home: &Path) -> Option<u32> {
+    let release = fs::read_to_string(home.join("release")).ok()?;
+    let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    let version = line.split(['.', '"', '-', '+']).next()?.parse().ok()?;
+    (version >= JAVA_MIN && home.join("bin/java").exists()).then_some(version)
+}
+
+fn home_of_path() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let java = std::env::split_paths(&path).map(|folder| folder.join("java"));
+    let found = java.filter_map(|java| java.canonicalize().ok()).next().expect("a JDK");
+    found.parent().and_then(Path::parent).expect("HOME/bin/java").to_owned()
+}
