@@ -14,6 +14,7 @@ use crate::cli::{self, DONE, FAILED, USAGE};
 use crate::config::{self, Config, Fault, Place};
 use crate::wiring::Registry;
 use events::Maker;
+use millstream_components::transforms::jvm::KeptOperators;
 use millstream_components::util::condition::Condition;
 use millstream_model::{Batch, Outputs};
 use network::{Network, Play};
@@ -33,6 +34,8 @@ pub const HELP: &str = "Example:\n  millstream test -c millstream.yaml\n  \
 /// Runs every test of a configuration and of `files`; returns the exit status.
 pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
     let loaded = config::load_with_tests(paths, files, &Registry, &|name| std::env::var(name).ok());
+    // Each test builds the transforms again.
+    let _operators = KeptOperators::begin();
     let Some(config) = cli::accept(loaded) else { return USAGE };
     let network = Network::new(&config);
     let plans = match plan::all(&config, &network) {

@@ -53,7 +53,6 @@ pub struct Blueprint {
     pub java: Java,
     pub jar: PathBuf,
     pub arguments: Vec<String>,
-    pub workers_max: usize,
 }
 
 /// Creates the JVM on a new thread, which stays its control thread.
@@ -102,7 +101,7 @@ fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), Start
     let bridge = Bridge::load(env).map_err(|Thrown(reason)| failed(reason))?;
     let settings = serde_json::json!({
         "layout_version": layout::VERSION,
-        "workers_max": blueprint.workers_max,
+        "keeps_streams": true,
     });
     let answer = bridge.start(env, settings.to_string().as_bytes());
     let answer = answer.map_err(|Thrown(reason)| failed(reason))?;

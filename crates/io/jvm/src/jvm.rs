@@ -16,9 +16,6 @@ use std::time::{Duration, Instant};
 /// Environment variables from which the JVM takes options, behind those that were declared.
 const VARIABLES: [&str; 2] = ["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
 
-/// Most workers for which the operators' runtime prepares.
-const WORKERS_MIN: usize = 64;
-
 /// The JVM that runs in this process, with its options.
 static RUNNING: Mutex<Option<(JvmOptions, Jvm)>> = Mutex::new(None);
 
@@ -147,8 +144,7 @@ fn blueprint(options: &JvmOptions) -> Result<Blueprint, StartError> {
     let program = std::env::current_exe().unwrap_or_default();
     let jar = find_jar(options.jar.as_deref(), Path::new(&program))?;
     let arguments = options.arguments(&jar, java.version);
-    let workers_max = options.threads.max(WORKERS_MIN);
-    Ok(Blueprint { java, jar, arguments, workers_max })
+    Ok(Blueprint { java, jar, arguments })
 }
 
 /// Returns what may surprise.

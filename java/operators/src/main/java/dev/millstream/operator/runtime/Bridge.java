@@ -1,5 +1,6 @@
 package dev.millstream.operator.runtime;
 
+import java.io.InputStream;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -30,15 +31,24 @@ public final class Bridge {
     /**
      * Starts what workers need; called once, first.
      *
-     * @param settings JSON
+     * @param settings JSON; with {@code keeps_streams}, standard input and output are left to the agent
      * @return JSON with the versions of Java and of the layout, or an error
      */
     public static synchronized byte[] start(byte[] settings) {
         try {
+            if (Json.parse(settings, settings.length) instanceof Map<?, ?> map && map.get("keeps_streams") == Boolean.TRUE) {
+                leaveStreams();
+            }
             return started();
         } catch (Throwable error) {
             return error(Thrown.text(error), new CompileException("", null, 0, 0));
         }
+    }
+
+    /** What operators print goes to standard error: a sink of the agent may write to standard output, and a source read the input. */
+    private static void leaveStreams() {
+        System.setIn(InputStream.nullInputStream());
+        System.setOut(System.err);
     }
 
     private static byte[] started() {
