@@ -18,7 +18,7 @@ use super::node::{Entry, Node, Value};
 const CPU_MIN: f64 = 0.01;
 
 /// Smallest heap of the JVM.
-const HEAP_MIN: Size = Size(16 << 20);
+const HEAP_MIN: Size = Size(32 << 20);
 
 /// Smallest memory limit.
 const MEMORY_MIN: Size = Size(32 << 20);

@@ -308,6 +308,9 @@ impl Core {
         for (queue, arrival) in self.offload.expire(self.now().since_start) {
             let Some(node) = self.offload_node(&queue) else { continue };
             node.counters.error("deadline");
+            if let Some(hanging) = self.offload.hanging(&queue) {
+                log::error!("{} {}: {hanging}", node.kind, node.id);
+            }
             let counters = node.counters.clone();
             let expire = |batch: &Batch| {
                 let mut out = Outputs { counters: counters.clone(), ..Outputs::default() };

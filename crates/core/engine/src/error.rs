@@ -47,7 +47,9 @@ pub enum EngineError {
         least_mib: u64,
     },
     /// The memory that is not reserved for a runtime inside the process is too small.
-    #[error("{error} ({reserved_mib}MiB of it are for the JVM)")]
+    #[error(
+        "{error} ({reserved_mib}MiB of it are for the JVM: jvm.heap and jvm.threads change that)"
+    )]
     Reserved {
         /// What does not fit.
         #[source]

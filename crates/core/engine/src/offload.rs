@@ -155,11 +155,15 @@ impl OffloadPool {
         back
     }
 
-    /// Returns the number of calls of a transform that were abandoned and have not returned.
-    pub fn abandoned(&self, queue: &Arc<OffloadQueue>) -> usize {
+    /// Returns how many calls of a transform hang, and what follows from that; `None` without any.
+    pub fn hanging(&self, queue: &Arc<OffloadQueue>) -> Option<String> {
         let state = self.state.lock();
-        let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue));
-        member.map_or(0, |member| member.abandoned)
+        let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue))?;
+        let (calls, all) = (member.abandoned, queue.transform.concurrency());
+        let consequence = if member.has_given_up() { ": no more calls are made" } else { "" };
+        let message =
+            format!("{calls} of {all} calls exceeded their deadline and hang{consequence}");
+        (calls > 0).then_some(message)
     }
 
     /// Ends all threads that are not in a call, and the others after it.

@@ -3,14 +3,12 @@
 use crate::blueprint::Feeder;
 use crate::core::{Core, Node, Op, SinkSlot};
 use crate::limits::FULL_AFTER;
-use crate::offload::OffloadQueue;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, TaskSnapshot,
     lag_seconds, log_delay_seconds,
 };
 use millstream_model::{EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
-use std::sync::Arc;
 
 /// Takes a snapshot.
 pub(crate) fn take(core: &Core) -> Snapshot {
@@ -74,20 +72,10 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
 fn error_of(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
     match &node.op {
         Op::Sink(slot) => error(core, slot, now),
-        Op::Offload(queue) => hanging(core, queue).or_else(|| waiting(core, node, now)),
+        Op::Offload(queue) => core.offload.hanging(queue).or_else(|| waiting(core, node, now)),
         Op::Serial(_) => waiting(core, node, now),
         Op::Map(_) => None,
     }
-}
-
-/// Returns how many calls of an offload transform hang, if any.
-fn hanging(core: &Core, queue: &Arc<OffloadQueue>) -> Option<String> {
-    let calls = core.offload.abandoned(queue);
-    let all = queue.transform.concurrency();
-    let gave_up = queue.transform.hanging_max().is_some_and(|max| calls >= max);
-    let consequence = if gave_up { ": no more calls are made" } else { "" };
-    let message = format!("{calls} of {all} calls exceeded their deadline and hang{consequence}");
-    (calls > 0).then_some(message)
 }
 
 /// Returns how long events have waited at a transform, if that is long.

@@ -72,6 +72,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("-XX:-ReduceSignalUsage", "the agent handles the signals of the process"),
     ("-XX:+ExitOnOutOfMemoryError", ENDS_AGENT),
     ("-XX:+CrashOnOutOfMemoryError", ENDS_AGENT),
+    ("-javaagent:", AGENT),
+    ("-agentpath:", AGENT),
+    ("-agentlib:", AGENT),
     ("-XX:Flags=", ONE_BY_ONE),
     ("-XX:VMOptionsFile=", ONE_BY_ONE),
     ("@", ONE_BY_ONE),
@@ -87,6 +90,7 @@ const CLASS_PATH: &str = "name the jar of an operator in its transform";
 const HEAP: &str = "write `heap` instead";
 const HEAP_INITIAL: &str = "the heap grows when it is needed; `heap` is its largest size";
 const ENDS_AGENT: &str = "an operator without memory would end the agent";
+const AGENT: &str = "a Java agent that cannot be loaded would end the process";
 const ONE_BY_ONE: &str = "write the options themselves";
 
 impl JvmOptions {
@@ -206,6 +210,7 @@ mod tests {
             ("-XX:MaxRAMPercentage=50", "`heap`"),
             ("-XX:+ExitOnOutOfMemoryError", "would end the agent"),
             ("-jar", "no program"),
+            ("-javaagent:/a.jar", "would end the process"),
             ("-XX:Flags=x", "the options themselves"),
             ("@file", "the options themselves"),
             ("Xint", "begins with -"),
@@ -226,7 +231,7 @@ mod tests {
             "-Dname=two words",
             "-XX:+UseG1GC",
             "--add-opens=java.base/java.lang=ALL-UNNAMED",
-            "-javaagent:/a.jar",
+            "-verbose:gc",
         ]);
         options.check().unwrap();
         let arguments = options.arguments(Path::new("/o.jar"), 17);

@@ -93,6 +93,13 @@ pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, S
 
 /// Returns the message of an error, behind the place in the script as far as it is known.
 fn placed(error: &RegisterError) -> String {
+    let text = error.to_string();
+    if text.contains("OutOfMemoryError: Metaspace") {
+        return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");
+    }
+    if text.contains("OutOfMemoryError") {
+        return format!("{text}; raise jvm.heap");
+    }
     match error {
         RegisterError::Fault { message, rule: Some(rule), line: 0, .. } => {
             format!("{rule}: {message}")
@@ -100,7 +107,7 @@ fn placed(error: &RegisterError) -> String {
         RegisterError::Fault { message, rule: Some(rule), line, column } => {
             format!("{rule}:{line}:{column}: {message}")
         }
-        _ => error.to_string(),
+        _ => text,
     }
 }
 

@@ -66,6 +66,11 @@ public interface Row {
     /** Sets a field to a boolean. */
     void set(String name, boolean value);
 
+    /** Sets a field to a text of one character. */
+    default void set(String name, char value) {
+        set(name, String.valueOf(value));
+    }
+
     /** Removes a field; does nothing if there is none. */
     void remove(String name);
 

@@ -117,7 +117,9 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         } else {
             field = transform(name);
         }
-        return Calls.helper(Fields.class, compilation.typed ? "set" : "assign", at, Calls.row(at), field, transform(value));
+        // What may be null has no primitive type, although the type checker gives it the one of the method.
+        boolean hasType = compilation.typed && !SafeNavigation.isIn(value);
+        return Calls.helper(Fields.class, hasType ? "set" : "assign", at, Calls.row(at), field, transform(value));
     }
 
     private Expression binary(BinaryExpression binary) {

@@ -142,6 +142,9 @@ final class Out {
         long call = Memory.getLong(request + Layout.REQUEST_CALL * 8);
         long wanted = Math.min(Math.max(needed, 2 * capacity), Layout.OUT_BYTES_MAX);
         long moved = grower.grow(call, used, wanted);
+        if (moved == 0 && wanted > needed) {
+            moved = grower.grow(call, used, needed);
+        }
         if (moved == 0) {
             throw new OutputFullException();
         }

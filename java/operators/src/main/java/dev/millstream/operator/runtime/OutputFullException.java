@@ -5,6 +5,6 @@ final class OutputFullException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     OutputFullException() {
-        super("the output of this batch exceeds its limit");
+        super("the output of this call exceeds expansion");
     }
 }

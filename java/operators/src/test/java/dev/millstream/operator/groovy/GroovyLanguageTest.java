@@ -42,6 +42,16 @@ class GroovyLanguageTest {
     }
 
     @Test
+    void safeNavigationOverNothingIsNullWhateverItsType() throws Throwable {
+        MapRow row = new MapRow("ok", true);
+        Rules.run("row.x = row.level?.length(); row.y = row.level?.isEmpty(); row.z = row.level?.length() ?: 7", row);
+        assertTrue(row.fields.containsKey("x"));
+        assertNull(row.fields.get("x"));
+        assertNull(row.fields.get("y"));
+        assertEquals(7, ((Number) row.fields.get("z")).intValue());
+    }
+
+    @Test
     void aDeclaredFieldOfAnotherTypeFails() {
         assertEquals("field status: expected int, found text \"abc\"", failure("row.status + 1", new MapRow("status", "abc")));
         assertEquals("field level: expected text, found int 5", failure("row.level.length()", new MapRow("level", 5L)));

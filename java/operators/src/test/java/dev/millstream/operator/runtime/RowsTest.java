@@ -189,7 +189,7 @@ class RowsTest {
         worker.outBytesMax(100_000);
         LocalAnswer answer = run(numbered(100), row -> row.set("a", "x".repeat(10_000) + row.message()));
         assertTrue(answer.failed().size() > 80);
-        assertEquals(new LocalAnswer.Failed(99, Layout.REASON_OUTPUT_FULL, 0, "the output of this batch exceeds its limit"),
+        assertEquals(new LocalAnswer.Failed(99, Layout.REASON_OUTPUT_FULL, 0, "the output of this call exceeds expansion"),
                 answer.failed().get(answer.failed().size() - 1));
         assertEquals("x".repeat(10_000) + "message 0", answer.changed().get("a")[0].value());
     }
@@ -201,7 +201,7 @@ class RowsTest {
             throw new IllegalStateException("a message that does not fit: " + row.message());
         };
         String message = assertThrows(IllegalStateException.class, () -> run(numbered(10).outBytes(90), fails)).getMessage();
-        assertEquals("the output of this batch exceeds its limit", message);
+        assertEquals("the output of this call exceeds expansion", message);
         worker.outBytesMax(100_000);
         assertEquals(10, run(numbered(10), fails).failed().size());
     }
