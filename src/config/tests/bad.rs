@@ -524,8 +524,8 @@ fn one_line_each() {
     assert_eq!(
         faults_of(&text),
         [
-            "m.yaml:3:1: unknown key `a\\nb`; the keys here are `data_dir`, `log`, `limits`, `shutdown_timeout`, `api`, \
-             `watch`, `sources`, `transforms`, `sinks` and `tests`",
+            "m.yaml:3:1: unknown key `a\\nb`; the keys here are `data_dir`, `log`, `limits`, `jvm`, \
+             `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
             "m.yaml:5:3: `${open\\n` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal \
              dollar is $$",
         ]
