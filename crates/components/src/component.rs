@@ -85,9 +85,10 @@ pub struct TransformCx<'a> {
 }
 
 impl Default for TransformCx<'_> {
-    /// Without an id, and with the default JVM.
+    /// Without an id, and with the default JVM, which root may start, too.
     fn default() -> Self {
-        static JVM: LazyLock<JvmOptions> = LazyLock::new(JvmOptions::default);
+        static JVM: LazyLock<JvmOptions> =
+            LazyLock::new(|| JvmOptions { allow_root: true, ..JvmOptions::default() });
         TransformCx { id: "", jvm: &JVM }
     }
 }
