@@ -1,8 +1,7 @@
 //! The pool of threads for offload transforms.
 //!
 //! All offload transforms share one pool. Each has a queue, and the queues take turns; a transform
-//! without a call in progress gets a thread in any case. A call that
-//! exceeds the deadline of its transform is *abandoned*: its batches are handed back, whatever it
+//! without a call in progress gets a thread in any case. A call that exceeds the deadline of its transform is *abandoned*: its batches are handed back, whatever it
 //! returns later is ignored, and another thread takes its place in the pool. Abandoned calls count
 //! against the concurrency of their transform, so that a transform that hangs keeps a bounded number
 //! of threads; once it has no call left, the batches in its queue are handed back at the deadline,
@@ -17,6 +16,11 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How long a thread above the maximum waits for work before it ends. To start one may cost a
+/// transform much, so that it stays while calls follow each other.
+const SURPLUS_TIME: Duration = Duration::from_secs(10);
 
 /// An offload transform in the pool. Its address identifies it.
 pub(crate) struct OffloadQueue {
@@ -42,7 +46,10 @@ struct Pool {
     calls_begun: u64,
     /// Threads, without those of abandoned calls.
     threads: usize,
+    /// Threads that wait for work.
     idle: usize,
+    /// Threads in a call, without those of abandoned calls.
+    busy: usize,
     stopped: bool,
 }
 
@@ -99,13 +106,12 @@ impl OffloadPool {
 
     /// Wakes or starts a thread if there is a call to make.
     fn employ(&self, state: &mut Pool) {
-        if !state.members.iter().any(Member::may_run) {
+        if !state.has_due(self.threads_max) {
             return;
         }
         let Some(start) = self.start.get() else { return };
-        // Calls without a deadline that hang must not keep other transforms from their deadlines.
-        let is_starved = state.members.iter().any(Member::is_starved);
-        if state.idle == 0 && (state.threads < self.threads_max || is_starved) {
+        // Above the maximum, a thread between two calls takes the work soon.
+        if state.idle == 0 && (state.threads < self.threads_max || state.threads == state.busy) {
             state.threads += 1;
             start();
         }
@@ -128,7 +134,7 @@ impl OffloadPool {
     /// Takes the next call.
     #[cfg(test)]
     pub fn take(&self, now: EngineTime) -> Option<Due> {
-        self.state.lock().take(now, false)
+        self.state.lock().take(now, usize::MAX)
     }
 
     /// Ends a call; returns what it was made for. `None` if it was abandoned: its output is
@@ -141,6 +147,8 @@ impl OffloadPool {
         if call.arrivals.is_none() {
             member.abandoned -= 1;
             state.threads += 1;
+        } else {
+            state.busy -= 1;
         }
         state.forget_idle_members();
         self.employ(&mut state);
@@ -199,14 +207,22 @@ impl Pool {
         self.members.retain(|m| m.running > 0 || Arc::strong_count(&m.queue) > 1);
     }
 
-    /// Takes the next call; with `only_starved`, of a transform that has none in progress.
-    fn take(&mut self, now: EngineTime, only_starved: bool) -> Option<Due> {
+    /// Whether there is a call to make. With `threads_max` busy threads, only of a transform that
+    /// has none in progress: calls without a deadline that hang must not keep other transforms from
+    /// their deadlines.
+    fn has_due(&self, threads_max: usize) -> bool {
+        self.members.iter().any(|member| self.is_due(member, threads_max))
+    }
+
+    fn is_due(&self, member: &Member, threads_max: usize) -> bool {
+        member.may_run() && (self.busy < threads_max || member.running == 0)
+    }
+
+    /// Takes the next call that is due.
+    fn take(&mut self, now: EngineTime, threads_max: usize) -> Option<Due> {
         let count = self.members.len();
-        let may_run = |at: &usize| {
-            let member = &self.members[*at];
-            if only_starved { member.is_starved() } else { member.may_run() }
-        };
-        let at = (0..count).map(|i| (self.turn + i) % count).find(may_run)?;
+        let is_due = |at: &usize| self.is_due(&self.members[*at], threads_max);
+        let at = (0..count).map(|i| (self.turn + i) % count).find(is_due)?;
         self.turn = (at + 1) % count;
         let member = &mut self.members[at];
         member.running += 1;
@@ -219,6 +235,7 @@ impl Pool {
         self.calls_begun += 1;
         let call = Call { queue: queue.clone(), arrivals: Some(arrivals), deadline };
         self.calls.insert(id, call);
+        self.busy += 1;
         Some(Due { id, queue, batches })
     }
 
@@ -229,6 +246,7 @@ impl Pool {
             let Some(arrivals) = call.arrivals.take() else { continue };
             back.extend(arrivals.into_iter().map(|arrival| (call.queue.clone(), arrival)));
             self.threads = self.threads.saturating_sub(1);
+            self.busy -= 1;
             let of_call = |member: &&mut Member| Arc::ptr_eq(&member.queue, &call.queue);
             for member in self.members.iter_mut().filter(of_call) {
                 member.abandoned += 1;
@@ -252,11 +270,6 @@ impl Member {
     /// Whether so many calls hang that no more are made.
     fn has_given_up(&self) -> bool {
         self.queue.transform.hanging_max().is_some_and(|max| self.abandoned >= max)
-    }
-
-    /// Whether it has work and no call in progress.
-    fn is_starved(&self) -> bool {
-        self.running == 0 && self.may_run()
     }
 
     /// Takes the batches that no call will be made for, or that have waited for longer than the
@@ -283,7 +296,7 @@ struct PoolThread {
 }
 
 impl PoolThread {
-    /// Makes calls until the pool stops or has more threads than it needs.
+    /// Makes calls until the pool stops or has not needed it for some time.
     fn run(mut self) {
         while let Some(due) = self.next() {
             self.call(due);
@@ -294,19 +307,24 @@ impl PoolThread {
     fn next(&mut self) -> Option<Due> {
         let pool = self.pool.clone();
         let mut state = pool.state.lock();
+        let mut has_waited = false;
         loop {
+            let now = self.current.core().now().since_start;
+            let due = if state.stopped { None } else { state.take(now, pool.threads_max) };
+            if due.is_some() {
+                pool.employ(&mut state);
+                return due;
+            }
             let is_surplus = state.threads > pool.threads_max;
-            let is_needed = !is_surplus || state.members.iter().any(Member::is_starved);
-            if state.stopped || !is_needed {
+            if state.stopped || is_surplus && has_waited {
                 state.threads -= 1;
                 return None;
             }
-            if let Some(due) = state.take(self.current.core().now().since_start, is_surplus) {
-                pool.employ(&mut state);
-                return Some(due);
-            }
             state.idle += 1;
-            pool.changed.wait(&mut state);
+            match is_surplus {
+                true => has_waited = pool.changed.wait_for(&mut state, SURPLUS_TIME).timed_out(),
+                false => pool.changed.wait(&mut state),
+            }
             state.idle -= 1;
         }
     }
