@@ -189,7 +189,8 @@ impl ColumnBuilder {
 
     /// Returns a cell for an integer.
     pub fn int(&mut self, value: i64) -> Cell {
-        self.write(Kind::Int, |own| _ = write!(own, "{value}"))
+        let mut digits = itoa::Buffer::new();
+        self.push(Kind::Int, digits.format(value).as_bytes())
     }
 
     /// Returns a cell for a float in its shortest representation that parses as the same value, or

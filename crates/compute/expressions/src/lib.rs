@@ -45,7 +45,7 @@ pub use path::{STEPS_MAX, json_path};
 use ast::{Expr, Form};
 use compile::{Compiled, EVENT, compile};
 use input::Bound;
-use kernel::{FALSE, Kernel, Selected, TRUE, error_of};
+use kernel::{FALSE, Kernel, Selected, TRUE, Verdict, error_of};
 use millstream_columns::ColumnBuilder;
 use std::fmt;
 use types::Types;
@@ -117,9 +117,7 @@ impl Expression {
     /// Evaluates the condition for the selected rows. `out` gets a bit per row: bit `row % 64` of
     /// word `row / 64`. Rows without a result do not match and are counted.
     pub fn matches(&self, input: &Input<'_>, out: &mut Vec<u64>, counts: &mut Counts) {
-        let bound = Bound::new(&self.compiled.paths, input);
-        let mut verdicts = vec![FALSE; input.rows];
-        self.kernel.run(&bound, Selected::Runs(input.runs), &mut verdicts, &mut Scratch::default());
+        let verdicts = self.verdicts(&Bound::new(&self.compiled.paths, input));
         out.clear();
         out.extend(verdicts.chunks(64).map(|chunk| {
             let bits =
@@ -160,7 +158,18 @@ impl Expression {
     /// such as `1.5s`, lists and maps JSON. Values inside the block are not copied.
     pub fn compute(&self, input: &Input<'_>, counts: &mut Counts) -> ColumnBuilder {
         let bound = Bound::new(&self.compiled.paths, input);
+        if self.compiled.types.is_same(Types::BOOL) {
+            return output::of_verdicts(&self.verdicts(&bound), input, counts);
+        }
         output::compute(&self.compiled.node, &bound, counts)
+    }
+
+    /// Evaluates the condition for the selected rows; the others are false.
+    fn verdicts(&self, bound: &Bound<'_>) -> Vec<Verdict> {
+        let mut verdicts = vec![FALSE; bound.input.rows];
+        let selected = Selected::Runs(bound.input.runs);
+        self.kernel.run(bound, selected, &mut verdicts, &mut Scratch::default());
+        verdicts
     }
 }
 

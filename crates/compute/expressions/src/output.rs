@@ -1,7 +1,8 @@
 //! Writes computed values as cells.
 
 use crate::eval::evaluate;
-use crate::input::{Bound, Counts, Raw, kind_of};
+use crate::input::{Bound, Counts, Input, Raw, kind_of};
+use crate::kernel::{Selected, TRUE, Verdict, error_of};
 use crate::node::Node;
 use crate::time;
 use crate::value::{Error, Value};
@@ -19,6 +20,16 @@ pub fn compute(node: &Node, bound: &Bound<'_>, counts: &mut Counts) -> ColumnBui
             }
         }
     }
+    builder
+}
+
+/// Returns the cells of a condition for the selected rows.
+pub fn of_verdicts(verdicts: &[Verdict], input: &Input<'_>, counts: &mut Counts) -> ColumnBuilder {
+    let mut builder = ColumnBuilder::new(input.rows);
+    Selected::Runs(input.runs).each(|row| match error_of(verdicts[row]) {
+        Some(error) => counts.add(error),
+        None => builder.set(row, Cell::bool(verdicts[row] == TRUE)),
+    });
     builder
 }
 

@@ -10,6 +10,9 @@ pub const COMPUTED_BYTES_MAX: usize = 16 << 20;
 
 /// Returns the number of characters.
 pub fn characters(text: &[u8]) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
     text.utf8_chunks()
         .map(|chunk| chunk.valid().chars().count() + usize::from(!chunk.invalid().is_empty()))
         .sum()
