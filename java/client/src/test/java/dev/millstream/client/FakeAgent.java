@@ -25,6 +25,7 @@ final class FakeAgent implements AutoCloseable {
 
     final ConcurrentLinkedQueue<List<String>> points = new ConcurrentLinkedQueue<>();
     private final ConcurrentLinkedQueue<Channel> channels = new ConcurrentLinkedQueue<>();
+    private final ConcurrentLinkedQueue<Thread> threads = new ConcurrentLinkedQueue<>();
 
     /** Listens on a Unix socket. */
     static FakeAgent unix(Path path, Reads reads) throws IOException {
@@ -101,12 +102,28 @@ final class FakeAgent implements AutoCloseable {
             }
         });
         thread.setDaemon(true);
+        threads.add(thread);
         thread.start();
     }
 
-    /** Closes all channels. Later sends fail. */
+    /** Closes all channels. Later sends fail: a socket stays open while a thread is in a call on it, so this waits for the threads. */
     @Override
     public void close() throws IOException {
+        closeChannels();
+        threads.forEach(FakeAgent::join);
+        // A connection that was accepted meanwhile.
+        closeChannels();
+    }
+
+    private static void join(Thread thread) {
+        try {
+            thread.join();
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException("interrupted while an agent ends", interrupted);
+        }
+    }
+
+    private void closeChannels() throws IOException {
         for (Channel channel : channels) {
             channel.close();
         }
