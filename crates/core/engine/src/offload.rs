@@ -124,7 +124,7 @@ impl OffloadPool {
         let numbers = AtomicU64::new(0);
         let start = move || {
             let (Some(pool), Some(current)) = (pool.upgrade(), current.upgrade()) else { return };
-            let thread = PoolThread { current, pool, started: Vec::new() };
+            let thread = PoolThread { current, pool };
             let number = numbers.fetch_add(1, Ordering::Relaxed);
             spawn(&format!("offload-{number}"), move || thread.run());
         };
@@ -159,6 +159,7 @@ impl OffloadPool {
     pub fn expire(&self, now: EngineTime) -> Vec<(Arc<OffloadQueue>, Arrival)> {
         let mut state = self.state.lock();
         let back = state.expire(now);
+        state.forget_idle_members();
         self.employ(&mut state);
         back
     }
@@ -288,24 +289,22 @@ impl Member {
     }
 }
 
-/// A thread of the pool, with the transforms that know it.
+/// A thread of the pool. Between calls it keeps no transform: a reload may have removed it.
 struct PoolThread {
     current: Arc<Current>,
     pool: Arc<OffloadPool>,
-    started: Vec<Arc<OffloadQueue>>,
 }
 
 impl PoolThread {
     /// Makes calls until the pool stops or has not needed it for some time.
-    fn run(mut self) {
+    fn run(self) {
         while let Some(due) = self.next() {
             self.call(due);
         }
-        self.started.iter().for_each(|queue| queue.transform.thread_ends());
     }
 
-    fn next(&mut self) -> Option<Due> {
-        let pool = self.pool.clone();
+    fn next(&self) -> Option<Due> {
+        let pool = &self.pool;
         let mut state = pool.state.lock();
         let mut has_waited = false;
         loop {
@@ -329,14 +328,45 @@ impl PoolThread {
         }
     }
 
-    fn call(&mut self, due: Due) {
-        if !self.started.iter().any(|queue| Arc::ptr_eq(queue, &due.queue)) {
-            due.queue.transform.thread_starts();
-            self.started.push(due.queue.clone());
-        }
+    fn call(&self, due: Due) {
         let core = self.current.core();
         let outputs = core.call(&due.queue, due.batches);
         let Some(arrivals) = self.pool.finish(due.id) else { return };
         core.resume_all(&due.queue, arrivals, outputs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_model::{ComponentError, Now, Outputs};
+
+    struct Nothing;
+
+    impl Offload for Nothing {
+        fn concurrency(&self) -> usize {
+            1
+        }
+
+        fn output_bytes_max(&self) -> u64 {
+            0
+        }
+
+        fn apply(&self, _: Now, _: Vec<Batch>, _: &mut [Outputs]) -> Result<(), ComponentError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_transform_that_a_reload_has_removed_is_dropped_without_another_call() {
+        let pool = OffloadPool::new(1);
+        let queue = Arc::new(OffloadQueue { transform: Arc::new(Nothing) });
+        let weak = Arc::downgrade(&queue);
+        pool.state.lock().member(&queue);
+        pool.expire(EngineTime::ZERO);
+        assert_eq!(pool.state.lock().members.len(), 1);
+        drop(queue);
+        pool.expire(EngineTime::ZERO);
+        assert!(weak.upgrade().is_none());
     }
 }

@@ -6,23 +6,20 @@ use common::{blueprint, numbered, settings, wait_until};
 use millstream_engine::{Settings, Store, TransformPart};
 use millstream_model::{Batch, ComponentError, Now, Offload, Outputs, Transform};
 use millstream_testkit::MemoryEndpoint;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Passes batches on, and counts the threads it has seen.
+/// Passes batches on, and remembers the threads it has seen.
 #[derive(Default)]
 struct Passing {
-    threads: AtomicUsize,
+    threads: Mutex<HashSet<ThreadId>>,
 }
 
 impl Offload for Passing {
     fn concurrency(&self) -> usize {
         4
-    }
-
-    fn thread_starts(&self) {
-        self.threads.fetch_add(1, Ordering::Relaxed);
     }
 
     fn apply(
@@ -31,6 +28,7 @@ impl Offload for Passing {
         batches: Vec<Batch>,
         outputs: &mut [Outputs],
     ) -> Result<(), ComponentError> {
+        self.threads.lock().unwrap().insert(thread::current().id());
         batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
         Ok(())
     }
@@ -59,7 +57,7 @@ async fn threads_seen(transforms: usize) -> Vec<usize> {
     let expected = LINES * transforms as u64;
     wait_until(|| endpoint.lines().len() as u64 == expected).await;
     assert!(running.stop(Duration::from_secs(30)).await.drained);
-    passing.iter().map(|transform| transform.threads.load(Ordering::Relaxed)).collect()
+    passing.iter().map(|transform| transform.threads.lock().unwrap().len()).collect()
 }
 
 /// A batch that arrives while each thread is between two calls waits for one of them: a new thread

@@ -95,12 +95,6 @@ pub trait Offload: Send + Sync {
         Vec::new()
     }
 
-    /// Called once on each thread of the pool, before its first call.
-    fn thread_starts(&self) {}
-
-    /// Called on each thread that was started, before it ends.
-    fn thread_ends(&self) {}
-
     /// Transforms batches. `outputs` has one item per batch; `now` is when the call begins.
     fn apply(
         &self,
