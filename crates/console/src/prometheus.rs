@@ -230,6 +230,7 @@ fn jvm(text: &mut Text<'_>, jvm: &JvmSnapshot) {
             "Bytes of Java classes and compiled code.",
             jvm.non_heap_used_bytes,
         ),
+        ("millstream_jvm_metaspace_used_bytes", "Bytes of Java classes.", jvm.metaspace_used_bytes),
         ("millstream_jvm_threads", "Threads of the JVM.", jvm.threads),
         ("millstream_jvm_classes", "Loaded Java classes.", jvm.classes),
     ];

@@ -248,8 +248,8 @@ fn figures_of_a_jvm_are_exported_if_there_is_one() {
     let single = |name: &str| families[&*format!("millstream_jvm_{name}")].samples[&Vec::new()];
     let heap = ["heap_used_bytes", "heap_committed_bytes", "heap_max_bytes"].map(single);
     assert_eq!(heap, [10.0, 20.0, 30.0]);
-    let rest = ["non_heap_used_bytes", "threads", "classes"].map(single);
-    assert_eq!(rest, [40.0, 6.0, 7.0]);
+    let rest = ["non_heap_used_bytes", "metaspace_used_bytes", "threads", "classes"].map(single);
+    assert_eq!(rest, [40.0, 30.0, 6.0, 7.0]);
     let collections = ["collections_total", "collection_seconds_total"].map(single);
     assert_eq!(collections, [5.0, 0.5]);
     let without = Snapshot { jvm: None, ..snapshot() };

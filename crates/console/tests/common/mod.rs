@@ -202,6 +202,7 @@ fn jvm() -> JvmSnapshot {
         heap_committed_bytes: 20,
         heap_bytes_max: 30,
         non_heap_used_bytes: 40,
+        metaspace_used_bytes: 30,
         collections: 5,
         collection_seconds: 0.5,
         threads: 6,

@@ -41,6 +41,8 @@ pub struct JvmSnapshot {
     pub heap_bytes_max: u64,
     /// Bytes of classes and compiled code.
     pub non_heap_used_bytes: u64,
+    /// Bytes of classes.
+    pub metaspace_used_bytes: u64,
     /// Collections since the start.
     pub collections: u64,
     /// Time of all collections in seconds.

@@ -55,6 +55,8 @@ pub struct JvmStats {
     pub heap_max: u64,
     /// Bytes of classes and compiled code.
     pub non_heap_used: u64,
+    /// Bytes of classes.
+    pub metaspace_used: u64,
     /// Number of collections.
     pub collections: u64,
     /// Time of all collections in milliseconds.

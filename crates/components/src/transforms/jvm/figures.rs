@@ -84,11 +84,18 @@ fn look_forever(jvm: &Jvm, in_use: fn() -> Vec<Counted>) -> ! {
     let mut is_due = true;
     loop {
         if is_due {
-            *JVM.lock() = jvm.stats().ok().map(snapshot);
+            look_at(jvm);
         }
         std::thread::sleep(INTERVAL);
         let looks = in_use().into_iter().map(|(operator, figures)| figures.look(&operator));
         is_due = looks.fold(false, |any, was_called| any | was_called);
+    }
+}
+
+/// Reads what the JVM uses. Without memory for the answer, the figures stay those of the last look.
+fn look_at(jvm: &Jvm) {
+    if let Ok(stats) = jvm.stats() {
+        *JVM.lock() = Some(snapshot(stats));
     }
 }
 
@@ -98,6 +105,7 @@ fn snapshot(stats: JvmStats) -> JvmSnapshot {
         heap_committed_bytes: stats.heap_committed,
         heap_bytes_max: stats.heap_max,
         non_heap_used_bytes: stats.non_heap_used,
+        metaspace_used_bytes: stats.metaspace_used,
         collections: stats.collections,
         collection_seconds: stats.collection_ms as f64 / 1000.0,
         threads: stats.threads,

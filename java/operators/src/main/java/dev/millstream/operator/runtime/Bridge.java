@@ -2,6 +2,7 @@ package dev.millstream.operator.runtime;
 
 import java.io.InputStream;
 import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -163,11 +164,22 @@ public final class Bridge {
         process.put("heap_committed", heap.getCommitted());
         process.put("heap_max", heap.getMax());
         process.put("non_heap_used", memory.getNonHeapMemoryUsage().getUsed());
+        process.put("metaspace_used", metaspaceUsed());
         process.put("collections", collectors.stream().mapToLong(each -> Math.max(each.getCollectionCount(), 0)).sum());
         process.put("collection_ms", collectors.stream().mapToLong(each -> Math.max(each.getCollectionTime(), 0)).sum());
         process.put("threads", ManagementFactory.getThreadMXBean().getThreadCount());
         process.put("classes", ManagementFactory.getClassLoadingMXBean().getLoadedClassCount());
         return Json.bytes(process);
+    }
+
+    /** Returns the bytes of classes, those of the compressed class space included. */
+    private static long metaspaceUsed() {
+        for (MemoryPoolMXBean pool : ManagementFactory.getMemoryPoolMXBeans()) {
+            if (pool.getName().equals("Metaspace")) {
+                return pool.getUsage().getUsed();
+            }
+        }
+        return 0;
     }
 
     /** Returns a value plus one; measures a bare call. */
