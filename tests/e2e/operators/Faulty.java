@@ -1,13 +1,16 @@
 import dev.millstream.operator.Context;
 import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
 
 /** An operator that does on each line that contains {@code bad} what its option {@code fault} says. */
 public final class Faulty implements Operator {
     private String fault;
-    private final List<long[]> kept = new ArrayList<>();
+    private final List<Object> kept = new ArrayList<>();
 
     @Override
     public void open(Context context) {
@@ -28,7 +31,9 @@ public final class Faulty implements Operator {
             case "interruptible" -> Thread.sleep(Long.MAX_VALUE);
             case "loop" -> spin();
             case "recursion" -> recurse(1);
-            case "allocation" -> allocate();
+            case "allocation" -> untilMemoryIsUsedUp(() -> new long[1 << 20]);
+            case "classes" -> untilMemoryIsUsedUp(Faulty::define);
+            case "leak" -> leak();
             case "exit" -> System.exit(7);
             case "halt" -> Runtime.getRuntime().halt(7);
             case "type" -> row.set("seen", new Object());
@@ -48,13 +53,34 @@ public final class Faulty implements Operator {
         return depth == 0 ? 0 : 1 + recurse(depth + 1);
     }
 
-    private void allocate() {
+    private void untilMemoryIsUsedUp(Callable<Object> make) throws Exception {
         try {
             while (true) {
-                kept.add(new long[1 << 20]);
+                kept.add(make.call());
             }
         } finally {
             kept.clear();
+        }
+    }
+
+    /** Keeps what it allocates. */
+    private void leak() {
+        while (true) {
+            kept.add(new long[1 << 10]);
+        }
+    }
+
+    /** Makes a copy of this class. */
+    private static Class<?> define() throws IOException {
+        try (InputStream in = Faulty.class.getResourceAsStream("Faulty.class")) {
+            return new Copies().define(in.readAllBytes());
+        }
+    }
+
+    /** A class loader that defines one class. */
+    private static final class Copies extends ClassLoader {
+        Class<?> define(byte[] bytes) {
+            return defineClass("Faulty", bytes, 0, bytes.length);
         }
     }
 }

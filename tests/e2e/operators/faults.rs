@@ -1,6 +1,6 @@
 //! What goes wrong in an operator harms nothing but its own events.
 
-use super::{PATIENCE, documents, each_jdk, faulty, settings};
+use super::{PATIENCE, documents, each_jdk, faulty, noted, settings};
 use crate::support::{Agent, folder, wait_until};
 use std::fs;
 use std::path::Path;
@@ -46,11 +46,8 @@ fn bad_events_pass_unchanged(fault: &str, note: &str, cause: &str) {
         let (out, beside) = (dir.path().join("out.json"), dir.path().join("beside.txt"));
         wait_until("the sink beside has everything", PATIENCE, || lines(&beside) == 2 * LINES + 2);
         wait_until("the sink behind has everything", PATIENCE, || lines(&out) == 2 * LINES + 2);
-        let noted = format!(
-            "millstream_component_noted_events_total{{component_id=\"op\",component_type=\"jvm\",component_kind=\"transform\",note=\"{note}\"}}"
-        );
         assert_eq!(
-            agent.metric(&noted),
+            agent.metric(&noted(note)),
             Some(2.0),
             "{}",
             agent.get("/metrics").unwrap_or_default()

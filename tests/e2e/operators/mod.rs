@@ -1,7 +1,9 @@
 //! Operators on the JVM inside the real binary, on every JDK of this host.
 
 mod faults;
+mod isolation;
 mod languages;
+mod memory;
 mod reloads;
 mod starts;
 
@@ -11,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Timeout for events that should happen soon, generous for a busy host.
@@ -59,6 +62,22 @@ fn faulty(fault: &str, more: &str) -> String {
     format!(
         "{{ type: jvm, inputs: [app], language: class, jar: {jar}, class: Faulty, options: {{ fault: {fault} }}, {more} }}"
     )
+}
+
+/// Returns the metric of the events of transform `op` with a note.
+fn noted(note: &str) -> String {
+    format!(
+        "millstream_component_noted_events_total{{component_id=\"op\",component_type=\"jvm\",component_kind=\"transform\",note=\"{note}\"}}"
+    )
+}
+
+/// Sets a flag when it is dropped, also by a test that fails: otherwise a writer would never end.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Returns the JSON documents in a file; none if there is no file.

@@ -5,6 +5,7 @@ use crate::bridge::Bridge;
 use crate::discover::Java;
 use crate::error::{ControlError, StartError};
 use crate::jni::{Env, Thrown, Vm};
+use crate::operator::Answered;
 use crate::{create, layout};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -105,14 +106,21 @@ fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), Start
     });
     let answer = bridge.start(env, settings.to_string().as_bytes());
     let answer = answer.map_err(|Thrown(reason)| failed(reason))?;
-    let java: JavaVersion =
-        serde_json::from_slice(&answer).map_err(|error| failed(error.to_string()))?;
+    let java = started(&answer).map_err(failed)?;
     match java.layout_version {
         layout::VERSION => Ok((bridge, java)),
         other => Err(failed(format!(
             "it has version {other} of the calls and the program {}: both must be of one build",
             layout::VERSION
         ))),
+    }
+}
+
+fn started(answer: &[u8]) -> Result<JavaVersion, String> {
+    match serde_json::from_slice(answer) {
+        Ok(Answered::Done(java)) => Ok(java),
+        Ok(Answered::Fault { error }) => Err(error.message),
+        Err(error) => Err(error.to_string()),
     }
 }
 

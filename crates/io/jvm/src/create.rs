@@ -139,11 +139,21 @@ fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int 
 /// Called by the JVM when Java code ends the process, which the operators' runtime prevents where
 /// it can. The process ends after the return.
 extern "C" fn exit(code: c_int) {
+    write_kept();
     log::error!("an operator ended the agent by System.exit({code})");
 }
 
-/// Called by the JVM when it has failed beyond repair. The process ends after the return.
+/// Called by the JVM when it has failed beyond repair, or cannot be created with its options. The
+/// process ends after the return.
 extern "C" fn abort() {
+    write_kept();
     let text = b"the JVM of the operators has failed, and the agent ends\n";
     _ = rustix::io::write(rustix::stdio::stderr(), text);
+}
+
+/// Writes what the JVM has printed while it is created: its reason to end the process.
+fn write_kept() {
+    if let Some(Some(output)) = OUTPUT.try_lock().as_deref() {
+        _ = rustix::io::write(rustix::stdio::stderr(), output.as_bytes());
+    }
 }

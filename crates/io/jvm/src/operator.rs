@@ -81,17 +81,24 @@ pub struct RuleStats {
     pub ns: u64,
 }
 
-/// The answer of `register`.
+/// The answer of the JVM to a request that may fail.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Answered {
-    Fault { error: Fault },
-    Registered(Registered),
+pub enum Answered<T> {
+    /// It failed.
+    Fault {
+        /// What is wrong.
+        error: Fault,
+    },
+    /// What was asked for.
+    Done(T),
 }
 
+/// What is wrong, and where.
 #[derive(Deserialize)]
-struct Fault {
-    message: String,
+pub struct Fault {
+    /// What is wrong.
+    pub message: String,
     rule: Option<String>,
     line: u32,
     column: u32,
@@ -130,7 +137,7 @@ impl Operator {
         let text = serde_json::to_vec(spec).map_err(unreadable)?;
         let register = move |bridge: &Bridge, env| bridge.register(env, &text);
         let answer = control.ask(register, |bridge, env, late| {
-            if let Ok(Answered::Registered(late)) = serde_json::from_slice(&late) {
+            if let Ok(Answered::<Registered>::Done(late)) = serde_json::from_slice(&late) {
                 remove(bridge, env, late.id);
             }
         })?;
@@ -138,7 +145,7 @@ impl Operator {
             Answered::Fault { error: Fault { message, rule, line, column } } => {
                 Err(RegisterError::Fault { message, rule, line, column })
             }
-            Answered::Registered(registered) => Ok(Operator(Arc::new(Handle {
+            Answered::<Registered>::Done(registered) => Ok(Operator(Arc::new(Handle {
                 shared: Arc::clone(shared),
                 control: control.clone(),
                 rules: spec.rules.len().max(1),

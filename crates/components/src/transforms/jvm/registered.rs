@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// The class of the exception that Java throws when it has too little memory.
+const OUT_OF_MEMORY: &str = "OutOfMemoryError";
+
 static OPERATORS: Mutex<Operators> = Mutex::new(Operators::new());
 
 /// Operators that are in use, or were.
@@ -74,7 +77,7 @@ impl Drop for KeptOperators {
 /// # Errors
 /// There is no suitable JVM, or the operator is invalid: what is wrong, and where.
 pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, String> {
-    let jvm = Jvm::start(options).map_err(|error| error.to_string())?;
+    let jvm = Jvm::start(options).map_err(|error| advised(error.to_string()))?;
     let jar = spec.jar.as_deref().and_then(JarState::of);
     let mut operators = OPERATORS.lock();
     operators.report(&jvm);
@@ -94,13 +97,8 @@ pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, S
 /// Returns the message of an error, behind the place in the script as far as it is known.
 fn placed(error: &RegisterError) -> String {
     let text = error.to_string();
-    if text.contains("OutOfMemoryError: Metaspace") {
-        return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");
-    }
-    if text.contains("OutOfMemoryError") {
-        return format!("{text}; raise jvm.heap");
-    }
     match error {
+        _ if text.contains(OUT_OF_MEMORY) => advised(text),
         RegisterError::Fault { message, rule: Some(rule), line: 0, .. } => {
             format!("{rule}: {message}")
         }
@@ -109,6 +107,17 @@ fn placed(error: &RegisterError) -> String {
         }
         _ => text,
     }
+}
+
+/// Returns a message, followed by what to do if Java has too little memory.
+fn advised(text: String) -> String {
+    if text.contains("OutOfMemoryError: Metaspace") {
+        return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");
+    }
+    if text.contains(OUT_OF_MEMORY) {
+        return format!("{text}; raise jvm.heap");
+    }
+    text
 }
 
 /// Returns the operators that are in use.
