@@ -1,8 +1,9 @@
 //! Groovy, AviatorScript and Java on lines of a web log.
 
 use super::{PATIENCE, documents, each_jdk, faulty, settings};
-use crate::support::{Agent, folder};
-use std::fs;
+use crate::support::{Agent, folder, wait_until};
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 const LOG: &str = r#"203.0.113.7 - ada [25/Nov/2026:10:00:01 +0000] "GET /cart?id=1 HTTP/1.1" 200 512 "-" "curl/8" 0.010
@@ -79,5 +80,72 @@ fn a_class_in_a_jar_runs_and_others_pass_where() {
         let events = events(home, &faulty("none", "where: 'status == 200'"));
         let seen: Vec<_> = events.iter().map(|event| event.get("seen").is_some()).collect();
         assert_eq!(seen, [true, false, true]);
+    });
+}
+
+/// A folder of scripts, through which lines of `app.log` pass.
+struct Scripts<'a> {
+    dir: &'a Path,
+    config: String,
+}
+
+impl Scripts<'_> {
+    fn new<'a>(home: &Path, dir: &'a Path) -> Scripts<'a> {
+        fs::create_dir(dir.join("rules")).unwrap();
+        let config = settings(home)
+            + "sources: { app: { type: file, include: ['DIR/app.log'] } }\n\
+               transforms: { op: { type: jvm, inputs: [app], language: groovy, script_dir: DIR/rules } }\n\
+               sinks: { out: { type: file, inputs: [op], path: DIR/out.json, encoding: { codec: json, metadata: [] } } }\n";
+        Scripts { dir, config }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.dir.join("rules").join(name), text).unwrap();
+    }
+
+    /// Reloads, and waits until the log has another `text`.
+    fn reload(&self, agent: &Agent, text: &str) {
+        let before = agent.log().matches(text).count();
+        agent.reload(&self.config);
+        wait_until(text, PATIENCE, || agent.log().matches(text).count() > before);
+    }
+
+    /// Returns what the scripts leave in the field `steps` of a new line.
+    fn steps(&self, line: &str) -> String {
+        let path = self.dir.join("app.log");
+        let mut file = File::options().create(true).append(true).open(path).unwrap();
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let found = || {
+            let events = documents(&self.dir.join("out.json"));
+            events.into_iter().find(|event| event["message"] == line)
+        };
+        wait_until(line, PATIENCE, || found().is_some());
+        found().unwrap()["steps"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[test]
+fn scripts_of_a_folder_run_in_order_and_follow_its_files() {
+    each_jdk(|home| {
+        let dir = folder();
+        let scripts = Scripts::new(home, dir.path());
+        scripts.write("20-second.groovy", "row.steps += ' second'");
+        scripts.write("10-first.groovy", "row.steps = 'first'");
+        scripts.write("30-third.groovy", "row.steps = \"${row.steps} third\"");
+        scripts.write("notes.txt", "no script");
+        let mut agent = Agent::start(dir.path(), &scripts.config, &[]);
+        assert_eq!(scripts.steps("one"), "first second third");
+        scripts.write("15-added.groovy", "row.steps += ' added'");
+        scripts.reload(&agent, "changed: op");
+        assert_eq!(scripts.steps("two"), "first added second third");
+        scripts.write("25-bad.groovy", "row.steps += ' bad'\nrow.steps = (");
+        scripts.reload(&agent, "the previous one stays in use");
+        assert!(agent.log().contains("25-bad.groovy:2:"), "{}", agent.log());
+        assert_eq!(scripts.steps("three"), "first added second third");
+        fs::remove_file(dir.path().join("rules/25-bad.groovy")).unwrap();
+        fs::remove_file(dir.path().join("rules/20-second.groovy")).unwrap();
+        scripts.reload(&agent, "changed: op");
+        assert_eq!(scripts.steps("four"), "first added third");
+        assert!(agent.stop().success(), "{}", agent.log());
     });
 }
