@@ -58,7 +58,9 @@ final class RowWatch {
         Thread.interrupted();
     }
 
+    /** Begins a row. The thread is not interrupted, also if the operator did that itself. */
     void beginRow() {
+        Thread.interrupted();
         CURRENT.setOpaque(this, ++rows);
         if ((long) TARGET.getOpaque(this) != NONE) {
             settle();

@@ -94,6 +94,7 @@ final class Worker {
     private void runBatch(Instance instance, BatchRule rule, BatchRow row) {
         long start = System.nanoTime();
         call.beginChunk(call.selectedRows());
+        Thread.interrupted();
         try {
             rule.process(new BatchView(row));
         } catch (Throwable thrown) {

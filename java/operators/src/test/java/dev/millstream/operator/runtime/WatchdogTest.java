@@ -4,7 +4,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.millstream.operator.Batch;
+import dev.millstream.operator.BatchOperator;
+import dev.millstream.operator.Context;
+import dev.millstream.operator.Operator;
+import dev.millstream.operator.Row;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
@@ -112,6 +120,63 @@ class WatchdogTest {
     void anInterruptByTheRuleItselfEndsWithTheCall() {
         assertEquals(List.of(), run(3, row -> Thread.currentThread().interrupt()).failed());
         assertFalse(Thread.currentThread().isInterrupted());
+    }
+
+    @Test
+    void anInterruptByTheRuleItselfDoesNotReachLaterRows() {
+        List<Boolean> seen = new ArrayList<>();
+        Rule rule = row -> {
+            seen.add(Thread.currentThread().isInterrupted());
+            Thread.currentThread().interrupt();
+        };
+        assertEquals(List.of(), run(3, rule, rule).failed());
+        assertEquals(Collections.nCopies(6, false), seen);
+        seen.clear();
+        int operator = Operators.register(0, rule);
+        try (LocalRequest request = new LocalRequest(2)) {
+            worker.apply(operator, request);
+        } finally {
+            Bridge.remove(operator);
+        }
+        assertEquals(List.of(false, false), seen);
+    }
+
+    @Test
+    void anInterruptByOpenDoesNotReachTheRows() {
+        List<Boolean> seen = new ArrayList<>();
+        for (AutoCloseable operator : List.of(new InterruptsItself(seen), new InterruptsBatches(seen))) {
+            int id = LocalWorker.register(operator, Map.of());
+            try (LocalRequest request = new LocalRequest(1)) {
+                assertEquals(List.of(), worker.apply(id, request).failed());
+            } finally {
+                Bridge.remove(id);
+            }
+        }
+        assertEquals(List.of(false, false), seen);
+    }
+
+    private record InterruptsItself(List<Boolean> seen) implements Operator {
+        @Override
+        public void open(Context context) {
+            Thread.currentThread().interrupt();
+        }
+
+        @Override
+        public void process(Row row) {
+            seen.add(Thread.currentThread().isInterrupted());
+        }
+    }
+
+    private record InterruptsBatches(List<Boolean> seen) implements BatchOperator {
+        @Override
+        public void open(Context context) {
+            Thread.currentThread().interrupt();
+        }
+
+        @Override
+        public void process(Batch batch) {
+            seen.add(Thread.currentThread().isInterrupted());
+        }
     }
 
     @Test
