@@ -3,6 +3,7 @@ package dev.millstream.operator.aviator;
 import com.googlecode.aviator.AviatorEvaluatorInstance;
 import com.googlecode.aviator.BaseExpression;
 import com.googlecode.aviator.Expression;
+import com.googlecode.aviator.exception.UnsupportedFeatureException;
 import dev.millstream.operator.runtime.CompileException;
 import dev.millstream.operator.runtime.CompiledRule;
 import dev.millstream.operator.runtime.Language;
@@ -25,6 +26,8 @@ public final class AviatorLanguage implements Language {
     private static final Pattern STRING = Pattern.compile("'(?:\\\\.|[^'\\\\])*'|\"(?:\\\\.|[^\"\\\\])*\"|##[^\\n]*");
     /** The way from a value to its class, and from there to anything. */
     private static final Pattern REFLECTION = Pattern.compile("\\.\\s*(class|declaringClass|classLoader|module)\\b");
+    /** What begins the use of a feature that is not available; the first one is the one that was found. */
+    private static final Pattern KEYWORD = Pattern.compile("(?<![\\w.$])(?:new|use|try|throw)(?![\\w$])");
     private static final Pattern HIDDEN = Pattern.compile("#\\{[^}]*\\\\");
     private static final Pattern INTERPOLATED = Pattern.compile("#\\{([^}]+)}");
     private static final Pattern LINE = Pattern.compile("line(?:Number)?\\s*:?\\s*(\\d+)");
@@ -45,9 +48,17 @@ public final class AviatorLanguage implements Language {
             BaseExpression expression = (BaseExpression) evaluator.compile(source.name(), source.text(), false);
             int silent = Functions.check(expression, evaluator, source, removed);
             return new CompiledExpression(expression, spec.output(), fields(expression, evaluator, source), silent);
+        } catch (UnsupportedFeatureException failure) {
+            throw unsupported(failure, source);
         } catch (RuntimeException failure) {
             throw converted(failure, source);
         }
+    }
+
+    /** Returns the refusal of a keyword, which Aviator refuses without a place. */
+    private static CompileException unsupported(UnsupportedFeatureException failure, RuleSource source) {
+        Matcher found = KEYWORD.matcher(code(source.text()));
+        return found.find() ? refused("keyword " + found.group(), source, found.start()) : converted(failure, source);
     }
 
     /** Returns the evaluator of the operator, which its rules share; it goes when they go. */
@@ -67,12 +78,15 @@ public final class AviatorLanguage implements Language {
         if (hidden.find()) {
             throw refused("\\ between #{ and }", source, hidden.start());
         }
-        // Interpolated expressions are inside of strings.
-        String code = text.contains("#{") ? text : STRING.matcher(text).replaceAll(match -> " ".repeat(match.group().length()));
-        Matcher found = REFLECTION.matcher(code);
+        Matcher found = REFLECTION.matcher(code(text));
         if (found.find()) {
             throw refused("property " + found.group(1), source, found.start());
         }
+    }
+
+    /** Returns the text with spaces in place of strings and comments, unless expressions are interpolated into strings. */
+    private static String code(String text) {
+        return text.contains("#{") ? text : STRING.matcher(text).replaceAll(match -> " ".repeat(match.group().length()));
     }
 
     private static CompileException refused(String what, RuleSource source, int at) {

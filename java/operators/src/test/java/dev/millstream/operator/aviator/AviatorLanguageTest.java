@@ -129,6 +129,12 @@ class AviatorLanguageTest {
         assertEquals("function foo does not exist in a rule", function.getMessage());
         assertEquals(2, function.line());
         assertEquals(3, function.column());
+        for (String refused : List.of("'new' +\n  new java.util.Date()", "## new\n  new java.io.File('x')",
+                "1 +\n  level.class", "'try';\n  try { 1 } catch(e) { 2 }", "level;\n  use java.io.*; 1", "level;\n  throw 'x'")) {
+            CompileException error = assertThrows(CompileException.class, () -> compile(refused, spec("out", 0)));
+            assertEquals(2, error.line(), refused + ": " + error.getMessage());
+            assertTrue(error.column() > 0, refused + ": " + error.getMessage());
+        }
     }
 
     @Test
