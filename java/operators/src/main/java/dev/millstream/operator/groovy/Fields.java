@@ -30,6 +30,10 @@ public final class Fields {
         if (value instanceof Integer || value instanceof Short || value instanceof Byte) {
             return ((Number) value).longValue();
         }
+        if (value instanceof BigInteger) {
+            throw new IllegalArgumentException("field " + name + ": " + cut(value)
+                    + " does not fit into the 64 bits of an int; without a declared type it is a BigInteger");
+        }
         throw mismatch(name, "int", value);
     }
 
@@ -115,12 +119,13 @@ public final class Fields {
 
     /** Returns the type and the value, as one reads it in an error. */
     private static String shown(Object value) {
+        String cut = cut(value);
+        return value instanceof String ? "text \"" + cut + '"' : kind(value) + ' ' + cut;
+    }
+
+    private static String cut(Object value) {
         String text = value.toString();
-        String cut = text.length() > SHOWN_LENGTH ? text.substring(0, SHOWN_LENGTH) + "..." : text;
-        if (value instanceof String) {
-            return "text \"" + cut + '"';
-        }
-        return kind(value) + ' ' + cut;
+        return text.length() > SHOWN_LENGTH ? text.substring(0, SHOWN_LENGTH) + "..." : text;
     }
 
     private static String kind(Object value) {

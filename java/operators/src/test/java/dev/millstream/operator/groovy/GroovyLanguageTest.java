@@ -54,6 +54,8 @@ class GroovyLanguageTest {
     @Test
     void aDeclaredFieldOfAnotherTypeFails() {
         assertEquals("field status: expected int, found text \"abc\"", failure("row.status + 1", new MapRow("status", "abc")));
+        assertEquals("field status: 18446744073709551616 does not fit into the 64 bits of an int; without a declared type it is a BigInteger",
+                failure("row.x = row.status", new MapRow("status", new java.math.BigInteger("18446744073709551616"))));
         assertEquals("field level: expected text, found int 5", failure("row.level.length()", new MapRow("level", 5L)));
         assertEquals("field ok: expected bool, found array [1]", failure("row.x = row.ok", new MapRow("ok", List.of(1L))));
         assertEquals("field at: expected time, found bool true", failure("row.x = row.at", new MapRow("at", true)));
