@@ -3,6 +3,7 @@ package dev.millstream.operator.aviator;
 import com.googlecode.aviator.Expression;
 import dev.millstream.operator.Row;
 import dev.millstream.operator.runtime.Rule;
+import dev.millstream.operator.runtime.Texts;
 import java.util.Map;
 
 /** An expression for one worker, and what becomes of its value. */
@@ -39,7 +40,7 @@ final class AviatorRule implements Rule {
             }
         } else if (value instanceof Map<?, ?> fields) {
             for (Map.Entry<?, ?> field : fields.entrySet()) {
-                row.set(String.valueOf(field.getKey()), normal(field.getValue()));
+                row.set(Texts.name(field.getKey()), normal(field.getValue()));
             }
         } else if (value != null) {
             throw new IllegalArgumentException("the value of the expression is " + value.getClass().getSimpleName()

@@ -1,6 +1,7 @@
 package dev.millstream.operator.groovy;
 
 import dev.millstream.operator.Row;
+import dev.millstream.operator.runtime.Texts;
 import java.math.BigInteger;
 import java.time.Instant;
 import java.util.Collection;
@@ -67,20 +68,20 @@ public final class Fields {
         throw mismatch(name, "time", value);
     }
 
-    /** Reads a field whose name is computed. */
+    /** Reads a field whose name is computed; there is none without a name. */
     public static Object get(Row row, Object name) {
-        return row.get(String.valueOf(name));
+        return name == null ? null : row.get(name.toString());
     }
 
     /** Sets a field. Returns the value, which is that of the assignment. */
     public static <T> T set(Row row, Object name, T value) {
-        row.set(String.valueOf(name), value);
+        row.set(Texts.name(name), value);
         return value;
     }
 
     /** Like {@link #set(Row, Object, Object)}, for rules without types: Groovy would take a decimal for a double. */
     public static Object assign(Row row, Object name, Object value) {
-        row.set(String.valueOf(name), value);
+        row.set(Texts.name(name), value);
         return value;
     }
 

@@ -285,10 +285,11 @@ final class BatchRow implements Row {
     @Override
     public void remove(String name) {
         Call current = call();
+        Column column = current.columns.find(name);
         if (name.equals(Columns.MESSAGE) || name.equals(Columns.TIMESTAMP) || name.startsWith(Columns.META)) {
             throw new WrongTypeException(name + " cannot be removed");
         }
-        if (Cells.isPresent(locate(current, current.columns.find(name), name))) {
+        if (Cells.isPresent(locate(current, column, name))) {
             store(current, current.changing(name), Cells.ABSENT);
         }
     }
@@ -301,10 +302,12 @@ final class BatchRow implements Row {
     @Override
     public void emit(Map<String, ?> fields) {
         Call current = call();
+        if (fields == null) {
+            throw new WrongTypeException("emit takes a map of fields, not null");
+        }
         try {
-            // A map of a script may have keys that are no strings.
             for (Map.Entry<?, ?> field : fields.entrySet()) {
-                Column column = current.changing(String.valueOf(field.getKey()));
+                Column column = current.changing(Texts.name(field.getKey()));
                 if (column != current.columns.message() || field.getValue() != null) {
                     current.emitted.add(column, current.encode(column, field.getValue()));
                 }
@@ -318,7 +321,7 @@ final class BatchRow implements Row {
     @Override
     public String between(String left, int occurrence, String right) {
         Call current = call();
-        if (left.isEmpty()) {
+        if (left == null || left.isEmpty()) {
             throw new IllegalArgumentException("'left' must not be empty");
         }
         if (occurrence < 0) {

@@ -108,6 +108,9 @@ final class Columns {
 
     /** Returns a column; null if there is none. */
     Column find(String name) {
+        if (name == null) {
+            throw new WrongTypeException("the name of a field cannot be null");
+        }
         Column[] slots = table;
         int mask = slots.length - 1;
         int at = slot(name, mask);

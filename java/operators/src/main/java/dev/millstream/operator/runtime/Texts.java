@@ -1,8 +1,13 @@
 package dev.millstream.operator.runtime;
 
-/** Searches in decoded text. */
-final class Texts {
+/** Searches in decoded text, and names of fields. */
+public final class Texts {
     private Texts() {}
+
+    /** Returns the name that a script computed for a field, which may be no string; null remains, and is no name. */
+    public static String name(Object name) {
+        return name == null ? null : name.toString();
+    }
 
     /** See {@link dev.millstream.operator.Row#between}. */
     static String between(String text, String left, int index, String right) {

@@ -241,6 +241,25 @@ class RowsTest {
     }
 
     @Test
+    void namesAndEventsThatAreNullFailWithAClearMessage() {
+        List<Rule> uses = List.of(row -> row.set(null, "text"), row -> row.set(null, 1), row -> row.set(null, 1.5),
+                row -> row.set(null, true), row -> row.set(null, 'c'), row -> row.get(null), row -> row.has(null), row -> row.text(null),
+                row -> row.integer(null, 0), row -> row.number(null, 0), row -> row.remove(null),
+                row -> row.emit(java.util.Collections.singletonMap(null, 1)));
+        for (Rule use : uses) {
+            LocalAnswer.Failed failed = run(numbered(1), use).failed().get(0);
+            assertEquals("java.lang.IllegalArgumentException: the name of a field cannot be null", failed.message());
+            assertEquals(Layout.REASON_WRONG_TYPE, failed.reason());
+        }
+        LocalAnswer answer = run(numbered(2), row -> row.emit(row.integer("n", 0) == 0 ? null : Map.of("a", 1)));
+        assertEquals(List.of(new LocalAnswer.Failed(0, Layout.REASON_WRONG_TYPE, 0,
+                "java.lang.IllegalArgumentException: emit takes a map of fields, not null")), answer.failed());
+        assertEquals(List.of(1), answer.emitted());
+        assertEquals("java.lang.IllegalArgumentException: 'left' must not be empty",
+                run(numbered(1), row -> row.between(null, 0, "")).failed().get(0).message());
+    }
+
+    @Test
     void manyColumnsCanBeAdded() {
         LocalAnswer answer = run(numbered(2), row -> {
             for (int at = 0; at < 1000; at++) {
