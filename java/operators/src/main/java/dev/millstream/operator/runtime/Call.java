@@ -11,6 +11,9 @@ final class Call {
 
     private static final int KEPT_ROWS_MAX = 1 << 16;
 
+    /** Most columns that rules add in a call. Each takes an array of at least 8 KiB, which {@code expansion} does not count. */
+    static final int NEW_FIELDS_MAX = 1024;
+
     final Out out;
     final Encoder encoder;
     final Decoder decoder = new Decoder();
@@ -136,12 +139,27 @@ final class Call {
         if (name.startsWith(Columns.META) || name.isEmpty()) {
             throw new WrongTypeException("a field cannot have the name '" + name + "'");
         }
+        if (known == null && columns.added() >= NEW_FIELDS_MAX) {
+            throw new OutputFullException("the events of this call have more than " + NEW_FIELDS_MAX + " new fields");
+        }
         long cells = (long) rows + emitted.count();
-        out.reserve(cells * 8 + Layout.CHANGED_WORDS * 8 + name.length() * 3L + 16);
+        long bytes = cells * 8 + Layout.CHANGED_WORDS * 8 + name.length() * 3L + 16;
+        out.reserve(bytes);
         Column column = known == null ? columns.add(name) : known;
-        column.beginChanges(rows);
+        column.beginChanges(rows, bytes);
         changedColumns++;
         return column;
+    }
+
+    /** Removes the last columns that were added as long as no event has a value in them. */
+    private void removeUnusedColumns() {
+        for (Column last = columns.lastAdded(); last != null && !last.hasChanges(); last = columns.lastAdded()) {
+            if (last.isChanged()) {
+                out.release(last.reservedBytes());
+                changedColumns--;
+            }
+            columns.removeLast();
+        }
     }
 
     /** Writes a value for a column. Returns its cell. */
@@ -194,6 +212,7 @@ final class Call {
         }
         out.rewind(rowStart);
         emitted.undo(row, chunkEvents);
+        removeUnusedColumns();
         if (states[index] == DROPPED) {
             dropped--;
         }

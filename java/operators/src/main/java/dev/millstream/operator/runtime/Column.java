@@ -14,6 +14,7 @@ final class Column {
     private long own;
     private long[] changed;
     private boolean isChanged;
+    private long reservedBytes;
     /** Number of changed rows and values of emitted events. */
     private int changes;
     private Object[] decoded;
@@ -65,7 +66,13 @@ final class Column {
         return changed;
     }
 
-    void beginChanges(int rows) {
+    long reservedBytes() {
+        return reservedBytes;
+    }
+
+    /** Makes it able to take values, for which bytes of the answer are reserved. */
+    void beginChanges(int rows, long bytes) {
+        reservedBytes = bytes;
         if (changed == null || changed.length < rows) {
             changed = new long[Math.max(rows, 1024)];
         }

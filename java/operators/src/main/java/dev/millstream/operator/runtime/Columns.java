@@ -14,6 +14,8 @@ final class Columns {
     private final Names names = new Names();
     private Column[] all = new Column[0];
     private int count;
+    /** Number of columns of the request, and that for the timestamp. */
+    private int given;
     /** Open addressing; its length is a power of two. */
     private Column[] table = new Column[64];
     private Column message;
@@ -32,6 +34,7 @@ final class Columns {
         for (int number = 0; number < length; number++) {
             begin(number, columns + number * Layout.COLUMN_WORDS * 8);
         }
+        given = count;
     }
 
     private void begin(int number, long column) {
@@ -137,6 +140,29 @@ final class Columns {
         column.begin(name);
         insert(table, column);
         return column;
+    }
+
+    /** Returns the number of columns that the request does not have. */
+    int added() {
+        return count - given;
+    }
+
+    /** Returns the column that was added last; null if there is none. */
+    Column lastAdded() {
+        return count > given ? all[count - 1] : null;
+    }
+
+    /** Removes the column that was added last. No search passes over its place in the table to another column. */
+    void removeLast() {
+        count--;
+        Column last = all[count];
+        int mask = table.length - 1;
+        int at = slot(last.name, mask);
+        while (table[at] != last) {
+            at = at + 1 & mask;
+        }
+        table[at] = null;
+        last.end();
     }
 
     private void enlarge() {

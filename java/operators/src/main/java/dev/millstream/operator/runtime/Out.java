@@ -116,6 +116,11 @@ final class Out {
         reserved += bytes;
     }
 
+    /** Gives back space that was reserved. */
+    void release(long bytes) {
+        reserved -= bytes;
+    }
+
     /** Begins the rest of the answer: words. Returns the number of bytes with values. */
     long endValues() {
         long values = used;

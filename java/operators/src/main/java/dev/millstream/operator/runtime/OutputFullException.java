@@ -1,10 +1,15 @@
 package dev.millstream.operator.runtime;
 
-/** The values of a call exceed the largest buffer. */
+/** What a call makes exceeds a limit. */
 final class OutputFullException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
+    /** Says that the values exceed the largest buffer. */
     OutputFullException() {
-        super("the output of this call exceeds expansion");
+        this("the output of this call exceeds expansion");
+    }
+
+    OutputFullException(String message) {
+        super(message);
     }
 }

@@ -241,6 +241,36 @@ class RowsTest {
     }
 
     @Test
+    void tooManyNewFieldsFailOnlyTheirEvent() {
+        LocalAnswer answer = run(numbered(300), row -> {
+            boolean isGreedy = row.integer("n", 0) == 7 || row.integer("n", 0) == 290;
+            row.set("before", 1);
+            for (int at = 0; isGreedy && at < 100_000; at++) {
+                row.set("of" + row.get("n") + "-" + at, at);
+            }
+            row.set("after" + row.integer("n", 0) % 900, 2);
+        }, row -> row.set("last", 3));
+        String message = "the events of this call have more than 1024 new fields";
+        assertEquals(List.of(new LocalAnswer.Failed(7, Layout.REASON_OUTPUT_FULL, 0, message),
+                new LocalAnswer.Failed(290, Layout.REASON_OUTPUT_FULL, 0, message)), answer.failed());
+        assertEquals(2 + 298, answer.changed().size());
+        assertEquals(2L, answer.changed().get("after299")[299].value());
+        assertEquals(3L, answer.changed().get("last")[8].value());
+        assertEquals(null, answer.changed().get("last")[7]);
+    }
+
+    @Test
+    void anEmittedEventWithTooManyNewFieldsFailsItsEvent() {
+        Map<String, Object> fields = new java.util.HashMap<>();
+        IntStream.range(0, 5000).forEach(at -> fields.put("field" + at, at));
+        LocalAnswer answer = run(numbered(2), row -> row.emit(row.integer("n", 0) == 0 ? fields : Map.of("n", 1, "new", 2)));
+        assertEquals(List.of(0), answer.failed().stream().map(LocalAnswer.Failed::row).toList());
+        assertEquals(List.of(1), answer.emitted());
+        assertEquals(java.util.Set.of("n", "new"), answer.changed().keySet());
+        assertEquals(2L, answer.changed().get("new")[2].value());
+    }
+
+    @Test
     void namesAndEventsThatAreNullFailWithAClearMessage() {
         List<Rule> uses = List.of(row -> row.set(null, "text"), row -> row.set(null, 1), row -> row.set(null, 1.5),
                 row -> row.set(null, true), row -> row.set(null, 'c'), row -> row.get(null), row -> row.has(null), row -> row.text(null),
