@@ -1,7 +1,7 @@
 //! Configuration of transform `jvm`.
 
 use super::registered::registered;
-use super::rules::{RuleFault, ScriptPlace};
+use super::rules::{RuleFault, ScriptPlace, is_blank};
 use super::{JvmOperator, Limits};
 use crate::component::{Component, TransformComponent, TransformCx};
 use crate::transforms::on_error::OnError;
@@ -173,6 +173,11 @@ impl JvmConfig {
         }
     }
 
+    fn check_script(&self) -> Option<OptionError> {
+        let is_empty = self.script.as_deref().is_some_and(is_blank);
+        is_empty.then(|| OptionError::new("/script", "is empty; write at least one statement"))
+    }
+
     /// Returns the errors in options that the language does not have.
     fn check_language(&self) -> Vec<OptionError> {
         use OperatorLanguage::{Aviator, Class, Groovy};
@@ -261,6 +266,7 @@ impl DeclaredType {
 impl Component for JvmConfig {
     fn check(&self) -> Vec<OptionError> {
         let mut errors: Vec<OptionError> = self.check_sources().into_iter().collect();
+        errors.extend(self.check_script());
         errors.extend(self.check_language());
         errors.extend(self.check_limits());
         errors

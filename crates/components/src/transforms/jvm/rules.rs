@@ -30,6 +30,12 @@ pub enum RuleFault {
         /// The ending of the language.
         extension: &'static str,
     },
+    /// A script does nothing.
+    #[error("{name} is empty; write at least one statement")]
+    Blank {
+        /// The script.
+        name: String,
+    },
     /// A folder has too many scripts.
     #[error("{} has more than {RULES_MAX} scripts; use several transforms", path.display())]
     TooMany {
@@ -70,6 +76,23 @@ impl ScriptPlace<'_> {
     }
 }
 
+/// Returns whether a script has only blanks and comments: of Groovy, which begin with `//` or `/*`,
+/// or of AviatorScript, which begin with `##`.
+pub fn is_blank(script: &str) -> bool {
+    let mut rest = script.trim_start();
+    loop {
+        let comment = if rest.starts_with("//") || rest.starts_with("##") {
+            rest.split_once('\n')
+        } else if let Some(block) = rest.strip_prefix("/*") {
+            block.split_once("*/")
+        } else {
+            return rest.is_empty();
+        };
+        let Some((_, behind)) = comment else { return true };
+        rest = behind.trim_start();
+    }
+}
+
 fn listed(folder: &Path, extension: &'static str) -> Result<Vec<PathBuf>, RuleFault> {
     let unreadable = |error| RuleFault::Unreadable { path: folder.to_owned(), error };
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
@@ -92,5 +115,5 @@ fn read(path: &Path) -> Result<RuleSource, RuleFault> {
     let unreadable = |error| RuleFault::Unreadable { path: path.to_owned(), error };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(RuleSource { name, text })
+    if is_blank(&text) { Err(RuleFault::Blank { name }) } else { Ok(RuleSource { name, text }) }
 }

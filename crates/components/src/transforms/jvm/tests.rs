@@ -224,30 +224,43 @@ fn options_that_contradict_each_other_are_errors() {
     assert_eq!(faults(class), [""; 0]);
     for (options, part) in [
         (json!({ "language": "groovy" }), "needs one script"),
-        (json!({ "language": "groovy", "script": "", "script_file": "a" }), "needs one script"),
+        (json!({ "language": "groovy", "script": "x", "script_file": "a" }), "needs one script"),
         (json!({ "language": "aviator", "script": "x", "jar": "a" }), "needs one script"),
         (json!({ "language": "class", "jar": "a" }), "the name of a class"),
         (
-            json!({ "language": "groovy", "script": "", "options": { "a": 1 } }),
+            json!({ "language": "groovy", "script": "x", "options": { "a": 1 } }),
             "language `class` only",
         ),
         (
-            json!({ "language": "aviator", "script": "", "fields": { "a": "int" } }),
+            json!({ "language": "aviator", "script": "x", "fields": { "a": "int" } }),
             "language `groovy` only",
         ),
-        (json!({ "language": "groovy", "script": "", "output": "a" }), "language `aviator` only"),
+        (json!({ "language": "groovy", "script": "x", "output": "a" }), "language `aviator` only"),
         (
-            json!({ "language": "groovy", "script": "", "timeouts": { "event": "2s", "batch": "1s" } }),
+            json!({ "language": "groovy", "script": "x", "timeouts": { "event": "2s", "batch": "1s" } }),
             "longer time",
         ),
         (
-            json!({ "language": "groovy", "script": "", "timeouts": { "event": "1us" } }),
+            json!({ "language": "groovy", "script": "x", "timeouts": { "event": "1us" } }),
             "1ms or more",
         ),
-        (json!({ "language": "groovy", "script": "", "expansion": 0 }), "1 to 256"),
+        (json!({ "language": "groovy", "script": "x", "expansion": 0 }), "1 to 256"),
     ] {
         let found = faults(options.clone());
         assert!(found.len() == 1 && found[0].contains(part), "{options}: {found:?}");
+    }
+}
+
+#[test]
+fn scripts_without_a_statement_are_errors() {
+    let of =
+        |language: &str, script: &str| faults(json!({ "language": language, "script": script }));
+    for script in ["", " \n// a\n/* b\n */ //c", "/* a"] {
+        assert_eq!(of("groovy", script), ["/script is empty; write at least one statement"]);
+    }
+    assert_eq!(of("aviator", "## a\n \n##").len(), 1);
+    for script in ["// a\nrow.x = 1", "/* a */ row.x = 1", "/x/.length()", "'// a'", "1 // a"] {
+        assert_eq!(of("groovy", script), [""; 0], "{script}");
     }
 }
 
@@ -266,6 +279,9 @@ fn the_scripts_of_a_folder_run_in_the_order_of_their_names() {
     fs::remove_file(dir.path().join("c.av")).unwrap();
     let empty = of("aviator").place().unwrap().read().unwrap_err().to_string();
     assert!(empty.contains("no file that ends with `.av`"), "{empty}");
+    fs::write(dir.path().join("30-c.groovy"), "// later\n").unwrap();
+    let blank = of("groovy").place().unwrap().read().unwrap_err().to_string();
+    assert_eq!(blank, "30-c.groovy is empty; write at least one statement");
     let missing = config(json!({ "language": "groovy", "script_file": "/none/a.groovy" }));
     assert!(missing.place().unwrap().read().unwrap_err().to_string().contains("/none/a.groovy"));
 }
