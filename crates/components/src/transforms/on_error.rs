@@ -42,6 +42,8 @@ pub struct Failed {
     words: HashMap<usize, String>,
     /// Details about the first failure, for the log.
     detail: Option<String>,
+    /// Number of events that were examined; `None` for all of the batch.
+    examined: Option<usize>,
 }
 
 impl Failed {
@@ -59,6 +61,11 @@ impl Failed {
     /// Sets the details for the log, unless they are set already.
     pub fn explain(&mut self, detail: impl FnOnce() -> String) {
         self.detail.get_or_insert_with(detail);
+    }
+
+    /// Sets the number of events that were examined, if the batch has others, too.
+    pub fn examined(&mut self, events: usize) {
+        self.examined = Some(events);
     }
 
     /// Returns whether no row failed.
@@ -143,7 +150,7 @@ impl Failed {
         format!(
             "{} of {} events: {reason}{detail} {}",
             self.rows.len(),
-            batch.events(),
+            self.examined.unwrap_or_else(|| batch.events()),
             shown(batch, row)
         )
     }
@@ -153,8 +160,11 @@ impl Failed {
 pub fn shown(batch: &Batch, row: usize) -> String {
     let segment =
         batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
-    let place = segment
-        .map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
+    let place = segment.map_or(String::new(), |s| {
+        let is_named = !s.origin.name.is_empty();
+        let name = if is_named { &s.origin.name } else { &batch.source.id };
+        format!("{name} offset {}", batch.offset(s, row))
+    });
     let text = batch.text(row);
     let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]);
     format!("({place}): {shown:?}")

@@ -76,7 +76,7 @@ impl JvmOperator {
         match input.call(&self.operator, max) {
             Ok(answer) => {
                 let names = input.names;
-                self.take(batch, &names, answer, out)
+                self.take(batch, (&names, rows.len()), answer, out)
             }
             Err(error) => self.fail(batch, &rows, &error, out),
         }
@@ -91,10 +91,18 @@ impl JvmOperator {
         selected.filter(is_chosen).collect()
     }
 
-    fn take(&self, batch: Batch, names: &[Arc<str>], answer: Answer, out: &mut Outputs) {
+    /// Applies the answer of a call with so many events.
+    fn take(
+        &self,
+        batch: Batch,
+        (names, events): (&[Arc<str>], usize),
+        answer: Answer,
+        out: &mut Outputs,
+    ) {
         out.counters.dropped(DROPPED, answer.dropped.len() as u64);
         let changed = answer::apply(batch, names, answer);
         let mut failed = Failed::default();
+        failed.examined(events);
         for (row, failure) in changed.failed {
             failed.add_in_words(row, reason(failure.reason), failure.message.to_string());
         }

@@ -4,8 +4,11 @@
 use super::answer::{Changed, apply};
 use super::config::JvmConfig;
 use crate::component::Component;
+use crate::transforms::on_error::{Failed, OnError};
 use millstream_jvm::{Answer, ChangedColumn, ColumnPlace, FailureReason, RowFailure};
-use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Grant, Ledger, MEMBERS};
+use millstream_model::{
+    Batch, Cell, CellKind, Column, ColumnBuilder, Grant, Ledger, MEMBERS, Outputs,
+};
 use millstream_testkit::{Rows, assert_valid, batch};
 use serde_json::json;
 use std::fs;
@@ -202,6 +205,19 @@ fn an_answer_without_changes_keeps_the_batch() {
     let is_same =
         |column: &Column| changed.batch.fields.get("a").is_some_and(|a| a.is_same(column));
     assert!(column.is_some_and(|column| is_same(&column)));
+}
+
+#[test]
+fn the_log_counts_the_events_of_the_call_and_names_the_source_of_a_line_without_a_file() {
+    let rows = [Rows { name: "", text: b"x\nemitted\n" }];
+    let batch = batch(&rows, 1 << 20, &Grant::new(1 << 30), &Ledger::new());
+    let source = batch.source.id.clone();
+    let (mut failed, mut out) = (Failed::default(), Outputs::default());
+    failed.examined(1);
+    failed.add_in_words(0, "exception", "planted".to_owned());
+    failed.settle(batch, OnError::Pass, &mut out);
+    let expected = format!("1 of 1 events: planted ({source} offset 0): \"x\"");
+    assert_eq!(out.warning.as_deref(), Some(&*expected));
 }
 
 fn config(options: serde_json::Value) -> JvmConfig {
