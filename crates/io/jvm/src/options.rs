@@ -82,6 +82,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("-version", "the version is in the agent's log"),
     ("--version", "the version is in the agent's log"),
     ("-Xinternalversion", "the version is in the agent's log"),
+    ("-Xlog:help", "this prints a text to the output of the agent"),
     ("-help", "this prints a text and ends the process"),
     ("--help", "this prints a text and ends the process"),
 ];
@@ -217,6 +218,7 @@ mod tests {
             ("vfprintf", "begins with -"),
             ("-Xint -Xcheck:jni", "an entry of its own"),
             ("--add-opens java.base/java.lang=ALL-UNNAMED", "= instead of the space"),
+            ("-Xlog:help", "prints a text"),
             ("-Da=b\0", "control character"),
         ] {
             let error = options(&["-Xint", option]).check().unwrap_err().to_string();

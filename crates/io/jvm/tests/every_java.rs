@@ -54,6 +54,22 @@ fn another_collector_can_be_chosen_on_every_java() {
     }
 }
 
+/// The output of the agent may be data.
+#[test]
+fn what_the_jvm_prints_goes_to_the_error_output_on_every_java() {
+    for home in homes() {
+        for option in ["-Xlog:class+load", "-Xlog:class+load:stdout", "-verbose:class"] {
+            let options = [option, "-XX:+PrintFlagsFinal", "-XX:+PrintCompilation"];
+            let output = child(&home, "cases::an_operator_is_called", 1, &options);
+            check(&output);
+            let [out, errors] =
+                [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of));
+            assert!(errors.contains("[class,load]"), "{option}: {errors}");
+            assert!(out.lines().count() < 10, "{option}: {out}");
+        }
+    }
+}
+
 #[test]
 fn the_reason_of_a_failed_start_is_in_the_error_on_every_java() {
     for home in homes() {
