@@ -164,17 +164,19 @@ pub fn main() -> ExitCode {
 /// A configuration, or its errors.
 type Loaded = Result<config::Config, Vec<config::Fault>>;
 
-/// Loads a configuration and checks that it could run. The task files in use replace those that are
-/// invalid.
-pub fn check(files: &[PathBuf], previous: &config::TaskFiles) -> Loaded {
+/// Loads a configuration and checks that it could run in an agent that has reserved so much memory
+/// for a JVM. The task files in use replace those that are invalid.
+pub fn check(files: &[PathBuf], previous: &config::TaskFiles, reserved_bytes: u64) -> Loaded {
     let env = |name: &str| std::env::var(name).ok();
-    runnable(config::load_again(files, &Registry, &env, previous))
+    let loaded = config::load_again(files, &Registry, &env, previous);
+    runnable(loaded, |config| wiring::unreserved(config, reserved_bytes))
 }
 
-/// Checks how the parts of a configuration fit together.
-fn runnable(loaded: Loaded) -> Loaded {
+/// Checks how the parts of a configuration fit together. The JVM is started last, if at all.
+fn runnable(loaded: Loaded, check: impl Fn(&config::Config) -> Option<config::Fault>) -> Loaded {
     loaded.and_then(|config| {
         let mut faults = wiring::faults(&config);
+        faults.extend(check(&config));
         if faults.is_empty() {
             faults
                 .extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "")));
@@ -190,7 +192,7 @@ pub fn load(files: &[PathBuf]) -> Option<config::Config> {
 
 /// The same for a loaded configuration, of which more is checked.
 pub fn accept(loaded: Loaded) -> Option<config::Config> {
-    match runnable(loaded) {
+    match runnable(loaded, |_| None) {
         Ok(config) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             Some(config)

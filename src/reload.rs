@@ -72,9 +72,10 @@ impl Reloader {
         let task_files = self.config.task_files.clone();
         let before = fingerprint_of((self.files.clone(), TaskFiles::default())).await;
         self.seen = fingerprint_of((self.files.clone(), task_files.clone())).await;
-        let files = self.files.clone();
+        let (files, reserved_bytes) = (self.files.clone(), self.settings.reserved_bytes);
         let _operators = KeptOperators::begin();
-        let checked = tokio::task::spawn_blocking(move || cli::check(&files, &task_files)).await;
+        let check = move || cli::check(&files, &task_files, reserved_bytes);
+        let checked = tokio::task::spawn_blocking(check).await;
         let checked =
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
         let seen = |config: &Config| [before, config.task_files.seen().clone()].concat();
@@ -104,14 +105,7 @@ impl Reloader {
         logging::each(Level::Warn, module_path!(), next.warnings.iter().map(ToString::to_string));
         run::report_refused(&next);
         let restart = keep_fixed(&self.config.globals, &mut next.globals);
-        let mut faults = wiring::faults(&next);
-        if wiring::needs_jvm(&next) && self.settings.reserved_bytes == 0 {
-            let what = "a component needs the JVM, for which no memory was reserved at the start";
-            faults.push(Fault::anywhere(
-                what.to_owned(),
-                "restart the agent; with `jvm: {}` it reserves memory in any case",
-            ));
-        }
+        let faults = wiring::faults(&next);
         if !faults.is_empty() {
             return Err(faults);
         }

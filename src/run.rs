@@ -146,6 +146,9 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
 
 /// Returns why a run of this configuration would be refused, without opening anything.
 pub fn refused(config: &Config) -> Option<String> {
+    if let Some(reason) = wiring::oversized_jvm(config) {
+        return Some(reason);
+    }
     match wiring::blueprint(config) {
         Ok(blueprint) => blueprint
             .check(&settings(config, false, InternalMetrics::default()))

@@ -233,6 +233,26 @@ pub fn needs_jvm(config: &Config) -> bool {
     config.components.iter().any(|component| component.decoded.needs_jvm())
 }
 
+/// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM
+/// at its start.
+pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
+    let what = "a component needs the JVM, for which no memory was reserved at the start";
+    let advice = "restart the agent; with `jvm: {}` it reserves memory in any case";
+    let is_missing = reserved_bytes == 0 && needs_jvm(config);
+    is_missing.then(|| Fault::anywhere(what.to_owned(), advice))
+}
+
+/// Returns why the memory limit has no room for the JVM, which is known before it is started.
+pub fn oversized_jvm(config: &Config) -> Option<String> {
+    let need = jvm_bytes(config).div_ceil(1 << 20);
+    let limit = config.globals.limits.memory.0 >> 20;
+    (need >= limit).then(|| {
+        format!(
+            "the JVM may take {need}MiB, and limits.memory is {limit}MiB; raise limits.memory, or lower jvm.heap"
+        )
+    })
+}
+
 /// Builds every component of a checked configuration.
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();

@@ -187,6 +187,35 @@ fn compressors_that_exceed_the_memory_limit_are_rejected_with_the_amount_needed(
     assert_eq!(of("96MiB"), None);
 }
 
+/// A configuration with an operator and a JVM that cannot start.
+fn with_operator(memory: &str) -> String {
+    format!(
+        "limits: {{ memory: {memory} }}\njvm: {{ home: /no/java }}\nsources: {{ app: {{ type: generate }} }}\n\
+         transforms: {{ clean: {{ type: jvm, inputs: [app], language: groovy, script: 'drop()' }} }}\n\
+         sinks: {{ out: {{ type: console, inputs: [clean] }} }}\n"
+    )
+}
+
+#[test]
+fn a_jvm_without_enough_memory_is_refused_before_it_starts() {
+    let of = |memory: &str| crate::run::refused(&load(&with_operator(memory))).unwrap();
+    assert!(of("2GiB").contains("/no/java"), "{}", of("2GiB"));
+    let told = of("64MiB");
+    assert!(told.contains("and limits.memory is 64MiB; raise limits.memory"), "{told}");
+}
+
+#[test]
+fn a_reload_that_needs_the_first_jvm_is_refused_before_it_starts() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(with_operator("2GiB").as_bytes()).unwrap();
+    let check = |reserved_bytes| {
+        let faults = crate::cli::check(&[file.path().into()], &Default::default(), reserved_bytes);
+        faults.map(drop).unwrap_err()[0].to_string()
+    };
+    assert!(check(0).contains("no memory was reserved at the start"), "{}", check(0));
+    assert!(check(1).contains("/no/java"), "{}", check(1));
+}
+
 #[test]
 fn a_wildcard_address_conflicts_with_its_port_on_every_interface() {
     let of = |api: &str, listen: &str| {
