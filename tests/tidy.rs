@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-expressions",
             "millstream-framing",
             "millstream-groups",
+            "millstream-jvm",
             "millstream-parsers",
             "millstream-points",
             "millstream-rules",

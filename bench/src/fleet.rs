@@ -118,6 +118,11 @@ pub fn run(
     report.plot("delay", &axes, &delays)
 }
 
+/// Returns the delays of the lines of a load in ms, sorted.
+pub fn delays(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<Vec<f64>> {
+    measure(options, header, scratch).map(|measured| measured.delays_ms)
+}
+
 fn measure(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<Measured> {
     let load = Load::of(header)?;
     progress(&format!("fleet: {}, {} s", header.name, load.seconds));

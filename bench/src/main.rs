@@ -17,6 +17,7 @@ mod limits;
 mod measure;
 mod metrics;
 mod metrics_out;
+mod operators;
 mod parse;
 mod parse_text;
 mod peers;
@@ -77,7 +78,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, rows, rules and peers, within twenty minutes
+    /// Everything but framing, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -146,6 +147,14 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// Operators on the JVM: calls, memory, the agent in each language, on every JDK of the host
+    Operators {
+        /// Only the agent in these scenarios
+        names: Vec<String>,
+    },
+    /// A part of `operators` on one JDK; says its figures
+    #[command(name = "operator-part", hide = true)]
+    Inside(operators::inside::Inside),
     /// Reads a topic with librdkafka alone and says what it read; a limit of `topics`
     Consume(topics::bare::Consume),
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
@@ -175,6 +184,9 @@ fn run(options: &Options) -> io::Result<()> {
     }
     if let Part::Consume(consume) = &options.part {
         return consume.run();
+    }
+    if let Part::Inside(inside) = &options.part {
+        return inside.run();
     }
     let scratch = Scratch::new()?;
     let mut report = Report::new(&options.folder.join("results"), options.part.results_name())?;
@@ -207,7 +219,8 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
         Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Topics { names } => topics::run(options, names, &scratch, &mut report)?,
-        Part::Send(_) | Part::Consume(_) => {}
+        Part::Operators { names } => operators::run(options, names, &scratch, &mut report)?,
+        Part::Send(_) | Part::Consume(_) | Part::Inside(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
     println!("results: {}", report.folder().display());
@@ -262,6 +275,8 @@ impl Part {
             Part::Java => "java_client",
             Part::MetricsOut { .. } => "metrics_out",
             Part::Topics { .. } => "topics",
+            Part::Operators { .. } => "operators",
+            Part::Inside(_) => "operator_part",
             Part::Send(_) => "send",
             Part::Consume(_) => "consume",
             Part::Fleet { .. } => "fleet",

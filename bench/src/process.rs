@@ -21,6 +21,8 @@ const RUN_MAX: Duration = Duration::from_secs(300);
 const STALLED: Duration = Duration::from_secs(20);
 /// Start time of a program that does not exit by itself and delivers nothing.
 const EMPTY_RUN: Duration = Duration::from_millis(1500);
+/// How often the log of a running program is read.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 /// The log message of the agent's blackhole sink.
 const TOTAL: &str = "total #";
 
@@ -172,6 +174,20 @@ impl Program {
             }
         }
         Ok(nanoseconds as f64 / 1e9)
+    }
+
+    /// Waits until it ends; returns how many events its log tells, and its CPU seconds then, each
+    /// time that the number has grown.
+    pub fn progress(&self) -> io::Result<Vec<(u64, f64)>> {
+        let mut points = vec![(0, 0.0)];
+        while !self.ends_within(PROGRESS_INTERVAL)? && self.started.elapsed() < RUN_MAX {
+            let seconds = self.cpu_seconds()?;
+            let events = delivered::last_number(&fs::read_to_string(&self.log)?, TOTAL);
+            if points.last().is_some_and(|(known, _)| *known < events) {
+                points.push((events, seconds));
+            }
+        }
+        Ok(points)
     }
 
     /// Waits for `time`, during which it must not exit.

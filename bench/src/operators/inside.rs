@@ -1,0 +1,293 @@
+//! Calls into Java from a process of the benchmark, which ends with its JVM.
+
+use super::batch::Batch;
+use crate::measure::thread_cpu_seconds;
+use clap::{Args, ValueEnum};
+use millstream_jvm::{Jvm, JvmOptions, JvmStats, Operator, OperatorSpec, RuleSource};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The jar with the benchmarks' operators.
+const JAR: &str = "java/benchmarks/target/benchmarks.jar";
+
+/// Names of figures: nanoseconds.
+pub const NOOP: &str = "noop";
+pub const SOCKET: &str = "socket";
+/// Rows of a batch.
+pub const BATCHES: [u32; 5] = [1, 10, 100, 1_000, 10_000];
+/// Rules that are registered.
+const RULE_COUNT: usize = 1_000;
+
+const STARTED: &str = "start of the JVM, ms";
+const GROOVY_MS: &str = "the first Groovy script, ms";
+const AVIATOR_MS: &str = "the first AviatorScript expression, ms";
+const IDLE: &str = "JVM without operators, MB";
+const LANGUAGES: &str = "with Groovy and AviatorScript, MB";
+const REGISTERED: &str = "1,000 Groovy rules: registration, ms";
+const RULES_MB: &str = "1,000 Groovy rules: memory, MB";
+const RULES_CLASSES: &str = "1,000 Groovy rules: classes and compiled code, MB";
+const RULES_NS: &str = "1,000 Groovy rules: ns per rule and event";
+
+/// Figures of [`Part::Memory`] with their targets.
+pub const MEMORY: &[(&str, &str)] =
+    &[(STARTED, ""), (GROOVY_MS, ""), (AVIATOR_MS, ""), (IDLE, "<= 60"), (LANGUAGES, "<= 200")];
+/// Figures of [`Part::Rules`].
+pub const RULES: &[(&str, &str)] =
+    &[(REGISTERED, ""), (RULES_MB, ""), (RULES_CLASSES, ""), (RULES_NS, "")];
+
+const GROOVY: (&str, &str) =
+    ("groovy", "row.is_get = row.message.contains('\"GET ')\nrow.length = row.message.length()");
+const AVIATOR: (&str, &str) = (
+    "aviator",
+    "seq.map(\"is_get\", string.contains(message, \"\\\"GET \"), \"length\", string.length(message))",
+);
+
+/// The operators of the scenarios, as language and source.
+pub const OPERATORS: [(&str, (&str, &str)); 5] = [
+    ("nothing", ("class", "dev.millstream.benchmarks.Nothing")),
+    ("class", ("class", "dev.millstream.benchmarks.TwoFields")),
+    ("groovy", GROOVY),
+    (
+        "groovy_dynamic",
+        (
+            "groovy",
+            "def message = row.get('message')\nrow.is_get = message.contains('\"GET ')\n\
+             row.length = message.length()",
+        ),
+    ),
+    ("aviator", AVIATOR),
+];
+
+/// Time for compilation before a measurement, and of a measurement.
+const WARM_UP: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(1);
+
+/// What to measure in a process.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Part {
+    Calls,
+    Memory,
+    Rules,
+}
+
+impl Part {
+    /// Returns its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Calls => "calls",
+            Part::Memory => "memory",
+            Part::Rules => "rules",
+        }
+    }
+}
+
+/// A part of `operators` on one JDK; prints lines of a name and a figure.
+#[derive(Args)]
+pub struct Inside {
+    /// Home of Java
+    home: PathBuf,
+    /// What to measure
+    part: Part,
+}
+
+/// Figures by name.
+#[derive(Default)]
+pub struct Figures(BTreeMap<String, f64>);
+
+impl Figures {
+    /// Reads what [`Inside::run`] prints.
+    pub fn read(text: &str) -> Figures {
+        let figure = |line: &str| {
+            let (name, value) = line.split_once('\t')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        Figures(text.lines().filter_map(figure).collect())
+    }
+
+    /// Returns a figure; NaN if there is none.
+    pub fn get(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Returns the name of the figure of a batch.
+pub fn batch(operator: &str, rows: u32) -> String {
+    format!("{operator} {rows}")
+}
+
+fn print(name: &str, value: f64) {
+    println!("{name}\t{value}");
+}
+
+impl Inside {
+    /// Measures and prints.
+    pub fn run(&self) -> io::Result<()> {
+        match self.part {
+            Part::Calls => calls(&self.start()?),
+            Part::Memory => self.memory(),
+            Part::Rules => rules(&self.start()?),
+        }
+    }
+
+    fn start(&self) -> io::Result<Jvm> {
+        let options = JvmOptions {
+            home: Some(self.home.clone()),
+            heap_bytes: 128 << 20,
+            allow_root: true,
+            ..JvmOptions::default()
+        };
+        Jvm::start(&options).map_err(io::Error::other)
+    }
+
+    fn memory(&self) -> io::Result<()> {
+        let before = resident_mb()?;
+        let jvm = self.start()?;
+        print(STARTED, jvm.info().start.as_secs_f64() * 1e3);
+        thread::sleep(Duration::from_secs(1));
+        print(IDLE, resident_mb()? - before);
+        let mut operators = Vec::new();
+        for (name, source) in [(GROOVY_MS, GROOVY), (AVIATOR_MS, AVIATOR)] {
+            let begin = Instant::now();
+            operators.push(register(&jvm, source)?);
+            print(name, begin.elapsed().as_secs_f64() * 1e3);
+        }
+        let batch = Batch::new(1_000)?;
+        operators.iter().try_for_each(|operator| batch.call(operator))?;
+        print(LANGUAGES, resident_mb()? - before);
+        Ok(())
+    }
+}
+
+fn calls(jvm: &Jvm) -> io::Result<()> {
+    const NOOPS: u64 = 2_000_000;
+    jvm.noop(NOOPS).map_err(io::Error::other)?;
+    let begin = thread_cpu_seconds();
+    jvm.noop(NOOPS).map_err(io::Error::other)?;
+    print(NOOP, (thread_cpu_seconds() - begin) * 1e9 / NOOPS as f64);
+    print(SOCKET, socket_ns()?);
+    for (name, source) in OPERATORS {
+        let operator = register(jvm, source)?;
+        for rows in BATCHES {
+            let made = Batch::new(rows as usize)?;
+            repeat(WARM_UP, || made.call(&operator))?;
+            let begin = process_cpu_seconds();
+            let calls = repeat(MEASURED, || made.call(&operator))?;
+            let seconds = process_cpu_seconds() - begin;
+            print(&batch(name, rows), seconds * 1e9 / (calls * u64::from(rows)) as f64);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the time of a byte to a thread and back.
+fn socket_ns() -> io::Result<f64> {
+    const BYTES: u32 = 200_000;
+    let (mut own, mut other) = UnixStream::pair()?;
+    let echo = thread::spawn(move || {
+        let mut byte = [0];
+        while other.read(&mut byte)? > 0 {
+            other.write_all(&byte)?;
+        }
+        io::Result::Ok(())
+    });
+    let begin = process_cpu_seconds();
+    for _ in 0..BYTES {
+        let mut byte = [1];
+        own.write_all(&byte)?;
+        own.read_exact(&mut byte)?;
+    }
+    let seconds = process_cpu_seconds() - begin;
+    drop(own);
+    echo.join().map_err(|_| io::Error::other("the thread has panicked"))??;
+    Ok(seconds * 1e9 / f64::from(BYTES))
+}
+
+fn rules(jvm: &Jvm) -> io::Result<()> {
+    let batch = Batch::new(1_000)?;
+    // What the language itself takes is not counted.
+    let first = register(jvm, GROOVY)?;
+    batch.call(&first)?;
+    let (resident, before) = (resident_mb()?, stats(jvm)?);
+    let begin = Instant::now();
+    let rule = |number: usize| RuleSource {
+        name: format!("rule{number}.groovy"),
+        text: format!("if (row.message.contains('word{number}x')) row.rule = {number}"),
+    };
+    let spec = OperatorSpec {
+        component: "bench".to_owned(),
+        language: "groovy".to_owned(),
+        rules: (0..RULE_COUNT).map(rule).collect(),
+        ..OperatorSpec::default()
+    };
+    let operator = jvm.register(&spec).map_err(io::Error::other)?;
+    print(REGISTERED, begin.elapsed().as_secs_f64() * 1e3);
+    repeat(3 * WARM_UP, || batch.call(&operator))?;
+    let begin = process_cpu_seconds();
+    let calls = repeat(3 * MEASURED, || batch.call(&operator))?;
+    let evaluations = calls * batch.rows() * RULE_COUNT as u64;
+    print(RULES_NS, (process_cpu_seconds() - begin) * 1e9 / evaluations as f64);
+    let grown = stats(jvm)?.non_heap_used as f64 - before.non_heap_used as f64;
+    print(RULES_CLASSES, grown / 1e6);
+    print(RULES_MB, resident_mb()? - resident);
+    Ok(())
+}
+
+fn stats(jvm: &Jvm) -> io::Result<JvmStats> {
+    jvm.stats().map_err(io::Error::other)
+}
+
+fn register(jvm: &Jvm, (language, source): (&str, &str)) -> io::Result<Operator> {
+    let mut spec = OperatorSpec {
+        component: "bench".to_owned(),
+        language: language.to_owned(),
+        ..OperatorSpec::default()
+    };
+    if language == "class" {
+        spec.jar = Some(Path::new(JAR).to_owned());
+        spec.class_name = Some(source.to_owned());
+    } else {
+        spec.rules = vec![RuleSource { name: "script".to_owned(), text: source.to_owned() }];
+    }
+    jvm.register(&spec).map_err(io::Error::other)
+}
+
+/// Repeats calls for some time; returns their number.
+fn repeat(time: Duration, mut call: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
+    let begin = Instant::now();
+    let mut calls = 0;
+    while begin.elapsed() < time {
+        call()?;
+        calls += 1;
+    }
+    Ok(calls)
+}
+
+fn process_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn resident_mb() -> io::Result<f64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kb.map(|kb| kb * 1024.0 / 1e6).ok_or_else(|| io::Error::other("no VmRSS in /proc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_figures_are_read() {
+        let figures = Figures::read("noop\t12.5\nclass 10\t3\nno figure\n");
+        assert_eq!((figures.get(NOOP), figures.get(&batch("class", 10))), (12.5, 3.0));
+        assert!(figures.get("other").is_nan());
+    }
+}

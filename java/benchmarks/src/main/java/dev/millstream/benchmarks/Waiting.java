@@ -1,0 +1,17 @@
+package dev.millstream.benchmarks;
+
+import dev.millstream.operator.Batch;
+import dev.millstream.operator.BatchOperator;
+
+/** Waits for 20 ms a batch, as an operator does that asks another system. */
+public final class Waiting implements BatchOperator {
+    private static final long WAIT_MS = 20;
+
+    /** Creates the operator. */
+    public Waiting() {}
+
+    @Override
+    public void process(Batch batch) throws InterruptedException {
+        Thread.sleep(WAIT_MS);
+    }
+}
