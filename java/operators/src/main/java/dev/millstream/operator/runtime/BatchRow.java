@@ -279,7 +279,8 @@ final class BatchRow implements Row {
     public void set(String name, boolean value) {
         Call current = call();
         Column column = current.changing(name);
-        store(current, column, current.encode(column, value));
+        boolean isPlain = column != current.columns.timestamp() && column != current.columns.message();
+        store(current, column, isPlain ? Cells.of(value) : current.encode(column, value));
     }
 
     @Override

@@ -30,6 +30,10 @@ final class Cells {
         return cell >>> Layout.CELL_KIND_SHIFT != 0;
     }
 
+    static long of(boolean value) {
+        return value ? TRUE : FALSE;
+    }
+
     /** Returns the cell of a value in the buffer of the answer. */
     static long own(long kind, long start, long length) {
         return start | Layout.CELL_OWN | length << Layout.CELL_LENGTH_SHIFT | kind << Layout.CELL_KIND_SHIFT;

@@ -26,7 +26,7 @@ final class Encoder {
             return integer(number);
         }
         if (plain instanceof Boolean flag) {
-            return flag ? Cells.TRUE : Cells.FALSE;
+            return Cells.of(flag);
         }
         if (plain == null) {
             return Cells.NULL;
