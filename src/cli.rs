@@ -142,7 +142,13 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { USAGE } else { DONE });
         }
     };
-    ExitCode::from(match cli.command {
+    let code = run_command(cli.command);
+    millstream_jvm::end_process(code);
+    ExitCode::from(code)
+}
+
+fn run_command(command: Command) -> u8 {
+    match command {
         Command::Run { files, until_eof, progress, with_parent } => {
             if with_parent {
                 verify::end_with_parent();
@@ -158,7 +164,7 @@ pub fn main() -> ExitCode {
         Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
         Command::Generate { what: Generate::Metrics(args) } => generate::metrics(&args),
-    })
+    }
 }
 
 /// A configuration, or its errors.

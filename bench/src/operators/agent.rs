@@ -115,12 +115,14 @@ impl<'a> Side<'a> {
             return Err(io::Error::other(format!("{}: events are repeated", self.label())));
         }
         let (events, seconds) = points[points.len() - 1];
-        let is_warm = |(events, _): &&(u64, f64)| *events >= input.lines / 2;
+        let is_warm = |(reached, _): &&(u64, f64)| *reached >= events / 2;
         let (warm_events, warm_seconds) = points.iter().find(is_warm).copied().unwrap_or_default();
-        let per_event = (seconds - warm_seconds) / (events - warm_events) as f64;
+        // Per event that was read: filters deliver fewer.
+        let read = input.lines as f64 / outcome.lines as f64;
+        let per_event = (seconds - warm_seconds) / ((events - warm_events) as f64 * read);
         self.ns.push(per_event * 1e9);
         self.repeated.push(per_event * 1e9);
-        self.warm_up.push(warm_seconds - per_event * warm_events as f64);
+        self.warm_up.push(warm_seconds - per_event * read * warm_events as f64);
         self.rss_mb.push(outcome.peak_rss_bytes as f64 / 1e6);
         Ok(())
     }

@@ -9,6 +9,8 @@ use crate::options::JvmOptions;
 use crate::worker::{self, Shared};
 use parking_lot::Mutex;
 use serde::Deserialize;
+use std::ffi::c_int;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,6 +121,21 @@ impl Jvm {
     pub fn noop(&self, count: u64) -> Result<(), CallError> {
         worker::noop(&self.0.shared, count)
     }
+}
+
+/// Ends the process at once with this code if it has a JVM: the threads of a JVM run on while the
+/// destructors of its library do, which may crash.
+pub fn end_process(code: u8) {
+    if RUNNING.lock().is_none() {
+        return;
+    }
+    _ = std::io::stdout().flush();
+    // SAFETY: `_exit` has no preconditions.
+    unsafe { _exit(c_int::from(code)) }
+}
+
+unsafe extern "C" {
+    fn _exit(code: c_int) -> !;
 }
 
 fn create(options: &JvmOptions) -> Result<Jvm, StartError> {
