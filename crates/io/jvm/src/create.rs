@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most bytes of the JVM's output that an error shows.
 const OUTPUT_BYTES_MAX: usize = 4096;
@@ -21,12 +22,21 @@ type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut
 /// What the JVM prints while it is created; `None` before and after that.
 static OUTPUT: Mutex<Option<String>> = Mutex::new(None);
 
+/// Whether a JVM was created in this process, or is being created.
+static WAS_CALLED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether the process has a JVM, at least in part.
+pub fn was_called() -> bool {
+    WAS_CALLED.load(Ordering::Relaxed)
+}
+
 /// Creates the JVM of the process; the current thread is attached to it.
 ///
 /// # Errors
 /// The library cannot be loaded, or the JVM refuses to start.
 pub fn create(java: &Java, arguments: &[String]) -> Result<(Vm, Env), StartError> {
     let create = load(java)?;
+    WAS_CALLED.store(true, Ordering::Relaxed);
     *OUTPUT.lock() = Some(String::new());
     let created = call(create, arguments);
     let output = OUTPUT.lock().take().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use crate::buffer::Pool;
 use crate::control::{self, Blueprint, Control, Started};
+use crate::create;
 use crate::discover::{Java, Places, find_jar};
 use crate::error::{CallError, RegisterError, StartError};
 use crate::operator::{Operator, OperatorSpec, parsed};
@@ -79,7 +80,7 @@ impl Jvm {
         if let Some((used, jvm)) = &*running {
             return if used == options { Ok(jvm.clone()) } else { Err(StartError::Different) };
         }
-        let jvm = create(options)?;
+        let jvm = start(options)?;
         *running = Some((options.clone(), jvm.clone()));
         Ok(jvm)
     }
@@ -123,10 +124,11 @@ impl Jvm {
     }
 }
 
-/// Ends the process at once with this code if it has a JVM: the threads of a JVM run on while the
-/// destructors of its library do, which may crash.
+/// Ends the process at once with this code if it has a JVM, also one that is being created or whose
+/// start has failed: the threads of a JVM run on while the destructors of its library do, which may
+/// crash.
 pub fn end_process(code: u8) {
-    if RUNNING.lock().is_none() {
+    if !create::was_called() {
         return;
     }
     _ = std::io::stdout().flush();
@@ -138,7 +140,7 @@ unsafe extern "C" {
     fn _exit(code: c_int) -> !;
 }
 
-fn create(options: &JvmOptions) -> Result<Jvm, StartError> {
+fn start(options: &JvmOptions) -> Result<Jvm, StartError> {
     let begin = Instant::now();
     let blueprint = blueprint(options)?;
     let home = blueprint.java.home.clone();
