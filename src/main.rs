@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod config_test;
 mod generate;
+mod governor;
 mod interrupts;
 mod logging;
 mod progress;

@@ -4,7 +4,7 @@ use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
 use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::progress::Progress;
 use crate::reload::Reloader;
-use crate::{config, logging, wiring};
+use crate::{config, governor, logging, wiring};
 use millstream_components::transforms::jvm::{KeptOperators, jvm_snapshot};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
@@ -31,6 +31,7 @@ pub struct Options {
 
 /// Runs the agent; returns the exit status.
 pub fn run(files: &[PathBuf], options: Options) -> u8 {
+    millstream_allocator::fix_thresholds();
     // Before they are read, so that later changes cause a reload.
     let seen = config::fingerprint(files);
     let (runtime, hangup) = match receive_hangups() {
@@ -136,6 +137,7 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
         offload_threads: jvm.threads,
         memory_bytes: config.globals.limits.memory.0,
         reserved_bytes: wiring::jvm_bytes(config),
+        memory_host: Some(governor::memory_host()),
         cpu: config.globals.limits.cpu,
         sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
         until_eof,

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream",
         &[
+            "millstream-allocator",
             "millstream-columns",
             "millstream-components",
             "millstream-console",
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-timestamps",
         ],
     ),
+    ("millstream-allocator", &[]),
     ("millstream-columns", &[]),
     (
         "millstream-components",

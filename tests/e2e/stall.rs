@@ -74,6 +74,7 @@ fn start(
         offload_threads: 2,
         memory_bytes: 64 << 20,
         reserved_bytes: 0,
+        memory_host: None,
         cpu: None,
         // Four megabytes fill a dead sink's queue within a second or two.
         sink_bytes_max: 4 << 20,

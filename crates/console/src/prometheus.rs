@@ -5,9 +5,12 @@ use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmSnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmSnapshot, MemorySnapshot,
+    SinkProgress, Snapshot,
 };
-use millstream_model::{CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics};
+use millstream_model::{
+    CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics, Pressure,
+};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -239,15 +242,60 @@ fn jvm(text: &mut Text<'_>, jvm: &JvmSnapshot) {
     }
     let help = "Collections of the Java heap.";
     text.single("millstream_jvm_collections_total", "counter", help, jvm.collections);
+    let (name, help) = (
+        "millstream_jvm_requested_collections_total",
+        "Collections that the agent has asked for because memory was short.",
+    );
+    text.single(name, "counter", help, jvm.requested_collections);
+    let (name, help) = (
+        "millstream_jvm_ignored_collections_total",
+        "Collections that were asked for and returned no memory, though there was some.",
+    );
+    text.single(name, "counter", help, jvm.ignored_collections);
     let name = "millstream_jvm_collection_seconds_total";
     let help = "Time of the collections of the Java heap, in seconds.";
     text.single(name, "counter", help, Float(jvm.collection_seconds));
 }
 
+/// What is in memory, and what may be.
+fn memory(text: &mut Text<'_>, memory: &MemorySnapshot) {
+    let gauges = [
+        ("millstream_memory_limit_bytes", "limits.memory in bytes.", memory.limit_bytes),
+        (
+            "millstream_memory_resident_bytes",
+            "Resident memory of the agent and its child processes in bytes.",
+            memory.resident_bytes,
+        ),
+        (
+            "millstream_memory_granted_bytes",
+            "Bytes of the memory grant in use.",
+            memory.granted_bytes,
+        ),
+        (
+            "millstream_memory_grant_limit_bytes",
+            "Bytes of the memory grant that may be used now.",
+            memory.grant_limit_bytes,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        text.single(name, "gauge", help, value);
+    }
+    let help = "1 for the level of memory pressure, 0 for the others.";
+    text.family("millstream_memory_pressure", "gauge", help);
+    for level in Pressure::ALL.map(Pressure::name) {
+        let value = u8::from(level == memory.pressure);
+        text.sample("millstream_memory_pressure", &[("level", level)], value);
+    }
+    let help = "Times that the memory pressure became high.";
+    text.single("millstream_memory_high_total", "counter", help, memory.times_high);
+    let (name, help) =
+        ("millstream_memory_high_seconds_total", "Time with high memory pressure, in seconds.");
+    text.single(name, "counter", help, Float(memory.high_seconds));
+}
+
 /// The agent itself.
 fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &ConfigState) {
-    let help = "Bytes of the memory grant in use.";
-    text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
+    memory(text, &snapshot.memory);
     text.family("millstream_build_info", "gauge", "Always 1; the version of the agent is a label.");
     text.sample("millstream_build_info", &[("version", version)], 1);
     let help = "A number that changes with the configuration.";
@@ -463,8 +511,7 @@ mod tests {
     fn the_hash_is_shown_exactly() {
         let empty = Snapshot {
             uptime_seconds: 0.0,
-            memory_granted_bytes: 0,
-            memory_grant_bytes_max: 0,
+            memory: MemorySnapshot::default(),
             components: Vec::new(),
             checkpoints: CheckpointSnapshot::default(),
             jvm: None,

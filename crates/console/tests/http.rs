@@ -44,7 +44,7 @@ fn a_snapshot_over_tcp_needs_the_token() {
     assert_eq!(answered.status, 200);
     let json = answered.json();
     assert_eq!(json["components"][0]["sinks"][0]["lag"], 4096);
-    assert_eq!(json["memory_granted_bytes"], 1 << 20);
+    assert_eq!(json["memory"]["granted_bytes"], 1 << 20);
 }
 
 #[test]

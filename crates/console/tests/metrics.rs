@@ -227,6 +227,11 @@ fn agent_and_process_metrics_are_exported() {
     let families = rendered();
     let single = |name: &str| families[name].samples[&Vec::new()];
     assert_eq!(single("millstream_memory_granted_bytes"), 1_048_576.0);
+    assert_eq!(single("millstream_memory_grant_limit_bytes"), f64::from(1 << 27));
+    assert_eq!(single("millstream_memory_limit_bytes"), f64::from(1 << 29));
+    assert_eq!(single("millstream_memory_resident_bytes"), f64::from(1 << 27));
+    assert_eq!(single("millstream_memory_high_total"), 3.0);
+    assert_eq!(single("millstream_memory_high_seconds_total"), 1.5);
     assert_eq!(single("millstream_config_hash"), 0x1234_5678_9abc_u64 as f64);
     assert_eq!(single("millstream_config_reload_success"), 1.0);
     let config = ConfigState::new(1);

@@ -113,6 +113,8 @@ pub struct Shard {
     first: Chunks<u32>,
     free_series: Chunks<u32>,
     aliases: usize,
+    /// Whether new series are created.
+    may_grow: bool,
     /// Scratch space for the canonical text of a point, and for that of a series to compare with.
     scratch: [Canonical; 2],
     generation: Generation,
@@ -136,6 +138,7 @@ impl Shard {
             first: Chunks::default(),
             free_series: Chunks::default(),
             aliases: 0,
+            may_grow: true,
             scratch: [(); 2].map(|()| Canonical::default()),
             generation: Generation::default(),
         }
@@ -239,6 +242,16 @@ impl Shard {
         !idle.ids.is_empty()
     }
 
+    /// Sets whether new series are created; otherwise their points go to the overflow series.
+    pub fn set_may_grow(&mut self, may_grow: bool) {
+        self.may_grow = may_grow;
+    }
+
+    /// Returns the number of series that were created in this generation.
+    pub fn created(&self) -> usize {
+        self.generation.added.len()
+    }
+
     /// Returns the number of series.
     pub fn series(&self) -> usize {
         self.first.len() - self.free_series.len()
@@ -279,7 +292,7 @@ impl Shard {
         } else if let Some(id) = self.find_in_any_order(point.kind, &name, sorted.text) {
             self.alias(id, point, sorted.text);
             id
-        } else if self.series() >= self.limits.series {
+        } else if !self.may_grow || self.series() >= self.limits.series {
             self.overflow(point.kind, Reason::Series, values)
         } else {
             self.generation.counts.add(Reason::KeylessTags, sorted.keyless as u64);
@@ -478,6 +491,21 @@ mod tests {
         fn run(self, keys: impl Keys) -> u32 {
             self.0.series_of(&self.1, TagStyle::DogStatsd, keys)
         }
+    }
+
+    #[test]
+    fn a_shard_that_may_not_grow_adds_new_series_to_the_overflow_series() {
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        shard.add(&point(b"old", b"c"));
+        shard.set_may_grow(false);
+        for name in [&b"old"[..], b"new", b"newer"] {
+            shard.add(&point(name, b"c"));
+        }
+        assert_eq!(shard.series(), 2, "the old one, and that of the overflow");
+        assert_eq!(shard.generation.counts.of(Reason::Series), 2);
+        shard.set_may_grow(true);
+        shard.add(&point(b"new", b"c"));
+        assert_eq!(shard.series(), 3);
     }
 
     /// No test can create two keys with the same hash, so this one calls the comparison directly.

@@ -5,7 +5,7 @@
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, JvmSnapshot,
-    SinkProgress, Snapshot,
+    MemorySnapshot, SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
@@ -184,8 +184,16 @@ pub fn snapshot() -> Snapshot {
     Snapshot {
         checkpoints,
         uptime_seconds: 60.0,
-        memory_granted_bytes: 1 << 20,
-        memory_grant_bytes_max: 1 << 28,
+        memory: MemorySnapshot {
+            limit_bytes: 1 << 29,
+            resident_bytes: 1 << 27,
+            pressure: "low",
+            times_high: 3,
+            high_seconds: 1.5,
+            granted_bytes: 1 << 20,
+            grant_limit_bytes: 1 << 27,
+            grant_bytes_max: 1 << 28,
+        },
         components: vec![
             source,
             part("back\\slash\"quote\nline", "filter", "transform"),
@@ -204,6 +212,8 @@ fn jvm() -> JvmSnapshot {
         non_heap_used_bytes: 40,
         metaspace_used_bytes: 30,
         collections: 5,
+        requested_collections: 2,
+        ignored_collections: 1,
         collection_seconds: 0.5,
         threads: 6,
         classes: 7,

@@ -12,6 +12,7 @@ use crate::cut::{Cut, CutLimits, CutSet};
 use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
 use crate::feed_source::FeedSource;
+use crate::governor::{Governor, MemoryHost, MemoryState};
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::limits::{CALLS_AHEAD, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
@@ -68,6 +69,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// The part of it that a runtime inside the process may take, such as a JVM.
     pub reserved_bytes: u64,
+    /// Measures the memory in use, so that it is governed; `None` in simulations.
+    pub memory_host: Option<MemoryHost>,
     /// Most cores that the process uses, more than zero; unlimited if `None`.
     pub cpu: Option<f64>,
     /// Most bytes queued for one sink, if less than its share of the memory.
@@ -141,6 +144,7 @@ pub struct Blueprint {
 pub struct Built {
     pub(crate) current: Arc<Current>,
     pub(crate) drivers: Vec<LaneDriver>,
+    pub(crate) governor: Option<Governor>,
     pub(crate) threads: usize,
 }
 
@@ -154,6 +158,7 @@ impl Blueprint {
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
         let parts = Parts::of(self);
         parts.check(settings)?;
+        let least_bytes = parts.grant_bytes_min(settings);
         let grant = Grant::new(grant_bytes(settings));
         let scheduler = Arc::new(Scheduler::default());
         let for_room = Arc::downgrade(&scheduler);
@@ -163,6 +168,7 @@ impl Blueprint {
             clock: settings.clock,
             started: Instant::now(),
             until_eof: settings.until_eof,
+            memory: MemoryState::new(settings.memory_bytes),
             grant,
             pool: BlockPool::new(),
             store,
@@ -177,10 +183,14 @@ impl Blueprint {
         let (core, drivers) = parts.assemble(&core, settings, &places, &|_, _| false)?;
         core.wire();
         let store = core.store.clone();
+        let governor = settings
+            .memory_host
+            .clone()
+            .map(|host| Governor::new(host, core.memory.clone(), core.grant.clone(), least_bytes));
         let current = Arc::new(Current::new(core));
         let keeper = Arc::downgrade(&current);
         store.on_keep(move || keeper.upgrade().map_or(Ok(()), |current| current.commit()));
-        Ok(Built { current, drivers, threads: settings.threads.max(1) })
+        Ok(Built { current, drivers, governor, threads: settings.threads.max(1) })
     }
 }
 
@@ -208,6 +218,7 @@ impl Parts {
             clock: old.clock,
             started: old.started,
             until_eof: old.until_eof,
+            memory: old.memory.clone(),
             grant: old.grant.clone(),
             pool: old.pool.clone(),
             store: old.store.clone(),
@@ -356,6 +367,7 @@ fn sink_node(
         store: shared.old.store.clone(),
         clock: (shared.old.clock, shared.old.started),
         feed: feed.clone(),
+        pressure: shared.old.memory.pressure(),
         after: after.clone(),
     };
     let first = drivers.len();
@@ -497,6 +509,7 @@ fn source_open(
         unreadable: Arc::default(),
         wake,
         internal_metrics: shared.internal_metrics.clone(),
+        pressure: shared.old.memory.pressure(),
         until_eof: shared.old.until_eof,
     }
 }

@@ -8,6 +8,7 @@ use crate::buffer::{Buffer, WhenFull};
 use crate::cut::{Cut, Load};
 use crate::disk_buffer::DiskBuffer;
 use crate::feed_source;
+use crate::governor::MemoryState;
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
@@ -275,6 +276,7 @@ pub(crate) struct Core {
     pub clock: Clock,
     pub started: Instant,
     pub until_eof: bool,
+    pub memory: Arc<MemoryState>,
     pub grant: Arc<Grant>,
     pub pool: Arc<BlockPool>,
     pub store: Arc<Store>,

@@ -8,7 +8,7 @@ use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
 use millstream_model::{
     Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Kind, Lane, LaneCx,
-    Outcome, Payload, Settled, Sink,
+    MemoryPressure, Outcome, Payload, Settled, Sink,
 };
 use millstream_store::Store;
 use parking_lot::{Mutex, MutexGuard};
@@ -223,6 +223,7 @@ pub(crate) struct LaneDriver {
     pub clock: (Clock, Instant),
     /// The events that the sink makes.
     pub feed: Arc<Feed>,
+    pub pressure: Arc<MemoryPressure>,
     /// Lanes that may write to the same place, and must end before this one begins.
     pub after: Vec<Arc<LaneQueue>>,
 }
@@ -326,6 +327,7 @@ impl LaneDriver {
             now: Arc::new(move || clock.now(EngineTime::at(started.elapsed()))),
             folder: Some(self.store.snapshot_dir(&self.sink_id)),
             feed: self.feed.clone(),
+            pressure: self.pressure.clone(),
         }))
     }
 

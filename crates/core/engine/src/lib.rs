@@ -23,6 +23,7 @@ mod cut;
 mod disk_buffer;
 mod error;
 mod feed_source;
+mod governor;
 mod lane;
 pub mod limits;
 mod merge_trial;
@@ -49,6 +50,7 @@ pub use blueprint::{
 };
 pub use buffer::{Buffer, DiskMode, DiskOptions, WhenFull};
 pub use error::EngineError;
+pub use governor::{MemoryHost, MemoryLook};
 pub use merge_trial::MergeTrial;
 pub use millstream_store::{Store, StoreError};
 pub use running::{Running, Stopped};

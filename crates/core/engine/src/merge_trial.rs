@@ -49,6 +49,7 @@ impl MergeTrial {
             unreadable: Arc::default(),
             wake: Arc::new(|| ()),
             internal_metrics: InternalMetrics::default(),
+            pressure: Arc::default(),
             until_eof: true,
         };
         let source = FeedSource::open(open, feed.clone())?;

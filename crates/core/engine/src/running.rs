@@ -7,6 +7,7 @@ use crate::core::{Core, Op, SourceSlot};
 use crate::current::Current;
 use crate::disk_buffer::DiskBuffer;
 use crate::error::EngineError;
+use crate::governor::{Governor, MemoryState};
 use crate::lane::LaneQueue;
 use crate::reload::Retired;
 use crate::snapshot;
@@ -45,6 +46,7 @@ pub struct Running {
     /// Removed sinks whose lanes have not ended.
     pub(crate) retired: Vec<Arc<Retired>>,
     committer: Arc<Committer>,
+    memory: Arc<MemoryState>,
     /// Checks the deadlines of offload calls.
     call_watch: Option<tokio::task::JoinHandle<()>>,
 }
@@ -80,6 +82,9 @@ impl Running {
         core.store.on_sync(move || after_sync.commit_soon());
         let (of_thread, thread_committer) = (current.clone(), committer.clone());
         threads.push(spawn("checkpoint", move || thread_committer.run(&of_thread)));
+        let memory = core.memory.clone();
+        let govern = |governor: Governor| spawn("memory", move || governor.run());
+        threads.extend(built.governor.map(govern));
         let mut running = Running {
             current,
             runtime: runtime.clone(),
@@ -87,6 +92,7 @@ impl Running {
             lanes,
             retired: Vec::new(),
             committer,
+            memory,
             call_watch: None,
         };
         running.watch_calls(&core);
@@ -265,6 +271,7 @@ impl Running {
             tokio::time::sleep(BARRIER_POLL).await;
         }
         self.committer.stop();
+        self.memory.stop();
         // A worker that is stuck in a component must not block the exit; it is left behind.
         self.threads.drain(..).filter(|_| drained).for_each(|thread| _ = thread.join());
         let held = tokio::time::timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();

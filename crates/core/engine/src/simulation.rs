@@ -40,6 +40,7 @@ fn settings() -> Settings {
         offload_threads: 1,
         memory_bytes: 64 << 20,
         reserved_bytes: 0,
+        memory_host: None,
         cpu: None,
         sink_bytes_max: 300,
         until_eof: true,

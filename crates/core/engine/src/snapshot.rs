@@ -21,8 +21,7 @@ pub(crate) fn take(core: &Core) -> Snapshot {
     let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
     Snapshot {
         uptime_seconds: now.since_start.uptime().as_secs_f64(),
-        memory_granted_bytes: core.grant.used(),
-        memory_grant_bytes_max: core.grant.bytes_max(),
+        memory: core.memory.snapshot(&core.grant),
         components: sources.chain(nodes).collect(),
         checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
         jvm: None,

@@ -10,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 /// The memory allowance, shared by all sources of an engine.
 pub struct Grant {
     bytes_max: u64,
+    /// The part of `bytes_max` that may be taken now.
+    limit: AtomicU64,
     used: AtomicU64,
     /// Bytes of `used` that are set aside.
     aside: AtomicU64,
@@ -22,7 +24,8 @@ impl Grant {
     pub fn new(bytes_max: u64) -> Arc<Grant> {
         let (used, aside) = (AtomicU64::new(0), AtomicU64::new(0));
         let (wanted, on_available) = (AtomicBool::new(false), OnceLock::new());
-        Arc::new(Grant { bytes_max, used, aside, wanted, on_available })
+        let limit = AtomicU64::new(bytes_max);
+        Arc::new(Grant { bytes_max, limit, used, aside, wanted, on_available })
     }
 
     /// Calls `f` when bytes return after [`Grant::try_take`] was refused. Set once.
@@ -53,8 +56,8 @@ impl Grant {
 
     fn reserve(&self, bytes: u64) -> bool {
         let aside = self.aside.load(Ordering::SeqCst);
-        let fits =
-            |used: u64| (used <= aside || used + bytes <= self.bytes_max).then_some(used + bytes);
+        let limit = self.limit();
+        let fits = |used: u64| (used <= aside || used + bytes <= limit).then_some(used + bytes);
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 
@@ -68,8 +71,26 @@ impl Grant {
         self.bytes_max
     }
 
+    /// Returns the part of the allowance that may be taken now.
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::SeqCst)
+    }
+
+    /// Limits what may be taken from now on to `bytes` of the allowance. What is taken already stays.
+    pub fn set_limit(&self, bytes: u64) {
+        let limit = bytes.min(self.bytes_max);
+        if self.limit.swap(limit, Ordering::SeqCst) < limit {
+            self.wake();
+        }
+    }
+
     fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Tells who was refused that there may be capacity.
+    fn wake(&self) {
         if self.wanted.swap(false, Ordering::SeqCst)
             && let Some(on_available) = self.on_available.get()
         {
@@ -159,6 +180,25 @@ mod tests {
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         drop(grant.try_take(1));
         assert_eq!(calls.load(Ordering::SeqCst), 1, "nobody was refused: nobody is called");
+    }
+
+    #[test]
+    fn a_lower_limit_refuses_more_and_a_higher_one_wakes_the_refused() {
+        let grant = Grant::new(100);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let seen = calls.clone();
+        grant.on_available(move || {
+            seen.fetch_add(1, Ordering::SeqCst);
+        });
+        let held = grant.try_take(60).unwrap();
+        grant.set_limit(50);
+        assert_eq!((grant.used(), grant.limit(), grant.bytes_max()), (60, 50, 100));
+        assert!(grant.try_take(1).is_none());
+        grant.set_limit(1000);
+        assert_eq!((grant.limit(), calls.load(Ordering::SeqCst)), (100, 1));
+        drop((held, grant.try_take(40).unwrap()));
+        grant.set_limit(0);
+        assert!(grant.try_take(70).is_some(), "the first block is always admitted");
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod ledger;
 pub mod limits;
 mod origin;
 mod payload;
+mod pressure;
 mod results;
 mod routing;
 mod sink;
@@ -61,6 +62,7 @@ pub use origin::{
     HeldBy, Origin, OriginId, OriginState, OriginStatus, OriginTotals, TIME_UNKNOWN, Unreadable,
 };
 pub use payload::{Payload, RowSource};
+pub use pressure::{ExpectedMemory, MemoryPressure, Pressure};
 pub use results::Results;
 pub use routing::{Routing, RoutingError};
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Refused, Settled, Sink};

@@ -8,6 +8,7 @@ use crate::error::{ComponentError, DeliverError};
 use crate::feed::Feed;
 use crate::grant::Permit;
 use crate::payload::Payload;
+use crate::pressure::MemoryPressure;
 use crate::routing::{Routing, RoutingError};
 use crate::snapshot::TaskSnapshot;
 use crate::time::{EngineTime, Now};
@@ -135,6 +136,8 @@ pub struct LaneCx {
     pub folder: Option<PathBuf>,
     /// The events that the sink makes: results of a merge transform, else what was refused.
     pub feed: Arc<Feed>,
+    /// The memory pressure of the process.
+    pub pressure: Arc<MemoryPressure>,
 }
 
 impl LaneCx {
@@ -152,6 +155,7 @@ impl LaneCx {
             now: Arc::new(|| Now::read(EngineTime::ZERO)),
             folder: None,
             feed: Feed::of_refused(),
+            pressure: Arc::default(),
         }
     }
 }

@@ -17,10 +17,8 @@ use std::collections::BTreeMap;
 pub struct Snapshot {
     /// Seconds since the start.
     pub uptime_seconds: f64,
-    /// Bytes of the memory grant in use.
-    pub memory_granted_bytes: u64,
-    /// Bytes of the memory grant in all.
-    pub memory_grant_bytes_max: u64,
+    /// The memory of the process.
+    pub memory: MemorySnapshot,
     /// Every component: sources, transforms in the order of the flow, sinks.
     pub components: Vec<ComponentSnapshot>,
     /// The checkpoint store.
@@ -28,6 +26,27 @@ pub struct Snapshot {
     /// The JVM inside the process, if one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm: Option<JvmSnapshot>,
+}
+
+/// What is in memory, and what may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct MemorySnapshot {
+    /// `limits.memory` in bytes.
+    pub limit_bytes: u64,
+    /// Resident memory of the agent and its child processes, as of the last look; 0 before it.
+    pub resident_bytes: u64,
+    /// `low`, `normal` or `high`.
+    pub pressure: &'static str,
+    /// How many times the pressure became high.
+    pub times_high: u64,
+    /// Time with high pressure, in seconds.
+    pub high_seconds: f64,
+    /// Bytes of the memory grant in use.
+    pub granted_bytes: u64,
+    /// Bytes of the memory grant that may be used now.
+    pub grant_limit_bytes: u64,
+    /// Bytes of the memory grant in all.
+    pub grant_bytes_max: u64,
 }
 
 /// The JVM inside the process, as of a second ago.
@@ -45,6 +64,10 @@ pub struct JvmSnapshot {
     pub metaspace_used_bytes: u64,
     /// Collections since the start.
     pub collections: u64,
+    /// Collections that the agent has asked for because memory was short.
+    pub requested_collections: u64,
+    /// Those of them after which the heap kept memory that it did not use.
+    pub ignored_collections: u64,
     /// Time of all collections in seconds.
     pub collection_seconds: f64,
     /// Threads, those of the agent that call operators included.

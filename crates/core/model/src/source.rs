@@ -8,6 +8,7 @@ use crate::internal_metrics::InternalMetrics;
 use crate::ledger::Ledger;
 use crate::limits::BLOCK_BYTES;
 use crate::origin::Unreadable;
+use crate::pressure::MemoryPressure;
 use crate::sinkset::{SinkIndex, SinkSet};
 use crate::store::OriginStore;
 use crate::time::Now;
@@ -142,6 +143,8 @@ pub struct SourceOpen {
     pub wake: Wake,
     /// The agent's own metrics.
     pub internal_metrics: InternalMetrics,
+    /// The memory pressure of the process.
+    pub pressure: Arc<MemoryPressure>,
     /// Whether to read the existing data and then end.
     pub until_eof: bool,
 }

@@ -24,6 +24,7 @@ mod pressure;
 mod probe;
 mod processes;
 mod reading;
+mod resident;
 
 pub use allowance::memory_allowance;
 pub use cgroups::{Cgroups, DEPTH_MAX};
@@ -32,6 +33,7 @@ pub use filter::Filter;
 pub use mounts::Filesystems;
 pub use probe::{Query, Space, Wake, space};
 pub use reading::{Fault, Labels, Reading, Readings, Reason};
+pub use resident::resident_bytes;
 
 use probe::Probe;
 use schemars::JsonSchema;

@@ -18,6 +18,7 @@ pub struct Bridge {
     failure: Method,
     stats: Method,
     process: Method,
+    heap: Method,
     noop: Method,
 }
 
@@ -39,6 +40,7 @@ impl Bridge {
             failure: method(c"failure", c"(Ljava/lang/Object;)[B")?,
             stats: method(c"stats", c"(I)[B")?,
             process: method(c"process", c"()[B")?,
+            heap: method(c"heap", c"(Z)[B")?,
             noop: method(c"noop", c"(I)I")?,
         };
         let grow = worker::grow as *mut c_void;
@@ -106,6 +108,11 @@ impl Bridge {
     pub fn process(&self, env: Env) -> Result<Vec<u8>, Thrown> {
         // SAFETY: as above.
         unsafe { env.call_bytes(self.process, &[]) }
+    }
+
+    pub fn heap(&self, env: Env, is_tight: bool) -> Result<Vec<u8>, Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.heap, &[Argument::Bool(is_tight)]) }
     }
 
     #[inline(always)]

@@ -59,6 +59,7 @@ unsafe impl Sync for Method {}
 #[derive(Clone, Copy)]
 pub enum Argument<'a> {
     Int(i32),
+    Bool(bool),
     Object(Global),
     Local(&'a Local),
 }
@@ -362,6 +363,7 @@ impl Env {
 fn values(arguments: &[Argument<'_>]) -> Vec<jvalue> {
     let value = |argument: &Argument<'_>| match *argument {
         Argument::Int(value) => jvalue { i: value },
+        Argument::Bool(value) => jvalue { z: value },
         Argument::Object(global) => jvalue { l: global.0 },
         Argument::Local(local) => jvalue { l: local.raw() },
     };

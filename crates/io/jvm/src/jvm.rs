@@ -70,6 +70,17 @@ pub struct JvmStats {
     pub classes: u64,
 }
 
+/// The heap after a collection.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct HeapSize {
+    /// Bytes of objects.
+    #[serde(rename = "heap_used")]
+    pub used: u64,
+    /// Bytes that are backed by memory.
+    #[serde(rename = "heap_committed")]
+    pub committed: u64,
+}
+
 impl Jvm {
     /// Starts the JVM of the process, or returns the one that runs.
     ///
@@ -112,6 +123,24 @@ impl Jvm {
     /// The thread cannot call Java, or Java threw an exception.
     pub fn stats(&self) -> Result<JvmStats, CallError> {
         parsed(worker::process(&self.0.shared)?)
+    }
+
+    /// Collects, and returns memory to the system: from now on the heap keeps little beyond what is
+    /// in use. Returns what it has then. Runs on the current thread, for as long as the collection
+    /// takes.
+    ///
+    /// # Errors
+    /// The thread cannot call Java, or Java threw an exception.
+    pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
+        parsed(worker::heap(&self.0.shared, true)?)
+    }
+
+    /// Lets the heap keep what its options say again, so that it is collected less often.
+    ///
+    /// # Errors
+    /// As of [`Jvm::tighten_heap`].
+    pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
+        parsed(worker::heap(&self.0.shared, false)?)
     }
 
     /// Calls a method of Java that does nothing, `count` times on the current thread: measures what

@@ -38,7 +38,7 @@ pub use answer::{Answer, ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 pub use discover::Unsuitable;
 pub use error::{CallError, ControlError, RegisterError, StartError};
 pub use input::{Input, InputColumn, InputSegment};
-pub use jvm::{Jvm, JvmInfo, JvmStats, end_process};
+pub use jvm::{HeapSize, Jvm, JvmInfo, JvmStats, end_process};
 pub use memory::JvmMemory;
 pub use operator::{
     Operator, OperatorSpec, OperatorStats, Registered, RuleSource, RuleStats, WeakOperator,

@@ -122,11 +122,17 @@ impl JvmOptions {
             format!("-XX:MaxDirectMemorySize={DIRECT_BYTES}"),
             // A file of counters in /tmp, written at each collection.
             "-XX:-UsePerfData".to_owned(),
+            // By default, only the fourth collection in a row returns all memory.
+            "-XX:-ShrinkHeapInSteps".to_owned(),
             "-Dfile.encoding=UTF-8".to_owned(),
             "-Djava.awt.headless=true".to_owned(),
         ];
         if !self.options.iter().any(|option| is_collector(option)) {
             arguments.push("-XX:+UseSerialGC".to_owned());
+        }
+        if self.options.iter().any(|option| option == "-XX:+UseZGC") {
+            // It returns memory that is unused for this long, by default for five minutes.
+            arguments.push("-XX:ZUncommitDelay=1".to_owned());
         }
         if version >= NATIVE_ACCESS_VERSION {
             arguments.push("--enable-native-access=ALL-UNNAMED".to_owned());

@@ -104,6 +104,15 @@ pub fn process(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
     with(shared, |worker| worker.shared.bridge.process(worker.env).map_err(exception))
 }
 
+/// Collects and returns memory to the system, or lets the heap keep what its options say again.
+/// Returns the numbers about the heap after that.
+///
+/// # Errors
+/// As of [`stats`].
+pub fn heap(shared: &Arc<Shared>, is_tight: bool) -> Result<Vec<u8>, CallError> {
+    with(shared, |worker| worker.shared.bridge.heap(worker.env, is_tight).map_err(exception))
+}
+
 /// Attaches the thread if necessary, and uses its worker.
 fn with<T>(
     shared: &Arc<Shared>,

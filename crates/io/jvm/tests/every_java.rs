@@ -54,6 +54,18 @@ fn another_collector_can_be_chosen_on_every_java() {
     }
 }
 
+#[test]
+fn the_heap_returns_memory_under_pressure_on_every_java() {
+    for home in homes() {
+        for collector in ["-XX:+UseSerialGC", "-XX:+UseG1GC", "-XX:+UseShenandoahGC", "-XX:+UseZGC"]
+        {
+            check(&child(&home, "pressure::a_tight_heap", 1, &[collector]));
+        }
+        let option = ["-XX:+DisableExplicitGC"];
+        check(&child(&home, "pressure::ignoring", 1, &option));
+    }
+}
+
 /// The output of the agent may be data.
 #[test]
 fn what_the_jvm_prints_goes_to_the_error_output_on_every_java() {

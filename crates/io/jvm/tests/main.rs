@@ -1,6 +1,6 @@
 //! Tests with a real JVM.
 //!
-//! A process can have only one JVM. So the tests of `cases`, `hostile` and `endurance` are ignored
+//! A process can have only one JVM. So the tests of all modules but `every_java` are ignored
 //! by default; those of `every_java` run this binary again for each installed Java, with the tests
 //! of one of these modules.
 
@@ -8,5 +8,6 @@ mod cases;
 mod endurance;
 mod every_java;
 mod hostile;
+mod pressure;
 mod signals;
 mod support;

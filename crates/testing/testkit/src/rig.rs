@@ -106,6 +106,7 @@ impl SourceRig {
                 woken.1.notify_all();
             }),
             internal_metrics: self.internal_metrics.clone(),
+            pressure: Arc::default(),
             until_eof: self.until_eof,
         }
     }

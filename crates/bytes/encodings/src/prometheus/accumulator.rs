@@ -142,6 +142,8 @@ pub struct Accumulator<F> {
     /// The latest time of any expired series, in milliseconds since 1970. A sum that returns
     /// continues after it.
     expired_ms: i64,
+    /// Whether new series are registered.
+    may_grow: bool,
 }
 
 impl<F: LabelFormat> Accumulator<F> {
@@ -160,7 +162,13 @@ impl<F: LabelFormat> Accumulator<F> {
             ticked: 0,
             swept: 0,
             expired_ms: i64::MIN,
+            may_grow: true,
         }
+    }
+
+    /// Sets whether new series are registered; otherwise they are rejected.
+    pub fn set_may_grow(&mut self, may_grow: bool) {
+        self.may_grow = may_grow;
     }
 
     /// Returns the number of series.
@@ -212,6 +220,9 @@ impl<F: LabelFormat> Accumulator<F> {
     ) -> Result<(u32, bool), RejectReason> {
         if self.known.len() >= self.options.series_max {
             return Err(RejectReason::TooManySeries);
+        }
+        if !self.may_grow {
+            return Err(RejectReason::MemoryPressure);
         }
         let (name, tags) = rows.strings(row, text);
         self.set.build(&self.options.rules, (name, tags, row.kind), rows.host())?;

@@ -78,6 +78,11 @@ impl Exposition {
         Exposition { accumulator, quantiles, families: BTreeMap::new() }
     }
 
+    /// Sets whether new series are registered; otherwise they are rejected.
+    pub fn set_may_grow(&mut self, may_grow: bool) {
+        self.accumulator.set_may_grow(may_grow);
+    }
+
     /// Returns the number of series.
     pub fn series(&self) -> usize {
         self.accumulator.series()

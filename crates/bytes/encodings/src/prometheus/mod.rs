@@ -36,6 +36,8 @@ pub enum RejectReason {
     BadTags,
     /// The maximum number of series is reached.
     TooManySeries,
+    /// A new series while the process has little memory left.
+    MemoryPressure,
     /// Another series with a different type has the same labels.
     TypeConflict,
     /// A negative delta of a counter, which can only increase.
@@ -52,6 +54,7 @@ impl RejectReason {
         match self {
             RejectReason::BadTags => "bad_tags",
             RejectReason::TooManySeries => "too_many_series",
+            RejectReason::MemoryPressure => "memory_pressure",
             RejectReason::TypeConflict => "type_conflict",
             RejectReason::Negative => "negative",
             RejectReason::OutOfOrder => "out_of_order",

@@ -6,7 +6,8 @@ use crate::sinks::http_delivery::PayloadMetadata;
 use crate::sinks::prometheus::{now_ms, rows_of};
 use bytes::Bytes;
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Routing, Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Lane, MemoryPressure, Outcome, Payload, Routing,
+    Settled,
 };
 use millstream_transport::auth::Auth;
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub struct ExporterLane {
     auth: Option<Arc<Auth>>,
     series: Arc<Series>,
     counters: Arc<Counters>,
+    pressure: Arc<MemoryPressure>,
     server: Option<JoinHandle<()>>,
     done: Vec<Settled>,
 }
@@ -38,8 +40,10 @@ impl ExporterLane {
         auth: Option<Arc<Auth>>,
         series: Arc<Series>,
         counters: Arc<Counters>,
+        pressure: Arc<MemoryPressure>,
     ) -> ExporterLane {
-        ExporterLane { listen, auth, series, counters, server: None, done: Vec::new() }
+        let (server, done) = (None, Vec::new());
+        ExporterLane { listen, auth, series, counters, pressure, server, done }
     }
 }
 
@@ -85,7 +89,12 @@ impl Lane for ExporterLane {
                 ));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
-            let refused = match spawn_blocking(move || add(&series, &routing, &text)).await {
+            let may_grow = !self.pressure.is_high();
+            let add = move || {
+                series.lock().set_may_grow(may_grow);
+                add(&series, &routing, &text)
+            };
+            let refused = match spawn_blocking(add).await {
                 Ok(refused) => refused,
                 Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
                 // The runtime shuts down.

@@ -85,6 +85,7 @@ impl Sink for PrometheusExporter {
             self.auth.clone(),
             self.series.clone(),
             cx.counters,
+            cx.pressure,
         ))
     }
 }

@@ -45,9 +45,9 @@ impl Sink for PrometheusRemoteWrite {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let (options, counters, feed) =
-            (self.options.clone(), cx.counters.clone(), cx.feed.clone());
-        let packer = RemotePacker::new(options, self.limits, counters, feed);
+        let (options, pressure) = (self.options.clone(), cx.pressure.clone());
+        let (counters, feed) = (cx.counters.clone(), cx.feed.clone());
+        let packer = RemotePacker::new(options, self.limits, counters, feed, pressure);
         Box::new(RequestLane::new(self.settings.clone(), packer, cx))
     }
 }

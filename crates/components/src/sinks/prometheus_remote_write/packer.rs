@@ -8,7 +8,7 @@ use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
     Accumulator, Body, Options, RemoteWriteLabels, RequestBuilder, Rows, Version,
 };
-use millstream_model::{Counters, Feed};
+use millstream_model::{Counters, Feed, MemoryPressure};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -73,6 +73,7 @@ pub struct RemotePacker {
     version: Version,
     /// Whether the endpoint was probed for its version.
     probed: bool,
+    pressure: Arc<MemoryPressure>,
 }
 
 impl RemotePacker {
@@ -82,6 +83,7 @@ impl RemotePacker {
         limits: Limits,
         counters: Arc<Counters>,
         feed: Arc<Feed>,
+        pressure: Arc<MemoryPressure>,
     ) -> RemotePacker {
         let (form, seed) = (RemoteWriteLabels::new(&options.distributions), options.seed);
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
@@ -97,6 +99,7 @@ impl RemotePacker {
             refused: Vec::new(),
             version,
             probed: limits.protocol != Protocol::Auto,
+            pressure,
         }
     }
 
@@ -207,6 +210,7 @@ impl Packer for RemotePacker {
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
         let (now_ms, mut requests) = (now_ms(), Vec::new());
         self.accumulator.sweep(now_ms);
+        self.accumulator.set_may_grow(!self.pressure.is_high());
         if !std::mem::replace(&mut self.probed, true) {
             let probe = Packed { body: Body::probe(), events: EventSet::default(), kept: None };
             requests.extend(self.request(probe));

@@ -301,7 +301,9 @@ impl PointOptions {
                 OriginTags::new(self.origin_tags.clone(), style),
             );
             let counted = (open.info.id.clone(), open.counters.clone());
-            Box::new(PointHandler::new(protocol, shard, swap_slot.clone(), origin, counted)) as _
+            let pressure = open.pressure.clone();
+            let slot = swap_slot.clone();
+            Box::new(PointHandler::new(protocol, shard, slot, origin, counted, pressure)) as _
         };
         let handlers = swap_slots.iter().map(point_handler).collect();
         let period = self.period(kind);

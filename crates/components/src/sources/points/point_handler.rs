@@ -6,7 +6,7 @@ use super::origin::OriginTags;
 use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
 use crate::sources::points::events::TagsText;
-use millstream_model::Counters;
+use millstream_model::{Counters, ExpectedMemory, MemoryPressure};
 use millstream_points::{
     Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver,
 };
@@ -20,6 +20,10 @@ const EVICT_PER_ROUND: usize = 256;
 
 /// The same per notification without messages.
 const EVICT_WHEN_IDLE: usize = 4096;
+
+/// Bytes that a series takes, at most, once it has been emitted, in addition to what it takes when it
+/// is created: in the store, and in the other generation. Measured with counts.
+const EMITTED_SERIES_BYTES: u64 = 128;
 
 /// Protocol of the messages.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,10 @@ pub struct PointHandler {
     round_counts: RoundCounts,
     tags_text: TagsText,
     idle: Option<Idle>,
+    /// What the series of this period and the last one will take once they are emitted.
+    expected: ExpectedMemory,
+    /// Series created in the last period.
+    created_before: usize,
 }
 
 impl PointHandler {
@@ -59,6 +67,7 @@ impl PointHandler {
         swap_slot: Arc<SwapSlot>,
         origin: OriginTags,
         (source, counters): (String, Arc<Counters>),
+        pressure: Arc<MemoryPressure>,
     ) -> PointHandler {
         let round_counts = RoundCounts::new(source, counters);
         PointHandler {
@@ -69,12 +78,17 @@ impl PointHandler {
             round_counts,
             tags_text: TagsText::default(),
             idle: None,
+            expected: ExpectedMemory::new(pressure),
+            created_before: 0,
         }
     }
 
     /// Swaps the generation if requested, and evicts up to `most` idle series.
     fn swap_and_evict(&mut self, most: usize) {
-        self.swap_slot.swap(&mut self.shard, &mut self.idle);
+        let created = self.shard.created();
+        if self.swap_slot.swap(&mut self.shard, &mut self.idle) {
+            self.created_before = created;
+        }
         if let Some(mut idle) = self.idle.take() {
             self.idle = self.shard.evict(&mut idle, most).then_some(idle);
             if self.idle.is_none() {
@@ -87,6 +101,7 @@ impl PointHandler {
 impl millstream_receiver::MessageHandler for PointHandler {
     fn round(&mut self, messages: &Messages<'_>) {
         self.swap_and_evict(EVICT_PER_ROUND);
+        self.shard.set_may_grow(!self.expected.pressure().is_high());
         let arrived = messages.received_ns();
         self.round_counts.begin_round(arrived);
         let mut visitor = Visitor {
@@ -108,6 +123,8 @@ impl millstream_receiver::MessageHandler for PointHandler {
             }
         }
         drop(visitor);
+        let created = self.shard.created() + self.created_before;
+        self.expected.set(created as u64 * EMITTED_SERIES_BYTES);
         self.round_counts.end_round(messages.bytes() as u64);
     }
 

@@ -90,23 +90,23 @@ impl SwapSlot {
         std::mem::take(&mut state.log_events)
     }
 
-    /// Receiver: swaps the shard's generation if requested; moves series to evict into `idle`.
+    /// Receiver: swaps the shard's generation if requested; moves series to evict into `idle`. Returns
+    /// whether it was swapped.
     #[inline]
-    pub fn swap(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
-        if self.is_due.load(Ordering::Relaxed) {
-            self.swap_now(shard, idle);
-        }
+    pub fn swap(&self, shard: &mut Shard, idle: &mut Option<Idle>) -> bool {
+        self.is_due.load(Ordering::Relaxed) && self.swap_now(shard, idle)
     }
 
     #[cold]
-    fn swap_now(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
+    fn swap_now(&self, shard: &mut Shard, idle: &mut Option<Idle>) -> bool {
         self.is_due.store(false, Ordering::Relaxed);
         let mut state = self.state();
         *idle = state.idle.take().or(idle.take());
-        let Some(spare) = state.spare.take() else { return };
+        let Some(spare) = state.spare.take() else { return false };
         state.generation = Some(shard.swap_generation(spare));
         drop(state);
         (self.wake)();
+        true
     }
 
     /// Flusher: whether events or service checks are queued.

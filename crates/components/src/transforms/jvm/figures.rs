@@ -3,6 +3,7 @@
 //! A separate thread reads them: a call into the JVM may wait for a collection, and a request for
 //! the figures must not.
 
+use super::heap;
 use millstream_jvm::{Jvm, JvmStats, Operator, RuleStats};
 use millstream_model::snapshot::{JvmSnapshot, TaskSnapshot};
 use parking_lot::Mutex;
@@ -65,7 +66,9 @@ impl Figures {
 
 /// Returns what the JVM uses; `None` if none runs.
 pub fn jvm_snapshot() -> Option<JvmSnapshot> {
-    *JVM.lock()
+    let (requested_collections, ignored_collections) = heap::collections();
+    let known = *JVM.lock();
+    known.map(|jvm| JvmSnapshot { requested_collections, ignored_collections, ..jvm })
 }
 
 /// Begins to look at the operators that `in_use` returns, once per process.
@@ -107,6 +110,8 @@ fn snapshot(stats: JvmStats) -> JvmSnapshot {
         non_heap_used_bytes: stats.non_heap_used,
         metaspace_used_bytes: stats.metaspace_used,
         collections: stats.collections,
+        requested_collections: 0,
+        ignored_collections: 0,
         collection_seconds: stats.collection_ms as f64 / 1000.0,
         threads: stats.threads,
         classes: stats.classes,

@@ -6,12 +6,14 @@
 mod answer;
 mod config;
 mod figures;
+mod heap;
 mod input;
 mod registered;
 mod rules;
 
 pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
 pub use figures::jvm_snapshot;
+pub use heap::note_pressure;
 pub use registered::KeptOperators;
 
 use crate::transforms::on_error::{Failed, OnError};

@@ -4,6 +4,7 @@
 //! again where nothing has changed.
 
 use super::figures::{Counted, Figures, watch};
+use super::heap::follow_pressure;
 use millstream_jvm::{Jvm, JvmOptions, Operator, OperatorSpec, RegisterError, WeakOperator};
 use parking_lot::Mutex;
 use std::path::Path;
@@ -82,6 +83,7 @@ pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, S
     let mut operators = OPERATORS.lock();
     operators.report(&jvm);
     watch(&jvm, in_use);
+    follow_pressure(&jvm);
     if let Some(known) = operators.find(&spec, jar) {
         return Ok(known);
     }

@@ -4,7 +4,7 @@ use super::RulesConfig;
 use crate::component::Component;
 use crate::transforms::windows::rig::{BEGIN_NS, Rig, events, merge};
 use arrow_buffer::ScalarBuffer;
-use millstream_model::{Batch, Sink};
+use millstream_model::{Batch, Pressure, Sink};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -264,6 +264,41 @@ async fn groups_beyond_the_memory_are_counted_together() {
         values.map(|result| result.split(' ').nth(2).unwrap().parse::<u64>().unwrap()).sum()
     };
     assert_eq!((total("low"), total("high")), (40_000, 40_000), "no event is lost");
+}
+
+#[tokio::test]
+async fn the_largest_window_ends_early_while_the_memory_pressure_is_high() {
+    let task = |name: &str, field: &str| {
+        json!({
+            "name": name, "group_by": [field], "emit": { "n": "count()" }, "window": "1h",
+            "groups_max": 1_000_000,
+        })
+    };
+    let tasks = json!([task("small", "bytes"), task("large", "status")]);
+    let mut rig = Rig::new(sink, json!({ "tasks": tasks, "memory": "64MiB" }));
+    let names: Vec<String> = (0..40_000).map(|n| n.to_string()).collect();
+    let add = async |rig: &mut Rig, names: &[String]| {
+        for part in names.chunks(1000) {
+            let rows: Vec<(&str, &str)> = part.iter().map(|name| (name.as_str(), "1")).collect();
+            rig.add(&rows).await;
+        }
+    };
+    add(&mut rig, &names).await;
+    rig.pressure.set(Pressure::High);
+    rig.settle().await;
+    add(&mut rig, &["new".to_owned()]).await;
+    assert_eq!(rig.counters.snapshot().noted_events["early_window"], 1);
+    let early = all_results(&mut rig).await;
+    assert_eq!(early.len(), 40_000);
+    assert!(early.iter().all(|result| result.starts_with("large")), "{:?}", early.first());
+    rig.pressure.set(Pressure::Normal);
+    add(&mut rig, &["0".to_owned()]).await;
+    rig.feed.end_input();
+    rig.settle().await;
+    let mut rest = results(&rig);
+    rest.retain(|result| result.starts_with("large"));
+    assert_eq!(rest.len(), 2, "{rest:?}: a new group overflows while it is high");
+    assert_eq!(rig.counters.snapshot().noted_events["overflow"], 1);
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use super::stats::Stats;
 use super::tasks::{EndedWindow, Tasks};
 use crate::util::segments::{Place, Segments};
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Feed, Lane, LaneCx, Now, Payload, Results,
+    BoxFuture, Counters, DeliverError, Delivery, EngineTime, Feed, Lane, LaneCx, MemoryPressure,
+    Now, Payload, Results,
 };
 use millstream_rules::{FrequentKeys, PartialReader, Plan};
 use std::ops::RangeInclusive;
@@ -37,6 +38,12 @@ const RESULT_BYTES: usize = 512;
 /// Longest time between two looks at which windows have ended, when events come all the time.
 const END_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Least memory of a window that ends early because the process has little left.
+const EARLY_BYTES_MIN: usize = 1 << 20;
+
+/// Time between two windows that end early for that reason.
+const EARLY_PAUSE: Duration = Duration::from_secs(5);
+
 /// The lane.
 pub struct WindowLane {
     id: Arc<str>,
@@ -55,7 +62,10 @@ pub struct WindowLane {
     /// Windows whose results are not all in the feed.
     delays: Delays,
     /// When to look next at which windows have ended.
-    next_end: millstream_model::EngineTime,
+    next_end: EngineTime,
+    pressure: Arc<MemoryPressure>,
+    /// When a window may end early next.
+    next_early: EngineTime,
     /// Whether the next snapshot says everything, not only what changed.
     is_whole: bool,
     /// Whether older segments may be left.
@@ -94,7 +104,13 @@ impl WindowLane {
             id: cx.sink,
             plan,
             stats,
-            tasks: Tasks::open(&definitions, (frequent, memory_bytes_max), &mut saved, now),
+            tasks: Tasks::open(
+                &definitions,
+                (frequent, memory_bytes_max),
+                cx.pressure.clone(),
+                &mut saved,
+                now,
+            ),
             now: cx.now,
             is_committed: cx.is_committed,
             feed: cx.feed,
@@ -105,6 +121,8 @@ impl WindowLane {
             results_max,
             delays: Delays::default(),
             next_end: now.since_start,
+            pressure: cx.pressure,
+            next_early: now.since_start,
             has_old_segments: false,
         }
     }
@@ -123,6 +141,9 @@ impl WindowLane {
     fn end_windows(&mut self, now: Now, has_input_ended: bool) {
         self.next_end = now.since_start + END_INTERVAL;
         self.tasks.end_due(now, has_input_ended);
+        if self.pressure.is_high() {
+            self.end_early(now);
+        }
         self.tasks.note_groups(&self.stats);
         let (_, waiting) = self.results.unsettled();
         let mut left = if waiting.len() < self.results_max { GROUPS_AT_ONCE } else { 0 };
@@ -135,6 +156,17 @@ impl WindowLane {
                 self.tasks.drop_ended();
             }
         }
+    }
+
+    /// Ends the largest window while the process has little memory, if sinks have taken all results
+    /// so far: only then it returns memory.
+    fn end_early(&mut self, now: Now) {
+        let (_, waiting) = self.results.unsettled();
+        if now.since_start < self.next_early || self.tasks.has_ended() || waiting.len() > 0 {
+            return;
+        }
+        self.next_early = now.since_start + EARLY_PAUSE;
+        self.tasks.end_largest(EARLY_BYTES_MIN, &self.counters, now);
     }
 
     /// Whether more results are made soon.
@@ -265,7 +297,9 @@ impl Lane for WindowLane {
             true => Some(COMMIT_LOOK),
             false => None,
         };
-        left.into_iter().chain(pause).min()
+        // Memory may become short while no events come.
+        let early = self.tasks.has_open().then_some(EARLY_PAUSE);
+        left.into_iter().chain(pause).chain(early).min()
     }
 
     fn wants_sync(&self) -> bool {

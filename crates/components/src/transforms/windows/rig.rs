@@ -5,7 +5,7 @@ use crate::component::{TransformComponent, TransformCx};
 use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{
     Batch, BlockPool, CellKind, ColumnBuilder, Counters, EngineTime, Feed, FeedEvent, Grant, Lane,
-    LaneCx, Ledger, Now, Payload, Sink, Transform,
+    LaneCx, Ledger, MemoryPressure, Now, Payload, Sink, Transform,
 };
 use millstream_testkit::{Rows, batch};
 use parking_lot::Mutex;
@@ -63,6 +63,7 @@ pub struct Rig {
     now: Arc<Mutex<Now>>,
     pub feed: Arc<Feed>,
     pub counters: Arc<Counters>,
+    pub pressure: Arc<MemoryPressure>,
     sink: Option<Arc<dyn Sink>>,
     lane: Option<Box<dyn Lane>>,
 }
@@ -80,6 +81,7 @@ impl Rig {
             now: Arc::new(Mutex::new(now)),
             feed: Feed::of_results(),
             counters: Arc::default(),
+            pressure: Arc::default(),
             sink: None,
             lane: None,
         };
@@ -101,6 +103,7 @@ impl Rig {
             is_committed: Arc::new(move || is_committed.load(Ordering::Relaxed)),
             folder: Some(self.path()),
             feed: self.feed.clone(),
+            pressure: self.pressure.clone(),
             ..LaneCx::outside("web", 0, self.counters.clone())
         };
         let sink = (self.build)(self.options.clone());

@@ -6,7 +6,7 @@ use super::snapshot::{Frame, Saved, tables};
 use super::stats::Stats;
 use crate::util::period::Periods;
 use millstream_groups::{Accumulator, Groups, Layout};
-use millstream_model::{Counters, EngineTime, Now};
+use millstream_model::{Counters, EngineTime, MemoryPressure, Now};
 use millstream_rules::{FrequentKeys, KeyGroups, MergeBuffers, PartialReader, Plan, TaskPartial};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -125,13 +125,14 @@ struct Memory {
     used: usize,
     max: usize,
     priority_max: i32,
+    pressure: Arc<MemoryPressure>,
 }
 
 impl Memory {
     /// Whether a task of this priority gets new groups.
     fn has_place(&self, priority: i32) -> bool {
         let percent = if priority < self.priority_max { MEMORY_HIGH_PERCENT } else { 100 };
-        self.used < self.max / 100 * percent
+        self.used < self.max / 100 * percent && !self.pressure.is_high()
     }
 }
 
@@ -197,6 +198,7 @@ impl Tasks {
     pub fn open(
         definitions: &[Arc<Definition>],
         (frequent, memory_bytes_max): (FrequentKeys, usize),
+        pressure: Arc<MemoryPressure>,
         saved: &mut Saved,
         now: Now,
     ) -> Tasks {
@@ -213,6 +215,7 @@ impl Tasks {
                 used: 0,
                 max: memory_bytes_max,
                 priority_max: priorities.max().unwrap_or(0),
+                pressure,
             },
             layouts: HashMap::new(),
             frequent,
@@ -364,6 +367,32 @@ impl Tasks {
         counters.noted("early_window", 1);
         let completeness = self.latest(now).share(earliest);
         self.end_window_of(task, earliest, completeness, now);
+    }
+
+    /// Whether a window is open.
+    pub fn has_open(&self) -> bool {
+        self.list.iter().any(|task| !task.windows.is_empty())
+    }
+
+    /// Ends the open window with the most memory, if it has at least `bytes_min`: the process has
+    /// little memory left. Events that come for it later are another result.
+    pub fn end_largest(&mut self, bytes_min: usize, counters: &Counters, now: Now) {
+        let windows = self.list.iter().enumerate().flat_map(|(task, of)| {
+            of.windows.iter().map(move |(end_ns, window)| (window.memory_bytes, task, *end_ns))
+        });
+        let Some((_, task, end_ns)) = windows.filter(|(bytes, ..)| *bytes >= bytes_min).max()
+        else {
+            return;
+        };
+        counters.noted("early_window", 1);
+        if self.list[task].definition.lateness_ns.is_some() {
+            let completeness = self.latest(now).share(end_ns);
+            return self.end_window_of(task, end_ns, completeness, now);
+        }
+        if let Some(mut window) = self.list[task].windows.remove(&end_ns) {
+            window.end_ns = end_ns.min(now.unix_ns);
+            self.end(task, window, 1.0, now);
+        }
     }
 
     /// Ends the windows that are due, or all of them at the end of the input.

@@ -28,10 +28,14 @@ fn logged() -> Arc<Definition> {
     })
 }
 
+fn open(saved: &mut Saved) -> Tasks {
+    let memory = (FrequentKeys::default(), 1 << 20);
+    Tasks::open(&[logged()], memory, Arc::default(), saved, NOW)
+}
+
 #[test]
 fn without_open_windows_by_the_time_of_events_there_is_nothing_to_wait_for() {
-    let tasks =
-        Tasks::open(&[logged()], (FrequentKeys::default(), 1 << 20), &mut Saved::default(), NOW);
+    let tasks = open(&mut Saved::default());
     assert_eq!(tasks.left(NOW), None);
 }
 
@@ -44,7 +48,7 @@ fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
     frame.window(1, 0, NOW.unix_ns);
     let mut saved = Saved::default();
     saved.apply(&frame.0).unwrap();
-    let mut tasks = Tasks::open(&[logged()], (FrequentKeys::default(), 1 << 20), &mut saved, NOW);
+    let mut tasks = open(&mut saved);
     tasks.end_due(NOW, true);
     let mut ended = 0;
     while tasks.first_ended().is_some() {

@@ -94,12 +94,28 @@ fn output_bytes(part: &TransformPart) -> u64 {
 }
 
 impl Parts {
-    /// Refuses a memory limit that does not hold one batch per worker.
-    pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
+    /// Returns the bytes that hold one batch per worker, and the queues of the sources.
+    pub(super) fn least_bytes(&self, threads: usize) -> u64 {
         let columns: u64 = self.transforms.iter().map(output_bytes).sum();
         let queues: u64 = self.sources.iter().map(|part| part.queue_bytes).sum();
         let batch = BLOCK_BYTES as u64 + columns + expansion(&self.sinks);
-        let need = batch * threads.max(1) as u64 + queues;
+        batch * threads.max(1) as u64 + queues
+    }
+
+    /// Returns the least that the grant may become: what sinks and transforms that are stuck may
+    /// keep, and beside that what the others need.
+    pub(super) fn grant_bytes_min(&self, settings: &Settings) -> u64 {
+        let grant_bytes = grant_bytes(settings);
+        let sinks = self.sinks.len() as u64 * settings.sink_bytes_max;
+        let cut = cut_bytes(grant_bytes, &self.transforms);
+        let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
+        let cuts = self.transforms.iter().filter(is_cut).count() as u64 * cut;
+        self.least_bytes(settings.threads) + sinks.min(grant_bytes / 2) + cuts
+    }
+
+    /// Refuses a memory limit that does not hold one batch per worker.
+    pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
+        let need = self.least_bytes(threads);
         if need <= grant_bytes {
             return Ok(());
         }

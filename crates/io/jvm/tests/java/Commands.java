@@ -42,6 +42,15 @@ public final class Commands implements Operator {
         }
     }
 
+    /** Fills most of the heap for a moment. */
+    private static void garbage() {
+        List<byte[]> blocks = new ArrayList<>();
+        for (int block = 0; block < 3_000; block++) {
+            blocks.add(new byte[16 << 10]);
+        }
+        blocks.clear();
+    }
+
     private static void emit(Row row, String argument) {
         row.emit(Map.of("value", argument));
         row.emit(Map.of("message", "second", "extra", 2));
@@ -57,6 +66,7 @@ public final class Commands implements Operator {
             case "exhaust" -> row.set("value", exhaust());
             case "sleep" -> Thread.sleep(60_000);
             case "exit" -> System.exit(3);
+            case "garbage" -> garbage();
             case "collect" -> System.gc();
             case "halt" -> Runtime.getRuntime().halt(3);
             default -> {

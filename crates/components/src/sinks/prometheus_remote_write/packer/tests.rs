@@ -43,7 +43,7 @@ fn packer_for(
     };
     let counters = Arc::<Counters>::default();
     let limits = Limits { events, bytes: 1 << 20, protocol };
-    (RemotePacker::new(options, limits, counters.clone(), feed), counters)
+    (RemotePacker::new(options, limits, counters.clone(), feed, Arc::default()), counters)
 }
 
 /// Builds a payload with a counter of 1 for each name, at this second.

@@ -23,6 +23,7 @@ public final class Bridge {
     private static final Registry REGISTRY = new Registry();
     private static final Languages LANGUAGES = new Languages();
     private static final Watchdog WATCHDOG = new Watchdog();
+    private static final HeapTarget HEAP = new HeapTarget();
     private static final Set<Worker> WORKERS = Collections.newSetFromMap(new ConcurrentHashMap<>());
     private static boolean isStarted;
     private static volatile Grower grower = Bridge::grow;
@@ -180,6 +181,23 @@ public final class Bridge {
             }
         }
         return 0;
+    }
+
+    /**
+     * Collects and returns memory to the system, or lets the heap keep what its options say again.
+     *
+     * @return JSON with the bytes of the heap
+     */
+    public static byte[] heap(boolean isTight) {
+        try {
+            if (isTight) {
+                return HEAP.tighten();
+            }
+            HEAP.relax();
+            return process();
+        } catch (Throwable error) {
+            return error(Thrown.text(error), new CompileException("", null, 0, 0));
+        }
     }
 
     /** Returns a value plus one; measures a bare call. */

@@ -1,0 +1,346 @@
+//! The memory governor: keeps what the process has in memory below `limits.memory`.
+//!
+//! Most parts of the agent declare what they may take. The governor is for the rest, such as series,
+//! the allocator, and the heap of a runtime: it measures what is resident, and above the high water
+//! mark it asks every part for less. Sources get a smaller grant, components keep nothing new, and
+//! the host of the runtime is called to collect.
+
+use millstream_model::snapshot::MemorySnapshot;
+use millstream_model::{Grant, MemoryPressure, Pressure};
+use parking_lot::{Condvar, Mutex};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time between two looks. A tenth of a second in which memory grows by 1 GB/s takes a fifth of the
+/// smallest usual limit, which is what is left above the high mark.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Percentage of the limit below which memory is plentiful.
+const LOW_PERCENT: u64 = 60;
+
+/// Percentage of the limit from which the pressure is high.
+const HIGH_PERCENT: u64 = 80;
+
+/// Percentage of the limit below which it is no longer high. The distance to the high mark keeps the
+/// level from changing at each look.
+const HIGH_ENDS_PERCENT: u64 = 75;
+
+/// Time between two steps of the grant: what returns to it is measured before the next one.
+const STEP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often a change of the pressure is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What one look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLook {
+    /// Resident memory in bytes.
+    pub resident_bytes: u64,
+    /// `limits.memory` in bytes.
+    pub limit_bytes: u64,
+    /// The level that follows.
+    pub pressure: Pressure,
+}
+
+/// Measures the memory of the process, and acts on what the engine does not know.
+#[derive(Clone)]
+pub struct MemoryHost {
+    /// Returns the resident memory of the agent and its child processes in bytes; `None` if it cannot
+    /// be read.
+    pub resident_bytes: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
+    /// Called after each look, ten times a second, on the thread of the governor.
+    pub on_look: Arc<dyn Fn(MemoryLook) + Send + Sync>,
+}
+
+impl fmt::Debug for MemoryHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryHost").finish_non_exhaustive()
+    }
+}
+
+/// What the governor has found, shared with those who act on it.
+pub(crate) struct MemoryState {
+    limit_bytes: u64,
+    pressure: Arc<MemoryPressure>,
+    resident_bytes: AtomicU64,
+    /// Times that the pressure became high.
+    times_high: AtomicU64,
+    /// Time with high pressure, in milliseconds.
+    high_ms: AtomicU64,
+    stopped: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl MemoryState {
+    /// Creates the state of a process with this limit.
+    pub fn new(limit_bytes: u64) -> Arc<MemoryState> {
+        Arc::new(MemoryState {
+            limit_bytes,
+            pressure: Arc::default(),
+            resident_bytes: AtomicU64::new(0),
+            times_high: AtomicU64::new(0),
+            high_ms: AtomicU64::new(0),
+            stopped: Mutex::new(false),
+            wake: Condvar::new(),
+        })
+    }
+
+    /// Returns the pressure, for components.
+    pub fn pressure(&self) -> Arc<MemoryPressure> {
+        self.pressure.clone()
+    }
+
+    /// Returns what the memory of the process is used for.
+    pub fn snapshot(&self, grant: &Grant) -> MemorySnapshot {
+        MemorySnapshot {
+            limit_bytes: self.limit_bytes,
+            resident_bytes: self.resident_bytes.load(Ordering::Relaxed),
+            pressure: self.pressure.level().name(),
+            times_high: self.times_high.load(Ordering::Relaxed),
+            high_seconds: self.high_ms.load(Ordering::Relaxed) as f64 / 1000.0,
+            granted_bytes: grant.used(),
+            grant_limit_bytes: grant.limit(),
+            grant_bytes_max: grant.bytes_max(),
+        }
+    }
+
+    /// Ends the governor's thread.
+    pub fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.wake.notify_all();
+    }
+
+    /// Waits for the next look; returns whether to end.
+    fn wait(&self) -> bool {
+        let mut stopped = self.stopped.lock();
+        self.wake.wait_while_for(&mut stopped, |stopped| !*stopped, INTERVAL);
+        *stopped
+    }
+}
+
+/// The governor.
+pub(crate) struct Governor {
+    host: MemoryHost,
+    state: Arc<MemoryState>,
+    grant: Arc<Grant>,
+    steps: GrantSteps,
+    logged: Option<Instant>,
+}
+
+impl Governor {
+    /// Creates a governor of a grant that never becomes less than `least_bytes`.
+    pub fn new(
+        host: MemoryHost,
+        state: Arc<MemoryState>,
+        grant: Arc<Grant>,
+        least_bytes: u64,
+    ) -> Governor {
+        let steps = GrantSteps::new(grant.bytes_max(), least_bytes);
+        Governor { host, state, grant, steps, logged: None }
+    }
+
+    /// Runs the thread's loop.
+    pub fn run(mut self) {
+        let mut last = Instant::now();
+        while !self.state.wait() {
+            let now = Instant::now();
+            if let Some(resident_bytes) = (self.host.resident_bytes)() {
+                self.look(resident_bytes, now, now - last);
+            }
+            last = now;
+        }
+    }
+
+    /// Acts on what is resident.
+    fn look(&mut self, resident_bytes: u64, now: Instant, elapsed: Duration) {
+        let limit_bytes = self.state.limit_bytes;
+        let before = self.state.pressure.level();
+        let expected_bytes = resident_bytes + self.state.pressure.expected_bytes();
+        let pressure = next_level(before, expected_bytes, limit_bytes);
+        self.state.resident_bytes.store(resident_bytes, Ordering::Relaxed);
+        self.state.pressure.set(pressure);
+        if pressure == Pressure::High {
+            self.state.high_ms.fetch_add(elapsed.as_millis() as u64, Ordering::Relaxed);
+        }
+        let look = MemoryLook { resident_bytes, limit_bytes, pressure };
+        self.note_change(before, look, now);
+        if let Some(bytes) = self.steps.next(look, now) {
+            self.grant.set_limit(bytes);
+        }
+        (self.host.on_look)(look);
+    }
+
+    /// Counts and logs that the pressure became high, or is no longer high.
+    fn note_change(&mut self, before: Pressure, look: MemoryLook, now: Instant) {
+        let is_high = look.pressure == Pressure::High;
+        if is_high == (before == Pressure::High) {
+            return;
+        }
+        if is_high {
+            self.state.times_high.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_due = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
+        // The end of what was logged is logged, too.
+        if is_high && !is_due {
+            return;
+        }
+        if is_high || self.logged.is_some() {
+            log_change(look);
+        }
+        self.logged = is_high.then_some(now).or(self.logged);
+    }
+}
+
+fn log_change(look: MemoryLook) {
+    let mebibytes = |bytes: u64| bytes >> 20;
+    let (used, limit) = (mebibytes(look.resident_bytes), mebibytes(look.limit_bytes));
+    if look.pressure == Pressure::High {
+        log::warn!(
+            "memory: {used} MiB of limits.memory ({limit} MiB) are in use: sources read less, \
+             windows end early, and new series are counted together, until it is less than \
+             {HIGH_ENDS_PERCENT} %"
+        );
+    } else {
+        log::info!("memory: {used} MiB of limits.memory ({limit} MiB) are in use: no longer high");
+    }
+}
+
+/// Returns the level that follows from what is resident, or soon will be.
+fn next_level(before: Pressure, bytes: u64, limit_bytes: u64) -> Pressure {
+    let mark = |percent: u64| limit_bytes / 100 * percent;
+    let was_high = before == Pressure::High;
+    match bytes {
+        bytes if bytes >= mark(HIGH_PERCENT) => Pressure::High,
+        bytes if was_high && bytes >= mark(HIGH_ENDS_PERCENT) => Pressure::High,
+        bytes if bytes < mark(LOW_PERCENT) => Pressure::Low,
+        _ => Pressure::Normal,
+    }
+}
+
+/// The limit of the grant: it shrinks in steps while the pressure is high, and grows again in steps
+/// that do not make it high.
+struct GrantSteps {
+    bytes_max: u64,
+    least_bytes: u64,
+    bytes: u64,
+    stepped: Option<Instant>,
+}
+
+impl GrantSteps {
+    fn new(bytes_max: u64, least_bytes: u64) -> GrantSteps {
+        let least_bytes = least_bytes.min(bytes_max);
+        GrantSteps { bytes_max, least_bytes, bytes: bytes_max, stepped: None }
+    }
+
+    /// Returns the new limit, if it changes.
+    fn next(&mut self, look: MemoryLook, now: Instant) -> Option<u64> {
+        if self.stepped.is_some_and(|stepped| now - stepped < STEP_INTERVAL) {
+            return None;
+        }
+        let step = self.bytes_max / 4;
+        let high = look.limit_bytes / 100 * HIGH_PERCENT;
+        let next = match look.pressure {
+            Pressure::High => self.bytes - self.bytes / 4,
+            _ if look.resident_bytes + step < high => self.bytes + step,
+            _ => self.bytes,
+        };
+        let next = next.clamp(self.least_bytes, self.bytes_max);
+        if next == self.bytes {
+            return None;
+        }
+        (self.bytes, self.stepped) = (next, Some(now));
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    const MIB: u64 = 1 << 20;
+
+    fn look(resident_mib: u64, pressure: Pressure) -> MemoryLook {
+        MemoryLook { resident_bytes: resident_mib * MIB, limit_bytes: 100 * MIB, pressure }
+    }
+
+    #[test]
+    fn the_level_follows_the_marks_with_hysteresis() {
+        let level = |before, mib: u64| next_level(before, mib * MIB, 100 * MIB);
+        assert_eq!(level(Pressure::Normal, 59), Pressure::Low);
+        assert_eq!(level(Pressure::Low, 60), Pressure::Normal);
+        assert_eq!(level(Pressure::Normal, 79), Pressure::Normal);
+        assert_eq!(level(Pressure::Normal, 80), Pressure::High);
+        assert_eq!(level(Pressure::High, 76), Pressure::High);
+        assert_eq!(level(Pressure::High, 74), Pressure::Normal);
+        assert_eq!(level(Pressure::High, 10), Pressure::Low);
+        assert_eq!(level(Pressure::Low, 99), Pressure::High, "both marks at once");
+    }
+
+    #[test]
+    fn the_grant_shrinks_to_its_least_and_grows_back() {
+        let (mut steps, mut now) = (GrantSteps::new(40 * MIB, 15 * MIB), Instant::now());
+        let mut next = |mib, pressure| {
+            now += STEP_INTERVAL;
+            steps.next(look(mib, pressure), now).map(|bytes| bytes / MIB)
+        };
+        assert_eq!(next(50, Pressure::Low), None, "it is whole");
+        assert_eq!(next(90, Pressure::High), Some(30));
+        assert_eq!(next(90, Pressure::High), Some(22));
+        assert_eq!(next(90, Pressure::High), Some(16));
+        assert_eq!(next(90, Pressure::High), Some(15));
+        assert_eq!(next(99, Pressure::High), None, "the least");
+        assert_eq!(next(71, Pressure::Normal), None, "a step would make it high");
+        assert_eq!(next(69, Pressure::Normal), Some(25));
+        assert_eq!(next(10, Pressure::Low), Some(35));
+        assert_eq!(next(10, Pressure::Low), Some(40));
+        assert_eq!(next(10, Pressure::Low), None);
+    }
+
+    #[test]
+    fn steps_keep_their_distance() {
+        let (mut steps, now) = (GrantSteps::new(40 * MIB, 0), Instant::now());
+        assert!(steps.next(look(90, Pressure::High), now).is_some());
+        assert!(steps.next(look(90, Pressure::High), now + STEP_INTERVAL / 2).is_none());
+        assert!(steps.next(look(90, Pressure::High), now + STEP_INTERVAL).is_some());
+    }
+
+    #[test]
+    fn a_look_sets_the_pressure_and_the_grant_and_is_reported() {
+        let (grant, state) = (Grant::new(40 * MIB), MemoryState::new(100 * MIB));
+        let looks = Arc::new(AtomicUsize::new(0));
+        let seen = looks.clone();
+        let host = MemoryHost {
+            resident_bytes: Arc::new(|| None),
+            on_look: Arc::new(move |_| _ = seen.fetch_add(1, Ordering::Relaxed)),
+        };
+        let mut governor = Governor::new(host, state.clone(), grant.clone(), MIB);
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        governor.look(85 * MIB, begin, second);
+        governor.look(85 * MIB, begin + second, second);
+        let high = state.snapshot(&grant);
+        assert_eq!((high.pressure, high.times_high, high.high_seconds), ("high", 1, 2.0));
+        assert_eq!(high.grant_limit_bytes, 40 * MIB / 16 * 9);
+        assert_eq!((high.resident_bytes, high.limit_bytes), (85 * MIB, 100 * MIB));
+        governor.look(20 * MIB, begin + 2 * second, second);
+        assert_eq!(state.snapshot(&grant).pressure, "low");
+        governor.look(90 * MIB, begin + 3 * second, second);
+        assert_eq!((state.snapshot(&grant).times_high, looks.load(Ordering::Relaxed)), (2, 4));
+    }
+
+    #[test]
+    fn the_thread_ends_when_it_is_stopped() {
+        let state = MemoryState::new(100 * MIB);
+        let host =
+            MemoryHost { resident_bytes: Arc::new(|| Some(90 * MIB)), on_look: Arc::new(|_| ()) };
+        let governor = Governor::new(host, state.clone(), Grant::new(MIB), 0);
+        let thread = std::thread::spawn(move || governor.run());
+        while state.pressure.level() != Pressure::High {
+            std::thread::yield_now();
+        }
+        state.stop();
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,135 @@
+//! How close the process is to its memory limit, as components see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// A level of memory pressure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// Below the low water mark.
+    Low,
+    /// Between the marks.
+    #[default]
+    Normal,
+    /// Above the high water mark, and until the memory is well below it again.
+    High,
+}
+
+impl Pressure {
+    /// Every level, the lowest first.
+    pub const ALL: [Pressure; 3] = [Pressure::Low, Pressure::Normal, Pressure::High];
+
+    /// Returns its name in metrics and in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pressure::Low => "low",
+            Pressure::Normal => "normal",
+            Pressure::High => "high",
+        }
+    }
+}
+
+/// The memory pressure of the process. The governor sets it; components that keep state read it
+/// before they keep more.
+#[derive(Debug)]
+pub struct MemoryPressure {
+    level: AtomicU8,
+    expected_bytes: AtomicU64,
+}
+
+impl Default for MemoryPressure {
+    fn default() -> Self {
+        MemoryPressure::new()
+    }
+}
+
+impl MemoryPressure {
+    /// Creates a normal pressure.
+    pub const fn new() -> MemoryPressure {
+        let level = AtomicU8::new(Pressure::Normal as u8);
+        MemoryPressure { level, expected_bytes: AtomicU64::new(0) }
+    }
+
+    /// Returns the level.
+    pub fn level(&self) -> Pressure {
+        Pressure::ALL[usize::from(self.level.load(Ordering::Relaxed))]
+    }
+
+    /// Whether components keep nothing new that they can do without.
+    pub fn is_high(&self) -> bool {
+        self.level() == Pressure::High
+    }
+
+    /// Returns the bytes that components will need for what they keep already.
+    pub fn expected_bytes(&self) -> u64 {
+        self.expected_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets the level.
+    pub fn set(&self, level: Pressure) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+}
+
+/// Memory that a component will need for what it keeps already, such as the aggregates of series
+/// that have had no period. It counts as used, so that the pressure is high in time.
+#[derive(Debug)]
+pub struct ExpectedMemory {
+    pressure: Arc<MemoryPressure>,
+    bytes: u64,
+}
+
+impl ExpectedMemory {
+    /// Expects nothing.
+    pub fn new(pressure: Arc<MemoryPressure>) -> ExpectedMemory {
+        ExpectedMemory { pressure, bytes: 0 }
+    }
+
+    /// Returns the pressure of the process.
+    pub fn pressure(&self) -> &MemoryPressure {
+        &self.pressure
+    }
+
+    /// Changes the number of bytes.
+    pub fn set(&mut self, bytes: u64) {
+        if bytes >= self.bytes {
+            self.pressure.expected_bytes.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            self.pressure.expected_bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for ExpectedMemory {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_expected_is_summed_until_it_is_dropped() {
+        let pressure = Arc::new(MemoryPressure::default());
+        let [mut first, mut second] = [(); 2].map(|()| ExpectedMemory::new(pressure.clone()));
+        first.set(10);
+        second.set(5);
+        first.set(7);
+        assert_eq!(pressure.expected_bytes(), 12);
+        drop(first);
+        assert_eq!(pressure.expected_bytes(), 5);
+    }
+
+    #[test]
+    fn the_level_is_normal_until_it_is_set() {
+        let pressure = MemoryPressure::default();
+        assert_eq!(pressure.level(), Pressure::Normal);
+        for level in Pressure::ALL {
+            pressure.set(level);
+            assert_eq!((pressure.level(), pressure.is_high()), (level, level == Pressure::High));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The memory that the allocator of the C library keeps after it was freed.
+//!
+//! A separate crate because it fences `unsafe`: the functions of the C library have no safe wrapper.
+//!
+//! By default the GNU allocator raises, with each large block that is freed, the size from which
+//! blocks come from the system and return to it at once. Tables of a hundred megabytes then lie
+//! between small blocks, and leave holes that stay resident. See `mallopt(3)`.
+
+#[cfg(target_env = "gnu")]
+mod gnu {
+    use std::ffi::c_int;
+
+    /// Parameter `M_TRIM_THRESHOLD` of `mallopt`.
+    const TRIM_THRESHOLD: c_int = -1;
+    /// Parameter `M_MMAP_THRESHOLD` of `mallopt`.
+    const MMAP_THRESHOLD: c_int = -3;
+
+    /// Blocks from this size on come from the system: larger than what the data path recycles.
+    const MMAP_BYTES: c_int = 1 << 20;
+
+    /// Free bytes at the end of the heap from which it shrinks: more than a batch frees.
+    const TRIM_BYTES: c_int = 8 << 20;
+
+    unsafe extern "C" {
+        fn mallopt(parameter: c_int, value: c_int) -> c_int;
+        fn malloc_trim(keep: usize) -> c_int;
+    }
+
+    pub fn fix_thresholds() -> bool {
+        // SAFETY: the parameters exist since glibc 2.0, and any value is allowed.
+        unsafe {
+            mallopt(MMAP_THRESHOLD, MMAP_BYTES) == 1 && mallopt(TRIM_THRESHOLD, TRIM_BYTES) == 1
+        }
+    }
+
+    pub fn trim() {
+        // SAFETY: it may be called at any time, and returns free pages only.
+        _ = unsafe { malloc_trim(0) };
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+mod gnu {
+    pub fn fix_thresholds() -> bool {
+        false
+    }
+
+    pub fn trim() {}
+}
+
+/// Makes large blocks return to the system as soon as they are freed, whatever was freed before.
+/// Called once, before threads start. Returns whether the allocator supports that.
+pub fn fix_thresholds() -> bool {
+    gnu::fix_thresholds()
+}
+
+/// Returns the free pages of all heaps to the system. Takes milliseconds, with many small blocks a
+/// tenth of a second, and keeps other threads from allocating in the heap it works on.
+pub fn trim() {
+    gnu::trim();
+}
+
+#[cfg(all(test, target_env = "gnu"))]
+mod tests {
+    use std::fs;
+
+    fn resident_pages() -> u64 {
+        let text = fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// One test: both parts are about the whole process.
+    #[test]
+    fn freed_memory_returns_to_the_system() {
+        assert!(super::fix_thresholds());
+        // Small blocks, each second of which stays: without holes of whole pages nothing returns.
+        let mut blocks: Vec<Option<Box<[u8; 1024]>>> =
+            (0..65_536).map(|_| Some(Box::new([1; 1024]))).collect();
+        let full = resident_pages();
+        for chunk in blocks.chunks_mut(64) {
+            chunk[..60].iter_mut().for_each(|block| *block = None);
+        }
+        super::trim();
+        let after = resident_pages();
+        assert!(full > 16_384 && after < full - 8192, "{full} pages, then {after}");
+        assert_eq!(blocks.iter().flatten().count(), 4096);
+    }
+}

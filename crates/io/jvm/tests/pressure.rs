@@ -1,0 +1,42 @@
+//! The heap under memory pressure.
+
+use crate::support::{Batch, jvm, operator};
+use millstream_jvm::HeapSize;
+use std::time::{Duration, Instant};
+
+/// Longest time until a collector has returned memory: some do it on a thread of their own.
+const RETURN_TIME: Duration = Duration::from_secs(20);
+
+/// Fills the heap with what is not used any more; returns the bytes that are backed by memory.
+fn fill() -> u64 {
+    Batch::new(&["garbage"]).call(&operator());
+    jvm().stats().unwrap().heap_committed
+}
+
+fn tighten() -> HeapSize {
+    jvm().tighten_heap().unwrap()
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn a_tight_heap_returns_memory_and_a_relaxed_one_keeps_it() {
+    let filled = fill();
+    let (begin, mut tight) = (Instant::now(), tighten());
+    while tight.committed > filled / 2 && begin.elapsed() < RETURN_TIME {
+        std::thread::sleep(Duration::from_millis(100));
+        tight = tighten();
+    }
+    assert!(tight.committed <= filled / 2, "{filled} {tight:?}");
+    assert!(tight.used <= tight.committed, "{tight:?}");
+    jvm().relax_heap().unwrap();
+    assert!(fill() > tight.committed, "it grows again");
+}
+
+/// Options of the user may disable what the agent asks for.
+#[test]
+#[ignore = "run by every_java"]
+fn ignoring_a_request_to_collect_is_seen() {
+    let filled = fill();
+    let after = tighten();
+    assert!(after.committed > filled / 4 * 3, "{filled} {after:?}");
+}
