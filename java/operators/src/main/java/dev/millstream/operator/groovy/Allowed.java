@@ -70,7 +70,8 @@ final class Allowed {
             "groovy.json", "JsonBuilder JsonException JsonOutput JsonSlurper JsonSlurperClassic",
             "org.codehaus.groovy.runtime", "GStringImpl",
             "org.codehaus.groovy.runtime.powerassert", "PowerAssertionError",
-            "dev.millstream.operator", "Row");
+            "dev.millstream.operator", "Row",
+            "dev.millstream.collector", "CollectorContext CollectorStoppedException Events");
 
     /** The classes of Groovy's own additions to the classes of Java. Not those for processes, files, sockets and threads. */
     static final Set<String> EXTENSIONS = Set.of(

@@ -15,7 +15,6 @@ import org.codehaus.groovy.transform.stc.StaticTypesMarker;
 final class Calls {
     /** The key of the mark that lets a call pass the safety check. */
     private static final String GENERATED = "millstream.generated";
-    private static final MethodNode CURRENT_ROW = ClassHelper.make(ScriptBase.class).getDeclaredMethod("currentRow", Parameter.EMPTY_ARRAY);
 
     private Calls() {}
 
@@ -33,12 +32,17 @@ final class Calls {
 
     /** Returns the expression for the event. */
     static MethodCallExpression row(ASTNode at) {
+        return ofScript(ScriptBase.class, "currentRow", at);
+    }
+
+    /** Returns a call of a method without parameters of the superclass of the script. */
+    static MethodCallExpression ofScript(Class<?> base, String method, ASTNode at) {
         // Not THIS_EXPRESSION: the type checker would leave its marks on that one for all rules.
         VariableExpression self = new VariableExpression("this");
-        MethodCallExpression call = new MethodCallExpression(self, "currentRow", new ArgumentListExpression());
+        MethodCallExpression call = new MethodCallExpression(self, method, new ArgumentListExpression());
         call.setImplicitThis(false);
         call.getMethod().setSourcePosition(at);
-        call.setMethodTarget(CURRENT_ROW);
+        call.setMethodTarget(ClassHelper.make(base).getDeclaredMethod(method, Parameter.EMPTY_ARRAY));
         return mark(call, at);
     }
 

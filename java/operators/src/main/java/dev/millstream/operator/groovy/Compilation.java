@@ -11,6 +11,7 @@ import org.codehaus.groovy.control.SourceUnit;
 /** What the passes over the syntax tree of one rule share: the declarations that apply, and what they find. */
 final class Compilation {
     final SourceUnit source;
+    final ScriptKind kind;
     final AllowList allowed;
     final RemovedCalls removed;
     final Map<String, String> declared;
@@ -20,8 +21,10 @@ final class Compilation {
     int removedCalls;
     int dynamicCalls;
 
-    Compilation(SourceUnit source, AllowList allowed, RemovedCalls removed, Map<String, String> declared, boolean typed) {
+    Compilation(
+            SourceUnit source, ScriptKind kind, AllowList allowed, RemovedCalls removed, Map<String, String> declared, boolean typed) {
         this.source = source;
+        this.kind = kind;
         this.allowed = allowed;
         this.removed = removed;
         this.declared = declared;

@@ -1,5 +1,8 @@
 package dev.millstream.operator.groovy;
 
+import dev.millstream.collector.Collector;
+import dev.millstream.operator.groovy.ScriptCompiler.Compiled;
+import dev.millstream.operator.runtime.CollectorLanguage;
 import dev.millstream.operator.runtime.CompileException;
 import dev.millstream.operator.runtime.CompiledRule;
 import dev.millstream.operator.runtime.Language;
@@ -8,18 +11,16 @@ import dev.millstream.operator.runtime.RuleSource;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.codehaus.groovy.GroovyBugError;
-import org.codehaus.groovy.control.CompilationFailedException;
 import org.codehaus.groovy.control.CompilerConfiguration;
 
 /**
- * Rules in Groovy.
+ * Rules and collectors in Groovy.
  *
  * <p>A rule is the body of a script: {@code row.level = row.level.toUpperCase()}. It is compiled statically as far as types are known, and
  * without types if the type checker cannot follow it. {@link Allowed} says what it may use.
  */
-public final class GroovyLanguage implements Language {
-    private static final CompilerConfiguration CONFIGURATION = configuration();
+public final class GroovyLanguage implements Language, CollectorLanguage {
+    static final CompilerConfiguration CONFIGURATION = configuration();
     private static final ClassLoader PARENT = GroovyLanguage.class.getClassLoader();
     private static final CompileLoader LOADER = new CompileLoader(PARENT, CONFIGURATION);
 
@@ -31,40 +32,31 @@ public final class GroovyLanguage implements Language {
 
     @Override
     public CompiledRule compile(RuleSource source, OperatorSpec spec) throws CompileException {
-        RuleCompiler compiler = new RuleCompiler(CONFIGURATION, LOADER, source);
+        Map<String, String> declared = spec.fields() == null ? Map.of() : spec.fields();
+        ScriptCompiler compiler = new ScriptCompiler(ScriptKind.RULE, LOADER, allowList(spec), removedCalls(spec), declared);
+        Compiled compiled = compiler.compile(source);
         try {
-            return attempt(compiler, source, spec, true);
-        } catch (CompilationFailedException errors) {
-            if (!compiler.reachedTypes() || !CompileErrors.withoutRefusal(errors)) {
-                throw CompileErrors.convert(errors, source.name());
-            }
-        } catch (GroovyBugError bug) {
-            // The compiler of static code has faults that the other has not.
-        }
-        return withoutTypes(source, spec);
-    }
-
-    private CompiledRule withoutTypes(RuleSource source, OperatorSpec spec) throws CompileException {
-        try {
-            return attempt(new RuleCompiler(CONFIGURATION, LOADER, source), source, spec, false);
-        } catch (CompilationFailedException failure) {
-            throw CompileErrors.convert(failure, source.name());
-        } catch (GroovyBugError bug) {
-            throw new CompileException("the compiler failed: " + bug.getMessage(), source.name(), 0, 0);
-        }
-    }
-
-    private CompiledRule attempt(RuleCompiler compiler, RuleSource source, OperatorSpec spec, boolean typed) throws CompileException {
-        Compilation compilation = new Compilation(
-                compiler.source(), allowList(spec), new RemovedCalls(orEmpty(spec.removedCalls())),
-                spec.fields() == null ? Map.of() : spec.fields(), typed);
-        compiler.compile(compilation);
-        try {
-            Class<?> script = new RuleLoader(PARENT).define(compiler.classes(), compilation.script().getName());
-            return new GroovyRule(script, compilation);
+            return new GroovyRule(new RuleLoader(PARENT, null).define(compiled), compiled.compilation());
         } catch (ReflectiveOperationException | LinkageError failure) {
             throw new CompileException("the rule cannot be loaded: " + failure, source.name(), 0, 0);
         }
+    }
+
+    @Override
+    public Class<? extends Collector> compileCollector(RuleSource source, OperatorSpec spec, ClassLoader jars) throws CompileException {
+        RuleLoader loader = new RuleLoader(PARENT, jars);
+        CompileLoader classes = jars == null ? LOADER : new CompileLoader(loader, CONFIGURATION);
+        AllowList allowed = new AllowList(orEmpty(spec.allow())).withNamesFrom(loader);
+        ScriptCompiler compiler = new ScriptCompiler(ScriptKind.COLLECTOR, classes, allowed, removedCalls(spec), Map.of());
+        try {
+            return loader.define(compiler.compile(source)).asSubclass(Collector.class);
+        } catch (ReflectiveOperationException | LinkageError failure) {
+            throw new CompileException("the collector cannot be loaded: " + failure, source.name(), 0, 0);
+        }
+    }
+
+    private static RemovedCalls removedCalls(OperatorSpec spec) {
+        return new RemovedCalls(orEmpty(spec.removedCalls()));
     }
 
     /** Returns the allow-list of the operator; that of the last rule if it is the same. */

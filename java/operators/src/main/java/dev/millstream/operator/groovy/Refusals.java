@@ -17,12 +17,14 @@ final class Refusals {
                 + hint("the.Class");
     }
 
-    static String property(String name) {
-        return "property " + name + " is not allowed in a rule; a field of this name is row['" + name + "']";
+    static String property(String name, ScriptKind kind) {
+        String hint = kind == ScriptKind.RULE ? "; a field of this name is row['" + name + "']" : "";
+        return "property " + name + " is not allowed in a rule" + hint;
     }
 
-    static String variable(String name) {
-        return "variable " + name + " is not declared: a field is row." + name + ", a variable of the rule is def " + name;
+    static String variable(String name, ScriptKind kind) {
+        String field = kind == ScriptKind.RULE ? "a field is row." + name + ", a variable of the rule is def " : "write def ";
+        return "variable " + name + " is not declared: " + field + name;
     }
 
     private static String hint(String name) {

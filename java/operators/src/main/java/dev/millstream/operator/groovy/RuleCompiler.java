@@ -35,13 +35,13 @@ final class RuleCompiler {
     /** Compiles it; the classes are those of {@link #classes()}. */
     void compile(Compilation compilation) {
         unit.addPhaseOperation((SourceUnit parsed) -> {
-            prepare(compilation.script());
+            prepare(compilation.script(), compilation.kind);
             new SourceCheck(compilation).check();
             new CallRemover(compilation).remove();
         }, Phases.CONVERSION);
         unit.addPhaseOperation((SourceUnit resolved) -> {
             new MultipleAssignments(compilation).replace();
-            new FieldAccess(compilation).replace();
+            replaceVariables(compilation);
             new Ranges(compilation).replace();
             new PatternConstants(compilation).replace();
             new InterruptChecks(compilation).add();
@@ -55,6 +55,14 @@ final class RuleCompiler {
             }
         }, Phases.INSTRUCTION_SELECTION);
         unit.compile(Phases.CLASS_GENERATION);
+    }
+
+    private static void replaceVariables(Compilation compilation) {
+        if (compilation.kind == ScriptKind.RULE) {
+            new FieldAccess(compilation).replace();
+        } else {
+            new Bindings(compilation).replace();
+        }
     }
 
     /** Returns whether an error is one of types, or of a later phase. */
@@ -88,9 +96,9 @@ final class RuleCompiler {
         }
     }
 
-    /** Makes the script a rule, without what Groovy adds for the command line and for bindings. */
-    private static void prepare(ClassNode script) {
-        script.setSuperClass(ClassHelper.make(ScriptBase.class));
+    /** Gives the script its superclass, without what Groovy adds for the command line and for bindings. */
+    private static void prepare(ClassNode script, ScriptKind kind) {
+        script.setSuperClass(ClassHelper.make(kind.base));
         for (MethodNode main : List.copyOf(script.getDeclaredMethods("main"))) {
             if (main.isSynthetic() || main.getLineNumber() < 1) {
                 script.removeMethod(main);

@@ -1,7 +1,6 @@
 package dev.millstream.operator.groovy;
 
 import java.security.ProtectionDomain;
-import java.util.List;
 import org.codehaus.groovy.tools.GroovyClass;
 
 /** Defines the classes of one rule, which are unloaded once the rule is garbage. */
@@ -13,15 +12,31 @@ final class RuleLoader extends ClassLoader {
         registerAsParallelCapable();
     }
 
-    RuleLoader(ClassLoader parent) {
+    private final ClassLoader jars;
+
+    /**
+     * Creates it.
+     *
+     * @param jars finds what the parent does not; null if that is all
+     */
+    RuleLoader(ClassLoader parent, ClassLoader jars) {
         super(parent);
+        this.jars = jars;
     }
 
-    /** Defines the classes. Returns the one of the script. */
-    Class<?> define(List<GroovyClass> classes, String script) throws ClassNotFoundException {
-        for (GroovyClass compiled : classes) {
-            defineClass(compiled.getName(), compiled.getBytes(), 0, compiled.getBytes().length, DOMAIN);
+    @Override
+    protected Class<?> findClass(String name) throws ClassNotFoundException {
+        if (jars == null) {
+            throw new ClassNotFoundException(name);
         }
-        return loadClass(script);
+        return jars.loadClass(name);
+    }
+
+    /** Defines the classes of a script. Returns its own. */
+    Class<?> define(ScriptCompiler.Compiled compiled) throws ClassNotFoundException {
+        for (GroovyClass each : compiled.classes()) {
+            defineClass(each.getName(), each.getBytes(), 0, each.getBytes().length, DOMAIN);
+        }
+        return loadClass(compiled.compilation().script().getName());
     }
 }

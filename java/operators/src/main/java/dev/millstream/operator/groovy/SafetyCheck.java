@@ -72,7 +72,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     }
 
     private void checkType(ClassNode type, ASTNode at) {
-        boolean fromCompiler = type == null || type.getName().equals(ScriptBase.class.getName())
+        boolean fromCompiler = type == null || type.getName().equals(compilation.kind.base.getName())
                 || type.getName().equals("groovy.lang.GroovyObject");
         if (!fromCompiler && !compilation.allowed.type(type)) {
             compilation.refuse(Refusals.type(elementName(type)), at);
@@ -190,7 +190,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
                 && members.dynamicName("get" + BeanUtils.capitalize(name));
         boolean unknown = accessed instanceof DynamicVariable && !delegated && compilation.script().getDeclaredField(name) == null;
         if (unknown || ofSuperclass(accessed)) {
-            compilation.refuse(Refusals.variable(name), variable);
+            compilation.refuse(Refusals.variable(name, compilation.kind), variable);
         }
     }
 
@@ -237,7 +237,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
             allowed = members.property(type, name);
         }
         if (!allowed) {
-            compilation.refuse(Refusals.property(name), property);
+            compilation.refuse(Refusals.property(name, compilation.kind), property);
         }
     }
 

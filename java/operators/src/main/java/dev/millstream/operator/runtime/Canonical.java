@@ -42,6 +42,12 @@ final class Canonical {
         return timeOrArray(value);
     }
 
+    /** Like {@link #of}, but null for a number that is not finite. */
+    static Object finite(Object value) {
+        boolean isFloat = value instanceof Double || value instanceof Float;
+        return isFloat && !Double.isFinite(((Number) value).doubleValue()) ? null : of(value);
+    }
+
     private static Object number(Number value) {
         if (value instanceof Integer || value instanceof Short || value instanceof Byte) {
             return value.longValue();

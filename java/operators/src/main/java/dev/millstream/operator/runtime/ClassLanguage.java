@@ -7,7 +7,9 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.zip.ZipException;
 
 /** Operators that are classes in a jar. */
@@ -21,7 +23,7 @@ final class ClassLanguage {
     static LoadedOperator load(OperatorSpec spec) throws CompileException {
         JarLoader loader = open(spec);
         try {
-            Constructor<?> constructor = constructor(spec, loader);
+            Constructor<?> constructor = constructor(spec, loader, Operator.class, BatchOperator.class);
             return new LoadedOperator(spec, List.of(new ClassRule(spec, constructor::newInstance)), loader);
         } catch (CompileException | RuntimeException | Error error) {
             loader.close();
@@ -30,15 +32,37 @@ final class ClassLanguage {
     }
 
     private static JarLoader open(OperatorSpec spec) throws CompileException {
+        check(spec, "an operator");
+        return open(List.of(spec.jar()));
+    }
+
+    /** Checks that a jar and a class are given. */
+    static void check(OperatorSpec spec, String subject) throws CompileException {
         if (spec.jar() == null || spec.className() == null) {
-            throw fault("an operator of language class needs a jar and a class");
+            throw fault(subject + " of language class needs a jar and a class");
         }
-        Path jar = Path.of(spec.jar());
+    }
+
+    /** Opens jars. */
+    static JarLoader open(List<String> jars) throws CompileException {
+        JarLoader loader = new JarLoader("operator " + Path.of(jars.get(0)).getFileName());
+        try {
+            for (String jar : jars) {
+                add(loader, Path.of(jar));
+            }
+            return loader;
+        } catch (CompileException | RuntimeException | Error error) {
+            loader.close();
+            throw error;
+        }
+    }
+
+    private static void add(JarLoader loader, Path jar) throws CompileException {
         if (!Files.exists(jar)) {
             throw fault("there is no jar " + jar);
         }
         try {
-            return new JarLoader(jar);
+            loader.add(jar);
         } catch (ZipException error) {
             throw fault(jar + " is not a jar: " + error.getMessage());
         } catch (IOException error) {
@@ -46,12 +70,13 @@ final class ClassLanguage {
         }
     }
 
-    private static Constructor<?> constructor(OperatorSpec spec, JarLoader loader) throws CompileException {
+    /** Returns the constructor of a class, which implements one of the interfaces. */
+    static Constructor<?> constructor(OperatorSpec spec, JarLoader loader, Class<?>... interfaces) throws CompileException {
         String name = spec.className();
         try {
             Class<?> type = loader.loadClass(name);
-            if (!Operator.class.isAssignableFrom(type) && !BatchOperator.class.isAssignableFrom(type)) {
-                throw fault("class " + name + " implements neither " + Operator.class.getName() + " nor " + BatchOperator.class.getName());
+            if (Arrays.stream(interfaces).noneMatch(each -> each.isAssignableFrom(type))) {
+                throw fault("class " + name + implementsNone(interfaces));
             }
             if (!Modifier.isPublic(type.getModifiers()) || Modifier.isAbstract(type.getModifiers())) {
                 throw fault("class " + name + " must be public and not abstract");
@@ -68,6 +93,11 @@ final class ClassLanguage {
         } catch (LinkageError error) {
             throw fault("class " + name + " cannot be loaded: " + error);
         }
+    }
+
+    private static String implementsNone(Class<?>... interfaces) {
+        String names = Arrays.stream(interfaces).map(Class::getName).collect(Collectors.joining(" nor "));
+        return (interfaces.length == 1 ? " does not implement " : " implements neither ") + names;
     }
 
     private static String newer(String name, JarLoader loader, UnsupportedClassVersionError error) {

@@ -52,12 +52,6 @@ final class ClassRule implements CompiledRule {
 
     @Override
     public int line(Throwable thrown) {
-        for (StackTraceElement frame : thrown.getStackTrace()) {
-            boolean isOperator = frame.getClassName().equals(className) || frame.getClassName().startsWith(className + "$");
-            if (isOperator && frame.getLineNumber() > 0) {
-                return frame.getLineNumber();
-            }
-        }
-        return 0;
+        return Thrown.line(thrown, className);
     }
 }

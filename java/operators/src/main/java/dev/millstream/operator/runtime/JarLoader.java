@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.security.CodeSource;
 import java.security.SecureClassLoader;
 import java.security.cert.Certificate;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Enumeration;
 import java.util.List;
@@ -16,28 +17,42 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 
 /**
- * Loads the classes of a jar. They see the JDK and the API of operators, but nothing else of the agent.
+ * Loads the classes of jars, the first of which has precedence. They see the JDK and the API of operators and collectors, but nothing else
+ * of the agent.
  *
  * <p>Calls that would end the process are replaced, see {@link ExitGuard}.
  */
 final class JarLoader extends SecureClassLoader {
-    private static final String API = "dev.millstream.operator.";
+    private static final List<String> APIS = List.of("dev.millstream.operator.", "dev.millstream.collector.");
     private static final int VERSION_OFFSET = 6;
 
     static {
         registerAsParallelCapable();
     }
 
-    private final JarFile jar;
-    private final URL url;
-    private final CodeSource source;
+    private final List<Jar> jars = new ArrayList<>();
     private int newestVersion;
 
-    JarLoader(Path path) throws IOException {
-        super("operator " + path.getFileName(), ClassLoader.getPlatformClassLoader());
-        jar = new JarFile(path.toFile(), false, ZipFile.OPEN_READ, JarFile.runtimeVersion());
-        url = path.toUri().toURL();
-        source = new CodeSource(url, (Certificate[]) null);
+    /**
+     * Creates it without jars.
+     *
+     * @param name what the loader is called
+     */
+    JarLoader(String name) {
+        super(name, ClassLoader.getPlatformClassLoader());
+    }
+
+    /** A jar that is open. */
+    private record Jar(JarFile file, URL url, CodeSource source) {}
+
+    /** An entry of a jar. */
+    private record Found(Jar jar, ZipEntry entry) {}
+
+    /** Adds a jar; before a class is loaded. */
+    void add(Path path) throws IOException {
+        URL url = path.toUri().toURL();
+        JarFile file = new JarFile(path.toFile(), false, ZipFile.OPEN_READ, JarFile.runtimeVersion());
+        jars.add(new Jar(file, url, new CodeSource(url, (Certificate[]) null)));
     }
 
     /** Returns the newest version of the class files that were read. */
@@ -49,42 +64,59 @@ final class JarLoader extends SecureClassLoader {
         newestVersion = Math.max(newestVersion, version);
     }
 
-    /** Closes the jar. Classes that are loaded can still run, but load no others. */
+    /** Closes the jars. Classes that are loaded can still run, but load no others. */
     void close() {
-        try {
-            jar.close();
-        } catch (IOException error) {
-            throw new IllegalStateException(error);
+        for (Jar jar : jars) {
+            try {
+                jar.file.close();
+            } catch (IOException error) {
+                throw new IllegalStateException(error);
+            }
         }
+    }
+
+    private Found find(String name) {
+        for (Jar jar : jars) {
+            ZipEntry entry = jar.file.getEntry(name);
+            if (entry != null) {
+                return new Found(jar, entry);
+            }
+        }
+        return null;
     }
 
     @Override
     protected Class<?> findClass(String name) throws ClassNotFoundException {
-        if (name.startsWith(API) && name.indexOf('.', API.length()) < 0) {
-            return Class.forName(name, false, JarLoader.class.getClassLoader());
+        for (String api : APIS) {
+            if (name.startsWith(api) && name.indexOf('.', api.length()) < 0) {
+                return Class.forName(name, false, JarLoader.class.getClassLoader());
+            }
         }
-        byte[] file = read(name);
+        try {
+            Found found = find(name.replace('.', '/') + ".class");
+            if (found == null) {
+                throw new ClassNotFoundException(name);
+            }
+            return define(name, read(found), found.jar.source);
+        } catch (IOException | IllegalStateException error) {
+            // The latter: the operator was removed.
+            throw new ClassNotFoundException(name, error);
+        }
+    }
+
+    private static byte[] read(Found found) throws IOException {
+        try (var in = found.jar.file.getInputStream(found.entry)) {
+            return in.readAllBytes();
+        }
+    }
+
+    private Class<?> define(String name, byte[] file, CodeSource source) {
         if (file.length > VERSION_OFFSET + 1) {
             noteVersion((file[VERSION_OFFSET] & 0xFF) << 8 | file[VERSION_OFFSET + 1] & 0xFF);
         }
         byte[] guarded = ExitGuard.guard(file);
         definePackage(name);
         return defineClass(name, guarded, 0, guarded.length, source);
-    }
-
-    private byte[] read(String name) throws ClassNotFoundException {
-        try {
-            ZipEntry entry = jar.getEntry(name.replace('.', '/') + ".class");
-            if (entry == null) {
-                throw new ClassNotFoundException(name);
-            }
-            try (var in = jar.getInputStream(entry)) {
-                return in.readAllBytes();
-            }
-        } catch (IOException | IllegalStateException error) {
-            // The latter: the operator was removed.
-            throw new ClassNotFoundException(name, error);
-        }
     }
 
     private void definePackage(String className) {
@@ -104,12 +136,12 @@ final class JarLoader extends SecureClassLoader {
     @Override
     public InputStream getResourceAsStream(String name) {
         InputStream ofPlatform = getParent().getResourceAsStream(name);
-        ZipEntry entry = jar.getEntry(name);
-        if (ofPlatform != null || entry == null) {
+        Found found = find(name);
+        if (ofPlatform != null || found == null) {
             return ofPlatform;
         }
         try {
-            return jar.getInputStream(entry);
+            return found.jar.file.getInputStream(found.entry);
         } catch (IOException error) {
             return null;
         }
@@ -117,22 +149,28 @@ final class JarLoader extends SecureClassLoader {
 
     @Override
     protected URL findResource(String name) {
-        ZipEntry entry = jar.getEntry(name);
-        return entry == null ? null : resource(entry.getName());
+        Found found = find(name);
+        return found == null ? null : resource(found.jar, found.entry);
     }
 
     @Override
     protected Enumeration<URL> findResources(String name) {
-        URL found = findResource(name);
-        return Collections.enumeration(found == null ? List.of() : List.of(found));
+        List<URL> found = new ArrayList<>();
+        for (Jar jar : jars) {
+            ZipEntry entry = jar.file.getEntry(name);
+            if (entry != null) {
+                found.add(resource(jar, entry));
+            }
+        }
+        return Collections.enumeration(found);
     }
 
     @SuppressWarnings("deprecation") // URLs of jars have no other constructor in Java 17.
-    private URL resource(String name) {
+    private static URL resource(Jar jar, ZipEntry entry) {
         try {
-            return new URL("jar:" + url + "!/" + name);
+            return new URL("jar:" + jar.url + "!/" + entry.getName());
         } catch (MalformedURLException error) {
-            return null;
+            throw new IllegalStateException(error);
         }
     }
 }

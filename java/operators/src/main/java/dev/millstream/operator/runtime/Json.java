@@ -6,6 +6,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.StreamWriteConstraints;
 import com.fasterxml.jackson.core.exc.StreamConstraintsException;
 import com.fasterxml.jackson.core.util.ByteArrayBuilder;
 import java.io.IOException;
@@ -14,6 +15,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.UnaryOperator;
 
 /** Nested values from and to JSON. */
 final class Json {
@@ -26,6 +28,9 @@ final class Json {
                     .build())
             // Keys are data: a shared table of them would only grow.
             .disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES)
+            .build();
+    private static final JsonFactory EVENT_FACTORY = FACTORY.rebuild()
+            .streamWriteConstraints(StreamWriteConstraints.builder().maxNestingDepth(ChunkLayout.DEPTH_MAX).build())
             .build();
 
     private Json() {}
@@ -100,9 +105,18 @@ final class Json {
 
     /** Returns the JSON of a value in UTF-8. */
     static byte[] bytes(Object value) {
+        return bytes(FACTORY, value, Canonical::of);
+    }
+
+    /** Returns the JSON of the fields of an event, in which numbers that are not finite are null. */
+    static byte[] eventBytes(Map<String, Object> fields) {
+        return bytes(EVENT_FACTORY, fields, Canonical::finite);
+    }
+
+    private static byte[] bytes(JsonFactory factory, Object value, UnaryOperator<Object> canonical) {
         try (ByteArrayBuilder out = new ByteArrayBuilder()) {
-            try (JsonGenerator generator = FACTORY.createGenerator(out)) {
-                write(generator, value);
+            try (JsonGenerator generator = factory.createGenerator(out)) {
+                write(generator, value, canonical);
             }
             return out.toByteArray();
         } catch (StreamConstraintsException error) {
@@ -112,21 +126,21 @@ final class Json {
         }
     }
 
-    private static void write(JsonGenerator generator, Object value) throws IOException {
-        Object plain = Canonical.of(value);
+    private static void write(JsonGenerator generator, Object value, UnaryOperator<Object> canonical) throws IOException {
+        Object plain = canonical.apply(value);
         if (plain instanceof String text) {
             generator.writeString(Canonical.wellFormed(text));
         } else if (plain instanceof Map<?, ?> members) {
             generator.writeStartObject();
             for (Map.Entry<?, ?> member : members.entrySet()) {
                 generator.writeFieldName(Canonical.wellFormed(String.valueOf(member.getKey())));
-                write(generator, member.getValue());
+                write(generator, member.getValue(), canonical);
             }
             generator.writeEndObject();
         } else if (plain instanceof Iterable<?> values) {
             generator.writeStartArray();
             for (Object each : values) {
-                write(generator, each);
+                write(generator, each, canonical);
             }
             generator.writeEndArray();
         } else if (plain instanceof java.time.Instant time) {

@@ -1,5 +1,6 @@
 package dev.millstream.operator.runtime;
 
+import dev.millstream.collector.Collector;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -27,6 +28,19 @@ final class Languages {
             rules[at] = language.compile(spec.rules().get(at), spec);
         }
         return new LoadedOperator(spec, List.of(rules), null);
+    }
+
+    /**
+     * Compiles the script of a collector.
+     *
+     * @param jars finds the classes of its jars; null if it has none
+     * @throws CompileException it has a fault
+     */
+    Class<? extends Collector> compileCollector(RuleSource source, OperatorSpec spec, ClassLoader jars) throws CompileException {
+        if (!spec.language().equals("groovy")) {
+            throw new CompileException("a collector has language groovy or class, not '" + spec.language() + "'", null, 0, 0);
+        }
+        return ((CollectorLanguage) language(spec.language())).compileCollector(source, spec, jars);
     }
 
     private Language language(String name) throws CompileException {

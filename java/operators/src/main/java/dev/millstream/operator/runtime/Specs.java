@@ -10,7 +10,10 @@ final class Specs {
 
     /** Returns what JSON says; absent members are empty. */
     static OperatorSpec parse(byte[] json) {
-        Map<?, ?> spec = map(Json.parse(json, json.length));
+        return operator(map(Json.parse(json, json.length)));
+    }
+
+    private static OperatorSpec operator(Map<?, ?> spec) {
         return new OperatorSpec(
                 text(spec.get("component"), ""),
                 text(spec.get("language"), ""),
@@ -20,13 +23,39 @@ final class Specs {
                 options(spec.get("options")),
                 fields(spec.get("fields")),
                 text(spec.get("output"), null),
-                spec.get("row_timeout_ms") instanceof Long timeout ? timeout : 0,
+                number(spec.get("row_timeout_ms"), 0),
                 texts(spec.get("allow")),
                 texts(spec.get("removed_calls")));
     }
 
+    /** Returns what JSON says about a collector; absent members are empty. */
+    static CollectorSpec parseCollector(byte[] json) {
+        Map<?, ?> spec = map(Json.parse(json, json.length));
+        long threads = number(spec.get("threads"), CollectorSpec.THREADS_DEFAULT);
+        return new CollectorSpec(
+                operator(spec),
+                texts(spec.get("jars")),
+                number(spec.get("interval_ms"), 0),
+                number(spec.get("timeout_ms"), 0),
+                (int) Math.min(Math.max(threads, 1), CollectorSpec.THREADS_MAX));
+    }
+
     /** Returns JSON in UTF-8 for a specification. */
     static byte[] json(OperatorSpec spec) {
+        return Json.bytes(members(spec));
+    }
+
+    /** Returns JSON in UTF-8 for a specification. */
+    static byte[] json(CollectorSpec spec) {
+        Map<String, Object> json = members(spec.code());
+        json.put("jars", spec.jars());
+        json.put("interval_ms", spec.intervalMs());
+        json.put("timeout_ms", spec.timeoutMs());
+        json.put("threads", spec.threads());
+        return Json.bytes(json);
+    }
+
+    private static Map<String, Object> members(OperatorSpec spec) {
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("component", spec.component());
         json.put("language", spec.language());
@@ -39,7 +68,7 @@ final class Specs {
         json.put("row_timeout_ms", spec.rowTimeoutMs());
         json.put("allow", spec.allow());
         json.put("removed_calls", spec.removedCalls());
-        return Json.bytes(json);
+        return json;
     }
 
     private static RuleSource rule(Object rule) {
@@ -49,6 +78,10 @@ final class Specs {
 
     private static String text(Object value, String otherwise) {
         return value == null ? otherwise : value.toString();
+    }
+
+    private static long number(Object value, long otherwise) {
+        return value instanceof Long number ? number : otherwise;
     }
 
     private static Map<?, ?> map(Object value) {

@@ -40,4 +40,20 @@ final class Thrown {
             return text;
         }
     }
+
+    /**
+     * Returns the line in which an exception was thrown.
+     *
+     * @param className the class of the rule or collector; nested classes belong to it
+     * @return 0 if no frame of the stack belongs to it
+     */
+    static int line(Throwable thrown, String className) {
+        for (StackTraceElement frame : thrown.getStackTrace()) {
+            boolean isOwn = frame.getClassName().equals(className) || frame.getClassName().startsWith(className + "$");
+            if (isOwn && frame.getLineNumber() > 0) {
+                return frame.getLineNumber();
+            }
+        }
+        return 0;
+    }
 }

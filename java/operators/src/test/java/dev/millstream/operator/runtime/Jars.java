@@ -14,7 +14,7 @@ import javax.tools.ToolProvider;
 
 /** Compiles classes into jars, for tests. */
 final class Jars {
-    private static final String IMPORTS = "import dev.millstream.operator.*; import java.util.*; ";
+    private static final String IMPORTS = "import dev.millstream.operator.*; import java.util.*; import dev.millstream.collector.*; ";
 
     private Jars() {}
 

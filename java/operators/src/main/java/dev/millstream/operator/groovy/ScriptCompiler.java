@@ -1,0 +1,57 @@
+package dev.millstream.operator.groovy;
+
+import dev.millstream.operator.runtime.CompileException;
+import dev.millstream.operator.runtime.RuleSource;
+import java.util.List;
+import java.util.Map;
+import org.codehaus.groovy.GroovyBugError;
+import org.codehaus.groovy.control.CompilationFailedException;
+import org.codehaus.groovy.tools.GroovyClass;
+
+/**
+ * Compiles a script: statically, or without types if the type checker cannot follow it.
+ *
+ * @param kind what it becomes
+ * @param loader finds the classes that it names
+ * @param allowed which of them it may use
+ * @param removed the calls that are removed from it
+ * @param declared types of fields by name
+ */
+record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, RemovedCalls removed, Map<String, String> declared) {
+    /** The classes of a script, which are not loaded yet. */
+    record Compiled(Compilation compilation, List<GroovyClass> classes) {}
+
+    Compiled compile(RuleSource source) throws CompileException {
+        RuleCompiler compiler = compiler(source);
+        try {
+            return attempt(compiler, true);
+        } catch (CompilationFailedException errors) {
+            if (!compiler.reachedTypes() || !CompileErrors.withoutRefusal(errors)) {
+                throw CompileErrors.convert(errors, source.name());
+            }
+        } catch (GroovyBugError bug) {
+            // The compiler of static code has faults that the other has not.
+        }
+        return withoutTypes(source);
+    }
+
+    private RuleCompiler compiler(RuleSource source) {
+        return new RuleCompiler(GroovyLanguage.CONFIGURATION, loader, source);
+    }
+
+    private Compiled withoutTypes(RuleSource source) throws CompileException {
+        try {
+            return attempt(compiler(source), false);
+        } catch (CompilationFailedException failure) {
+            throw CompileErrors.convert(failure, source.name());
+        } catch (GroovyBugError bug) {
+            throw new CompileException("the compiler failed: " + bug.getMessage(), source.name(), 0, 0);
+        }
+    }
+
+    private Compiled attempt(RuleCompiler compiler, boolean typed) {
+        Compilation compilation = new Compilation(compiler.source(), kind, allowed, removed, declared, typed);
+        compiler.compile(compilation);
+        return new Compiled(compilation, compiler.classes());
+    }
+}
