@@ -11,6 +11,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -22,6 +23,8 @@ import java.util.concurrent.ConcurrentHashMap;
 public final class Bridge {
     private static final Registry REGISTRY = new Registry();
     private static final Languages LANGUAGES = new Languages();
+    private static final CollectorLoader COLLECTORS = new CollectorLoader(LANGUAGES);
+    private static final CollectorPool POOL = new CollectorPool(new Agent());
     private static final Watchdog WATCHDOG = new Watchdog();
     private static final HeapTarget HEAP = new HeapTarget();
     private static final Set<Worker> WORKERS = Collections.newSetFromMap(new ConcurrentHashMap<>());
@@ -90,9 +93,15 @@ public final class Bridge {
      * @return JSON with its id and fields, or an error
      */
     public static byte[] register(byte[] spec) {
-        try {
+        return answer(() -> {
             LoadedOperator operator = LANGUAGES.load(Specs.parse(spec));
-            return Json.bytes(registered(operator, REGISTRY.add(operator)));
+            return registered(operator, REGISTRY.add(operator));
+        });
+    }
+
+    private static byte[] answer(Callable<Map<String, Object>> task) {
+        try {
+            return Json.bytes(task.call());
         } catch (CompileException error) {
             return error(error.getMessage(), error);
         } catch (Throwable error) {
@@ -214,6 +223,64 @@ public final class Bridge {
      * @return the new address; 0 if there is no memory
      */
     private static native long grow(long call, long used, long needed);
+
+    /**
+     * Compiles a collector, and creates its instance; does not call it yet.
+     *
+     * @param spec JSON of {@link CollectorSpec}, with the members of its code beside the others
+     * @return JSON with its id, or an error
+     */
+    public static byte[] collectorRegister(byte[] spec) {
+        return answer(() -> {
+            CollectorSpec parsed = Specs.parseCollector(spec);
+            return Map.of("id", POOL.add(COLLECTORS.load(parsed)));
+        });
+    }
+
+    /** Begins to call a collector, whose events go to {@link #deliver} with this handle. */
+    public static void collectorStart(int collector, long handle) {
+        try {
+            POOL.start(collector, handle);
+        } catch (Throwable error) {
+            System.err.println("collector " + collector + ": " + Thrown.text(error));
+        }
+    }
+
+    /**
+     * Ends the calls of a collector without waiting for the one that runs. {@link #stopped} tells when none runs any more, by any thread:
+     * this one before it returns, if there is nothing to close.
+     */
+    public static void collectorStop(int collector) {
+        try {
+            POOL.stop(collector);
+        } catch (Throwable error) {
+            System.err.println("collector " + collector + ": " + Thrown.text(error));
+        }
+    }
+
+    /** Returns JSON with the threads and the state of all collectors; called by any thread. */
+    public static byte[] collectorStats() {
+        return answer(POOL::stats);
+    }
+
+    /** Takes a chunk of events; see {@link Delivery#deliver}. */
+    private static native int deliver(long handle, long address, long bytes, int events);
+
+    /** Tells that a collector has stopped; see {@link Delivery#stopped}. */
+    private static native void stopped(long handle);
+
+    /** Gives the events of collectors to the agent. */
+    private static final class Agent implements Delivery {
+        @Override
+        public int deliver(long handle, long address, long bytes, int events) {
+            return Bridge.deliver(handle, address, bytes, events);
+        }
+
+        @Override
+        public void stopped(long handle) {
+            Bridge.stopped(handle);
+        }
+    }
 
     /** Adds an operator that is compiled. Returns its id. */
     static int register(LoadedOperator operator) {

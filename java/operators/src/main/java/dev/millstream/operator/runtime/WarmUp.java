@@ -1,5 +1,6 @@
 package dev.millstream.operator.runtime;
 
+import dev.millstream.collector.CollectorStoppedException;
 import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
 import java.math.BigDecimal;
@@ -9,9 +10,10 @@ import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Runs a call with values of every kind.
+ * Runs calls with values of every kind.
  *
  * <p>Classes are then initialized before a rule can fill the stack or the memory: a class whose initialization fails once is unusable for
  * the life of the process.
@@ -40,6 +42,34 @@ final class WarmUp {
         }
         Json.bytes(operator.stats());
         operator.remove();
+    }
+
+    /** Does for a call of a collector what {@link #run} does for one of an operator. */
+    static void runCollector() {
+        CallEvents events = new CallEvents(new Nothing(), 0, new AtomicLong());
+        events.add("text", Map.of("timestamp", Instant.EPOCH, "number", 1.5, "list", List.of("a", Double.NaN)));
+        try {
+            events.add(null);
+        } catch (IllegalArgumentException refused) {
+            Thrown.text(refused);
+        }
+        events.finish();
+        try {
+            events.flush();
+        } catch (CollectorStoppedException ended) {
+            Thrown.line(ended, "");
+        }
+    }
+
+    /** Takes events, and drops them. */
+    private static final class Nothing implements Delivery {
+        @Override
+        public int deliver(long handle, long address, long bytes, int events) {
+            return TAKEN;
+        }
+
+        @Override
+        public void stopped(long handle) {}
     }
 
     private static LocalRequest request() {
