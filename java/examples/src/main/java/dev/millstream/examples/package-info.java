@@ -1,2 +1,2 @@
-/** Examples of operators. */
+/** Examples of operators and collectors. */
 package dev.millstream.examples;
