@@ -4,7 +4,7 @@ mod metrics;
 
 use crate::config::{Catalog, Component, Config, Fault, Formats, LogTarget};
 use crate::run;
-use millstream_components::component::{AnyComponent, TransformCx, tcp_claim};
+use millstream_components::component::{AnyComponent, BuildCx, tcp_claim};
 use millstream_components::registry::{ROWS, find};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_jvm::{JvmMemory, JvmOptions};
@@ -276,13 +276,15 @@ fn add(
     match component.decoded.clone() {
         AnyComponent::Source(source) => {
             let queue_bytes = source.queue_bytes();
-            let open = Box::new(move |open| source.open(open));
+            let jvm = jvm_options(config);
+            let built = source.build(&BuildCx { id: &id, jvm: &jvm })?;
+            let open = built.unwrap_or_else(|| Box::new(move |open| source.open(open)));
             let (info, pace) = (source_info(component), component.pace);
             blueprint.sources.push(SourcePart { info, type_name, pace, queue_bytes, open });
         }
         AnyComponent::Transform(transform) => {
             let jvm = jvm_options(config);
-            let transform = transform.build(&TransformCx { id: &id, jvm: &jvm })?;
+            let transform = transform.build(&BuildCx { id: &id, jvm: &jvm })?;
             let inputs = inputs(config, component);
             blueprint.transforms.push(TransformPart { id, type_name, inputs, transform });
         }

@@ -3,7 +3,7 @@
 use super::Config;
 use crate::config::Component;
 use crate::wiring;
-use millstream_components::component::{AnyComponent, TransformCx};
+use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_engine::MergeTrial;
 use millstream_jvm::JvmOptions;
 use millstream_model::{
@@ -81,7 +81,7 @@ impl Op {
         counters: &Arc<Counters>,
     ) -> Result<Op, BuildError> {
         let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
-        match transform.build(&TransformCx { id: &component.id, jvm })? {
+        match transform.build(&BuildCx { id: &component.id, jvm })? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),

@@ -64,10 +64,19 @@ pub trait Component: Send + Sync + 'static {
     }
 }
 
+/// Opens a source that was built.
+pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
+
 /// A component that ingests data.
 pub trait SourceComponent: Component {
     /// Opens the source.
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
+
+    /// Builds what can be built before the source is opened, such as its code, and returns how it
+    /// is opened; `None` if [`SourceComponent::open`] does everything.
+    fn build(&self, _: &BuildCx<'_>) -> Result<Option<OpenSource>, BuildError> {
+        Ok(None)
+    }
 
     /// Returns the most bytes that it holds in addition to its blocks, such as in the queue of a
     /// library.
@@ -76,27 +85,27 @@ pub trait SourceComponent: Component {
     }
 }
 
-/// What a transform is built with.
-pub struct TransformCx<'a> {
+/// What a source or transform is built with.
+pub struct BuildCx<'a> {
     /// The id of the component.
     pub id: &'a str,
-    /// How the agent's JVM is started, for a transform that needs it.
+    /// How the agent's JVM is started, for a component that needs it.
     pub jvm: &'a JvmOptions,
 }
 
-impl Default for TransformCx<'_> {
+impl Default for BuildCx<'_> {
     /// Without an id, and with the default JVM, which root may start, too.
     fn default() -> Self {
         static JVM: LazyLock<JvmOptions> =
             LazyLock::new(|| JvmOptions { allow_root: true, ..JvmOptions::default() });
-        TransformCx { id: "", jvm: &JVM }
+        BuildCx { id: "", jvm: &JVM }
     }
 }
 
 /// A component that transforms data.
 pub trait TransformComponent: Component {
     /// Builds the transform.
-    fn build(&self, cx: &TransformCx<'_>) -> Result<Transform, BuildError>;
+    fn build(&self, cx: &BuildCx<'_>) -> Result<Transform, BuildError>;
 }
 
 /// A component that emits data.

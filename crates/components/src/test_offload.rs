@@ -1,7 +1,7 @@
 //! Transform `test_offload`, for tests of the engine with the real program: an offload transform
 //! that can be slow, hang and panic. Only builds with the feature `test-components` have it.
 
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{
     Batch, BuildError, ComponentError, Interval, Now, Offload, Outputs, Transform,
 };
@@ -48,7 +48,7 @@ const HANG_LOOK: Duration = Duration::from_millis(10);
 impl Component for TestOffloadConfig {}
 
 impl TransformComponent for TestOffloadConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         Ok(Transform::Offload(Arc::new(TestOffload(self.clone()))))
     }
 }

@@ -6,7 +6,7 @@
 #[path = "harness/stored.rs"]
 mod stored;
 
-use millstream_components::component::{AnyComponent, TransformCx};
+use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_components::registry::{ROWS, Row};
 use millstream_model::{
     Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalMetric,
@@ -152,9 +152,7 @@ fn samples_are_configurations_of_their_component() {
         assert_eq!((component.kind(), component.check()), (row.kind, vec![]), "{}", row.name);
         let built = match component {
             AnyComponent::Source(_) => Ok(()),
-            AnyComponent::Transform(transform) => {
-                transform.build(&TransformCx::default()).map(drop)
-            }
+            AnyComponent::Transform(transform) => transform.build(&BuildCx::default()).map(drop),
             AnyComponent::Sink(sink) => sink.build().map(drop),
         };
         assert!(built.is_ok(), "{} {}: {built:?}", row.kind, row.name);
@@ -598,7 +596,7 @@ fn a_map_accepts_every_batch_and_is_independent_of_batching() {
             let AnyComponent::Transform(component) = (row.decode)(options).unwrap() else {
                 panic!("no transform")
             };
-            let Transform::Map(instance) = component.build(&TransformCx::default()).unwrap() else {
+            let Transform::Map(instance) = component.build(&BuildCx::default()).unwrap() else {
                 return;
             };
             let make = Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream_components::component::{
-    AnyComponent, Component, SinkComponent, SourceComponent, TransformComponent, TransformCx,
+    AnyComponent, BuildCx, Component, SinkComponent, SourceComponent, TransformComponent,
 };
 use millstream_model::{
     BuildError, Interval, Kind, OptionError, Sink, Size, Source, SourceOpen, Transform,
@@ -227,7 +227,7 @@ impl SourceComponent for TestComponent {
 }
 
 impl TransformComponent for TestComponent {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         unreachable!("only checked")
     }
 }

@@ -1,6 +1,6 @@
 //! Configuration of transform `aggregate`.
 
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::windows::{Definition, Emit, TaskDefinition, Windows, check_names};
 use indexmap::IndexMap;
 use millstream_model::{BuildError, Interval, OptionError, Size, Transform};
@@ -100,7 +100,7 @@ impl Component for AggregateConfig {
 }
 
 impl TransformComponent for AggregateConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         Ok(Transform::Merge(Arc::new(Windows::new(vec![self.definition()], self.memory.0)?)))
     }
 }

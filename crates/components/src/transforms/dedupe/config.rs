@@ -1,7 +1,7 @@
 //! Configuration of transform `dedupe`.
 
 use super::Dedupe;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::util::template::TextTemplate;
 use millstream_model::{BuildError, Interval, OptionError, Transform};
 use schemars::JsonSchema;
@@ -45,7 +45,7 @@ impl Component for DedupeConfig {
 }
 
 impl TransformComponent for DedupeConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         Ok(Transform::Serial(Box::new(Dedupe::new(self.clone()))))
     }
 }

@@ -1,7 +1,7 @@
 //! Events that `dedupe` passes and drops.
 
 use super::*;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{EngineTime, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn of(parts: &[(&str, &str)]) -> Batch {
 fn dedupe(options: Value) -> Box<dyn Serial> {
     let config: DedupeConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    let Transform::Serial(serial) = config.build(&TransformCx::default()).unwrap() else {
+    let Transform::Serial(serial) = config.build(&BuildCx::default()).unwrap() else {
         panic!("not serial")
     };
     serial

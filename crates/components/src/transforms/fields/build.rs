@@ -11,7 +11,7 @@ use super::text::{Edit, Edits, Substring};
 use super::typed::{Cast, Hash};
 use super::url::Url;
 use super::{Fields, Step};
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::parse::of_config;
 use crate::util::condition::Formula;
 use millstream_model::{BuildError, OptionError, Transform};
@@ -220,7 +220,7 @@ impl Component for FieldsConfig {
 }
 
 impl TransformComponent for FieldsConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let (steps, errors) = self.steps();
         if let Some(error) = errors.into_iter().next() {
             return Err(error.into());

@@ -1,7 +1,7 @@
 //! Batches transformed by `fields`.
 
 use super::*;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, OptionError, Transform};
 use millstream_testkit::{Rows, assert_valid, batch};
 use serde_json::{Value as Json, json};
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 fn map(options: Json) -> Box<dyn Map> {
     let config: FieldsConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    match config.build(&TransformCx::default()).unwrap() {
+    match config.build(&BuildCx::default()).unwrap() {
         Transform::Map(make) => make(),
         _ => panic!("no map"),
     }

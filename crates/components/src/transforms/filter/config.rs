@@ -1,7 +1,7 @@
 //! Configuration of transform `filter`.
 
 use super::Filter;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::util::condition::Condition;
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub struct FilterConfig {
 impl Component for FilterConfig {}
 
 impl TransformComponent for FilterConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let condition = self.condition.clone();
         Ok(Transform::Map(Arc::new(move || Box::new(Filter(condition.clone())))))
     }

@@ -1,7 +1,7 @@
 //! Events that `filter` passes.
 
 use super::*;
-use crate::component::{TransformComponent, TransformCx};
+use crate::component::{BuildCx, TransformComponent};
 use millstream_model::{
     Cell, CellKind, Column, Counters, Grant, Ledger, Origin, OriginId, Selection, SourceInfo,
     Transform,
@@ -29,9 +29,7 @@ fn of(first: &str, second: &str) -> Batch {
 
 fn kept(condition: &str, batch: Batch) -> (Vec<usize>, Arc<Counters>) {
     let config: FilterConfig = serde_json::from_value(json!({ "where": condition })).unwrap();
-    let Transform::Map(make) = config.build(&TransformCx::default()).unwrap() else {
-        panic!("no map")
-    };
+    let Transform::Map(make) = config.build(&BuildCx::default()).unwrap() else { panic!("no map") };
     let mut out = Outputs::default();
     make().apply(batch, &mut out).unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
@@ -65,9 +63,7 @@ fn rows_without_a_result_are_dropped_and_counted_by_reason() {
     let (rows, counters) = kept("user == 'x'", of("1\n2\n", "3\n"));
     assert_eq!((rows, counters.snapshot().noted_events["missing_field"]), (vec![], 3));
     let config: FilterConfig = serde_json::from_value(json!({ "where": "stauts >= 500" })).unwrap();
-    let Transform::Map(make) = config.build(&TransformCx::default()).unwrap() else {
-        panic!("no map")
-    };
+    let Transform::Map(make) = config.build(&BuildCx::default()).unwrap() else { panic!("no map") };
     let mut out = Outputs::default();
     make().apply(of("1\n2\n", "3\n"), &mut out).unwrap();
     let expected = "3 of 3 events have no result for `stauts >= 500`: missing_field";

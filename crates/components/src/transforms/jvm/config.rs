@@ -3,7 +3,7 @@
 use super::registered::registered;
 use super::rules::{RuleFault, ScriptPlace, is_blank};
 use super::{JvmOperator, Limits};
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::on_error::OnError;
 use crate::util::condition::Condition;
 use millstream_jvm::OperatorSpec;
@@ -287,7 +287,7 @@ impl Component for JvmConfig {
 }
 
 impl TransformComponent for JvmConfig {
-    fn build(&self, cx: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, cx: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let spec = self.spec(cx.id).map_err(|fault| BuildError::Options(fault.to_string()))?;
         let operator = registered(cx.jvm, spec).map_err(BuildError::Options)?;
         let limits = self.limits(cx.jvm.threads);

@@ -4,7 +4,7 @@ use super::config::{
     EscapeName, FieldConfig, Format, FormatConfig, FormattedType, ParseConfig, TypeConfig, TypeName,
 };
 use super::{Keep, Parse, TimeField};
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_framing::TimeSpec;
 use millstream_model::{BuildError, OptionError, Transform};
 use millstream_parsers::{
@@ -382,7 +382,7 @@ impl Component for ParseConfig {
 }
 
 impl TransformComponent for ParseConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let (parsers, errors) = self.parsers();
         if let Some(error) = errors.into_iter().next() {
             return Err(error.into());

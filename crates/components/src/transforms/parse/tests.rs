@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::Component;
-use crate::component::{TransformComponent, TransformCx};
+use crate::component::{BuildCx, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const READ_NS: i64 = 1_795_292_986_123_000_000;
 fn map(options: Value) -> Box<dyn Map> {
     let config: ParseConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    match config.build(&TransformCx::default()).unwrap() {
+    match config.build(&BuildCx::default()).unwrap() {
         Transform::Map(make) => make(),
         _ => panic!("no map"),
     }

@@ -2,7 +2,7 @@
 
 use super::Redact;
 use super::hide::Hide;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_detect::{Detector, Detectors};
 use millstream_model::{BuildError, OptionError, Transform};
 use regex::bytes::{Regex, RegexBuilder};
@@ -175,7 +175,7 @@ impl Component for RedactConfig {
 }
 
 impl TransformComponent for RedactConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let redact = self.make()?;
         Ok(Transform::Map(Arc::new(move || Box::new(redact.clone()))))
     }

@@ -1,7 +1,7 @@
 //! Batches transformed by `redact`.
 
 use super::*;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, assert_valid, batch};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use serde_json::json;
 fn map(options: serde_json::Value) -> Box<dyn Map> {
     let config: RedactConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    match config.build(&TransformCx::default()).unwrap() {
+    match config.build(&BuildCx::default()).unwrap() {
         Transform::Map(make) => make(),
         _ => panic!("no map"),
     }

@@ -1,7 +1,7 @@
 //! Configuration of transform `route`.
 
 use super::{Match, Route};
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::util::condition::Condition;
 use indexmap::IndexMap;
 use millstream_model::{BuildError, OptionError, Transform};
@@ -42,7 +42,7 @@ impl Component for RouteConfig {
 }
 
 impl TransformComponent for RouteConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let conditions: Arc<[Condition]> = self.routes.values().cloned().collect();
         let matching = self.matching;
         Ok(Transform::Map(Arc::new(move || {

@@ -1,7 +1,7 @@
 //! Outputs that `route` sends events to.
 
 use super::*;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 fn routed(options: Value, text: &str) -> Vec<(usize, Vec<usize>)> {
     let config: RouteConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    let Transform::Map(make) = config.build(&TransformCx::default()).unwrap() else {
-        panic!("no map")
-    };
+    let Transform::Map(make) = config.build(&BuildCx::default()).unwrap() else { panic!("no map") };
     let rows = [Rows { name: "/a.log", text: text.as_bytes() }];
     let mut out = Outputs::default();
     make().apply(batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new()), &mut out).unwrap();

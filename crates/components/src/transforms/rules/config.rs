@@ -1,7 +1,7 @@
 //! Configuration of transform `rules`.
 
 use super::task::TaskConfig;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::windows::{TaskDefinition, Windows};
 use millstream_model::{BuildError, OptionError, Size, Transform};
 use schemars::JsonSchema;
@@ -76,7 +76,7 @@ impl RulesConfig {
 }
 
 impl TransformComponent for RulesConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         Ok(Transform::Merge(Arc::new(Windows::new(self.definitions(), self.memory.0)?)))
     }
 }

@@ -1,7 +1,7 @@
 //! Configuration of transform `sample`.
 
 use super::Sample;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::util::template::TextTemplate;
 use millstream_model::{BuildError, OptionError, Transform};
 use schemars::JsonSchema;
@@ -34,7 +34,7 @@ impl Component for SampleConfig {
 }
 
 impl TransformComponent for SampleConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let key = self.key.clone().map(|key| key.0);
         let one_in = self.one_in.max(1);
         Ok(Transform::Map(Arc::new(move || Box::new(Sample::new(one_in, key.clone())))))

@@ -1,7 +1,7 @@
 //! Events that `sample` keeps.
 
 use super::*;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
@@ -15,9 +15,7 @@ fn of(text: &str) -> Batch {
 fn kept(options: Value, batch: Batch) -> (Vec<usize>, Arc<Counters>) {
     let config: SampleConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    let Transform::Map(make) = config.build(&TransformCx::default()).unwrap() else {
-        panic!("no map")
-    };
+    let Transform::Map(make) = config.build(&BuildCx::default()).unwrap() else { panic!("no map") };
     let mut out = Outputs::default();
     make().apply(batch, &mut out).unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };

@@ -1,7 +1,7 @@
 //! Configuration of transform `throttle`.
 
 use super::Throttle;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use crate::util::template::TextTemplate;
 use millstream_model::{BuildError, Interval, OptionError, Transform};
 use schemars::JsonSchema;
@@ -69,7 +69,7 @@ impl Component for ThrottleConfig {
 }
 
 impl TransformComponent for ThrottleConfig {
-    fn build(&self, _: &TransformCx<'_>) -> Result<Transform, BuildError> {
+    fn build(&self, _: &BuildCx<'_>) -> Result<Transform, BuildError> {
         Ok(Transform::Serial(Box::new(Throttle::new(self.clone()))))
     }
 }

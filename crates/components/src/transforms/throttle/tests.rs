@@ -1,7 +1,7 @@
 //! Events that `throttle` passes.
 
 use super::*;
-use crate::component::{Component, TransformComponent, TransformCx};
+use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{EngineTime, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn of(text: &str) -> Batch {
 fn throttle(options: Value) -> Box<dyn Serial> {
     let config: ThrottleConfig = serde_json::from_value(options).unwrap();
     assert_eq!(config.check(), []);
-    let Transform::Serial(serial) = config.build(&TransformCx::default()).unwrap() else {
+    let Transform::Serial(serial) = config.build(&BuildCx::default()).unwrap() else {
         panic!("not serial")
     };
     serial

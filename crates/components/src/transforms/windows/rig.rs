@@ -1,7 +1,7 @@
 //! Drives the lane of a merge transform as the engine does, for tests.
 
 use super::lane::EMIT_PAUSE;
-use crate::component::{TransformComponent, TransformCx};
+use crate::component::{BuildCx, TransformComponent};
 use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{
     Batch, BlockPool, CellKind, ColumnBuilder, Counters, EngineTime, Feed, FeedEvent, Grant, Lane,
@@ -45,7 +45,7 @@ pub type Build = fn(Value) -> Arc<dyn Sink>;
 /// Returns the merge transform of options that are valid.
 pub fn merge<C: TransformComponent>(config: &C) -> Arc<dyn Sink> {
     assert_eq!(config.check(), []);
-    let Transform::Merge(sink) = config.build(&TransformCx::default()).unwrap() else {
+    let Transform::Merge(sink) = config.build(&BuildCx::default()).unwrap() else {
         panic!("not a merge transform")
     };
     sink
