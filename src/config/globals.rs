@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use millstream_jvm::JvmOptions;
+use millstream_jvm::{COLLECTORS_DEFAULT, JvmOptions};
 use millstream_model::{Interval, Kind, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,9 @@ pub struct JvmSettings {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// Threads that run the collectors of all sources `jvm`.
+    #[schemars(range(min = 1, max = 256))]
+    pub collectors: usize,
     /// Whether the JVM starts in an agent that runs as root.
     pub allow_root: bool,
 }
@@ -159,7 +162,8 @@ impl Default for Limits {
 impl Default for JvmSettings {
     fn default() -> Self {
         let (home, options, threads) = (None, Vec::new(), None);
-        JvmSettings { home, heap: Size(128 << 20), options, threads, allow_root: true }
+        let (heap, collectors) = (Size(128 << 20), COLLECTORS_DEFAULT);
+        JvmSettings { home, heap, options, threads, collectors, allow_root: true }
     }
 }
 
@@ -172,6 +176,7 @@ impl Globals {
             heap_bytes: settings.heap.0,
             options: settings.options,
             threads: settings.threads.unwrap_or(2 * threads),
+            collectors: settings.collectors,
             jar: None,
             allow_root: settings.allow_root,
         }

@@ -1,5 +1,6 @@
 //! The Java class that runs operators, with the ids of its methods.
 
+use crate::collector;
 use crate::jni::{Argument, Env, Global, Method, Thrown};
 use crate::worker;
 use std::ffi::{CStr, c_void};
@@ -20,10 +21,14 @@ pub struct Bridge {
     process: Method,
     heap: Method,
     noop: Method,
+    collector_register: Method,
+    collector_start: Method,
+    collector_stop: Method,
+    collector_stats: Method,
 }
 
 impl Bridge {
-    /// Finds the class and its methods, and gives it the native one.
+    /// Finds the class and its methods, and gives it the native ones.
     ///
     /// # Errors
     /// The jar has no such class or method.
@@ -42,10 +47,20 @@ impl Bridge {
             process: method(c"process", c"()[B")?,
             heap: method(c"heap", c"(Z)[B")?,
             noop: method(c"noop", c"(I)I")?,
+            collector_register: method(c"collectorRegister", c"([B)[B")?,
+            collector_start: method(c"collectorStart", c"(IJ)V")?,
+            collector_stop: method(c"collectorStop", c"(I)V")?,
+            collector_stats: method(c"collectorStats", c"()[B")?,
         };
         let grow = worker::grow as *mut c_void;
         // SAFETY: `grow` has the parameters of this signature.
         unsafe { env.register_native(class, c"grow", c"(JJJ)J", grow)? };
+        let deliver = collector::deliver as *mut c_void;
+        // SAFETY: `deliver` has the parameters of this signature.
+        unsafe { env.register_native(class, c"deliver", c"(JJJI)I", deliver)? };
+        let stopped = collector::stopped as *mut c_void;
+        // SAFETY: `stopped` has the parameters of this signature.
+        unsafe { env.register_native(class, c"stopped", c"(J)V", stopped)? };
         Ok(bridge)
     }
 
@@ -119,5 +134,28 @@ impl Bridge {
     pub fn noop(&self, env: Env, value: i32) -> Result<i32, Thrown> {
         // SAFETY: as above.
         unsafe { env.call_int(self.noop, value) }
+    }
+
+    pub fn collector_register(&self, env: Env, spec: &[u8]) -> Result<Vec<u8>, Thrown> {
+        let spec = env.bytes(spec)?;
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.collector_register, &[Argument::Local(&spec)]) }
+    }
+
+    /// Begins to call a collector, which passes its chunks on under this handle.
+    pub fn collector_start(&self, env: Env, collector: i32, handle: i64) -> Result<(), Thrown> {
+        let arguments = [Argument::Int(collector), Argument::Long(handle)];
+        // SAFETY: as above.
+        unsafe { env.call_void(self.collector_start, &arguments) }
+    }
+
+    pub fn collector_stop(&self, env: Env, collector: i32) -> Result<(), Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_void(self.collector_stop, &[Argument::Int(collector)]) }
+    }
+
+    pub fn collector_stats(&self, env: Env) -> Result<Vec<u8>, Thrown> {
+        // SAFETY: as above.
+        unsafe { env.call_bytes(self.collector_stats, &[]) }
     }
 }

@@ -88,6 +88,34 @@ pub fn is_array(text: &[u8]) -> bool {
     text.first() == Some(&b'[') && is_json(text)
 }
 
+/// Returns whether the text is the members of a JSON object on one line, without its braces, and
+/// without spaces beside the names and values. `object` is memory that is used again.
+pub fn is_members(text: &[u8], object: &mut Vec<u8>) -> bool {
+    object.clear();
+    object.push(b'{');
+    object.extend_from_slice(text);
+    object.push(b'}');
+    is_json(object) && !has_space_between(text)
+}
+
+/// Returns whether valid members have a space that is not in a string, an object or an array.
+fn has_space_between(members: &[u8]) -> bool {
+    let (mut depth, mut at) = (0usize, 0);
+    let mut is_text = false;
+    while let Some(byte) = members.get(at) {
+        match (byte, is_text) {
+            (b'\\', true) => at += 1,
+            (b'"', _) => is_text = !is_text,
+            (b'{' | b'[', false) => depth += 1,
+            (b'}' | b']', false) => depth = depth.saturating_sub(1),
+            (b' ', false) if depth == 0 => return true,
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
 /// A line break between two tokens would be valid, but end the line of an encoder.
 fn is_json(text: &[u8]) -> bool {
     let has_control = text.iter().fold(false, |found, byte| found | (*byte < b' '));

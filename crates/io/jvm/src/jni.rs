@@ -60,6 +60,7 @@ unsafe impl Sync for Method {}
 pub enum Argument<'a> {
     Int(i32),
     Bool(bool),
+    Long(i64),
     Object(Global),
     Local(&'a Local),
 }
@@ -364,6 +365,7 @@ fn values(arguments: &[Argument<'_>]) -> Vec<jvalue> {
     let value = |argument: &Argument<'_>| match *argument {
         Argument::Int(value) => jvalue { i: value },
         Argument::Bool(value) => jvalue { z: value },
+        Argument::Long(value) => jvalue { j: value },
         Argument::Object(global) => jvalue { l: global.0 },
         Argument::Local(local) => jvalue { l: local.raw() },
     };

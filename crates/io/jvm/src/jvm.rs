@@ -1,6 +1,7 @@
 //! The JVM of the process.
 
 use crate::buffer::Pool;
+use crate::collector::{Collector, CollectorSpec, CollectorsStats, Deliver};
 use crate::control::{self, Blueprint, Control, Started};
 use crate::create;
 use crate::discover::{Java, Places, find_jar};
@@ -115,6 +116,26 @@ impl Jvm {
     /// Its source has a fault, or the JVM does not answer.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         Operator::register(&self.0.shared, &self.0.control, spec)
+    }
+
+    /// Compiles a collector; [`Collector::start`] begins to call it.
+    ///
+    /// # Errors
+    /// As of [`Jvm::register`].
+    pub fn collector(
+        &self,
+        spec: &CollectorSpec,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Collector, RegisterError> {
+        Collector::register(&self.0.control, spec, deliver)
+    }
+
+    /// Returns what the collectors did. Runs on the current thread, as a call does.
+    ///
+    /// # Errors
+    /// As of [`Jvm::stats`].
+    pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
+        parsed(worker::collector_stats(&self.0.shared)?)
     }
 
     /// Returns numbers about the JVM. Runs on the current thread, as a call does.

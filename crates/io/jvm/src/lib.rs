@@ -9,6 +9,7 @@
 //! Jvm::register      compiles an operator there
 //! Operator::call     on any thread: passes the addresses of a batch to Java, which writes its
 //!                    answer into a buffer; checks the answer, and makes columns of the buffer
+//! Jvm::collector     compiles a collector there; on threads of Java it passes on chunks of events
 //! ```
 //!
 //! A thread is attached to the JVM on its first call and detached when it ends. Operators are
@@ -18,6 +19,8 @@
 mod answer;
 mod bridge;
 mod buffer;
+mod chunk;
+mod collector;
 mod content;
 mod control;
 mod create;
@@ -35,6 +38,10 @@ mod validate;
 mod worker;
 
 pub use answer::{Answer, ChangedColumn, ColumnPlace, FailureReason, RowFailure};
+pub use chunk::{Chunk, CollectedEvent, InvalidChunk};
+pub use collector::{
+    Collector, CollectorSpec, CollectorState, CollectorStats, CollectorsStats, Deliver,
+};
 pub use discover::Unsuitable;
 pub use error::{CallError, ControlError, RegisterError, StartError};
 pub use input::{Input, InputColumn, InputSegment};
@@ -43,7 +50,7 @@ pub use memory::JvmMemory;
 pub use operator::{
     Operator, OperatorSpec, OperatorStats, Registered, RuleSource, RuleStats, WeakOperator,
 };
-pub use options::JvmOptions;
+pub use options::{COLLECTORS_DEFAULT, JvmOptions};
 
 /// In [`Input::times`]: the row has the time at which it was read.
 pub const TIME_UNKNOWN: i64 = layout::TIME_UNKNOWN;

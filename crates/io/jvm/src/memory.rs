@@ -25,7 +25,7 @@ pub struct JvmMemory {
     pub code_cache_bytes: u64,
     /// Direct buffers.
     pub direct_bytes: u64,
-    /// Stacks of the JVM's own threads.
+    /// Stacks of the JVM's own threads and of those that call collectors.
     pub stack_bytes: u64,
     /// Tables of the collector, and everything without a limit.
     pub overhead_bytes: u64,
@@ -45,7 +45,7 @@ impl JvmMemory {
                 .size("-XX:ReservedCodeCacheSize=")
                 .unwrap_or(CODE_CACHE_BYTES),
             direct_bytes: options.size("-XX:MaxDirectMemorySize=").unwrap_or(DIRECT_BYTES),
-            stack_bytes: stack_bytes.saturating_mul(JVM_THREADS),
+            stack_bytes: stack_bytes.saturating_mul(JVM_THREADS + options.collectors as u64),
             overhead_bytes: OVERHEAD_BYTES.saturating_add(options.heap_bytes / part),
             buffer_bytes: options.threads as u64 * BUFFER_BYTES as u64,
         }
@@ -79,6 +79,10 @@ mod tests {
         options.options = vec!["-XX:MaxMetaspaceSize=200m".to_owned()];
         let more = JvmMemory::of(&options);
         assert_eq!(more.total_bytes() - plain.total_bytes(), (200 << 20) - METASPACE_BYTES);
+        options.options = vec!["-Xss1m".to_owned()];
+        let few = JvmMemory::of(&options);
+        options.collectors += 10;
+        assert_eq!(JvmMemory::of(&options).total_bytes() - few.total_bytes(), 10 << 20);
         options.options = vec!["-XX:+UseG1GC".to_owned()];
         assert!(JvmMemory::of(&options).overhead_bytes > plain.overhead_bytes);
     }

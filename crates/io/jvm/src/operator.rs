@@ -99,9 +99,12 @@ pub enum Answered<T> {
 pub struct Fault {
     /// What is wrong.
     pub message: String,
-    rule: Option<String>,
-    line: u32,
-    column: u32,
+    /// Name of the rule; `None` if it is not about one.
+    pub rule: Option<String>,
+    /// Its line, counted from 1; 0 if unknown.
+    pub line: u32,
+    /// Its column, counted from 1; 0 if unknown.
+    pub column: u32,
 }
 
 /// An operator, ready to be called by any number of threads. Cheap to clone; the operator is removed
@@ -190,7 +193,8 @@ pub fn parsed<T: DeserializeOwned>(answer: Vec<u8>) -> Result<T, CallError> {
     serde_json::from_slice(&answer).map_err(|error| CallError::Exception(error.to_string()))
 }
 
-fn unreadable(error: serde_json::Error) -> ControlError {
+/// Describes an answer that cannot be parsed.
+pub fn unreadable(error: serde_json::Error) -> ControlError {
     ControlError::Answer(error.to_string())
 }
 

@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 /// Heap unless another size is configured.
 const HEAP_BYTES_DEFAULT: u64 = 256 << 20;
 
+/// Threads of collectors unless another number is configured.
+pub const COLLECTORS_DEFAULT: usize = 16;
+
 /// Initial heap: it grows when it is needed.
 const HEAP_INITIAL_BYTES: u64 = 16 << 20;
 
-/// Stack of a Java thread: those of the JVM itself; operators run on threads of the agent.
+/// Stack of a Java thread: those of the JVM itself and of collectors; operators run on threads of
+/// the agent.
 pub const STACK_BYTES: u64 = 512 << 10;
 
 /// Most bytes of classes: Groovy takes 40 MiB, each script some 100 KiB.
@@ -37,6 +41,8 @@ pub struct JvmOptions {
     pub options: Vec<String>,
     /// Number of threads that call operators.
     pub threads: usize,
+    /// Number of threads that call collectors.
+    pub collectors: usize,
     /// The jar with the operators' runtime; `None` to search beside the program.
     pub jar: Option<PathBuf>,
     /// Start also as root.
@@ -50,6 +56,7 @@ impl Default for JvmOptions {
             heap_bytes: HEAP_BYTES_DEFAULT,
             options: Vec::new(),
             threads: 1,
+            collectors: COLLECTORS_DEFAULT,
             jar: None,
             allow_root: false,
         }

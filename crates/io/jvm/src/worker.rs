@@ -113,6 +113,14 @@ pub fn heap(shared: &Arc<Shared>, is_tight: bool) -> Result<Vec<u8>, CallError> 
     with(shared, |worker| worker.shared.bridge.heap(worker.env, is_tight).map_err(exception))
 }
 
+/// Reads what the collectors did.
+///
+/// # Errors
+/// As of [`stats`].
+pub fn collector_stats(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
+    with(shared, |worker| worker.shared.bridge.collector_stats(worker.env).map_err(exception))
+}
+
 /// Attaches the thread if necessary, and uses its worker.
 fn with<T>(
     shared: &Arc<Shared>,

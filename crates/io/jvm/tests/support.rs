@@ -117,6 +117,7 @@ pub fn options() -> JvmOptions {
         heap_bytes: HEAP_BYTES,
         options: options.lines().map(str::to_owned).collect(),
         threads: 4,
+        collectors: 4,
         jar: Some(runtime()),
         allow_root: true,
     }

@@ -1,0 +1,123 @@
+//! A chunk: consecutive events that a collector passes to the agent, checked once.
+//!
+//! An event is a header of 16 bytes, its message and its members: the time in nanoseconds since
+//! 1970, or `i64::MIN` if it has none, the length of the message, and the length of the members,
+//! little-endian and not aligned. `ChunkLayout.java` has the same numbers.
+
+use crate::content::is_members;
+
+/// Offset of the length of the message in a header.
+const MESSAGE_BYTES: usize = 8;
+
+/// Offset of the length of the members in a header.
+const MEMBERS_BYTES: usize = 12;
+
+/// Length of a header.
+const HEADER_BYTES: usize = 16;
+
+/// Longest message, and longest members: more than this in one event is a mistake.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// Longest chunk: one is sent when it reaches 256 KiB, and its last event may have any length.
+const CHUNK_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX + (256 << 10) + HEADER_BYTES;
+
+/// Events of a collector in their order. Every text in it is UTF-8, and all members are JSON.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Chunk {
+    bytes: Vec<u8>,
+    events: usize,
+}
+
+/// An event in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectedEvent<'a> {
+    /// Its time in nanoseconds since 1970, or [`crate::TIME_UNKNOWN`].
+    pub time_ns: i64,
+    /// Its message.
+    pub message: &'a [u8],
+    /// Its fields, as the members of a JSON object without the braces.
+    pub members: &'a [u8],
+}
+
+/// Why a chunk is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidChunk {
+    /// An event is longer than the rest of the chunk.
+    #[error("an event does not end in it")]
+    Cut,
+    /// It has another number of events than announced.
+    #[error("it has another number of events")]
+    Events,
+    /// The chunk, a message or members are too long.
+    #[error("it is too long")]
+    TooLong,
+    /// A message is not UTF-8.
+    #[error("a message is not UTF-8")]
+    Message,
+    /// Members are not those of a JSON object.
+    #[error("the fields of an event are not JSON")]
+    Members,
+}
+
+impl Chunk {
+    /// Checks the bytes of a chunk that has so many events.
+    ///
+    /// # Errors
+    /// They are not what they should be.
+    pub fn new(bytes: Vec<u8>, events: usize) -> Result<Chunk, InvalidChunk> {
+        if bytes.len() > CHUNK_BYTES_MAX {
+            return Err(InvalidChunk::TooLong);
+        }
+        let mut object = Vec::new();
+        let (mut at, mut found) = (0, 0);
+        while at < bytes.len() {
+            let (event, next) = parse(&bytes, at).ok_or(InvalidChunk::Cut)?;
+            check(&event, &mut object)?;
+            (at, found) = (next, found + 1);
+        }
+        let is_right = found == events;
+        is_right.then_some(Chunk { bytes, events }).ok_or(InvalidChunk::Events)
+    }
+
+    /// Returns the number of events.
+    pub fn events(&self) -> usize {
+        self.events
+    }
+
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns the event at an offset and the offset of the next one; `None` at the end. The first
+    /// event is at 0.
+    pub fn event_at(&self, offset: usize) -> Option<(CollectedEvent<'_>, usize)> {
+        parse(&self.bytes, offset)
+    }
+}
+
+fn check(event: &CollectedEvent<'_>, object: &mut Vec<u8>) -> Result<(), InvalidChunk> {
+    if event.message.len() > TEXT_BYTES_MAX || event.members.len() > TEXT_BYTES_MAX {
+        return Err(InvalidChunk::TooLong);
+    }
+    str::from_utf8(event.message).map_err(|_| InvalidChunk::Message)?;
+    let is_right = event.members.is_empty() || is_members(event.members, object);
+    is_right.then_some(()).ok_or(InvalidChunk::Members)
+}
+
+fn parse(bytes: &[u8], at: usize) -> Option<(CollectedEvent<'_>, usize)> {
+    let rest = bytes.get(at..)?;
+    let (header, texts) = rest.split_first_chunk::<HEADER_BYTES>()?;
+    let (time, lengths) = header.split_first_chunk()?;
+    let length = |at: usize| {
+        let bytes = lengths.get(at - MESSAGE_BYTES..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*bytes) as usize)
+    };
+    let (message, others) = texts.split_at_checked(length(MESSAGE_BYTES)?)?;
+    let (members, rest) = others.split_at_checked(length(MEMBERS_BYTES)?)?;
+    let time_ns = i64::from_le_bytes(*time);
+    Some((CollectedEvent { time_ns, message, members }, bytes.len() - rest.len()))
+}
+
+#[cfg(test)]
+mod tests;
