@@ -4,6 +4,7 @@ pub mod condition;
 pub mod formats;
 pub mod framing;
 pub mod glob;
+pub mod jvm;
 pub mod kafka;
 pub mod period;
 pub mod seed;

@@ -1,11 +1,12 @@
 //! Configuration of transform `jvm`.
 
 use super::registered::registered;
-use super::rules::{RuleFault, ScriptPlace, is_blank};
 use super::{JvmOperator, Limits};
 use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::on_error::OnError;
 use crate::util::condition::Condition;
+use crate::util::jvm::removed_calls;
+use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
 use millstream_jvm::OperatorSpec;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{BuildError, Interval, OptionError, Transform};
@@ -18,10 +19,6 @@ use std::time::Duration;
 
 /// Largest output, in blocks.
 const EXPANSION_MAX: u64 = 256;
-
-/// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
-const REMOVED_CALLS: &[&str] =
-    &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
 
 /// The language of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -110,10 +107,6 @@ pub struct JvmConfig {
     /// What happens to an event that the operator fails for.
     #[serde(default)]
     pub on_error: OnError,
-}
-
-fn removed_calls() -> Vec<String> {
-    REMOVED_CALLS.iter().map(|&name| name.to_owned()).collect()
 }
 
 fn expansion() -> u64 {

@@ -6,15 +6,11 @@
 mod answer;
 mod config;
 mod figures;
-mod heap;
 mod input;
 mod registered;
-mod rules;
 
+pub use crate::util::jvm::{KeptOperators, jvm_snapshot, note_pressure};
 pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
-pub use figures::jvm_snapshot;
-pub use heap::note_pressure;
-pub use registered::KeptOperators;
 
 use crate::transforms::on_error::{Failed, OnError};
 use crate::util::condition::Condition;

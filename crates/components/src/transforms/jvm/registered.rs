@@ -3,27 +3,17 @@
 //! Every check and every reload of a configuration builds its components again, and drops them
 //! again where nothing has changed.
 
-use super::figures::{Counted, Figures, watch};
-use super::heap::follow_pressure;
-use millstream_jvm::{Jvm, JvmOptions, Operator, OperatorSpec, RegisterError, WeakOperator};
+use super::figures::{Counted, Figures};
+use crate::util::jvm::{self, JarState, advised, has_log, keep, placed};
+use millstream_jvm::{Jvm, JvmOptions, Operator, OperatorSpec, WeakOperator};
 use parking_lot::Mutex;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
-
-/// The class of the exception that Java throws when it has too little memory.
-const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
 static OPERATORS: Mutex<Operators> = Mutex::new(Operators::new());
 
 /// Operators that are in use, or were.
 struct Operators {
     known: Vec<Registered>,
-    /// Those of the configurations that are being loaded.
-    kept: Vec<Operator>,
-    /// Number of loads in progress.
-    loads: usize,
-    has_reported_jvm: bool,
 }
 
 struct Registered {
@@ -34,45 +24,6 @@ struct Registered {
     is_reported: bool,
 }
 
-/// Tells whether a jar has changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct JarState {
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
-
-impl JarState {
-    fn of(path: &Path) -> Option<JarState> {
-        let metadata = path.metadata().ok()?;
-        Some(JarState { bytes: metadata.len(), modified: metadata.modified().ok() })
-    }
-}
-
-/// Keeps every operator that is registered while it exists: a configuration is checked and then
-/// built, and its operators are compiled once.
-pub struct KeptOperators(());
-
-impl KeptOperators {
-    /// Begins to keep operators.
-    pub fn begin() -> KeptOperators {
-        OPERATORS.lock().loads += 1;
-        KeptOperators(())
-    }
-}
-
-impl Drop for KeptOperators {
-    fn drop(&mut self) {
-        let mut operators = OPERATORS.lock();
-        operators.loads -= 1;
-        let let_go = match operators.loads {
-            0 => std::mem::take(&mut operators.kept),
-            _ => Vec::new(),
-        };
-        drop(operators);
-        drop(let_go);
-    }
-}
-
 /// Returns the operator of a spec; starts the JVM and registers the operator if necessary.
 ///
 /// # Errors
@@ -81,9 +32,8 @@ pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, S
     let jvm = Jvm::start(options).map_err(|error| advised(error.to_string()))?;
     let jar = spec.jar.as_deref().and_then(JarState::of);
     let mut operators = OPERATORS.lock();
-    operators.report(&jvm);
-    watch(&jvm, in_use);
-    follow_pressure(&jvm);
+    jvm::report(&jvm);
+    jvm::watch(&jvm, look);
     if let Some(known) = operators.find(&spec, jar) {
         return Ok(known);
     }
@@ -92,38 +42,18 @@ pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, S
     let (weak, figures) = (operator.downgrade(), Arc::<Figures>::default());
     let known = Registered { spec, jar, operator: weak, figures: figures.clone(), is_reported };
     operators.known.push(known);
-    operators.keep(&operator);
+    keep(operator.clone());
     Ok((operator, figures))
 }
 
-/// Returns the message of an error, behind the place in the script as far as it is known.
-fn placed(error: &RegisterError) -> String {
-    let text = error.to_string();
-    match error {
-        _ if text.contains(OUT_OF_MEMORY) => advised(text),
-        RegisterError::Fault { message, rule: Some(rule), line: 0, .. } => {
-            format!("{rule}: {message}")
-        }
-        RegisterError::Fault { message, rule: Some(rule), line, column } => {
-            format!("{rule}:{line}:{column}: {message}")
-        }
-        _ => text,
-    }
-}
-
-/// Returns a message, followed by what to do if Java has too little memory.
-fn advised(text: String) -> String {
-    if text.contains("OutOfMemoryError: Metaspace") {
-        return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");
-    }
-    if text.contains(OUT_OF_MEMORY) {
-        return format!("{text}; raise jvm.heap");
-    }
-    text
+/// Reads the figures of the operators in use; returns whether one was called since the last look.
+fn look(_: &Jvm) -> bool {
+    let looks = in_use().into_iter().map(|(operator, figures)| figures.look(&operator));
+    looks.fold(false, |any, was_called| any | was_called)
 }
 
 /// Returns the operators that are in use.
-pub fn in_use() -> Vec<Counted> {
+fn in_use() -> Vec<Counted> {
     let operators = OPERATORS.lock();
     let used = |of: &Registered| Some((of.operator.upgrade()?, of.figures.clone()));
     operators.known.iter().filter_map(used).collect()
@@ -131,7 +61,7 @@ pub fn in_use() -> Vec<Counted> {
 
 impl Operators {
     const fn new() -> Operators {
-        Operators { known: Vec::new(), kept: Vec::new(), loads: 0, has_reported_jvm: false }
+        Operators { known: Vec::new() }
     }
 
     /// Returns a registered operator, and forgets those that are gone.
@@ -144,29 +74,9 @@ impl Operators {
             known.is_reported = report(spec, &operator);
         }
         let figures = known.figures.clone();
-        self.keep(&operator);
+        keep(operator.clone());
         Some((operator, figures))
     }
-
-    fn keep(&mut self, operator: &Operator) {
-        if self.loads > 0 {
-            self.kept.push(operator.clone());
-        }
-    }
-
-    /// Logs what was started, once there is a log: the configuration is checked before.
-    fn report(&mut self, jvm: &Jvm) {
-        if has_log() && !self.has_reported_jvm {
-            self.has_reported_jvm = true;
-            let info = jvm.info();
-            log::info!("operators run on Java {} of {}", info.java_version, info.home.display());
-            info.warnings.iter().for_each(|warning| log::warn!("{warning}"));
-        }
-    }
-}
-
-fn has_log() -> bool {
-    log::max_level() != log::LevelFilter::Off
 }
 
 /// Logs what is worth knowing about a script; returns whether there is a log.

@@ -47,7 +47,7 @@ pub fn collections() -> (u64, u64) {
     (COLLECTIONS.load(Ordering::Relaxed), IGNORED.load(Ordering::Relaxed))
 }
 
-/// Begins to follow the memory pressure, once per process.
+/// Begins to follow the memory pressure. Called once per process.
 pub fn follow_pressure(jvm: &Jvm) {
     THREAD.get_or_init(|| {
         let (jvm, builder) = (jvm.clone(), thread::Builder::new().name("jvm-memory".to_owned()));

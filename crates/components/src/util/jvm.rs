@@ -1,0 +1,83 @@
+//! What components that run code in the JVM share: their scripts, faults and figures.
+
+mod figures;
+mod heap;
+mod kept;
+pub mod scripts;
+
+pub use figures::{jvm_snapshot, watch};
+pub use heap::note_pressure;
+pub use kept::{KeptOperators, keep};
+
+use millstream_jvm::{Jvm, RegisterError};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+/// The class of the exception that Java throws when it has too little memory.
+const OUT_OF_MEMORY: &str = "OutOfMemoryError";
+
+/// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
+const REMOVED_CALLS: &[&str] =
+    &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
+
+/// Returns the calls that are removed from scripts unless others are configured.
+pub fn removed_calls() -> Vec<String> {
+    REMOVED_CALLS.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// Size and age of a jar, which tell whether it has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JarState {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl JarState {
+    /// Returns the state of a file; `None` if there is none.
+    pub fn of(path: &Path) -> Option<JarState> {
+        let metadata = path.metadata().ok()?;
+        Some(JarState { bytes: metadata.len(), modified: metadata.modified().ok() })
+    }
+}
+
+/// Returns the message of an error, behind the place in the script as far as it is known.
+pub fn placed(error: &RegisterError) -> String {
+    let text = error.to_string();
+    match error {
+        _ if text.contains(OUT_OF_MEMORY) => advised(text),
+        RegisterError::Fault { message, rule: Some(rule), line: 0, .. } => {
+            format!("{rule}: {message}")
+        }
+        RegisterError::Fault { message, rule: Some(rule), line, column } => {
+            format!("{rule}:{line}:{column}: {message}")
+        }
+        _ => text,
+    }
+}
+
+/// Returns a message, followed by what to do if Java has too little memory.
+pub fn advised(text: String) -> String {
+    if text.contains("OutOfMemoryError: Metaspace") {
+        return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");
+    }
+    if text.contains(OUT_OF_MEMORY) {
+        return format!("{text}; raise jvm.heap");
+    }
+    text
+}
+
+/// Returns whether there is a log: a configuration is checked before.
+pub fn has_log() -> bool {
+    log::max_level() != log::LevelFilter::Off
+}
+
+/// Logs which JVM was started, once there is a log.
+pub fn report(jvm: &Jvm) {
+    static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if has_log() && !HAS_REPORTED.swap(true, Ordering::Relaxed) {
+        let info = jvm.info();
+        log::info!("operators run on Java {} of {}", info.java_version, info.home.display());
+        info.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    }
+}
