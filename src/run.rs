@@ -5,6 +5,7 @@ use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::progress::Progress;
 use crate::reload::Reloader;
 use crate::{config, governor, logging, wiring};
+use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_snapshot};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
@@ -472,7 +473,10 @@ impl Api {
     /// Sets the running engine.
     fn show(&self, running: &Running) {
         let observer = running.observer();
-        let take = move || Snapshot { jvm: jvm_snapshot(), ..observer() };
+        let take = move || {
+            let (jvm, collectors) = (jvm_snapshot(), collectors_snapshot());
+            Snapshot { jvm, collectors, ..observer() }
+        };
         let _ = self.observer.0.set(Box::new(take));
         self.ready.store(true, Ordering::Release);
     }

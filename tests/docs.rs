@@ -78,13 +78,17 @@ fn every_sample_is_valid() {
     fail_if_any(faults.collect());
 }
 
-/// Writes the scripts and the jar that the sample of transform `jvm` names.
+/// Writes the scripts and the jars that the samples of source and transform `jvm` name.
 fn write_operators(dir: &Path) {
     java::built();
     fs::create_dir(dir.join("rules")).unwrap();
     fs::write(dir.join("rules/slow.av"), "duration > 500").unwrap();
     fs::write(dir.join("rules/team.groovy"), "row.team = 'web'").unwrap();
-    fs::copy(root().join(EXAMPLES_JAR), dir.join("operators.jar")).unwrap();
+    fs::write(dir.join("redis.groovy"), "events.add('a key')").unwrap();
+    // No code of the client runs while a configuration is checked.
+    for jar in ["operators.jar", "jedis.jar"] {
+        fs::copy(root().join(EXAMPLES_JAR), dir.join(jar)).unwrap();
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod collectors;
 mod config;
 mod control;
 mod files;

@@ -1,5 +1,6 @@
 //! The agent's metrics in the Prometheus text format, version 0.0.4.
 
+use crate::collectors;
 use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
@@ -78,6 +79,7 @@ fn write(
     files::metrics(text, &snapshot.components);
     checkpoints(text, &snapshot.checkpoints);
     snapshot.jvm.iter().for_each(|figures| jvm(text, figures));
+    snapshot.collectors.iter().for_each(|of| collectors::metrics(text, of));
     agent(text, snapshot, version, config);
     process_figures(text, process);
 }
@@ -402,7 +404,7 @@ impl Text<'_> {
         self.sample(&format!("{name}_count"), labels, histogram.count());
     }
 
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
@@ -515,6 +517,7 @@ mod tests {
             components: Vec::new(),
             checkpoints: CheckpointSnapshot::default(),
             jvm: None,
+            collectors: None,
         };
         let text =
             prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));

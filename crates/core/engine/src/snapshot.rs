@@ -25,6 +25,7 @@ pub(crate) fn take(core: &Core) -> Snapshot {
         components: sources.chain(nodes).collect(),
         checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
         jvm: None,
+        collectors: None,
     }
 }
 

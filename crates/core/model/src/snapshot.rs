@@ -2,9 +2,11 @@
 //!
 //! Plain data without behavior. The engine fills it; the console and the program show it.
 
+mod collector;
 mod file;
 mod task;
 
+pub use collector::{CollectorSnapshot, CollectorsSnapshot};
 pub use file::{FileSnapshot, lag_seconds, log_delay_seconds};
 pub use task::TaskSnapshot;
 
@@ -26,6 +28,9 @@ pub struct Snapshot {
     /// The JVM inside the process, if one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm: Option<JvmSnapshot>,
+    /// The collectors of sources `jvm`, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collectors: Option<CollectorsSnapshot>,
 }
 
 /// What is in memory, and what may be.

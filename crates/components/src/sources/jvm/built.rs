@@ -1,0 +1,82 @@
+//! The collectors that were compiled, so that the same collector is compiled once.
+
+use super::figures::{Figures, look};
+use super::queue::Queue;
+use crate::util::jvm::{self, JarState, advised, keep, placed};
+use millstream_jvm::{Collector, CollectorSpec, Jvm, JvmOptions};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+/// Those that are in use, or were.
+static KNOWN: Mutex<Vec<Weak<Built>>> = Mutex::new(Vec::new());
+
+/// A collector that was compiled. It is known as long as its source has it, so that a reload need
+/// not compile it again to find it unchanged.
+pub struct Built {
+    spec: CollectorSpec,
+    jars: Vec<Option<JarState>>,
+    jvm: Jvm,
+    /// `None` once a source has taken it.
+    ready: Mutex<Option<Ready>>,
+}
+
+/// A collector that is not called yet, and its queue.
+pub struct Ready {
+    /// Stops when it drops.
+    pub collector: Collector,
+    /// Where its events go.
+    pub queue: Arc<Queue>,
+    /// What it did.
+    pub figures: Arc<Figures>,
+}
+
+impl Built {
+    /// Whether it is called at intervals.
+    pub fn has_interval(&self) -> bool {
+        self.spec.interval_ms > 0
+    }
+
+    /// Takes the collector; compiles another one if a source has taken it.
+    ///
+    /// # Errors
+    /// It does not compile any more.
+    pub fn take(&self) -> Result<Ready, String> {
+        let ready = self.ready.lock().take();
+        ready.map_or_else(|| ready_of(&self.jvm, &self.spec), Ok)
+    }
+}
+
+/// Returns the collector of a spec; starts the JVM and compiles the collector if necessary.
+///
+/// # Errors
+/// There is no suitable JVM, or the collector is invalid: what is wrong, and where.
+pub fn built(options: &JvmOptions, spec: CollectorSpec) -> Result<Arc<Built>, String> {
+    let jvm = Jvm::start(options).map_err(|error| advised(error.to_string()))?;
+    let jars: Vec<Option<JarState>> = jars_of(&spec).map(|path| JarState::of(path)).collect();
+    jvm::report(&jvm);
+    jvm::watch(&jvm, look);
+    let mut known = KNOWN.lock();
+    known.retain(|of| of.strong_count() > 0);
+    let is_same = |of: &Arc<Built>| of.spec == spec && of.jars == jars;
+    if let Some(same) = known.iter().filter_map(Weak::upgrade).find(is_same) {
+        keep(same.clone());
+        return Ok(same);
+    }
+    let ready = Mutex::new(Some(ready_of(&jvm, &spec)?));
+    let built = Arc::new(Built { spec, jars, jvm, ready });
+    known.push(Arc::downgrade(&built));
+    keep(built.clone());
+    Ok(built)
+}
+
+fn jars_of(spec: &CollectorSpec) -> impl Iterator<Item = &PathBuf> {
+    spec.jar.iter().chain(&spec.jars)
+}
+
+fn ready_of(jvm: &Jvm, spec: &CollectorSpec) -> Result<Ready, String> {
+    let queue = Arc::<Queue>::default();
+    let collector = jvm.collector(spec, queue.clone()).map_err(|error| placed(&error))?;
+    let figures = Arc::new(Figures::new(spec.component.clone(), collector.id()));
+    Ok(Ready { collector, queue, figures })
+}

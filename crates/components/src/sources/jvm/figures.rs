@@ -1,0 +1,188 @@
+//! What collectors did: read once a second while there are some.
+
+use millstream_jvm::{CollectorState, CollectorStats, Jvm};
+use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a collector that fails with ever new messages is silent in the log.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The collectors of open sources.
+static OPEN: Mutex<Vec<Weak<Figures>>> = Mutex::new(Vec::new());
+
+/// Threads of all collectors, and most of them, as of the last look.
+static THREADS: Mutex<(u64, u64)> = Mutex::new((0, 0));
+
+/// A collector, as of the last look.
+pub struct Figures {
+    component: String,
+    id: i32,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    stats: Option<CollectorStats>,
+    /// The failure that was logged last, and when.
+    logged: Option<(String, Instant)>,
+}
+
+impl Figures {
+    /// Creates the figures of a collector with this number in the JVM.
+    pub fn new(component: String, id: i32) -> Figures {
+        Figures { component, id, seen: Mutex::default() }
+    }
+
+    /// Whether a call has ended and none runs.
+    pub fn has_collected(&self) -> bool {
+        let seen = self.seen.lock();
+        let has = |of: &CollectorStats| of.calls > 0 && of.state == CollectorState::Waiting;
+        seen.stats.as_ref().is_some_and(has)
+    }
+
+    /// Takes what the JVM says; logs what has changed.
+    fn take(&self, stats: CollectorStats) {
+        let mut seen = self.seen.lock();
+        let did_hang = seen.stats.as_ref().is_some_and(|of| of.state == CollectorState::Hangs);
+        let hangs = stats.state == CollectorState::Hangs;
+        if hangs && !did_hang {
+            log::warn!(
+                "source {}: the collector hangs: its call has run for {} s and ignores that it was interrupted",
+                self.component,
+                stats.running_ms.max(0) / 1000
+            );
+        } else if did_hang && !hangs {
+            log::info!("source {}: the call of the collector has returned", self.component);
+        }
+        seen.log_failure(&self.component, &stats);
+        seen.stats = Some(stats);
+    }
+
+    fn snapshot(&self) -> Option<CollectorSnapshot> {
+        let seen = self.seen.lock();
+        let stats = seen.stats.as_ref()?;
+        let running = u64::try_from(stats.running_ms).ok();
+        Some(CollectorSnapshot {
+            component: self.component.clone(),
+            state: name(stats.state),
+            calls: stats.calls,
+            failures: stats.failures,
+            missed: stats.missed,
+            events: stats.events,
+            running_seconds: running.map(|ms| ms as f64 / 1e3),
+            last_failure: stats.last_failure.clone(),
+        })
+    }
+}
+
+impl Seen {
+    /// Logs a new failure, if it has another text than the one before.
+    fn log_failure(&mut self, component: &str, stats: &CollectorStats) {
+        let failures = self.stats.as_ref().map_or(0, |of| of.failures);
+        let Some(failure) = stats.last_failure.as_ref().filter(|_| stats.failures > failures)
+        else {
+            return;
+        };
+        let is_silent = |(text, at): &(String, Instant)| text == failure || at.elapsed() < SILENCE;
+        if !self.logged.as_ref().is_some_and(is_silent) {
+            log::warn!("source {component}: the collector failed: {failure}");
+            self.logged = Some((failure.clone(), Instant::now()));
+        }
+    }
+}
+
+fn name(state: CollectorState) -> &'static str {
+    match state {
+        CollectorState::Waiting => "waiting",
+        CollectorState::Queued => "queued",
+        CollectorState::Running => "running",
+        CollectorState::Hangs => "hangs",
+        CollectorState::Blocked => "blocked",
+    }
+}
+
+/// Begins to look at a collector, until its figures are dropped.
+pub fn add(figures: &Arc<Figures>) {
+    OPEN.lock().push(Arc::downgrade(figures));
+}
+
+fn open() -> Vec<Arc<Figures>> {
+    let mut open = OPEN.lock();
+    open.retain(|of| of.strong_count() > 0);
+    open.iter().filter_map(Weak::upgrade).collect()
+}
+
+/// Reads what the collectors of open sources did; returns whether there are any.
+pub fn look(jvm: &Jvm) -> bool {
+    let open = open();
+    if open.is_empty() {
+        return false;
+    }
+    if let Ok(stats) = jvm.collector_stats() {
+        *THREADS.lock() = (stats.threads, stats.threads_max);
+        for of in stats.collectors {
+            let figures = open.iter().find(|figures| figures.id == of.id);
+            figures.into_iter().for_each(|figures| figures.take(of.clone()));
+        }
+    }
+    true
+}
+
+/// Returns what the collectors of open sources did; `None` without any.
+pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
+    let open = open();
+    let (threads, threads_max) = *THREADS.lock();
+    let collectors = open.iter().filter_map(|figures| figures.snapshot()).collect();
+    let snapshot = CollectorsSnapshot { threads, threads_max, collectors };
+    (!open.is_empty()).then_some(snapshot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(state: CollectorState, failures: u64) -> CollectorStats {
+        CollectorStats {
+            id: 3,
+            component: "a".to_owned(),
+            calls: 7,
+            failures,
+            events: 5,
+            missed: 1,
+            running_ms: if state == CollectorState::Waiting { -1 } else { 1500 },
+            state,
+            last_failure: (failures > 0).then(|| format!("failure {failures}")),
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_that_of_the_last_look() {
+        let figures = Figures::new("a".to_owned(), 3);
+        assert!(figures.snapshot().is_none() && !figures.has_collected());
+        figures.take(stats(CollectorState::Hangs, 1));
+        let snapshot = figures.snapshot().unwrap();
+        assert_eq!((snapshot.state, snapshot.running_seconds), ("hangs", Some(1.5)));
+        assert!(!figures.has_collected());
+        figures.take(stats(CollectorState::Waiting, 2));
+        let snapshot = figures.snapshot().unwrap();
+        assert_eq!((snapshot.calls, snapshot.missed, snapshot.events), (7, 1, 5));
+        assert_eq!(snapshot.running_seconds, None);
+        assert_eq!(snapshot.last_failure.as_deref(), Some("failure 2"));
+        assert!(figures.has_collected());
+    }
+
+    #[test]
+    fn new_failures_are_logged_once_a_minute() {
+        let figures = Figures::new("a".to_owned(), 3);
+        figures.take(stats(CollectorState::Waiting, 1));
+        let first = figures.seen.lock().logged.clone().unwrap();
+        figures.take(stats(CollectorState::Waiting, 2));
+        assert_eq!(figures.seen.lock().logged, Some(first.clone()));
+        let before = Instant::now().checked_sub(SILENCE).unwrap();
+        figures.seen.lock().logged = Some((first.0, before));
+        figures.take(stats(CollectorState::Waiting, 3));
+        assert_eq!(figures.seen.lock().logged.as_ref().unwrap().0, "failure 3");
+    }
+}

@@ -1,0 +1,154 @@
+//! The queue between a collector and its source: at most one block of events.
+
+use millstream_jvm::{Chunk, CollectedEvent, Deliver};
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{Counters, Wake};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+/// Chunks that the source has not used up. The collector waits while they fill a block.
+#[derive(Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    /// Signaled when there may be room, and when the collector is to stop.
+    changed: Condvar,
+    reader: OnceLock<Reader>,
+}
+
+/// The source that reads a queue.
+pub struct Reader {
+    /// Id of the source.
+    pub id: String,
+    /// Wakes it.
+    pub wake: Wake,
+    /// Its counters.
+    pub counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct State {
+    chunks: VecDeque<Chunk>,
+    /// Bytes of these chunks, and of the one that the source is reading.
+    bytes: usize,
+    is_paused: bool,
+    is_stopped: bool,
+}
+
+impl State {
+    /// Whether a chunk of so many bytes may come: one that exceeds a block alone.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.bytes == 0 || self.bytes.saturating_add(bytes) <= BLOCK_BYTES
+    }
+}
+
+impl Queue {
+    /// Sets the source, before the collector is called.
+    pub fn set_reader(&self, reader: Reader) {
+        // A queue has one source.
+        _ = self.reader.set(reader);
+    }
+
+    /// Lets the collector wait, or continue.
+    pub fn pause(&self, is_paused: bool) {
+        self.state.lock().is_paused = is_paused;
+        self.changed.notify_all();
+    }
+
+    /// Makes the collector stop: nothing more comes.
+    pub fn stop(&self) {
+        self.state.lock().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether everything that came was read.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().bytes == 0
+    }
+
+    /// Returns the next chunk, which keeps its room until [`Queue::give_back`].
+    fn next(&self) -> Option<Chunk> {
+        self.state.lock().chunks.pop_front()
+    }
+
+    /// Gives the room of a chunk back.
+    fn give_back(&self, bytes: usize) {
+        self.state.lock().bytes -= bytes;
+        self.changed.notify_all();
+    }
+
+    fn wake(&self) {
+        if let Some(reader) = self.reader.get() {
+            (reader.wake)();
+        }
+    }
+}
+
+impl Deliver for Queue {
+    fn wait(&self, bytes: usize) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_stopped && (state.is_paused || !state.has_room(bytes)) {
+            self.changed.wait(&mut state);
+        }
+        !state.is_stopped
+    }
+
+    fn deliver(&self, chunk: Chunk) -> bool {
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return false;
+        }
+        if chunk.bytes() > 0 {
+            state.bytes += chunk.bytes();
+            state.chunks.push_back(chunk);
+        }
+        drop(state);
+        self.wake();
+        true
+    }
+
+    fn refused(&self, events: u64, reason: &str) {
+        let Some(reader) = self.reader.get() else { return };
+        reader.counters.error("invalid");
+        reader.counters.dropped("invalid", events);
+        log::error!("source {}: {events} events were refused: {reason}", reader.id);
+    }
+}
+
+/// The reading end of a queue.
+pub struct Inbox {
+    queue: Arc<Queue>,
+    /// The chunk that is read, and the offset of the next event in it.
+    current: Option<(Chunk, usize)>,
+}
+
+impl Inbox {
+    /// Creates the reading end of a queue.
+    pub fn new(queue: Arc<Queue>) -> Inbox {
+        Inbox { queue, current: None }
+    }
+
+    /// Returns the next event, which stays until [`Inbox::advance`].
+    pub fn peek(&mut self) -> Option<CollectedEvent<'_>> {
+        if self.current.is_none() {
+            self.current = self.queue.next().map(|chunk| (chunk, 0));
+        }
+        let (chunk, at) = self.current.as_ref()?;
+        chunk.event_at(*at).map(|(event, _)| event)
+    }
+
+    /// Goes to the next event.
+    pub fn advance(&mut self) {
+        let Some((chunk, at)) = &mut self.current else { return };
+        match chunk.event_at(*at) {
+            Some((_, next)) if next < chunk.bytes() => *at = next,
+            _ => {
+                self.queue.give_back(chunk.bytes());
+                self.current = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Metrics of the collectors of sources `jvm`.
+
+use crate::prometheus::Text;
+use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
+
+/// Name, help and accessor of a counter of a collector.
+type Of = (&'static str, &'static str, fn(&CollectorSnapshot) -> u64);
+
+const COUNTERS: [Of; 4] = [
+    ("millstream_collector_calls_total", "Calls of the collector.", |of| of.calls),
+    (
+        "millstream_collector_failures_total",
+        "Calls of the collector that threw an exception or exceeded their time.",
+        |of| of.failures,
+    ),
+    (
+        "millstream_collector_missed_total",
+        "Intervals without a call, because the one before took too long.",
+        |of| of.missed,
+    ),
+    ("millstream_collector_events_total", "Events of the collector.", |of| of.events),
+];
+
+/// Writes the counters of each collector, and the threads of all.
+pub fn metrics(text: &mut Text<'_>, snapshot: &CollectorsSnapshot) {
+    for (name, help, of) in COUNTERS {
+        text.family(name, "counter", help);
+        for collector in &snapshot.collectors {
+            text.sample(name, &labels(collector), of(collector));
+        }
+    }
+    let help = "Threads that run collectors.";
+    text.single("millstream_collector_threads", "gauge", help, snapshot.threads);
+}
+
+fn labels(collector: &CollectorSnapshot) -> [(&'static str, &str); 3] {
+    let id = ("component_id", collector.component.as_str());
+    [id, ("component_type", "jvm"), ("component_kind", "source")]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::ConfigState;
+    use crate::process::ProcessStats;
+    use crate::prometheus::prometheus;
+    use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot, Snapshot};
+
+    #[test]
+    fn each_collector_has_its_counters() {
+        let of = |component: &str, calls: u64| CollectorSnapshot {
+            component: component.to_owned(),
+            calls,
+            failures: 2,
+            missed: 3,
+            events: 4,
+            ..CollectorSnapshot::default()
+        };
+        let collectors = vec![of("a", 1), of("b", 9)];
+        let collectors = CollectorsSnapshot { threads: 5, threads_max: 16, collectors };
+        let snapshot = Snapshot { collectors: Some(collectors), ..Snapshot::default() };
+        let config = ConfigState::new(1);
+        let text = prometheus(&snapshot, &ProcessStats::default(), "1.2.3", &config);
+        for line in [
+            r#"calls_total{component_id="a",component_type="jvm",component_kind="source"} 1"#,
+            r#"calls_total{component_id="b",component_type="jvm",component_kind="source"} 9"#,
+            r#"failures_total{component_id="a",component_type="jvm",component_kind="source"} 2"#,
+            r#"missed_total{component_id="a",component_type="jvm",component_kind="source"} 3"#,
+            r#"events_total{component_id="a",component_type="jvm",component_kind="source"} 4"#,
+            "threads 5",
+        ] {
+            let line = format!("\nmillstream_collector_{line}\n");
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        assert_eq!(text.matches("# TYPE millstream_collector_calls_total counter\n").count(), 1);
+    }
+}
