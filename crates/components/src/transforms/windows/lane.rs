@@ -161,8 +161,8 @@ impl WindowLane {
     /// Ends the largest window while the process has little memory, if sinks have taken all results
     /// so far: only then it returns memory.
     fn end_early(&mut self, now: Now) {
-        let (_, waiting) = self.results.unsettled();
-        if now.since_start < self.next_early || self.tasks.has_ended() || waiting.len() > 0 {
+        let are_settled = self.results.next() == self.results.first();
+        if now.since_start < self.next_early || self.tasks.has_ended() || !are_settled {
             return;
         }
         self.next_early = now.since_start + EARLY_PAUSE;
