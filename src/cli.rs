@@ -82,6 +82,9 @@ enum Command {
         #[command(subcommand)]
         what: Spool,
     },
+    /// Run operators for the agent that started this process
+    #[command(hide = true, name = "jvm-process")]
+    JvmProcess,
     /// Generate log lines or metric points for tests and benchmarks
     #[command(
         after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
@@ -158,6 +161,7 @@ fn run_command(command: Command) -> u8 {
         Command::Validate { files } => validate(&files.config),
         Command::Test { files, tests } => config_test::run(&files.config, &tests),
         Command::Schema => schema(),
+        Command::JvmProcess => millstream_jvm::serve_process(),
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),

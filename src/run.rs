@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::reload::Reloader;
 use crate::{config, governor, logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
-use millstream_components::transforms::jvm::{KeptOperators, jvm_snapshot};
+use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::{InternalMetrics, Interval, Kind};
@@ -474,8 +474,8 @@ impl Api {
     fn show(&self, running: &Running) {
         let observer = running.observer();
         let take = move || {
-            let (jvm, collectors) = (jvm_snapshot(), collectors_snapshot());
-            Snapshot { jvm, collectors, ..observer() }
+            let (jvm, jvm_processes) = (jvm_snapshot(), jvm_process_snapshots());
+            Snapshot { jvm, jvm_processes, collectors: collectors_snapshot(), ..observer() }
         };
         let _ = self.observer.0.set(Box::new(take));
         self.ready.store(true, Ordering::Release);

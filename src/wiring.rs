@@ -7,9 +7,10 @@ use crate::run;
 use millstream_components::component::{AnyComponent, BuildCx, tcp_claim};
 use millstream_components::registry::{ROWS, find};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
-use millstream_jvm::{JvmMemory, JvmOptions};
+use millstream_jvm::{JvmMemory, JvmOptions, JvmProcesses};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -221,11 +222,34 @@ pub fn jvm_options(config: &Config) -> JvmOptions {
     config.globals.jvm_options(run::threads(config))
 }
 
-/// Returns the memory that the JVM may take: nothing if neither a component nor the configuration
-/// needs it.
+/// Returns how JVMs in separate processes are started.
+pub fn jvm_processes(config: &Config) -> JvmProcesses {
+    config.globals.jvm_processes(run::threads(config))
+}
+
+/// Returns the memory that JVMs may take: that inside the agent if a component runs in it, or if the
+/// configuration has the key `jvm` and no component runs in a separate process; and those in
+/// processes that components use.
 pub fn jvm_bytes(config: &Config) -> u64 {
-    let is_needed = config.globals.jvm.is_some() || needs_jvm(config);
-    if is_needed { JvmMemory::of(&jvm_options(config)).total_bytes() } else { 0 }
+    let is_kept_for_reloads = config.globals.jvm.is_some() && processes_in_use(config).is_empty();
+    match is_kept_for_reloads && !needs_jvm(config) {
+        true => JvmMemory::of(&jvm_options(config)).total_bytes(),
+        false => needed_jvm_bytes(config),
+    }
+}
+
+/// Returns the memory that the JVMs may take which components use.
+fn needed_jvm_bytes(config: &Config) -> u64 {
+    let inside = needs_jvm(config).then(|| JvmMemory::of(&jvm_options(config)));
+    let processes = jvm_processes(config);
+    let names = processes_in_use(config);
+    let others = names.into_iter().map(|name| processes.options(name).memory());
+    inside.into_iter().chain(others).map(|memory| memory.total_bytes()).fold(0, u64::saturating_add)
+}
+
+/// Returns the names of the processes with JVMs in which components run.
+fn processes_in_use(config: &Config) -> BTreeSet<&str> {
+    config.components.iter().filter_map(|component| component.decoded.jvm_process()).collect()
 }
 
 /// Returns whether a component runs in the JVM.
@@ -236,10 +260,22 @@ pub fn needs_jvm(config: &Config) -> bool {
 /// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM
 /// at its start.
 pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
-    let what = "a component needs the JVM, for which no memory was reserved at the start";
-    let advice = "restart the agent; with `jvm: {}` it reserves memory in any case";
-    let is_missing = reserved_bytes == 0 && needs_jvm(config);
-    is_missing.then(|| Fault::anywhere(what.to_owned(), advice))
+    let (need, reserved) = (needed_jvm_bytes(config), reserved_bytes);
+    let (what, advice) = match reserved {
+        0 => (
+            "a component needs a JVM, for which no memory was reserved at the start".to_owned(),
+            "restart the agent; with `jvm: {}` it reserves memory in any case",
+        ),
+        _ => (
+            format!(
+                "the JVMs may take {}MiB, and {}MiB were reserved at the start",
+                need.div_ceil(1 << 20),
+                reserved >> 20
+            ),
+            "restart the agent",
+        ),
+    };
+    (need > reserved).then(|| Fault::anywhere(what, advice))
 }
 
 /// Returns why the memory limit has no room for the JVM, which is known before it is started.
@@ -248,7 +284,7 @@ pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0 >> 20;
     (need >= limit).then(|| {
         format!(
-            "the JVM may take {need}MiB, and limits.memory is {limit}MiB; raise limits.memory, or lower jvm.heap"
+            "the JVMs may take {need}MiB, and limits.memory is {limit}MiB; raise limits.memory, or lower jvm.heap"
         )
     })
 }
@@ -273,18 +309,18 @@ fn add(
 ) -> Result<(), BuildError> {
     let id = component.id.clone();
     let type_name = component.type_name;
+    let (jvm, processes) = (jvm_options(config), jvm_processes(config));
+    let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes };
     match component.decoded.clone() {
         AnyComponent::Source(source) => {
             let queue_bytes = source.queue_bytes();
-            let jvm = jvm_options(config);
-            let built = source.build(&BuildCx { id: &id, jvm: &jvm })?;
+            let built = source.build(&cx)?;
             let open = built.unwrap_or_else(|| Box::new(move |open| source.open(open)));
             let (info, pace) = (source_info(component), component.pace);
             blueprint.sources.push(SourcePart { info, type_name, pace, queue_bytes, open });
         }
         AnyComponent::Transform(transform) => {
-            let jvm = jvm_options(config);
-            let transform = transform.build(&BuildCx { id: &id, jvm: &jvm })?;
+            let transform = transform.build(&cx)?;
             let inputs = inputs(config, component);
             blueprint.transforms.push(TransformPart { id, type_name, inputs, transform });
         }

@@ -155,6 +155,9 @@ enum Part {
     /// A part of `operators` on one JDK; says its figures
     #[command(name = "operator-part", hide = true)]
     Inside(operators::inside::Inside),
+    /// Runs operators for `operator-part`
+    #[command(name = millstream_jvm::SUBCOMMAND, hide = true)]
+    Serve,
     /// Reads a topic with librdkafka alone and says what it read; a limit of `topics`
     Consume(topics::bare::Consume),
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
@@ -188,6 +191,9 @@ fn run(options: &Options) -> io::Result<()> {
     if let Part::Inside(inside) = &options.part {
         return inside.run();
     }
+    if let Part::Serve = &options.part {
+        millstream_jvm::serve_process();
+    }
     let scratch = Scratch::new()?;
     let mut report = Report::new(&options.folder.join("results"), options.part.results_name())?;
     measure::pin(options.core)?;
@@ -220,7 +226,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Topics { names } => topics::run(options, names, &scratch, &mut report)?,
         Part::Operators { names } => operators::run(options, names, &scratch, &mut report)?,
-        Part::Send(_) | Part::Consume(_) | Part::Inside(_) => {}
+        Part::Send(_) | Part::Consume(_) | Part::Inside(_) | Part::Serve => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
     println!("results: {}", report.folder().display());
@@ -277,6 +283,7 @@ impl Part {
             Part::Topics { .. } => "topics",
             Part::Operators { .. } => "operators",
             Part::Inside(_) => "operator_part",
+            Part::Serve => "serve",
             Part::Send(_) => "send",
             Part::Consume(_) => "consume",
             Part::Fleet { .. } => "fleet",

@@ -68,10 +68,15 @@ pub fn run(
 }
 
 /// Runs a part in its own process, as a process has one JVM.
-fn figures(jdk: &Jdk, part: Part) -> io::Result<Figures> {
+fn figures(jdk: &Jdk, part: Part, more: &[&str]) -> io::Result<Figures> {
     progress(&format!("operators: {part:?} on Java {}", jdk.version));
     let own = std::env::current_exe()?;
-    let output = Command::new(own).arg("operator-part").arg(&jdk.home).arg(part.name()).output()?;
+    let output = Command::new(own)
+        .arg("operator-part")
+        .arg(&jdk.home)
+        .arg(part.name())
+        .args(more)
+        .output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
@@ -84,7 +89,11 @@ fn calls(jdks: &[Jdk], report: &mut Report) -> io::Result<()> {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new("calls", "Calls into Java, from one thread", &columns);
     let found: Vec<Figures> =
-        jdks.iter().map(|jdk| figures(jdk, Part::Calls)).collect::<io::Result<_>>()?;
+        jdks.iter().map(|jdk| figures(jdk, Part::Calls, &[])).collect::<io::Result<_>>()?;
+    let processes: Vec<Figures> = jdks
+        .iter()
+        .map(|jdk| figures(jdk, Part::Calls, &["--process"]))
+        .collect::<io::Result<_>>()?;
     let mut row = |title: String, name: &str| {
         let cells = found.iter().map(|figures| format!("{:.1}", figures.get(name)));
         table.row([title].into_iter().chain(cells).collect());
@@ -99,6 +108,16 @@ fn calls(jdks: &[Jdk], report: &mut Report) -> io::Result<()> {
             );
         }
     }
+    let mut row = |title: String, name: &str| {
+        let cells = processes.iter().map(|figures| format!("{:.1}", figures.get(name)));
+        table.row([title].into_iter().chain(cells).collect());
+    };
+    row("in a separate process: a method that does nothing".to_owned(), inside::NOOP);
+    for (operator, _) in OPERATORS {
+        let title = format!("in a separate process: {operator}: per row of a batch of 1000");
+        row(title, &inside::batch(operator, 1_000));
+    }
+    table.note("Of a separate process: wall time of one thread that calls.".to_owned());
     table.note(
         "CPU time of the process, collections included, after two seconds of the same. Rows have 184 bytes; each \
          operator reads the message and sets two fields, `nothing` sees the batch alone. Both ends of the socket \
@@ -137,7 +156,7 @@ fn resources(jdks: &[Jdk], report: &mut Report) -> io::Result<()> {
     let mut table = Table::new("resources", "What the JVM and a thousand rules take", &columns);
     for (part, lines) in [(Part::Memory, inside::MEMORY), (Part::Rules, inside::RULES)] {
         let found: Vec<Figures> =
-            jdks.iter().map(|jdk| figures(jdk, part)).collect::<io::Result<_>>()?;
+            jdks.iter().map(|jdk| figures(jdk, part, &[])).collect::<io::Result<_>>()?;
         for (name, target) in lines {
             let cells = found.iter().map(|figures| format!("{:.1}", figures.get(name)));
             let first = [(*name).to_owned()].into_iter();

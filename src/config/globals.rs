@@ -1,10 +1,11 @@
 //! Settings of the whole agent.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use millstream_jvm::{COLLECTORS_DEFAULT, JvmOptions};
+use millstream_jvm::{COLLECTORS_DEFAULT, JvmOptions, JvmProcesses, ProcessOptions};
 use millstream_model::{Interval, Kind, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,6 +129,35 @@ pub struct JvmSettings {
     pub collectors: usize,
     /// Whether the JVM starts in an agent that runs as root.
     pub allow_root: bool,
+    /// The JVMs in separate processes, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<String, ProcessSettings>,
+}
+
+/// A JVM in a separate process. What is not set is as of the JVM inside the agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProcessSettings {
+    /// Largest heap; part of `limits.memory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heap: Option<Size>,
+    /// Further options of the JVM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<String>>,
+    /// Threads that run operators.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// User as whom it runs; needs an agent that runs as root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// How many files it may open.
+    #[schemars(range(min = 64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Folder of the control group in which it runs, such as /sys/fs/cgroup/team.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<PathBuf>,
 }
 
 /// The agent's HTTP API.
@@ -163,7 +193,8 @@ impl Default for JvmSettings {
     fn default() -> Self {
         let (home, options, threads) = (None, Vec::new(), None);
         let (heap, collectors) = (Size(128 << 20), COLLECTORS_DEFAULT);
-        JvmSettings { home, heap, options, threads, collectors, allow_root: true }
+        let (allow_root, processes) = (true, BTreeMap::new());
+        JvmSettings { home, heap, options, threads, collectors, allow_root, processes }
     }
 }
 
@@ -179,7 +210,31 @@ impl Globals {
             collectors: settings.collectors,
             jar: None,
             allow_root: settings.allow_root,
+            owns_process: false,
         }
+    }
+
+    /// Returns how the JVMs in separate processes are started in an agent with so many worker
+    /// threads.
+    pub fn jvm_processes(&self, threads: usize) -> JvmProcesses {
+        let inside = self.jvm_options(threads);
+        let usual = ProcessOptions::new(JvmOptions { owns_process: true, ..inside });
+        let named = self.jvm.iter().flat_map(|jvm| &jvm.processes);
+        let named = named.map(|(name, settings)| (name.clone(), settings.options(&usual)));
+        JvmProcesses { named: named.collect(), usual }
+    }
+}
+
+impl ProcessSettings {
+    fn options(&self, usual: &ProcessOptions) -> ProcessOptions {
+        let jvm = JvmOptions {
+            heap_bytes: self.heap.map_or(usual.jvm.heap_bytes, |heap| heap.0),
+            options: self.options.clone().unwrap_or_else(|| usual.jvm.options.clone()),
+            threads: self.threads.unwrap_or(usual.jvm.threads),
+            ..usual.jvm.clone()
+        };
+        let (user, open_files, cgroup) = (self.user.clone(), self.open_files, self.cgroup.clone());
+        ProcessOptions { jvm, user, open_files, cgroup, ..usual.clone() }
     }
 }
 
@@ -304,6 +359,18 @@ fn jvm_faults(globals: &Globals, node: &Node) -> Vec<Fault> {
         let what = format!("`heap`: {} is too small", heap.quoted());
         faults.push(Fault::new(&heap.place, what, format!("write at least {HEAP_MIN}")));
     }
+    for (name, process) in globals.jvm_processes(1).named {
+        let at = format!("/jvm/processes/{name}");
+        if process.jvm.heap_bytes < HEAP_MIN.0 {
+            let heap = node.nearest(&format!("{at}/heap"));
+            let what = format!("`heap`: {} is too small", heap.quoted());
+            faults.push(Fault::new(&heap.place, what, format!("write at least {HEAP_MIN}")));
+        }
+        if let Err(error) = process.jvm.check() {
+            let place = &node.nearest(&format!("{at}/options")).place;
+            faults.push(Fault::new(place, error.to_string(), ""));
+        }
+    }
     if let Err(error) = globals.jvm_options(1).check() {
         faults.push(Fault::new(&node.nearest("/jvm/options").place, error.to_string(), ""));
     }
@@ -329,6 +396,37 @@ mod tests {
         assert_eq!(faults, []);
         let told: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
         (read.globals.limits.memory.to_string(), told.join("\n"))
+    }
+
+    #[test]
+    fn a_process_has_its_own_settings_and_the_rest_of_the_jvm() {
+        let of = |processes: &str| {
+            let text = format!(
+                "jvm: {{ heap: 64MiB, threads: 3, options: ['-Xint'], processes: {processes} }}"
+            );
+            let mut faults = Vec::new();
+            let node = parse::parse(&"m.yaml".into(), &text, &mut faults).unwrap();
+            let Some(Value::Map(entries)) = node.map(|node| node.value) else { panic!() };
+            let start = Place { file: "m.yaml".into(), line: 1, column: 1 };
+            let globals = read(entries, &start, None, &mut faults).globals;
+            (globals.jvm_processes(2), faults.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let (processes, faults) =
+            of("{ a: { heap: 32MiB, user: team, cgroup: /c, open_files: 64 } }");
+        assert_eq!(faults, [""; 0]);
+        let (a, b) = (processes.options("a"), processes.options("b"));
+        assert_eq!((a.jvm.heap_bytes, a.jvm.threads, b.jvm.heap_bytes), (32 << 20, 3, 64 << 20));
+        assert_eq!(
+            (&a.jvm.options, &a.user, &b.user),
+            (&b.jvm.options, &Some("team".to_owned()), &None)
+        );
+        assert!(a.jvm.owns_process && a.open_files == Some(64) && a.cgroup == Some("/c".into()));
+        let (_, faults) = of("{ a: { options: ['-XX:+ExitOnOutOfMemoryError'] } }");
+        assert_eq!(faults, [""; 0]);
+        let (_, faults) = of("{ a: { heap: 1MiB, options: [x] } }");
+        assert!(faults.len() == 2 && faults[0].contains("too small"), "{faults:?}");
+        let (_, faults) = of("{ a: { open_files: 1 } }");
+        assert_eq!(faults.len(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::config::Component;
 use crate::wiring;
 use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_engine::MergeTrial;
-use millstream_jvm::JvmOptions;
+use millstream_jvm::{JvmOptions, JvmProcesses};
 use millstream_model::{
     Batch, BuildError, ComponentError, Counters, Map, Now, Offload, Outputs, Serial, Transform,
 };
@@ -18,6 +18,7 @@ pub struct Network<'c> {
     components: &'c [Component],
     /// How the JVM is started, for transforms that need it.
     jvm: JvmOptions,
+    processes: JvmProcesses,
     /// For each component its readers: the output, and the reader's index.
     readers: Vec<Vec<(usize, usize)>>,
     /// Every component, in topological order.
@@ -47,7 +48,8 @@ impl<'c> Network<'c> {
             let Some(next) = (0..components.len()).find(is_next) else { break };
             order.push(next);
         }
-        Network { components, jvm: wiring::jvm_options(config), readers, order }
+        let (jvm, processes) = (wiring::jvm_options(config), wiring::jvm_processes(config));
+        Network { components, jvm, processes, readers, order }
     }
 
     /// Returns, by component, whether its input may reach `target`.
@@ -77,11 +79,12 @@ enum Op {
 impl Op {
     fn new(
         component: &Component,
-        jvm: &JvmOptions,
+        network: &Network<'_>,
         counters: &Arc<Counters>,
     ) -> Result<Op, BuildError> {
         let AnyComponent::Transform(transform) = &component.decoded else { return Ok(Op::Pass) };
-        match transform.build(&BuildCx { id: &component.id, jvm })? {
+        let Network { jvm, processes, .. } = network;
+        match transform.build(&BuildCx { id: &component.id, jvm, processes })? {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),
@@ -135,7 +138,7 @@ impl<'n> Play<'n> {
             .components
             .iter()
             .zip(&counters)
-            .map(|(of, counters)| Op::new(of, &network.jvm, counters));
+            .map(|(of, counters)| Op::new(of, network, counters));
         let ops = ops.collect::<Result<Vec<Op>, _>>()?;
         let made = vec![Vec::new(); count];
         Ok(Play { network, ops, counters, made, said: Vec::new(), has_panicked: false })

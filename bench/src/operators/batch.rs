@@ -47,6 +47,7 @@ impl Batch {
             read_ns: 0,
             segments: &segments,
             output_bytes_max: OUTPUT_BYTES_MAX,
+            deadline: None,
         });
         let failed = answer.map_err(io::Error::other)?.failed.len();
         if failed == 0 { Ok(()) } else { Err(io::Error::other(format!("{failed} rows failed"))) }

@@ -3,7 +3,9 @@
 use super::batch::Batch;
 use crate::measure::thread_cpu_seconds;
 use clap::{Args, ValueEnum};
-use millstream_jvm::{Jvm, JvmOptions, JvmStats, Operator, OperatorSpec, RuleSource};
+use millstream_jvm::{
+    Jvm, JvmOptions, JvmProcess, JvmStats, Operator, OperatorSpec, ProcessOptions, RuleSource,
+};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fs;
@@ -94,6 +96,41 @@ pub struct Inside {
     home: PathBuf,
     /// What to measure
     part: Part,
+    /// With a JVM in a separate process; only for `calls`
+    #[arg(long)]
+    process: bool,
+}
+
+/// A JVM at either place.
+enum Java {
+    Inside(Jvm),
+    Process(JvmProcess),
+}
+
+impl Java {
+    fn noop(&self, count: u64) -> io::Result<()> {
+        match self {
+            Java::Inside(jvm) => jvm.noop(count),
+            Java::Process(process) => process.noop(count),
+        }
+        .map_err(io::Error::other)
+    }
+
+    fn register(&self, spec: &OperatorSpec) -> io::Result<Operator> {
+        match self {
+            Java::Inside(jvm) => jvm.register(spec),
+            Java::Process(process) => process.register(spec),
+        }
+        .map_err(io::Error::other)
+    }
+
+    fn stats(&self) -> io::Result<JvmStats> {
+        match self {
+            Java::Inside(jvm) => jvm.stats(),
+            Java::Process(process) => process.stats(),
+        }
+        .map_err(io::Error::other)
+    }
 }
 
 /// Figures by name.
@@ -135,20 +172,25 @@ impl Inside {
         }
     }
 
-    fn start(&self) -> io::Result<Jvm> {
+    fn start(&self) -> io::Result<Java> {
         let options = JvmOptions {
             home: Some(self.home.clone()),
             heap_bytes: 128 << 20,
             allow_root: true,
             ..JvmOptions::default()
         };
-        Jvm::start(&options).map_err(io::Error::other)
+        if !self.process {
+            return Jvm::start(&options).map(Java::Inside).map_err(io::Error::other);
+        }
+        let options = ProcessOptions::new(options);
+        JvmProcess::open("bench", &options).map(Java::Process).map_err(io::Error::other)
     }
 
     fn memory(&self) -> io::Result<()> {
         let before = resident_mb()?;
+        let begin = Instant::now();
         let jvm = self.start()?;
-        print(STARTED, jvm.info().start.as_secs_f64() * 1e3);
+        print(STARTED, begin.elapsed().as_secs_f64() * 1e3);
         thread::sleep(Duration::from_secs(1));
         print(IDLE, resident_mb()? - before);
         let mut operators = Vec::new();
@@ -164,21 +206,34 @@ impl Inside {
     }
 }
 
-fn calls(jvm: &Jvm) -> io::Result<()> {
-    const NOOPS: u64 = 2_000_000;
-    jvm.noop(NOOPS).map_err(io::Error::other)?;
-    let begin = thread_cpu_seconds();
-    jvm.noop(NOOPS).map_err(io::Error::other)?;
-    print(NOOP, (thread_cpu_seconds() - begin) * 1e9 / NOOPS as f64);
+fn calls(jvm: &Java) -> io::Result<()> {
+    // A round trip to another process takes longer most of it in that.
+    let (noops, is_inside) = match jvm {
+        Java::Inside(_) => (2_000_000, true),
+        Java::Process(_) => (100_000, false),
+    };
+    jvm.noop(noops)?;
+    let (begin, wall) = (thread_cpu_seconds(), Instant::now());
+    jvm.noop(noops)?;
+    let seconds = match is_inside {
+        true => thread_cpu_seconds() - begin,
+        false => wall.elapsed().as_secs_f64(),
+    };
+    print(NOOP, seconds * 1e9 / noops as f64);
     print(SOCKET, socket_ns()?);
     for (name, source) in OPERATORS {
         let operator = register(jvm, source)?;
         for rows in BATCHES {
             let made = Batch::new(rows as usize)?;
             repeat(WARM_UP, || made.call(&operator))?;
-            let begin = process_cpu_seconds();
+            let (begin, wall) = (process_cpu_seconds(), Instant::now());
             let calls = repeat(MEASURED, || made.call(&operator))?;
-            let seconds = process_cpu_seconds() - begin;
+            // What the other process takes is not in the CPU time of this one: one thread calls, and
+            // waits meanwhile.
+            let seconds = match is_inside {
+                true => process_cpu_seconds() - begin,
+                false => wall.elapsed().as_secs_f64(),
+            };
             print(&batch(name, rows), seconds * 1e9 / (calls * u64::from(rows)) as f64);
         }
     }
@@ -208,12 +263,12 @@ fn socket_ns() -> io::Result<f64> {
     Ok(seconds * 1e9 / f64::from(BYTES))
 }
 
-fn rules(jvm: &Jvm) -> io::Result<()> {
+fn rules(jvm: &Java) -> io::Result<()> {
     let batch = Batch::new(1_000)?;
     // What the language itself takes is not counted.
     let first = register(jvm, GROOVY)?;
     batch.call(&first)?;
-    let (resident, before) = (resident_mb()?, stats(jvm)?);
+    let (resident, before) = (resident_mb()?, jvm.stats()?);
     let begin = Instant::now();
     let rule = |number: usize| RuleSource {
         name: format!("rule{number}.groovy"),
@@ -225,24 +280,20 @@ fn rules(jvm: &Jvm) -> io::Result<()> {
         rules: (0..RULE_COUNT).map(rule).collect(),
         ..OperatorSpec::default()
     };
-    let operator = jvm.register(&spec).map_err(io::Error::other)?;
+    let operator = jvm.register(&spec)?;
     print(REGISTERED, begin.elapsed().as_secs_f64() * 1e3);
     repeat(3 * WARM_UP, || batch.call(&operator))?;
     let begin = process_cpu_seconds();
     let calls = repeat(3 * MEASURED, || batch.call(&operator))?;
     let evaluations = calls * batch.rows() * RULE_COUNT as u64;
     print(RULES_NS, (process_cpu_seconds() - begin) * 1e9 / evaluations as f64);
-    let grown = stats(jvm)?.non_heap_used as f64 - before.non_heap_used as f64;
+    let grown = jvm.stats()?.non_heap_used as f64 - before.non_heap_used as f64;
     print(RULES_CLASSES, grown / 1e6);
     print(RULES_MB, resident_mb()? - resident);
     Ok(())
 }
 
-fn stats(jvm: &Jvm) -> io::Result<JvmStats> {
-    jvm.stats().map_err(io::Error::other)
-}
-
-fn register(jvm: &Jvm, (language, source): (&str, &str)) -> io::Result<Operator> {
+fn register(jvm: &Java, (language, source): (&str, &str)) -> io::Result<Operator> {
     let mut spec = OperatorSpec {
         component: "bench".to_owned(),
         language: language.to_owned(),
@@ -254,7 +305,7 @@ fn register(jvm: &Jvm, (language, source): (&str, &str)) -> io::Result<Operator>
     } else {
         spec.rules = vec![RuleSource { name: "script".to_owned(), text: source.to_owned() }];
     }
-    jvm.register(&spec).map_err(io::Error::other)
+    jvm.register(&spec)
 }
 
 /// Repeats calls for some time; returns their number.

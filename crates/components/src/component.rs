@@ -1,11 +1,12 @@
 //! The traits of a component: what its options say about it, and how it is built from them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use millstream_jvm::JvmOptions;
+use millstream_jvm::{JvmOptions, JvmProcesses, ProcessOptions};
 use millstream_model::{BuildError, Kind, OptionError, Sink, Source, SourceOpen, Transform};
 
 /// The decoded options of a component.
@@ -58,6 +59,11 @@ pub trait Component: Send + Sync + 'static {
         false
     }
 
+    /// Returns the name of the separate process in which it runs.
+    fn jvm_process(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns whether, as a sink, it accepts only metrics and skips all other events.
     fn wants_metrics(&self) -> bool {
         false
@@ -91,6 +97,8 @@ pub struct BuildCx<'a> {
     pub id: &'a str,
     /// How the agent's JVM is started, for a component that needs it.
     pub jvm: &'a JvmOptions,
+    /// How the separate processes are started.
+    pub processes: &'a JvmProcesses,
 }
 
 impl Default for BuildCx<'_> {
@@ -98,7 +106,11 @@ impl Default for BuildCx<'_> {
     fn default() -> Self {
         static JVM: LazyLock<JvmOptions> =
             LazyLock::new(|| JvmOptions { allow_root: true, ..JvmOptions::default() });
-        BuildCx { id: "", jvm: &JVM }
+        static PROCESSES: LazyLock<JvmProcesses> = LazyLock::new(|| JvmProcesses {
+            usual: ProcessOptions::new(JVM.clone()),
+            named: BTreeMap::new(),
+        });
+        BuildCx { id: "", jvm: &JVM, processes: &PROCESSES }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmSnapshot, MemorySnapshot,
-    SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, JvmSnapshot,
+    MemorySnapshot, SinkProgress, Snapshot,
 };
 use millstream_model::{
     CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics, Pressure,
@@ -78,7 +78,8 @@ fn write(
     disk_buffers(text, &snapshot.components);
     files::metrics(text, &snapshot.components);
     checkpoints(text, &snapshot.checkpoints);
-    snapshot.jvm.iter().for_each(|figures| jvm(text, figures));
+    jvm(text, snapshot);
+    jvm_processes(text, &snapshot.jvm_processes);
     snapshot.collectors.iter().for_each(|of| collectors::metrics(text, of));
     agent(text, snapshot, version, config);
     process_figures(text, process);
@@ -220,43 +221,54 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
     }
 }
 
-/// The JVM inside the process.
-fn jvm(text: &mut Text<'_>, jvm: &JvmSnapshot) {
-    let gauges = [
-        ("millstream_jvm_heap_used_bytes", "Bytes of Java objects.", jvm.heap_used_bytes),
-        (
-            "millstream_jvm_heap_committed_bytes",
-            "Bytes of the Java heap.",
-            jvm.heap_committed_bytes,
-        ),
-        ("millstream_jvm_heap_max_bytes", "Largest Java heap in bytes.", jvm.heap_bytes_max),
-        (
-            "millstream_jvm_non_heap_used_bytes",
-            "Bytes of Java classes and compiled code.",
-            jvm.non_heap_used_bytes,
-        ),
-        ("millstream_jvm_metaspace_used_bytes", "Bytes of Java classes.", jvm.metaspace_used_bytes),
-        ("millstream_jvm_threads", "Threads of the JVM.", jvm.threads),
-        ("millstream_jvm_classes", "Loaded Java classes.", jvm.classes),
-    ];
-    for (name, help, value) in gauges {
-        text.single(name, "gauge", help, value);
+/// The JVM inside the process, and those in separate processes, which have a label.
+fn jvm(text: &mut Text<'_>, snapshot: &Snapshot) {
+    let inside = snapshot.jvm.iter().map(|jvm| (None, jvm));
+    let processes = snapshot.jvm_processes.iter();
+    let others = processes.filter_map(|of| Some((Some(("process", &*of.name)), of.jvm.as_ref()?)));
+    let jvms: Vec<_> = inside.chain(others).collect();
+    if jvms.is_empty() {
+        return;
     }
-    let help = "Collections of the Java heap.";
-    text.single("millstream_jvm_collections_total", "counter", help, jvm.collections);
-    let (name, help) = (
-        "millstream_jvm_requested_collections_total",
-        "Collections that the agent has asked for because memory was short.",
-    );
-    text.single(name, "counter", help, jvm.requested_collections);
-    let (name, help) = (
-        "millstream_jvm_ignored_collections_total",
-        "Collections that were asked for and returned no memory, though there was some.",
-    );
-    text.single(name, "counter", help, jvm.ignored_collections);
+    let mut figure = |name: &str, kind: &str, help: &str, of: &dyn Fn(&JvmSnapshot) -> f64| {
+        text.family(name, kind, help);
+        for (label, jvm) in &jvms {
+            text.sample(name, label.as_slice(), Float(of(jvm)));
+        }
+    };
+    let mut gauge = |name: &str, help: &str, of: &dyn Fn(&JvmSnapshot) -> u64| {
+        figure(&format!("millstream_jvm_{name}"), "gauge", help, &|jvm| of(jvm) as f64);
+    };
+    gauge("heap_used_bytes", "Bytes of Java objects.", &|jvm| jvm.heap_used_bytes);
+    gauge("heap_committed_bytes", "Bytes of the Java heap.", &|jvm| jvm.heap_committed_bytes);
+    gauge("heap_max_bytes", "Largest Java heap in bytes.", &|jvm| jvm.heap_bytes_max);
+    let help = "Bytes of Java classes and compiled code.";
+    gauge("non_heap_used_bytes", help, &|jvm| jvm.non_heap_used_bytes);
+    gauge("metaspace_used_bytes", "Bytes of Java classes.", &|jvm| jvm.metaspace_used_bytes);
+    gauge("threads", "Threads of the JVM.", &|jvm| jvm.threads);
+    gauge("classes", "Loaded Java classes.", &|jvm| jvm.classes);
+    let (name, help) = ("millstream_jvm_collections_total", "Collections of the Java heap.");
+    figure(name, "counter", help, &|jvm| jvm.collections as f64);
     let name = "millstream_jvm_collection_seconds_total";
     let help = "Time of the collections of the Java heap, in seconds.";
-    text.single(name, "counter", help, Float(jvm.collection_seconds));
+    figure(name, "counter", help, &|jvm| jvm.collection_seconds);
+}
+
+/// The processes of operators.
+fn jvm_processes(text: &mut Text<'_>, processes: &[JvmProcessSnapshot]) {
+    if processes.is_empty() {
+        return;
+    }
+    let name = "millstream_jvm_process_up";
+    text.family(name, "gauge", "1 if the process of operators runs, 0 if it is being started.");
+    for of in processes {
+        text.sample(name, &[("process", &of.name)], u8::from(of.pid.is_some()));
+    }
+    let name = "millstream_jvm_process_restarts_total";
+    text.family(name, "counter", "How many times the process of operators was started again.");
+    for of in processes {
+        text.sample(name, &[("process", &of.name)], of.restarts);
+    }
 }
 
 /// What is in memory, and what may be.
@@ -518,6 +530,7 @@ mod tests {
             checkpoints: CheckpointSnapshot::default(),
             jvm: None,
             collectors: None,
+            jvm_processes: Vec::new(),
         };
         let text =
             prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));

@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Response, StatusCode, Uri};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, Snapshot,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -65,6 +65,17 @@ struct Readiness<'a> {
     /// Deleted files that sources hold until they are delivered.
     held: Vec<files::HeldBySource<'a>>,
     checkpoints: CheckpointState,
+    /// The processes of operators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    jvm_processes: Vec<ProcessState>,
+}
+
+#[derive(Serialize)]
+struct ProcessState {
+    name: String,
+    up: bool,
+    /// Why it does not run; `null` if it does.
+    error: Option<String>,
 }
 
 /// Whether checkpoints and ids can be saved.
@@ -135,7 +146,12 @@ impl Router {
         let sinks = sinks.collect();
         let held = files::held(&snapshot.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        as_json(status, &Readiness { ready, sinks, held, checkpoints })
+        let process = |of: &JvmProcessSnapshot| {
+            let (name, up, error) = (of.name.clone(), of.pid.is_some(), of.error.clone());
+            ProcessState { name, up, error }
+        };
+        let jvm_processes = snapshot.jvm_processes.iter().map(process).collect();
+        as_json(status, &Readiness { ready, sinks, held, checkpoints, jvm_processes })
     }
 
     fn snapshot(&self) -> Reply {

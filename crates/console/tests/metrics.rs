@@ -257,7 +257,19 @@ fn figures_of_a_jvm_are_exported_if_there_is_one() {
     assert_eq!(rest, [40.0, 30.0, 6.0, 7.0]);
     let collections = ["collections_total", "collection_seconds_total"].map(single);
     assert_eq!(collections, [5.0, 0.5]);
-    let without = Snapshot { jvm: None, ..snapshot() };
+    let process = |name: &str, process: &str| {
+        families[&*format!("millstream_jvm_{name}")]
+            .samples
+            .get(&labels(&[("process", process)]))
+            .copied()
+    };
+    assert_eq!([process("classes", "team"), process("classes", "other")], [Some(9.0), None]);
+    assert_eq!(
+        [process("process_up", "team"), process("process_up", "other")],
+        [Some(1.0), Some(0.0)]
+    );
+    assert_eq!(process("process_restarts_total", "other"), Some(3.0));
+    let without = Snapshot { jvm: None, jvm_processes: Vec::new(), ..snapshot() };
     let config = ConfigState::new(1);
     let text = prometheus(&without, &ProcessStats::default(), VERSION, &config);
     assert!(!text.contains("millstream_jvm"), "{text}");

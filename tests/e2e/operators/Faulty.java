@@ -3,6 +3,8 @@ import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
 import java.io.IOException;
 import java.io.InputStream;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -36,6 +38,8 @@ public final class Faulty implements Operator {
             case "leak" -> leak();
             case "exit" -> System.exit(7);
             case "halt" -> Runtime.getRuntime().halt(7);
+            case "crash" -> crash();
+            case "fill" -> fill();
             case "type" -> row.set("seen", new Object());
             default -> throw new IllegalArgumentException(fault);
         }
@@ -47,6 +51,29 @@ public final class Faulty implements Operator {
         while (System.nanoTime() < end) {
             Thread.onSpinWait();
         }
+    }
+
+    /** Writes to address 0: ends the process. */
+    private static void crash() throws Exception {
+        Class<?> type = Class.forName("sun.misc.Unsafe");
+        type.getMethod("putAddress", long.class, long.class).invoke(unsafe(type), 0L, 0L);
+    }
+
+    /** Takes memory outside of the heap, which the JVM does not limit. */
+    private static void fill() throws Exception {
+        Class<?> type = Class.forName("sun.misc.Unsafe");
+        Method allocate = type.getMethod("allocateMemory", long.class);
+        Method set = type.getMethod("setMemory", long.class, long.class, byte.class);
+        for (int block = 0; block < 4096; block++) {
+            Object address = allocate.invoke(unsafe(type), 1L << 20);
+            set.invoke(unsafe(type), address, 1L << 20, (byte) 1);
+        }
+    }
+
+    private static Object unsafe(Class<?> type) throws Exception {
+        Field field = type.getDeclaredField("theUnsafe");
+        field.setAccessible(true);
+        return field.get(null);
     }
 
     private static int recurse(int depth) {

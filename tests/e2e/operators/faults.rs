@@ -1,6 +1,6 @@
 //! What goes wrong in an operator harms nothing but its own events.
 
-use super::{PATIENCE, documents, each_jdk, faulty, noted, settings};
+use super::{Java, PATIENCE, documents, each_jdk, each_jdk_inside, faulty, noted, settings};
 use crate::support::{Agent, folder, wait_until};
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use std::time::Duration;
 const LINES: usize = 20_000;
 
 /// Two pipelines from one source: one through the operator, one beside it.
-fn config(home: &Path, transform: &str) -> String {
-    settings(home)
+fn config(home: Java<'_>, transform: &str) -> String {
+    let config = settings(&home)
         + &format!(
             "shutdown_timeout: 5s\n\
              sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}\n\
@@ -19,7 +19,8 @@ fn config(home: &Path, transform: &str) -> String {
              sinks:\n  \
                out: {{ type: file, inputs: [op], path: DIR/out.json, sync: 100ms, encoding: {{ codec: json, metadata: [] }} }}\n  \
                beside: {{ type: file, inputs: [app], path: DIR/beside.txt, sync: 100ms, encoding: {{ codec: text }} }}\n"
-        )
+        );
+    home.adapt(config)
 }
 
 fn write_input(dir: &Path) {
@@ -121,10 +122,11 @@ fn rejected_events_carry_the_exception() {
     });
 }
 
-/// A loop that cannot be interrupted keeps two threads; then the operator gets no more calls.
+/// A loop that cannot be interrupted keeps two threads; then the operator gets no more calls. In a
+/// separate process, it ends with that: `processes.rs`.
 #[test]
 fn an_operator_that_hangs_stops_and_the_agent_continues() {
-    each_jdk(|home| {
+    each_jdk_inside(|home| {
         let dir = folder();
         write_input(dir.path());
         let transform = faulty("loop", "timeouts: { event: 500ms, batch: 2s }");

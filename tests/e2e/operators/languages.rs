@@ -1,6 +1,6 @@
 //! Groovy, AviatorScript and Java on lines of a web log.
 
-use super::{PATIENCE, documents, each_jdk, faulty, settings};
+use super::{Java, PATIENCE, documents, each_jdk, faulty, settings};
 use crate::support::{Agent, folder, wait_until};
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,17 +12,17 @@ const LOG: &str = r#"203.0.113.7 - ada [25/Nov/2026:10:00:01 +0000] "GET /cart?i
 "#;
 
 /// Runs the log through `parse` and a transform; returns the events.
-fn events(home: &Path, transform: &str) -> Vec<serde_json::Value> {
+fn events(home: Java<'_>, transform: &str) -> Vec<serde_json::Value> {
     let dir = folder();
     fs::write(dir.path().join("access.log"), LOG).unwrap();
     let format = r#"log_format: '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_time'"#;
-    let config = settings(home)
+    let config = settings(&home)
         + &format!(
             "sources: {{ log: {{ type: file, include: ['DIR/access.log'] }} }}\n\
              transforms:\n  app: {{ type: parse, inputs: [log], format: nginx, {format} }}\n  op: {transform}\n\
              sinks: {{ out: {{ type: file, inputs: [op], path: DIR/out.json, encoding: {{ codec: json, metadata: [id] }} }} }}\n"
         );
-    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    let mut agent = Agent::start(dir.path(), &home.adapt(config), &["--until-eof"]);
     let status = agent.wait(PATIENCE);
     assert!(status.success() || status.code() == Some(3), "{}", agent.log());
     documents(&dir.path().join("out.json"))
@@ -90,13 +90,13 @@ struct Scripts<'a> {
 }
 
 impl Scripts<'_> {
-    fn new<'a>(home: &Path, dir: &'a Path) -> Scripts<'a> {
+    fn new<'a>(home: Java<'_>, dir: &'a Path) -> Scripts<'a> {
         fs::create_dir(dir.join("rules")).unwrap();
-        let config = settings(home)
+        let config = settings(&home)
             + "sources: { app: { type: file, include: ['DIR/app.log'] } }\n\
                transforms: { op: { type: jvm, inputs: [app], language: groovy, script_dir: DIR/rules } }\n\
                sinks: { out: { type: file, inputs: [op], path: DIR/out.json, encoding: { codec: json, metadata: [] } } }\n";
-        Scripts { dir, config }
+        Scripts { dir, config: home.adapt(config) }
     }
 
     fn write(&self, name: &str, text: &str) {

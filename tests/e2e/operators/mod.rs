@@ -1,15 +1,19 @@
-//! Operators on the JVM inside the real binary, on every JDK of this host.
+//! Operators on the JVM of the real binary, on every JDK of this host: inside the agent, and in a
+//! separate process.
 
 mod faults;
 mod isolation;
 mod languages;
 mod memory;
+mod processes;
 mod reloads;
 mod starts;
 
+use crate::support::Agent;
 use crate::support::java::{built, homes};
 use serde_json::Value;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -19,6 +23,39 @@ use std::time::Duration;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A JDK, and where the JVM runs. Used in place of the home of the JDK.
+#[derive(Clone, Copy)]
+struct Java<'a> {
+    home: &'a Path,
+    is_in_process: bool,
+}
+
+impl Deref for Java<'_> {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.home
+    }
+}
+
+impl Java<'_> {
+    /// Returns a configuration whose operators run there.
+    fn adapt(self, config: String) -> String {
+        match self.is_in_process {
+            true => config
+                .replace("type: jvm\n", "type: jvm\n    mode: process\n")
+                .replace("type: jvm,", "type: jvm, mode: process,"),
+            false => config,
+        }
+    }
+
+    /// Returns a figure of the JVM, such as `classes`.
+    fn figure(self, agent: &Agent, name: &str) -> Option<f64> {
+        let label = if self.is_in_process { "{process=\"default\"}" } else { "" };
+        agent.metric(&format!("millstream_jvm_{name}{label} "))
+    }
+}
+
 /// Returns the settings of an agent with the JDK in `home`.
 fn settings(home: &Path) -> String {
     format!(
@@ -27,12 +64,21 @@ fn settings(home: &Path) -> String {
     )
 }
 
-/// Calls a test with each JDK of this host. The operators' jar exists.
-fn each_jdk(test: impl Fn(&Path)) {
+/// Calls a test with each JDK of this host, and on the newest one with the JVM in a separate
+/// process, too: the tests of `crates/io/jvm` run in both modes on every JDK. The operators' jar exists.
+fn each_jdk(test: impl Fn(Java<'_>)) {
+    each_jdk_inside(&test);
+    let home = homes().pop().unwrap();
+    eprintln!("with {} in a separate process", home.display());
+    test(Java { home: &home, is_in_process: true });
+}
+
+/// Calls a test with each JDK of this host in the agent's process.
+fn each_jdk_inside(test: impl Fn(Java<'_>)) {
     built();
     for home in homes() {
         eprintln!("with {}", home.display());
-        test(&home);
+        test(Java { home: &home, is_in_process: false });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Operators are replaced while events flow.
 
-use super::{PATIENCE, SetOnDrop, documents, each_jdk};
+use super::{Java, PATIENCE, SetOnDrop, documents, each_jdk};
 use crate::support::java::homes;
 use crate::support::{Agent, folder, wait_until};
 use serde_json::Value;
@@ -17,21 +17,21 @@ const OPTIONS: &str = "'-XX:MaxMetaspaceSize=64m', '-XX:MetaspaceSize=16m', \
 
 /// Returns how many times a rule changes: `OPERATOR_RELOADS`, or 300 on the newest JDK and 30 on the
 /// others.
-fn reloads(home: &Path) -> usize {
+fn reloads(home: Java<'_>) -> usize {
     let given = std::env::var("OPERATOR_RELOADS").ok().and_then(|text| text.parse().ok());
-    let is_newest = homes().last().is_some_and(|newest| newest == home);
+    let is_newest = !home.is_in_process && homes().last().is_some_and(|newest| **newest == *home);
     given.unwrap_or(if is_newest { 300 } else { 30 })
 }
 
-fn config(home: &Path, version: usize) -> String {
-    format!(
+fn config(home: Java<'_>, version: usize) -> String {
+    home.adapt(format!(
         "limits: {{ memory: 640MiB, threads: 2 }}\n\
          jvm: {{ home: {}, heap: 64MiB, options: [{OPTIONS}] }}\n\
          sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}\n\
          transforms: {{ op: {{ type: jvm, inputs: [app], language: groovy, script: 'row.version = {version}' }} }}\n\
          sinks: {{ out: {{ type: file, inputs: [op], path: DIR/out.json, sync: 100ms, encoding: {{ codec: json, metadata: [] }} }} }}\n",
         home.display()
-    )
+    ))
 }
 
 /// Writes numbered lines until `stops` is set; returns their number.
@@ -71,10 +71,10 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(agent: &Agent) -> Option<Usage> {
+    fn of(home: Java<'_>, agent: &Agent) -> Option<Usage> {
         Some(Usage {
-            classes: agent.single("millstream_jvm_classes")?,
-            metaspace: agent.single("millstream_jvm_metaspace_used_bytes")?,
+            classes: home.figure(agent, "classes")?,
+            metaspace: home.figure(agent, "metaspace_used_bytes")?,
             resident: agent.single("millstream_process_resident_memory_bytes")?,
         })
     }
@@ -89,7 +89,7 @@ impl Usage {
 }
 
 /// Replaces the script so many times as `versions` has numbers; returns the highest usage.
-fn replace(agent: &Agent, home: &Path, versions: std::ops::Range<usize>) -> Usage {
+fn replace(agent: &Agent, home: Java<'_>, versions: std::ops::Range<usize>) -> Usage {
     let mut most = None;
     for version in versions {
         let before = agent.single("millstream_config_hash");
@@ -98,7 +98,7 @@ fn replace(agent: &Agent, home: &Path, versions: std::ops::Range<usize>) -> Usag
             let hash = agent.single("millstream_config_hash");
             hash.is_some() && hash != before
         });
-        let usage = Usage::of(agent);
+        let usage = Usage::of(home, agent);
         most = most.zip(usage).map(|(most, usage): (Usage, Usage)| most.max(usage)).or(usage);
     }
     most.expect("the figures of the JVM")
@@ -114,8 +114,8 @@ fn rules_that_change_under_load_lose_nothing_and_their_classes_are_unloaded() {
             let stop = SetOnDrop(&stops);
             let writer = scope.spawn(|| write_lines(&log, &stops));
             let mut agent = Agent::start(dir.path(), &config(home, 0), &[]);
-            wait_until("the figures", PATIENCE, || Usage::of(&agent).is_some());
-            let (begun, first) = (Instant::now(), Usage::of(&agent));
+            wait_until("the figures", PATIENCE, || Usage::of(home, &agent).is_some());
+            let (begun, first) = (Instant::now(), Usage::of(home, &agent));
             let early = replace(&agent, home, 1..reloads / 2);
             let late = replace(&agent, home, reloads / 2..reloads + 1);
             eprintln!(

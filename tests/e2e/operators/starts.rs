@@ -42,7 +42,8 @@ fn operators_that_cannot_be_loaded_are_named() {
     each_jdk(|home| {
         let dir = folder();
         fs::write(dir.path().join("bad.jar"), "no jar").unwrap();
-        let of = |transform: &str| refusal(dir.path(), &config(&settings(home), transform));
+        let of =
+            |transform: &str| refusal(dir.path(), &home.adapt(config(&settings(&home), transform)));
         let class = |jar: &str, class: &str| {
             of(&format!(
                 "{{ type: jvm, inputs: [app], language: class, jar: {jar}, class: {class} }}"
@@ -65,7 +66,7 @@ fn signals_reload_and_stop_an_agent_with_a_jvm() {
         for signal in [Signal::TERM, Signal::INT] {
             let dir = folder();
             fs::write(dir.path().join("app.log"), "one\n").unwrap();
-            let config = config(&settings(home), GROOVY);
+            let config = home.adapt(config(&settings(&home), GROOVY));
             let mut agent = Agent::start(dir.path(), &config, &[]);
             wait_until("it is ready", PATIENCE, || agent.get("/ready").is_some());
             agent.send(Signal::HUP);
@@ -91,6 +92,8 @@ fn an_agent_without_operators_does_not_load_a_jvm() {
 fn a_memory_limit_that_the_jvm_does_not_fit_into_is_refused() {
     let dir = folder();
     let config = config("limits: { memory: 128MiB }\n", GROOVY);
-    let refused = refusal(dir.path(), &config);
-    assert!(refused.contains("limits.memory") && refused.contains("JVM"), "{refused}");
+    for config in [config.replace("type: jvm,", "type: jvm, mode: process,"), config] {
+        let refused = refusal(dir.path(), &config);
+        assert!(refused.contains("limits.memory") && refused.contains("JVM"), "{refused}");
+    }
 }

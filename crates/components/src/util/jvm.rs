@@ -2,16 +2,18 @@
 
 mod figures;
 mod heap;
+mod java;
 mod kept;
 pub mod scripts;
 
-pub use figures::{jvm_snapshot, watch};
+pub use figures::{jvm_process_snapshots, jvm_snapshot, watch};
 pub use heap::note_pressure;
+pub use java::{Java, Place};
 pub use kept::{KeptOperators, keep};
 
-use millstream_jvm::{Jvm, RegisterError};
+use millstream_jvm::{JvmInfo, RegisterError};
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 /// The class of the exception that Java throws when it has too little memory.
@@ -72,12 +74,23 @@ pub fn has_log() -> bool {
     log::max_level() != log::LevelFilter::Off
 }
 
-/// Logs which JVM was started, once there is a log.
-pub fn report(jvm: &Jvm) {
-    static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
-    if has_log() && !HAS_REPORTED.swap(true, Ordering::Relaxed) {
-        let info = jvm.info();
-        log::info!("operators run on Java {} of {}", info.java_version, info.home.display());
-        info.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+/// Logs which JVM was started, once there is a log: a configuration is checked before.
+pub fn report(java: &Java) {
+    /// JVMs that the log has named: a process by its name.
+    static REPORTED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());
+    let process = java.process().map(str::to_owned);
+    let mut reported = REPORTED.lock();
+    if !has_log() || reported.contains(&process) {
+        return;
     }
+    let Some(JvmInfo { java_version, home, warnings, .. }) = java.info() else { return };
+    let home = home.display();
+    match &process {
+        None => log::info!("operators run on Java {java_version} of {home}"),
+        Some(name) => {
+            log::info!("operators of process {name} run on Java {java_version} of {home}");
+        }
+    }
+    warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    reported.push(process);
 }

@@ -4,8 +4,8 @@
 
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, JvmSnapshot,
-    MemorySnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot,
+    JvmSnapshot, MemorySnapshot, SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
@@ -201,6 +201,18 @@ pub fn snapshot() -> Snapshot {
             copy,
         ],
         jvm: Some(jvm()),
+        collectors: None,
+        jvm_processes: vec![process("team", Some(7)), process("other", None)],
+    }
+}
+
+fn process(name: &str, pid: Option<u32>) -> JvmProcessSnapshot {
+    JvmProcessSnapshot {
+        name: name.to_owned(),
+        pid,
+        restarts: 3,
+        error: pid.is_none().then(|| "signal 9".to_owned()),
+        jvm: pid.map(|_| JvmSnapshot { classes: 9, ..jvm() }),
     }
 }
 

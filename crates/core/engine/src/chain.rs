@@ -10,7 +10,10 @@ use millstream_model::{
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Interval at which transforms are let go.
+const LET_GO_POLL: Duration = Duration::from_millis(50);
 
 /// A worker's own instances of transforms and encoders.
 pub(crate) struct Worker {
@@ -319,6 +322,36 @@ impl Core {
             };
             let outputs = arrival.batches.iter().map(expire).collect();
             self.resume_all(&queue, vec![arrival], outputs);
+        }
+    }
+
+    /// Lets go of the offload transforms that `goes` selects by id, again and again after some time:
+    /// batches that wait for a call follow. Never returns.
+    pub async fn let_go_later(
+        &self,
+        time: Duration,
+        goes: impl Fn(&str) -> bool,
+    ) -> std::convert::Infallible {
+        tokio::time::sleep(time).await;
+        loop {
+            self.let_go(&goes);
+            tokio::time::sleep(LET_GO_POLL).await;
+        }
+    }
+
+    /// Ends the calls of offload transforms once nothing takes what they return: a source that can
+    /// read again does so after the next start.
+    pub fn end_calls(&self) {
+        self.offload.stop();
+        self.let_go(|_| true);
+    }
+
+    /// Lets go of the offload transforms that `goes` selects by id.
+    pub fn let_go(&self, goes: impl Fn(&str) -> bool) {
+        for node in self.nodes.iter().filter(|node| goes(&node.id)) {
+            if let Op::Offload(queue) = &node.op {
+                queue.transform.let_go();
+            }
         }
     }
 

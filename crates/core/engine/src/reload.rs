@@ -31,6 +31,9 @@ const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// batch takes in any transform that works.
 const BARRIER_TIME: Duration = Duration::from_secs(5);
 
+/// When calls of transforms that this reload removes or replaces stop waiting for what is outside.
+const LET_GO_TIME: Duration = Duration::from_secs(2);
+
 /// Interval of checks whether they are settled.
 const SETTLE_POLL: Duration = Duration::from_millis(2);
 
@@ -131,7 +134,12 @@ impl Running {
         let goes = |slot: &SourceSlot| !parts.keeps(slot, kept);
         let closed = self.close_sources(false, goes);
         let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
-        if let Err(error) = self.barrier(BARRIER_TIME).await {
+        let leaving = core.let_go_later(LET_GO_TIME, |id| !kept(Kind::Transform, id));
+        let barrier = tokio::select! {
+            reached = self.barrier(BARRIER_TIME) => reached,
+            never = leaving => match never {},
+        };
+        if let Err(error) = barrier {
             core.reopen_sources();
             return Err(error);
         }

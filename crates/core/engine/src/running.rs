@@ -265,7 +265,7 @@ impl Running {
         core.sources.iter().for_each(|source| source.ledger.stop());
         core.settle_refused();
         core.scheduler.stop();
-        core.offload.stop();
+        core.end_calls();
         self.call_watch.iter().for_each(tokio::task::JoinHandle::abort);
         while drained && !core.offload.has_ended() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(BARRIER_POLL).await;

@@ -26,6 +26,7 @@ pub(crate) fn take(core: &Core) -> Snapshot {
         checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
         jvm: None,
         collectors: None,
+        jvm_processes: Vec::new(),
     }
 }
 

@@ -31,6 +31,9 @@ pub struct Snapshot {
     /// The collectors of sources `jvm`, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collectors: Option<CollectorsSnapshot>,
+    /// The JVMs in separate processes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jvm_processes: Vec<JvmProcessSnapshot>,
 }
 
 /// What is in memory, and what may be.
@@ -52,6 +55,21 @@ pub struct MemorySnapshot {
     pub grant_limit_bytes: u64,
     /// Bytes of the memory grant in all.
     pub grant_bytes_max: u64,
+}
+
+/// A JVM in a separate process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct JvmProcessSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its id while it runs.
+    pub pid: Option<u32>,
+    /// How many times it was started again.
+    pub restarts: u64,
+    /// Why it does not run.
+    pub error: Option<String>,
+    /// What its JVM uses, as of a second ago.
+    pub jvm: Option<JvmSnapshot>,
 }
 
 /// The JVM inside the process, as of a second ago.

@@ -103,6 +103,10 @@ pub trait Offload: Send + Sync {
         outputs: &mut [Outputs],
     ) -> Result<(), ComponentError>;
 
+    /// Ends the calls that wait for something outside of the agent, which then fail; calls that run
+    /// continue. Called when a reload or a stop cannot wait any longer. Returns at once.
+    fn let_go(&self) {}
+
     /// Decides about a batch whose call has exceeded its deadline: by default the batch is dropped
     /// and counted. Returns at once.
     fn expired(&self, batch: Batch, out: &mut Outputs) {

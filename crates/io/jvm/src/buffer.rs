@@ -169,6 +169,24 @@ impl Buffer {
         self.prepare()
     }
 
+    /// Replaces the first bytes by those at an address.
+    ///
+    /// # Errors
+    /// As of [`Buffer::grow`].
+    ///
+    /// # Safety
+    /// So many bytes are mapped there, and stay so during the call.
+    pub unsafe fn fill(&mut self, from: *const u8, bytes: usize) -> io::Result<()> {
+        let (_, len) = self.grow(bytes)?;
+        debug_assert!(bytes <= len);
+        if let Some(mapping) = &mut self.mapping {
+            // SAFETY: the mapping has so many bytes, and overlaps nothing else.
+            unsafe { ptr::copy_nonoverlapping(from, mapping.start.as_ptr(), bytes) };
+        }
+        self.note_written(bytes);
+        Ok(())
+    }
+
     /// Notes that the first bytes may have been written.
     pub fn note_written(&mut self, bytes: usize) {
         if let Some(mapping) = &mut self.mapping {

@@ -150,14 +150,14 @@ fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int 
 /// it can. The process ends after the return.
 extern "C" fn exit(code: c_int) {
     write_kept();
-    log::error!("an operator ended the agent by System.exit({code})");
+    log::error!("an operator ended the process by System.exit({code})");
 }
 
 /// Called by the JVM when it has failed beyond repair, or cannot be created with its options. The
 /// process ends after the return.
 extern "C" fn abort() {
     write_kept();
-    let text = b"the JVM of the operators has failed, and the agent ends\n";
+    let text = b"the JVM of the operators has failed, and its process ends\n";
     _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 

@@ -60,6 +60,14 @@ pub enum StartError {
     /// A JVM with other options runs already.
     #[error("the JVM runs with other options: they change when the agent is restarted")]
     Different,
+    /// The process of a JVM does not start.
+    #[error("process {name}: {reason}")]
+    Process {
+        /// Its name.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
     /// The jar does not work with this program.
     #[error("the operators' runtime in {} does not work: {reason}", jar.display())]
     Runtime {
@@ -126,6 +134,9 @@ pub enum ControlError {
     /// The answer makes no sense.
     #[error("the answer of the JVM cannot be read: {0}")]
     Answer(String),
+    /// The process of the JVM says so, or does not run.
+    #[error("{0}")]
+    Process(String),
 }
 
 /// A call failed as a whole: no row was changed.
@@ -152,4 +163,10 @@ pub enum CallError {
     /// There is no memory for the answer.
     #[error("no memory for the answer of the operator")]
     Memory,
+    /// The call took longer than its deadline; its process was ended.
+    #[error("the call exceeded its deadline, and its process was ended")]
+    Deadline,
+    /// The process of the JVM ended in every attempt, or does not run and is no longer waited for.
+    #[error("{0}")]
+    ProcessEnded(String),
 }

@@ -3,6 +3,7 @@
 use crate::error::CallError;
 use crate::layout;
 use millstream_columns::Cell;
+use std::time::Duration;
 
 /// Events for an operator. All of it must describe one batch: [`crate::Operator::call`] checks that
 /// before it passes addresses to Java.
@@ -25,6 +26,9 @@ pub struct Input<'a> {
     pub segments: &'a [InputSegment<'a>],
     /// Most bytes of the values in the answer.
     pub output_bytes_max: usize,
+    /// How long the call may take in a JVM in a separate process, which is then ended. The JVM of
+    /// the agent's process takes any time.
+    pub deadline: Option<Duration>,
 }
 
 /// A column of an [`Input`].
@@ -117,6 +121,7 @@ mod tests {
             read_ns: 0,
             segments: &segments,
             output_bytes_max: 1 << 20,
+            deadline: None,
         };
         assert_eq!(right.check(), Ok(()));
         let long = [InputSegment { first_row: 1, rows: usize::MAX, constants: &[] }];

@@ -10,7 +10,7 @@ use crate::operator::{Operator, OperatorSpec, parsed};
 use crate::options::JvmOptions;
 use crate::worker::{self, Shared};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::ffi::c_int;
 use std::io::Write;
 use std::path::Path;
@@ -34,7 +34,7 @@ struct Inner {
 }
 
 /// What runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JvmInfo {
     /// Home of Java.
     pub home: std::path::PathBuf,
@@ -138,6 +138,16 @@ impl Jvm {
         parsed(worker::collector_stats(&self.0.shared)?)
     }
 
+    /// Returns what threads that call need.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    /// Returns the control thread.
+    pub(crate) fn control(&self) -> &Control {
+        &self.0.control
+    }
+
     /// Returns numbers about the JVM. Runs on the current thread, as a call does.
     ///
     /// # Errors
@@ -181,6 +191,11 @@ pub fn end_process(code: u8) {
     if !create::was_called() {
         return;
     }
+    end_now(code)
+}
+
+/// Ends the process at once with this code.
+pub(crate) fn end_now(code: u8) -> ! {
     _ = std::io::stdout().flush();
     // SAFETY: `_exit` has no preconditions.
     unsafe { _exit(c_int::from(code)) }
@@ -222,7 +237,7 @@ fn blueprint(options: &JvmOptions) -> Result<Blueprint, StartError> {
 fn warnings(options: &JvmOptions) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_root() && options.allow_root {
-        warnings.push("the agent runs as root, and so does the code of operators".to_owned());
+        warnings.push("the code of operators runs as root".to_owned());
     }
     for name in VARIABLES {
         if let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) {

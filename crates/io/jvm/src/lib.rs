@@ -10,6 +10,7 @@
 //! Operator::call     on any thread: passes the addresses of a batch to Java, which writes its
 //!                    answer into a buffer; checks the answer, and makes columns of the buffer
 //! Jvm::collector     compiles a collector there; on threads of Java it passes on chunks of events
+//! JvmProcess::open   the same in a separate process, which may end at any time: process/mod.rs
 //! ```
 //!
 //! A thread is attached to the JVM on its first call and detached when it ends. Operators are
@@ -33,6 +34,7 @@ pub mod layout;
 mod memory;
 mod operator;
 mod options;
+mod process;
 mod request;
 mod validate;
 mod worker;
@@ -51,6 +53,10 @@ pub use operator::{
     Operator, OperatorSpec, OperatorStats, Registered, RuleSource, RuleStats, WeakOperator,
 };
 pub use options::{COLLECTORS_DEFAULT, JvmOptions};
+pub use process::{
+    DEFAULT_PROCESS, JvmProcess, JvmProcesses, ProcessOptions, ProcessState, SUBCOMMAND,
+    serve_process,
+};
 
 /// In [`Input::times`]: the row has the time at which it was read.
 pub const TIME_UNKNOWN: i64 = layout::TIME_UNKNOWN;

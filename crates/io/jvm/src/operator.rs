@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::error::{CallError, ControlError, RegisterError};
 use crate::input::Input;
 use crate::jni::{Env, Thrown};
+use crate::process::Slot;
 use crate::worker::{self, Shared};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,7 @@ pub struct RuleSource {
 /// What is known about an operator after it was compiled.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Registered {
-    id: i32,
+    pub(crate) id: i32,
     /// Names of fields in its source. They must be columns of the input where the batch has them.
     pub fields: Vec<String>,
     /// Number of calls that were removed from the source.
@@ -124,10 +125,17 @@ impl WeakOperator {
 }
 
 struct Handle {
-    shared: Arc<Shared>,
-    control: Control,
+    place: Place,
     rules: usize,
     registered: Registered,
+}
+
+/// Where an operator runs.
+enum Place {
+    /// In the JVM of this process.
+    Inside { shared: Arc<Shared>, control: Control },
+    /// In a JVM in a separate process.
+    Process(Arc<Slot>),
 }
 
 impl Operator {
@@ -137,24 +145,23 @@ impl Operator {
         control: &Control,
         spec: &OperatorSpec,
     ) -> Result<Operator, RegisterError> {
-        let text = serde_json::to_vec(spec).map_err(unreadable)?;
-        let register = move |bridge: &Bridge, env| bridge.register(env, &text);
-        let answer = control.ask(register, |bridge, env, late| {
-            if let Ok(Answered::<Registered>::Done(late)) = serde_json::from_slice(&late) {
-                remove(bridge, env, late.id);
-            }
-        })?;
-        match serde_json::from_slice(&answer).map_err(unreadable)? {
-            Answered::Fault { error: Fault { message, rule, line, column } } => {
-                Err(RegisterError::Fault { message, rule, line, column })
-            }
-            Answered::<Registered>::Done(registered) => Ok(Operator(Arc::new(Handle {
-                shared: Arc::clone(shared),
-                control: control.clone(),
-                rules: spec.rules.len().max(1),
-                registered,
-            }))),
-        }
+        let registered = registered(&ask_register(control, text_of(spec)?)?)?;
+        let (shared, control) = (Arc::clone(shared), control.clone());
+        Ok(Operator::new(spec, Place::Inside { shared, control }, registered))
+    }
+
+    /// Makes an operator of one that is registered in another process.
+    pub(crate) fn in_process(
+        spec: &OperatorSpec,
+        slot: Arc<Slot>,
+        registered: Registered,
+    ) -> Operator {
+        Operator::new(spec, Place::Process(slot), registered)
+    }
+
+    fn new(spec: &OperatorSpec, place: Place, registered: Registered) -> Operator {
+        let rules = spec.rules.len().max(1);
+        Operator(Arc::new(Handle { place, rules, registered }))
     }
 
     /// Returns a reference that does not keep the operator.
@@ -167,24 +174,68 @@ impl Operator {
         &self.0.registered
     }
 
-    /// Transforms the selected rows of a batch on the current thread, which is attached to the JVM
-    /// on its first call and detached when it ends. Returns when Java does: an operator without a
-    /// row timeout may take any time, and the input stays borrowed until then.
+    /// Transforms the selected rows of a batch.
+    ///
+    /// In the JVM of this process, on the current thread, which is attached to it on its first call
+    /// and detached when it ends. Returns when Java does: an operator without a row timeout may take
+    /// any time, and the input stays borrowed until then.
+    ///
+    /// In a separate process, on a thread of that. If it ends, the call is tried again once it
+    /// runs again, until [`Operator::let_go`]; at the deadline of the input it is ended.
     ///
     /// # Errors
     /// The call failed as a whole, or the answer is invalid: nothing of the input has changed.
     /// Rows that failed on their own are in [`Answer::failed`].
     pub fn call(&self, input: &Input<'_>) -> Result<Answer, CallError> {
-        worker::call(&self.0.shared, self.0.registered.id, self.0.rules, input)
+        let Handle { place, rules, registered } = &*self.0;
+        match place {
+            Place::Inside { shared, .. } => worker::call(shared, registered.id, *rules, input),
+            Place::Process(slot) => slot.call(*rules, input),
+        }
     }
 
-    /// Returns what it did since it was registered. Runs on the current thread, as a call does, and
-    /// so never waits for a compiler.
+    /// Ends the calls that wait for a process that does not run: they fail. Others continue.
+    pub fn let_go(&self) {
+        if let Place::Process(slot) = &self.0.place {
+            slot.let_go();
+        }
+    }
+
+    /// Returns what it did since it was registered, or its process was started. Runs on the current
+    /// thread, as a call does, and so never waits for a compiler.
     ///
     /// # Errors
     /// The thread cannot call Java, or Java threw an exception.
     pub fn stats(&self) -> Result<OperatorStats, CallError> {
-        parsed(worker::stats(&self.0.shared, self.0.registered.id)?)
+        match &self.0.place {
+            Place::Inside { shared, .. } => parsed(worker::stats(shared, self.0.registered.id)?),
+            Place::Process(slot) => parsed(slot.stats()?),
+        }
+    }
+}
+
+/// Returns a specification as the JVM reads it.
+pub(crate) fn text_of(spec: &OperatorSpec) -> Result<Vec<u8>, RegisterError> {
+    Ok(serde_json::to_vec(spec).map_err(unreadable)?)
+}
+
+/// Compiles an operator in the JVM of this process; returns what Java says.
+pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
+    let register = move |bridge: &Bridge, env| bridge.register(env, &spec);
+    control.ask(register, |bridge, env, late| {
+        if let Ok(Answered::<Registered>::Done(late)) = serde_json::from_slice(&late) {
+            remove(bridge, env, late.id);
+        }
+    })
+}
+
+/// Parses what Java says about a compilation.
+pub(crate) fn registered(answer: &[u8]) -> Result<Registered, RegisterError> {
+    match serde_json::from_slice(answer).map_err(unreadable)? {
+        Answered::Fault { error: Fault { message, rule, line, column } } => {
+            Err(RegisterError::Fault { message, rule, line, column })
+        }
+        Answered::Done(registered) => Ok(registered),
     }
 }
 
@@ -200,9 +251,16 @@ pub fn unreadable(error: serde_json::Error) -> ControlError {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let id = self.registered.id;
-        self.control.send(move |bridge, env| remove(bridge, env, id));
+        // In a separate process, its slot does this.
+        if let Place::Inside { control, .. } = &self.place {
+            remove_later(control, self.registered.id);
+        }
     }
+}
+
+/// Removes an operator from the JVM of this process at some time.
+pub(crate) fn remove_later(control: &Control, id: i32) {
+    control.send(move |bridge, env| remove(bridge, env, id));
 }
 
 fn remove(bridge: &Bridge, env: Env, id: i32) {

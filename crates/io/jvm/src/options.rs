@@ -1,6 +1,7 @@
 //! The options of the JVM, and the arguments made of them.
 
 use crate::error::StartError;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Heap unless another size is configured.
@@ -31,7 +32,7 @@ const NATIVE_ACCESS_VERSION: u32 = 22;
 const MEMORY_ACCESS_VERSION: u32 = 23;
 
 /// How the JVM of the process is started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JvmOptions {
     /// Home of Java; `None` to search.
     pub home: Option<PathBuf>,
@@ -47,6 +48,8 @@ pub struct JvmOptions {
     pub jar: Option<PathBuf>,
     /// Start also as root.
     pub allow_root: bool,
+    /// The process has no other task, so that the JVM may end it.
+    pub owns_process: bool,
 }
 
 impl Default for JvmOptions {
@@ -59,6 +62,7 @@ impl Default for JvmOptions {
             collectors: COLLECTORS_DEFAULT,
             jar: None,
             allow_root: false,
+            owns_process: false,
         }
     }
 }
@@ -108,7 +112,7 @@ impl JvmOptions {
     /// An option of the JVM would break the agent, or has no valid form.
     pub fn check(&self) -> Result<(), StartError> {
         let advice = |option: &String| {
-            let advice = advice(option)?;
+            let advice = advice(option).filter(|of| !self.owns_process || *of != ENDS_AGENT)?;
             Some(StartError::Option { option: option.clone(), advice: advice.to_owned() })
         };
         self.options.iter().find_map(advice).map_or(Ok(()), Err)

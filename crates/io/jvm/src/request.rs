@@ -127,6 +127,7 @@ mod tests {
             read_ns: 77,
             segments: &segments,
             output_bytes_max: 0,
+            deadline: None,
         };
         let (request, mut tables) = (Request::default(), Tables::default());
         request.write(&input, &mut tables);

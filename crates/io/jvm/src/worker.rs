@@ -8,13 +8,16 @@ use crate::input::Input;
 use crate::jni::{Env, Global, Thrown, Vm};
 use crate::layout;
 use crate::request::{Request, Tables};
-use crate::validate;
+use crate::validate::{self, Parsed};
 use jni_sys::{JNIEnv, jclass};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Bytes of an answer's own words.
+pub const ANSWER_BYTES: usize = layout::ANSWER_WORDS as usize * size_of::<i64>();
 
 /// What every worker needs.
 pub struct Shared {
@@ -74,6 +77,19 @@ pub fn call(
     let mut answer = with(shared, |worker| worker.call(operator, rules, input))?;
     answer.duration = begin.elapsed();
     Ok(answer)
+}
+
+/// Runs an operator on the request at an address, whose buffer has its largest size: it cannot grow.
+/// Returns the offset of the answer.
+///
+/// # Errors
+/// The call failed as a whole.
+///
+/// # Safety
+/// The request and everything in it is valid during the call.
+pub unsafe fn call_at(shared: &Arc<Shared>, operator: i32, request: i64) -> Result<i64, CallError> {
+    // SAFETY: as the caller promises.
+    with(shared, |worker| unsafe { worker.apply_at(operator, request) })
 }
 
 /// Calls a Java method that does nothing, `count` times.
@@ -182,13 +198,23 @@ impl Worker {
 
     /// Calls Java, and returns the offset of the answer.
     fn apply(&self, operator: i32) -> Result<i64, CallError> {
-        let bridge = &self.shared.bridge;
         CURRENT.set(ptr::from_ref(&*self.call));
         // SAFETY: the request refers to the input, which the caller of `call` borrows until this
         // returns, to `tables` and to the buffer, none of which is changed meanwhile but by `grow`.
-        let result =
-            unsafe { bridge.apply(self.env, self.context, operator, self.call.request.address()) };
+        let result = unsafe { self.apply_at(operator, self.call.request.address()) };
         CURRENT.set(ptr::null());
+        result
+    }
+
+    /// Calls Java with the request at an address, and returns the offset of the answer.
+    ///
+    /// # Safety
+    /// The request and everything in it is valid during the call.
+    #[inline(always)]
+    unsafe fn apply_at(&self, operator: i32, request: i64) -> Result<i64, CallError> {
+        let bridge = &self.shared.bridge;
+        // SAFETY: as the caller promises.
+        let result = unsafe { bridge.apply(self.env, self.context, operator, request) };
         match result.map_err(exception)? {
             layout::CALL_UNKNOWN_OPERATOR => Err(CallError::UnknownOperator),
             layout::CALL_FAILED => {
@@ -209,7 +235,15 @@ fn answer(
 ) -> Result<Answer, CallError> {
     let parsed = validate::parse(buffer.bytes(), offset, input, rules)?;
     // The answer is the last that Java writes.
-    buffer.note_written(offset as usize + layout::ANSWER_WORDS as usize * size_of::<i64>());
+    buffer.note_written(offset as usize + ANSWER_BYTES);
+    taken(buffer, parsed)
+}
+
+/// Takes the values of a checked answer out of its buffer.
+///
+/// # Errors
+/// There is no memory.
+pub fn taken(buffer: &mut Buffer, parsed: Parsed) -> Result<Answer, CallError> {
     let values = buffer.take(parsed.value_bytes, &parsed.kept);
     Ok(Answer {
         columns: parsed.columns,

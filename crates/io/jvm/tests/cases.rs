@@ -1,10 +1,10 @@
 //! What operators can do.
 
-use crate::support::{Batch, jvm, operator, options, spec};
+use crate::support::{Batch, Mode, jvm, mode, operator, options, process_options, spec};
 use millstream_columns::Kind;
 use millstream_jvm::{
-    ColumnPlace, FailureReason, Jvm, JvmOptions, OperatorSpec, RegisterError, StartError,
-    TIME_UNKNOWN,
+    ColumnPlace, FailureReason, Jvm, JvmOptions, JvmProcess, OperatorSpec, RegisterError,
+    StartError, TIME_UNKNOWN,
 };
 use std::thread;
 
@@ -246,8 +246,12 @@ fn many_threads_call_and_end() {
 #[test]
 #[ignore = "run by every_java"]
 fn a_second_start_needs_the_same_options() {
-    jvm();
-    assert!(Jvm::start(&options()).is_ok());
+    let start = |options: JvmOptions| match mode() {
+        Mode::Inside => Jvm::start(&options).map(drop),
+        Mode::Process => JvmProcess::open("test", &process_options(options)).map(drop),
+    };
+    let _kept = jvm();
+    assert!(start(options()).is_ok());
     let other = JvmOptions { heap_bytes: 50 << 20, ..options() };
-    assert!(matches!(Jvm::start(&other), Err(StartError::Different)));
+    assert!(matches!(start(other), Err(StartError::Different)));
 }

@@ -1,21 +1,34 @@
 //! Runs the ignored tests on every installed Java.
 
-use crate::support::{check, child, homes};
+use crate::support::{MODES, Mode, check, child, child_in, homes};
 use millstream_jvm::{Jvm, JvmOptions, StartError};
+use std::path::Path;
 use std::process::Output;
 
-#[test]
-fn operators_do_the_same_on_every_java() {
+/// Calls a test with each Java, and the JVM at each place.
+fn each(test: impl Fn(&Path, Mode)) {
     for home in homes() {
-        check(&child(&home, "cases::", 4, &[]));
+        MODES.iter().for_each(|mode| test(&home, *mode));
     }
 }
 
 #[test]
-fn hostile_operators_are_contained_on_every_java() {
+fn processes_that_end_are_started_again_on_every_java() {
     for home in homes() {
-        check(&child(&home, "hostile::", 1, &[]));
+        let log = std::env::temp_dir().join("millstream_hs_err_%p.log");
+        let option = format!("-XX:ErrorFile={}", log.display());
+        check(&child_in(Mode::Process, &home, "process::tests::", 1, &[&option]));
     }
+}
+
+#[test]
+fn operators_do_the_same_on_every_java() {
+    each(|home, mode| _ = check(&child_in(mode, home, "cases::", 4, &[])));
+}
+
+#[test]
+fn hostile_operators_are_contained_on_every_java() {
+    each(|home, mode| _ = check(&child_in(mode, home, "hostile::", 1, &[])));
 }
 
 #[test]
@@ -27,16 +40,12 @@ fn signals_stay_with_the_agent_on_every_java() {
 
 #[test]
 fn memory_does_not_grow_on_every_java() {
-    for home in homes() {
-        check_jni(&child(&home, "endurance::", 1, &["-Xcheck:jni"]));
-    }
+    each(|home, mode| check_jni(&child_in(mode, home, "endurance::", 1, &["-Xcheck:jni"])));
 }
 
 #[test]
 fn calls_pass_the_checks_of_jni_on_every_java() {
-    for home in homes() {
-        check_jni(&child(&home, "cases::", 2, &["-Xcheck:jni"]));
-    }
+    each(|home, mode| check_jni(&child_in(mode, home, "cases::", 2, &["-Xcheck:jni"])));
 }
 
 /// Checks that the JVM has found no wrong use of JNI, such as too many references.

@@ -9,5 +9,6 @@ mod endurance;
 mod every_java;
 mod hostile;
 mod pressure;
+mod process;
 mod signals;
 mod support;

@@ -1,11 +1,16 @@
 //! The heap under memory pressure.
 
-use crate::support::{Batch, jvm, operator};
-use millstream_jvm::HeapSize;
+use crate::support::{Batch, operator, options};
+use millstream_jvm::{HeapSize, Jvm};
 use std::time::{Duration, Instant};
 
 /// Longest time until a collector has returned memory: some do it on a thread of their own.
 const RETURN_TIME: Duration = Duration::from_secs(20);
+
+/// Returns the JVM inside this process.
+fn jvm() -> Jvm {
+    Jvm::start(&options()).unwrap()
+}
 
 /// Fills the heap with what is not used any more; returns the bytes that are backed by memory.
 fn fill() -> u64 {

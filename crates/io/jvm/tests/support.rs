@@ -2,19 +2,22 @@
 
 use millstream_columns::{Cell, Kind};
 use millstream_jvm::{
-    Answer, ColumnPlace, Input, InputColumn, InputSegment, Jvm, JvmOptions, Operator, OperatorSpec,
+    Answer, CallError, ColumnPlace, Input, InputColumn, InputSegment, Jvm, JvmOptions, JvmProcess,
+    JvmStats, Operator, OperatorSpec, ProcessOptions, RegisterError,
 };
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// Home of Java in a process that runs ignored tests.
 const HOME: &str = "MILLSTREAM_TEST_JAVA_HOME";
 /// Further options of its JVM, one per line.
 const OPTIONS: &str = "MILLSTREAM_TEST_JVM_OPTIONS";
+/// Set if the JVM of such a process is in another one.
+const IN_PROCESS: &str = "MILLSTREAM_TEST_IN_PROCESS";
 /// The jar with the operators of `tests/java`.
 const OPERATORS: &str = "MILLSTREAM_TEST_OPERATORS";
 
@@ -93,11 +96,30 @@ fn operators() -> PathBuf {
     built.path().join("commands.jar")
 }
 
+/// Where the JVM of the ignored tests is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the process of the tests.
+    Inside,
+    /// In a separate process.
+    Process,
+}
+
+pub const MODES: [Mode; 2] = [Mode::Inside, Mode::Process];
+
 /// Runs the ignored tests whose name contains `filter` in a process with a JVM.
 pub fn child(home: &Path, filter: &str, threads: usize, options: &[&str]) -> Output {
+    child_in(Mode::Inside, home, filter, threads, options)
+}
+
+/// The same with the JVM at a place.
+pub fn child_in(mode: Mode, home: &Path, filter: &str, threads: usize, options: &[&str]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([filter, "--ignored", "--nocapture", "--test-threads"]).arg(threads.to_string());
     command.env(HOME, home).env(OPTIONS, options.join("\n")).env(OPERATORS, operators());
+    if mode == Mode::Process {
+        command.env(IN_PROCESS, "1");
+    }
     command.env_remove("JAVA_TOOL_OPTIONS").output().unwrap()
 }
 
@@ -120,12 +142,61 @@ pub fn options() -> JvmOptions {
         collectors: 4,
         jar: Some(runtime()),
         allow_root: true,
+        owns_process: false,
     }
 }
 
+/// A JVM at either place.
+pub enum Java {
+    Inside(Jvm),
+    Process(JvmProcess),
+}
+
+impl Java {
+    pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
+        match self {
+            Java::Inside(jvm) => jvm.register(spec),
+            Java::Process(process) => process.register(spec),
+        }
+    }
+
+    pub fn stats(&self) -> Result<JvmStats, CallError> {
+        match self {
+            Java::Inside(jvm) => jvm.stats(),
+            Java::Process(process) => process.stats(),
+        }
+    }
+
+    pub fn noop(&self, count: u64) -> Result<(), CallError> {
+        match self {
+            Java::Inside(jvm) => jvm.noop(count),
+            Java::Process(process) => process.noop(count),
+        }
+    }
+}
+
+/// Returns the place of the JVM in this process.
+pub fn mode() -> Mode {
+    if std::env::var_os(IN_PROCESS).is_some() { Mode::Process } else { Mode::Inside }
+}
+
+/// Returns the options of a JVM in a separate process, which runs this binary again.
+pub fn process_options(jvm: JvmOptions) -> ProcessOptions {
+    let arguments = ["process::serves", "--exact", "--ignored", "--nocapture"];
+    let command = (std::env::current_exe().unwrap(), arguments.map(str::to_owned).to_vec());
+    ProcessOptions { command, ..ProcessOptions::new(jvm) }
+}
+
 /// Returns the JVM of a child.
-pub fn jvm() -> Jvm {
-    Jvm::start(&options()).unwrap()
+pub fn jvm() -> Java {
+    static KEPT: OnceLock<JvmProcess> = OnceLock::new();
+    match mode() {
+        Mode::Inside => Java::Inside(Jvm::start(&options()).unwrap()),
+        Mode::Process => {
+            let open = || JvmProcess::open("test", &process_options(options())).unwrap();
+            Java::Process(KEPT.get_or_init(open).clone())
+        }
+    }
 }
 
 /// Returns the specification of the test operator.
@@ -150,6 +221,8 @@ pub struct Batch {
     pub columns: Vec<(String, Vec<Cell>, Vec<u8>)>,
     pub selected: Vec<u32>,
     pub times: Option<Vec<i64>>,
+    pub deadline: Option<Duration>,
+    pub output_bytes_max: usize,
     rows: usize,
 }
 
@@ -170,6 +243,8 @@ impl Batch {
             columns: Vec::new(),
             selected: (0..rows as u32).collect(),
             times: None,
+            deadline: None,
+            output_bytes_max: OUTPUT_BYTES_MAX,
             rows,
         };
         let values: Vec<(Kind, &[u8])> =
@@ -209,7 +284,7 @@ impl Batch {
     }
 
     /// As [`Batch::call`], but returns errors.
-    pub fn try_call(&self, operator: &Operator) -> Result<Answer, millstream_jvm::CallError> {
+    pub fn try_call(&self, operator: &Operator) -> Result<Answer, CallError> {
         let columns: Vec<InputColumn<'_>> = self
             .columns
             .iter()
@@ -224,7 +299,8 @@ impl Batch {
             times: self.times.as_deref(),
             read_ns: READ_NS,
             segments: &segments,
-            output_bytes_max: OUTPUT_BYTES_MAX,
+            output_bytes_max: self.output_bytes_max,
+            deadline: self.deadline,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, look};
 use super::queue::Queue;
-use crate::util::jvm::{self, JarState, advised, keep, placed};
+use crate::util::jvm::{self, JarState, Java, advised, keep, placed};
 use millstream_jvm::{Collector, CollectorSpec, Jvm, JvmOptions};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -54,8 +54,9 @@ impl Built {
 pub fn built(options: &JvmOptions, spec: CollectorSpec) -> Result<Arc<Built>, String> {
     let jvm = Jvm::start(options).map_err(|error| advised(error.to_string()))?;
     let jars: Vec<Option<JarState>> = jars_of(&spec).map(|path| JarState::of(path)).collect();
-    jvm::report(&jvm);
-    jvm::watch(&jvm, look);
+    let java = Java::Inside(jvm.clone());
+    jvm::report(&java);
+    jvm::watch(&java, look);
     let mut known = KNOWN.lock();
     known.retain(|of| of.strong_count() > 0);
     let is_same = |of: &Arc<Built>| of.spec == spec && of.jars == jars;

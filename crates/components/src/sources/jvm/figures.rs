@@ -1,6 +1,7 @@
 //! What collectors did: read once a second while there are some.
 
-use millstream_jvm::{CollectorState, CollectorStats, Jvm};
+use crate::util::jvm::Java;
+use millstream_jvm::{CollectorState, CollectorStats};
 use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -115,7 +116,8 @@ fn open() -> Vec<Arc<Figures>> {
 }
 
 /// Reads what the collectors of open sources did; returns whether there are any.
-pub fn look(jvm: &Jvm) -> bool {
+pub fn look(java: &Java) -> bool {
+    let Java::Inside(jvm) = java else { return false };
     let open = open();
     if open.is_empty() {
         return false;

@@ -1,5 +1,6 @@
 //! A batch as an operator gets it.
 
+use super::Limits;
 use millstream_jvm::{Answer, CallError, InputColumn, InputSegment, Operator};
 use millstream_model::{Batch, Column, Segment};
 use std::sync::Arc;
@@ -22,8 +23,8 @@ impl<'b> Input<'b> {
         Input { batch, rows, columns, names }
     }
 
-    /// Calls the operator, whose output may have `output_bytes_max`.
-    pub fn call(&self, operator: &Operator, output_bytes_max: usize) -> Result<Answer, CallError> {
+    /// Calls the operator within its limits.
+    pub fn call(&self, operator: &Operator, limits: &Limits) -> Result<Answer, CallError> {
         let column = |column: &&'b Column| InputColumn {
             name: &column.name,
             cells: column.cells(),
@@ -45,7 +46,8 @@ impl<'b> Input<'b> {
             times: self.batch.time.as_deref(),
             read_ns: self.batch.read_ns,
             segments: &segments,
-            output_bytes_max,
+            output_bytes_max: limits.output_bytes_max as usize,
+            deadline: Some(limits.deadline),
         })
     }
 

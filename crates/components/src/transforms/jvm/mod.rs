@@ -1,7 +1,8 @@
 //! Transform `jvm`: runs operators written in Groovy, AviatorScript or Java.
 //!
 //! A batch goes to Java by address, in one call; what the operator changes comes back as cells and
-//! one buffer. The engine calls it on its pool of threads, since an operator may be slow or hang.
+//! one buffer. The engine calls it on its pool of threads, since an operator may be slow or hang. In
+//! a separate process the addresses are those of a copy in shared memory.
 
 mod answer;
 mod config;
@@ -9,8 +10,8 @@ mod figures;
 mod input;
 mod registered;
 
-pub use crate::util::jvm::{KeptOperators, jvm_snapshot, note_pressure};
-pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
+pub use crate::util::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot, note_pressure};
+pub use config::{DeclaredType, JvmConfig, JvmMode, OperatorLanguage, Timeouts};
 
 use crate::transforms::on_error::{Failed, OnError};
 use crate::util::condition::Condition;
@@ -28,6 +29,13 @@ const HANGING_MAX: usize = 2;
 /// Reason under which events of a call that failed as a whole are counted.
 const CALL_FAILED: &str = "call_failed";
 
+/// Reason under which events of a call are counted whose process ended in every attempt, or does not
+/// run and is no longer waited for.
+const PROCESS_ENDED: &str = "process_ended";
+
+/// Reason under which events of a call that took too long are counted.
+const DEADLINE: &str = "deadline";
+
 /// Reason under which dropped events are counted.
 const DROPPED: &str = "filtered";
 
@@ -40,6 +48,8 @@ struct Limits {
     deadline: Duration,
     /// Most bytes of its output.
     output_bytes_max: u64,
+    /// The operator runs in a separate process, which ends a call that takes too long.
+    is_in_process: bool,
 }
 
 /// The transform.
@@ -69,9 +79,8 @@ impl JvmOperator {
             return out.send(0, batch);
         }
         let input = Input::new(&batch, &rows);
-        let max = self.limits.output_bytes_max as usize;
         self.figures.count_call();
-        match input.call(&self.operator, max) {
+        match input.call(&self.operator, &self.limits) {
             Ok(answer) => {
                 let names = input.names;
                 self.take(batch, (&names, rows.len()), answer, out)
@@ -111,8 +120,13 @@ impl JvmOperator {
     fn fail(&self, batch: Batch, rows: &[u32], error: &CallError, out: &mut Outputs) {
         let mut failed = Failed::default();
         let words = error.to_string();
-        rows.iter().for_each(|row| failed.add_in_words(*row as usize, CALL_FAILED, words.clone()));
-        out.counters.error(CALL_FAILED);
+        let reason = match error {
+            CallError::ProcessEnded(_) => PROCESS_ENDED,
+            CallError::Deadline => DEADLINE,
+            _ => CALL_FAILED,
+        };
+        rows.iter().for_each(|row| failed.add_in_words(*row as usize, reason, words.clone()));
+        out.counters.error(reason);
         failed.settle(batch, self.on_error, out);
     }
 }
@@ -135,15 +149,19 @@ impl Offload for JvmOperator {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        Some(self.limits.deadline)
+        (!self.limits.is_in_process).then_some(self.limits.deadline)
     }
 
     fn hanging_max(&self) -> Option<usize> {
-        Some(HANGING_MAX)
+        (!self.limits.is_in_process).then_some(HANGING_MAX)
     }
 
     fn output_bytes_max(&self) -> u64 {
         self.limits.output_bytes_max
+    }
+
+    fn let_go(&self) {
+        self.operator.let_go();
     }
 
     fn tasks(&self) -> Vec<TaskSnapshot> {
@@ -163,7 +181,7 @@ impl Offload for JvmOperator {
     fn expired(&self, batch: Batch, out: &mut Outputs) {
         let rows = self.rows(&batch, out);
         let mut failed = Failed::default();
-        rows.iter().for_each(|row| failed.add(*row as usize, "deadline"));
+        rows.iter().for_each(|row| failed.add(*row as usize, DEADLINE));
         failed.settle(batch, self.on_error, out);
     }
 }

@@ -4,8 +4,8 @@
 //! again where nothing has changed.
 
 use super::figures::{Counted, Figures};
-use crate::util::jvm::{self, JarState, advised, has_log, keep, placed};
-use millstream_jvm::{Jvm, JvmOptions, Operator, OperatorSpec, WeakOperator};
+use crate::util::jvm::{self, JarState, Java, Place, advised, has_log, keep, placed};
+use millstream_jvm::{Operator, OperatorSpec, WeakOperator};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ struct Operators {
 }
 
 struct Registered {
+    /// Name of its process.
+    process: Option<String>,
     spec: OperatorSpec,
     jar: Option<JarState>,
     operator: WeakOperator,
@@ -28,35 +30,39 @@ struct Registered {
 ///
 /// # Errors
 /// There is no suitable JVM, or the operator is invalid: what is wrong, and where.
-pub fn registered(options: &JvmOptions, spec: OperatorSpec) -> Result<Counted, String> {
-    let jvm = Jvm::start(options).map_err(|error| advised(error.to_string()))?;
+pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, String> {
+    let java = place.start().map_err(|error| advised(error.to_string()))?;
+    let process = java.process().map(str::to_owned);
     let jar = spec.jar.as_deref().and_then(JarState::of);
     let mut operators = OPERATORS.lock();
-    jvm::report(&jvm);
-    jvm::watch(&jvm, look);
-    if let Some(known) = operators.find(&spec, jar) {
+    jvm::report(&java);
+    jvm::watch(&java, look);
+    if let Some(known) = operators.find(process.as_deref(), &spec, jar) {
         return Ok(known);
     }
-    let operator = jvm.register(&spec).map_err(|error| placed(&error))?;
+    let operator = java.register(&spec).map_err(|error| placed(&error))?;
     let is_reported = report(&spec, &operator);
     let (weak, figures) = (operator.downgrade(), Arc::<Figures>::default());
-    let known = Registered { spec, jar, operator: weak, figures: figures.clone(), is_reported };
+    let figures_of = figures.clone();
+    let known = Registered { process, spec, jar, operator: weak, figures: figures_of, is_reported };
     operators.known.push(known);
     keep(operator.clone());
     Ok((operator, figures))
 }
 
-/// Reads the figures of the operators in use; returns whether one was called since the last look.
-fn look(_: &Jvm) -> bool {
-    let looks = in_use().into_iter().map(|(operator, figures)| figures.look(&operator));
+/// Reads the figures of the operators in use in a JVM; returns whether one was called since the last look.
+fn look(java: &Java) -> bool {
+    let looks =
+        in_use(java.process()).into_iter().map(|(operator, figures)| figures.look(&operator));
     looks.fold(false, |any, was_called| any | was_called)
 }
 
-/// Returns the operators that are in use.
-fn in_use() -> Vec<Counted> {
+/// Returns the operators that are in use at a place: a process by its name.
+fn in_use(process: Option<&str>) -> Vec<Counted> {
     let operators = OPERATORS.lock();
     let used = |of: &Registered| Some((of.operator.upgrade()?, of.figures.clone()));
-    operators.known.iter().filter_map(used).collect()
+    let known = operators.known.iter().filter(|of| of.process.as_deref() == process);
+    known.filter_map(used).collect()
 }
 
 impl Operators {
@@ -65,9 +71,16 @@ impl Operators {
     }
 
     /// Returns a registered operator, and forgets those that are gone.
-    fn find(&mut self, spec: &OperatorSpec, jar: Option<JarState>) -> Option<Counted> {
+    fn find(
+        &mut self,
+        process: Option<&str>,
+        spec: &OperatorSpec,
+        jar: Option<JarState>,
+    ) -> Option<Counted> {
         self.known.retain(|of| of.operator.upgrade().is_some());
-        let is_same = |of: &&mut Registered| of.spec == *spec && of.jar == jar;
+        let is_same = |of: &&mut Registered| {
+            of.process.as_deref() == process && of.spec == *spec && of.jar == jar
+        };
         let known = self.known.iter_mut().find(is_same)?;
         let operator = known.operator.upgrade()?;
         if !known.is_reported {

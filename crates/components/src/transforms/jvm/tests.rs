@@ -261,10 +261,29 @@ fn options_that_contradict_each_other_are_errors() {
             "1ms or more",
         ),
         (json!({ "language": "groovy", "script": "x", "expansion": 0 }), "1 to 256"),
+        (json!({ "language": "groovy", "script": "x", "process": "a" }), "needs `mode: process`"),
+        (
+            json!({ "language": "groovy", "script": "x", "mode": "process", "process": "a b" }),
+            "is no name",
+        ),
     ] {
         let found = faults(options.clone());
         assert!(found.len() == 1 && found[0].contains(part), "{options}: {found:?}");
     }
+}
+
+#[test]
+fn an_operator_runs_in_the_process_of_its_name() {
+    let of = |more: serde_json::Value| {
+        let mut options = json!({ "language": "groovy", "script": "x" });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let config = config(options);
+        (config.needs_jvm(), config.jvm_process().map(str::to_owned))
+    };
+    assert_eq!(of(json!({})), (true, None));
+    assert_eq!(of(json!({ "mode": "process" })), (false, Some("default".to_owned())));
+    let named = json!({ "mode": "process", "process": "team-1" });
+    assert_eq!(of(named), (false, Some("team-1".to_owned())));
 }
 
 #[test]

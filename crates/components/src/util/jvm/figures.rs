@@ -1,68 +1,122 @@
-//! What the JVM uses, read once a second while code runs in it.
+//! What JVMs use, read once a second while code runs in them.
 //!
-//! A separate thread reads it: a call into the JVM may wait for a collection, and a request for the
-//! figures must not.
+//! A separate thread for each JVM reads it: a call into a JVM may wait for a collection, and a
+//! request for the figures must not.
 
 use super::heap;
-use millstream_jvm::{Jvm, JvmStats};
-use millstream_model::snapshot::JvmSnapshot;
+use super::java::Java;
+use millstream_jvm::{Jvm, JvmProcess, JvmStats, ProcessState};
+use millstream_model::snapshot::{JvmProcessSnapshot, JvmSnapshot};
 use parking_lot::Mutex;
-use std::sync::Once;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How old the figures may be.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The JVM, as of the last look.
-static JVM: Mutex<Option<JvmSnapshot>> = Mutex::new(None);
+/// The JVMs, as of the last look: that of the agent's process, and others by the name of theirs.
+static JVMS: Mutex<BTreeMap<Option<String>, JvmSnapshot>> = Mutex::new(BTreeMap::new());
+
+/// The JVMs that a thread looks at.
+static WATCHED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());
 
 /// What is looked at once per interval.
 static LOOKS: Mutex<Vec<Look>> = Mutex::new(Vec::new());
 
-/// Reads figures of code in the JVM; returns whether it has run since the last look.
-pub type Look = fn(&Jvm) -> bool;
+/// Reads figures of code in a JVM; returns whether it has run since the last look.
+pub type Look = fn(&Java) -> bool;
 
-/// Returns what the JVM uses; `None` if none runs.
+/// Returns what the JVM inside the agent's process uses; `None` if none runs.
 pub fn jvm_snapshot() -> Option<JvmSnapshot> {
     let (requested_collections, ignored_collections) = heap::collections();
-    let known = *JVM.lock();
+    let known = JVMS.lock().get(&None).copied();
     known.map(|jvm| JvmSnapshot { requested_collections, ignored_collections, ..jvm })
 }
 
-/// Begins to look at something once per interval; does nothing if it is looked at already.
-pub fn watch(jvm: &Jvm, look: Look) {
-    static BEGUN: Once = Once::new();
+/// Returns how the separate processes do.
+pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
+    let processes = JvmProcess::all();
+    let jvms = JVMS.lock();
+    let snapshot = |process: JvmProcess| {
+        let ProcessState { name, pid, restarts, error } = process.state();
+        let jvm = jvms.get(&Some(name.clone())).copied().filter(|_| pid.is_some());
+        JvmProcessSnapshot { name, pid, restarts, error, jvm }
+    };
+    let mut snapshots: Vec<_> = processes.into_iter().map(snapshot).collect();
+    snapshots.sort_by(|one, other| one.name.cmp(&other.name));
+    snapshots
+}
+
+/// Begins to look at something in a JVM once per interval; does nothing if it is looked at already.
+pub fn watch(java: &Java, look: Look) {
     let mut looks = LOOKS.lock();
     if !looks.iter().any(|of| std::ptr::fn_addr_eq(*of, look)) {
         looks.push(look);
     }
     drop(looks);
-    let jvm = jvm.clone();
-    BEGUN.call_once(|| {
-        heap::follow_pressure(&jvm);
-        let thread = std::thread::Builder::new().name("jvm-figures".to_owned());
-        if let Err(error) = thread.spawn(move || look_forever(&jvm)) {
-            log::warn!("the figures of the JVM are not read: {error}");
-        }
-    });
+    if is_watched(java) {
+        return;
+    }
+    let process = java.process().map(str::to_owned);
+    let inside = match java {
+        Java::Inside(jvm) => Some(jvm.clone()),
+        Java::Process(_) => None,
+    };
+    inside.iter().for_each(heap::follow_pressure);
+    let name = process.as_deref().map_or(String::new(), |name| format!("-{name}"));
+    let thread = std::thread::Builder::new().name(format!("jvm-figures{name}"));
+    if let Err(error) = thread.spawn(move || look_while_used(process, inside)) {
+        log::warn!("the figures of the JVM are not read: {error}");
+    }
 }
 
-fn look_forever(jvm: &Jvm) -> ! {
-    let mut is_due = true;
-    loop {
-        if is_due {
-            look_at(jvm);
+/// Returns whether a thread looks at the JVM; from now on one does.
+fn is_watched(java: &Java) -> bool {
+    let process = java.process().map(str::to_owned);
+    let mut watched = WATCHED.lock();
+    let is_watched = watched.contains(&process);
+    if !is_watched {
+        watched.push(process);
+    }
+    is_watched
+}
+
+/// Looks at a JVM, that of a process for as long as something uses that.
+fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
+    let find = || match (&process, &inside) {
+        (None, inside) => inside.clone().map(Java::Inside),
+        (Some(name), _) => {
+            let all = JvmProcess::all();
+            all.into_iter().find(|of| of.name() == name).map(Java::Process)
         }
-        std::thread::sleep(INTERVAL);
+    };
+    let mut is_first = true;
+    loop {
+        let Some(java) = find() else {
+            let mut watched = WATCHED.lock();
+            // Another one with this name may have been started meanwhile.
+            if find().is_none() {
+                JVMS.lock().remove(&process);
+                return watched.retain(|watched| *watched != process);
+            }
+            continue;
+        };
         let looks = LOOKS.lock().clone();
-        is_due = looks.into_iter().fold(false, |any, look| any | look(jvm));
+        let has_run = looks.into_iter().fold(false, |any, look| any | look(&java));
+        if has_run || is_first {
+            look_at(&java, &process);
+            is_first = false;
+        }
+        // Nothing keeps the process during the pause.
+        drop(java);
+        std::thread::sleep(INTERVAL);
     }
 }
 
 /// Reads what the JVM uses. Without memory for the answer, the figures stay those of the last look.
-fn look_at(jvm: &Jvm) {
-    if let Ok(stats) = jvm.stats() {
-        *JVM.lock() = Some(snapshot(stats));
+fn look_at(java: &Java, process: &Option<String>) {
+    if let Ok(stats) = java.stats() {
+        JVMS.lock().insert(process.clone(), snapshot(stats));
     }
 }
 

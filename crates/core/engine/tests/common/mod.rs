@@ -155,6 +155,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
         offload_threads: 2,
         memory_bytes: 64 << 20,
         reserved_bytes: 0,
+        memory_host: None,
         cpu,
         sink_bytes_max: 4 << 20,
         until_eof,

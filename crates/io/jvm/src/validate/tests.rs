@@ -112,6 +112,7 @@ fn with_input<T>(run: impl FnOnce(&Input<'_>) -> T) -> T {
     ];
     let (block, selected) = (BLOCK, &[0, 1, 2, 4][..]);
     run(&Input {
+        deadline: None,
         block,
         rows: ROWS,
         selected,

@@ -3,6 +3,7 @@ package test;
 import dev.millstream.operator.Context;
 import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
+import java.lang.reflect.Field;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -67,6 +68,7 @@ public final class Commands implements Operator {
             case "sleep" -> Thread.sleep(60_000);
             case "exit" -> System.exit(3);
             case "garbage" -> garbage();
+            case "crash" -> crash();
             case "collect" -> System.gc();
             case "halt" -> Runtime.getRuntime().halt(3);
             default -> {
@@ -80,6 +82,14 @@ public final class Commands implements Operator {
         row.emit(Map.of("value", "undone"));
         row.drop();
         throw new IllegalArgumentException("undone");
+    }
+
+    /** Writes to address 0: ends the process. */
+    private static void crash() throws Exception {
+        Field field = Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe");
+        field.setAccessible(true);
+        Object unsafe = field.get(null);
+        unsafe.getClass().getMethod("putAddress", long.class, long.class).invoke(unsafe, 0L, 0L);
     }
 
     private static int depth(int depth) {

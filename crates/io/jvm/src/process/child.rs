@@ -1,0 +1,259 @@
+//! The child: starts the JVM, and serves the agent until that ends.
+
+use super::frame::{Broken, Channel, Frame, Kind, Patience};
+use super::memory::Attached;
+use super::settings::{Identity, Start};
+use crate::error::CallError;
+use crate::jvm::{Jvm, end_now};
+use crate::operator;
+use crate::worker;
+use rustix::fd::OwnedFd;
+use rustix::process::{Gid, Resource, Rlimit, Signal, Uid};
+use std::ffi::c_int;
+use std::fs;
+use std::io;
+use std::sync::OnceLock;
+use std::thread;
+
+/// The kernel takes this process before the agent.
+const OOM_SCORE_ADJ: &str = "500";
+
+/// The name of this process.
+static NAME: OnceLock<String> = OnceLock::new();
+
+/// First descriptor behind those of the standard streams.
+const FIRST_DESCRIPTOR: i32 = 3;
+
+/// Serves the agent that has started this process with its control socket as standard input. Ends
+/// the process when the agent ends, and never returns.
+pub fn serve_process() -> ! {
+    ignore_signals();
+    close_others();
+    let code = match take_control().and_then(|control| serve(&control)) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("millstream jvm-process: {error}");
+            1
+        }
+    };
+    end_now(code)
+}
+
+/// Lets signals to a whole service, as of systemd, reach the agent alone: it ends this process when
+/// it has no more calls. A handler is not inherited by what operators start.
+fn ignore_signals() {
+    extern "C" fn nothing(_: c_int) {}
+    // The handler of Rust's runtime, to which the JVM would pass a crash instead of reporting it.
+    for number in [Signal::SEGV, Signal::BUS] {
+        // SAFETY: address 0 is `SIG_DFL`.
+        unsafe { signal(number.as_raw(), None) };
+    }
+    for number in [Signal::TERM, Signal::INT, Signal::HUP] {
+        // SAFETY: the handler does nothing.
+        unsafe { signal(number.as_raw(), Some(nothing)) };
+    }
+}
+
+unsafe extern "C" {
+    fn close(descriptor: c_int) -> c_int;
+    fn signal(number: c_int, handler: Option<extern "C" fn(c_int)>) -> usize;
+}
+
+/// Closes what the agent has left open for its children by mistake.
+fn close_others() {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let others: Vec<i32> = numbers.filter(|number| *number >= FIRST_DESCRIPTOR).collect();
+    for number in others {
+        // SAFETY: nothing in this process has opened a file yet but the listing above, which is
+        // closed; its number may be in the list, and closing it again is an error without effect.
+        unsafe { close(number) };
+    }
+}
+
+/// Moves the control socket away from the standard input; what is printed goes to the error output.
+fn take_control() -> io::Result<Channel> {
+    let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_DESCRIPTOR)?;
+    let null = fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(Channel::of(control))
+}
+
+fn serve(control: &Channel) -> io::Result<()> {
+    let broken = |broken: Broken| io::Error::other(format!("{broken:?}"));
+    let (first, _) = control.receive(Patience::ENDLESS).map_err(broken)?;
+    let start: Start = serde_json::from_slice(&first.payload)?;
+    log::set_max_level(log::LevelFilter::Info);
+    _ = NAME.set(start.name.clone());
+    _ = log::set_logger(&Logger);
+    let started = prepare(&start).map_err(|error| error.to_string());
+    let started = started.and_then(|()| Jvm::start(&start.jvm).map_err(|error| error.to_string()));
+    let jvm = match started {
+        Ok(jvm) => jvm,
+        Err(reason) => {
+            let failed = Frame::with(Kind::Failed, reason.into_bytes());
+            return control.send(&failed, None, Patience::ENDLESS).map_err(broken);
+        }
+    };
+    let done = Frame::with(Kind::Done, serde_json::to_vec(jvm.info())?);
+    control.send(&done, None, Patience::ENDLESS).map_err(broken)?;
+    obey(control, &jvm);
+    Ok(())
+}
+
+/// Limits this process, and gives up the rights of the agent.
+fn prepare(start: &Start) -> io::Result<()> {
+    let of = |what: &str, error: io::Error| io::Error::other(format!("{what}: {error}"));
+    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    if let Some(files) = start.open_files {
+        let limit = Rlimit { current: Some(files), maximum: Some(files) };
+        rustix::process::setrlimit(Resource::Nofile, limit)
+            .map_err(|error| of("`open_files`", error.into()))?;
+    }
+    // May be forbidden in a container; the kernel then chooses as it likes.
+    _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
+    if let Some(identity) = &start.identity {
+        become_user(identity).map_err(|error| of("`user`", error))?;
+    }
+    // A stopped process does not notice that its socket has ended.
+    _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    Ok(())
+}
+
+/// Changes the user of this thread, and so of all that it starts; there is no other one yet.
+fn become_user(identity: &Identity) -> io::Result<()> {
+    let groups: Vec<Gid> = identity.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
+    rustix::thread::set_thread_groups(&groups)?;
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)?;
+    Ok(())
+}
+
+/// Obeys the control socket until the agent ends.
+fn obey(control: &Channel, jvm: &Jvm) {
+    while let Ok((frame, descriptor)) = control.receive(Patience::ENDLESS) {
+        match (frame.kind, descriptor) {
+            (Kind::Connect, Some(socket)) => connect(jvm, &frame.text(), socket),
+            (Kind::Remove, _) => operator::remove_later(jvm.control(), frame.subject as i32),
+            (Kind::End, _) => {
+                // Behind the operators that were removed before.
+                _ = jvm.control().ask(|_, _| Ok(()), |_, _, ()| {});
+                return;
+            }
+            _ => log::warn!("a frame that was not expected: {:?}", frame.kind),
+        }
+    }
+}
+
+fn connect(jvm: &Jvm, name: &str, socket: OwnedFd) {
+    let (jvm, channel) = (jvm.clone(), Channel::of(socket));
+    let thread = thread::Builder::new().name(name.to_owned());
+    if let Err(error) = thread.spawn(move || Server { jvm, channel, memory: None }.run()) {
+        // The agent finds that the connection has ended.
+        log::error!("cannot start a thread: {error}");
+    }
+}
+
+/// Serves a connection.
+struct Server {
+    jvm: Jvm,
+    channel: Channel,
+    memory: Option<Attached>,
+}
+
+impl Server {
+    fn run(mut self) {
+        while let Ok((request, descriptor)) = self.channel.receive(Patience::ENDLESS) {
+            let mut answer = self.answer(&request, descriptor);
+            answer.request = request.request;
+            if self.channel.send(&answer, None, Patience::ENDLESS).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &Frame, descriptor: Option<OwnedFd>) -> Frame {
+        let shared = self.jvm.shared();
+        let operator = request.subject as i32;
+        match (request.kind, descriptor) {
+            (Kind::Call, _) => self.call(operator, request.offset),
+            (Kind::Noop, _) => of_call(worker::noop(shared, 1).map(|()| Vec::new())),
+            (Kind::Stats, _) => of_call(worker::stats(shared, operator)),
+            (Kind::Process, _) => of_call(worker::process(shared)),
+            (Kind::Register, _) => self.register(request.payload.clone()),
+            (Kind::Attach, Some(file)) => self.attach(&file, request.subject),
+            _ => Frame::with(Kind::Failed, b"an unknown request".to_vec()),
+        }
+    }
+
+    fn attach(&mut self, file: &OwnedFd, len: i64) -> Frame {
+        // The old one first: both would need address space.
+        self.memory = None;
+        let attached = Attached::new(file, usize::try_from(len).unwrap_or_default());
+        match attached {
+            Ok(memory) => {
+                let address = memory.address();
+                self.memory = Some(memory);
+                Frame::new(Kind::Done, address)
+            }
+            Err(error) => Frame::with(Kind::Failed, error.to_string().into_bytes()),
+        }
+    }
+
+    fn call(&self, operator: i32, offset: i64) -> Frame {
+        let memory = self.memory.as_ref().filter(|memory| memory.has_request(offset));
+        let Some(memory) = memory else {
+            return Frame::with(Kind::Failed, b"there is no such request".to_vec());
+        };
+        let request = memory.address() + offset;
+        // SAFETY: the agent has written a request with addresses in this memory, which stays mapped
+        // and which it does not change until it has the answer.
+        match unsafe { worker::call_at(self.jvm.shared(), operator, request) } {
+            Ok(offset) => Frame { offset, ..Frame::new(Kind::Done, 0) },
+            Err(error) => of_error(error),
+        }
+    }
+
+    fn register(&self, spec: Vec<u8>) -> Frame {
+        match operator::ask_register(self.jvm.control(), spec) {
+            Ok(answer) => Frame::with(Kind::Done, answer),
+            Err(error) => Frame::with(Kind::Failed, error.to_string().into_bytes()),
+        }
+    }
+}
+
+fn of_call(result: Result<Vec<u8>, CallError>) -> Frame {
+    match result {
+        Ok(payload) => Frame::with(Kind::Done, payload),
+        Err(error) => of_error(error),
+    }
+}
+
+fn of_error(error: CallError) -> Frame {
+    let (kind, text) = match error {
+        CallError::UnknownOperator => (Kind::UnknownOperator, String::new()),
+        CallError::Exception(text) => (Kind::Exception, text),
+        CallError::Attach(text) => (Kind::NotAttached, text),
+        CallError::Failed(text) => (Kind::Failed, text),
+        other => (Kind::Failed, other.to_string()),
+    };
+    Frame::with(kind, text.into_bytes())
+}
+
+/// Writes what the child has to say to the error output, which is that of the agent.
+struct Logger;
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let name = NAME.get().map_or("", String::as_str);
+        eprintln!("jvm process {name}: {}: {}", record.level(), record.args());
+    }
+
+    fn flush(&self) {}
+}

@@ -1,0 +1,379 @@
+//! Frames between the agent and a child, over Unix sockets.
+//!
+//! A frame is a head of 32 bytes and a payload; a descriptor may come with it. An answer has the
+//! number of its request, so that a child which sends too much, too little or twice is noticed.
+
+use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+const HEAD_BYTES: usize = 32;
+
+/// Most bytes of a payload: the scripts of an operator, the figures of ten thousand scripts.
+const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// How often a wait looks whether the other end lives: a process that it has started may keep its
+/// sockets open.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What a frame asks for, or answers. Sources will add theirs: a connection on which the child asks
+/// and the agent answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// On the control socket: start the JVM; the payload has the settings.
+    Start = 1,
+    /// On the control socket: serve the connection that comes with it, on a thread with the name in
+    /// the payload.
+    Connect,
+    /// On the control socket: remove an operator. Without an answer.
+    Remove,
+    /// On the control socket: end once removed operators are closed. Without an answer.
+    End,
+    /// Compile the operator in the payload.
+    Register,
+    /// Say what an operator did.
+    Stats,
+    /// Say what the JVM uses.
+    Process,
+    /// Map the memory that comes with it, of so many bytes. The answer has the address.
+    Attach,
+    /// Call an operator with the request at an offset of the memory. The answer has the offset of
+    /// the operator's answer in the buffer.
+    Call,
+    /// Call a method that does nothing.
+    Noop,
+    /// Done.
+    Done,
+    /// The operator is not registered.
+    UnknownOperator,
+    /// The call failed as a whole; the payload says why.
+    Failed,
+    /// Java threw an exception; the payload says which.
+    Exception,
+    /// The thread cannot call the JVM; the payload says why.
+    NotAttached,
+}
+
+const KINDS: [Kind; 15] = [
+    Kind::Start,
+    Kind::Connect,
+    Kind::Remove,
+    Kind::End,
+    Kind::Register,
+    Kind::Stats,
+    Kind::Process,
+    Kind::Attach,
+    Kind::Call,
+    Kind::Noop,
+    Kind::Done,
+    Kind::UnknownOperator,
+    Kind::Failed,
+    Kind::Exception,
+    Kind::NotAttached,
+];
+
+/// A frame without its descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: Kind,
+    /// Number of the request on its connection.
+    pub request: u64,
+    /// An operator, a size or an address.
+    pub subject: i64,
+    /// An offset.
+    pub offset: i64,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// Makes a frame without a payload.
+    pub fn new(kind: Kind, subject: i64) -> Frame {
+        Frame { kind, request: 0, subject, offset: 0, payload: Vec::new() }
+    }
+
+    /// The same with a payload.
+    pub fn with(kind: Kind, payload: Vec<u8>) -> Frame {
+        Frame { payload, ..Frame::new(kind, 0) }
+    }
+
+    /// Returns the payload as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.payload).into_owned()
+    }
+
+    fn head(&self) -> [u8; HEAD_BYTES] {
+        let mut head = [0; HEAD_BYTES];
+        head[..4].copy_from_slice(&(self.kind as u32).to_ne_bytes());
+        head[4..8].copy_from_slice(&(self.payload.len() as u32).to_ne_bytes());
+        head[8..16].copy_from_slice(&self.request.to_ne_bytes());
+        head[16..24].copy_from_slice(&self.subject.to_ne_bytes());
+        head[24..].copy_from_slice(&self.offset.to_ne_bytes());
+        head
+    }
+
+    /// Parses a head; returns the frame, without its payload, and the length of that.
+    fn of_head(head: &[u8; HEAD_BYTES]) -> Result<(Frame, usize), Broken> {
+        let half = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
+        let kind = KINDS.into_iter().find(|kind| *kind as u32 == half(0));
+        let kind = kind.ok_or(Broken::Garbage("a frame of an unknown kind"))?;
+        let (subject, offset) = (word(16) as i64, word(24) as i64);
+        let frame = Frame { kind, request: word(8), subject, offset, payload: Vec::new() };
+        match half(4) as usize {
+            len if len <= PAYLOAD_BYTES_MAX => Ok((frame, len)),
+            _ => Err(Broken::Garbage("a frame that is too long")),
+        }
+    }
+}
+
+/// Why a connection cannot be used any more.
+#[derive(Debug)]
+pub enum Broken {
+    /// The other end is gone.
+    Ended,
+    /// There was no answer in time.
+    Late,
+    /// The other end does not keep to the protocol.
+    Garbage(&'static str),
+    /// The kernel refuses.
+    System(io::Error),
+}
+
+impl From<Errno> for Broken {
+    fn from(error: Errno) -> Broken {
+        match error {
+            Errno::PIPE | Errno::CONNRESET => Broken::Ended,
+            error => Broken::System(error.into()),
+        }
+    }
+}
+
+/// How long to wait for the other end.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Until when; `None` for ever.
+    pub until: Option<Instant>,
+    /// Whether the other end is known to be gone.
+    pub is_over: Option<&'a dyn Fn() -> bool>,
+}
+
+impl Patience<'_> {
+    /// Waits for ever.
+    pub const ENDLESS: Patience<'static> = Patience { until: None, is_over: None };
+
+    fn is_endless(&self) -> bool {
+        self.until.is_none() && self.is_over.is_none()
+    }
+}
+
+/// An end of a connection.
+pub struct Channel {
+    socket: OwnedFd,
+}
+
+impl Channel {
+    /// Makes a connection; returns this end, and the other one.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn pair() -> io::Result<(Channel, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((Channel { socket }, other))
+    }
+
+    /// Uses a socket.
+    pub fn of(socket: OwnedFd) -> Channel {
+        Channel { socket }
+    }
+
+    /// Sends a frame, and a descriptor with it.
+    ///
+    /// # Errors
+    /// The other end is gone, or does not read.
+    pub fn send(
+        &self,
+        frame: &Frame,
+        descriptor: Option<BorrowedFd<'_>>,
+        patience: Patience<'_>,
+    ) -> Result<(), Broken> {
+        self.send_all(&frame.head(), descriptor, patience)?;
+        match frame.payload.is_empty() {
+            true => Ok(()),
+            false => self.send_all(&frame.payload, None, patience),
+        }
+    }
+
+    fn send_all(
+        &self,
+        mut bytes: &[u8],
+        mut descriptor: Option<BorrowedFd<'_>>,
+        patience: Patience<'_>,
+    ) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let passed = descriptor.map(|descriptor| [descriptor]);
+            if let Some(passed) = &passed {
+                control.push(SendAncillaryMessage::ScmRights(passed));
+            }
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags) {
+                Ok(sent) => {
+                    bytes = &bytes[sent..];
+                    descriptor = None;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, patience)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives a frame, and the descriptor that comes with it.
+    ///
+    /// # Errors
+    /// The other end is gone, late, or does not keep to the protocol.
+    pub fn receive(&self, patience: Patience<'_>) -> Result<(Frame, Option<OwnedFd>), Broken> {
+        let (mut head, mut descriptor) = ([0; HEAD_BYTES], None);
+        self.receive_all(&mut head, &mut descriptor, patience)?;
+        let (mut frame, len) = Frame::of_head(&head)?;
+        frame.payload.resize(len, 0);
+        self.receive_all(&mut frame.payload, &mut descriptor, patience)?;
+        Ok((frame, descriptor))
+    }
+
+    fn receive_all(
+        &self,
+        mut bytes: &mut [u8],
+        descriptor: &mut Option<OwnedFd>,
+        patience: Patience<'_>,
+    ) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            let mut flags = RecvFlags::CMSG_CLOEXEC;
+            if !patience.is_endless() {
+                self.wait(PollFlags::IN, patience)?;
+                flags |= RecvFlags::DONTWAIT;
+            }
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut parts = [IoSliceMut::new(bytes)];
+            match recvmsg(&self.socket, &mut parts, &mut control, flags) {
+                Ok(received) if received.bytes == 0 => return Err(Broken::Ended),
+                Ok(received) => {
+                    for message in control.drain() {
+                        if let RecvAncillaryMessage::ScmRights(passed) = message {
+                            *descriptor = passed.last();
+                        }
+                    }
+                    bytes = &mut bytes[received.bytes..];
+                }
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the socket is ready, or closed.
+    fn wait(&self, flags: PollFlags, patience: Patience<'_>) -> Result<(), Broken> {
+        loop {
+            let left = patience.until.map(|until| until.saturating_duration_since(Instant::now()));
+            let time = left.map_or(LOOK, |left| left.min(LOOK));
+            let time = Timespec { tv_sec: 0, tv_nsec: time.as_nanos() as i64 };
+            match poll(&mut [PollFd::new(&self.socket, flags)], Some(&time)) {
+                Ok(0) if left.is_some_and(|left| left.is_zero()) => return Err(Broken::Late),
+                Ok(0) if patience.is_over.is_some_and(|is_over| is_over()) => {
+                    return Err(Broken::Ended);
+                }
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::write;
+
+    fn pair() -> (Channel, Channel) {
+        let (one, other) = Channel::pair().unwrap();
+        (one, Channel::of(other))
+    }
+
+    fn soon() -> Patience<'static> {
+        let until = Some(Instant::now() + Duration::from_millis(50));
+        Patience { until, is_over: None }
+    }
+
+    #[test]
+    fn frames_arrive_with_their_payload_and_descriptor() {
+        let (one, other) = pair();
+        let large = Frame { request: 7, ..Frame::with(Kind::Register, vec![5; 1 << 20]) };
+        let (first, second) = (Frame::new(Kind::Call, -3), large.clone());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                one.send(&first, Some(one.as_fd()), Patience::ENDLESS).unwrap();
+                one.send(&second, None, Patience::ENDLESS).unwrap();
+            });
+            let (frame, descriptor) = other.receive(Patience::ENDLESS).unwrap();
+            assert_eq!((frame, descriptor.is_some()), (first.clone(), true));
+            let (frame, descriptor) = other.receive(Patience::ENDLESS).unwrap();
+            assert_eq!((frame, descriptor.is_some()), (large, false));
+        });
+        drop(one);
+        assert!(matches!(other.receive(Patience::ENDLESS), Err(Broken::Ended)));
+        let sent = other.send(&Frame::new(Kind::Noop, 0), None, Patience::ENDLESS);
+        assert!(matches!(sent, Err(Broken::Ended)));
+    }
+
+    #[test]
+    fn an_end_that_is_silent_or_does_not_read_is_late() {
+        let (one, other) = pair();
+        assert!(matches!(other.receive(soon()), Err(Broken::Late)));
+        let large = Frame::with(Kind::Register, vec![5; 8 << 20]);
+        assert!(matches!(one.send(&large, None, soon()), Err(Broken::Late)));
+        let gone = Patience { until: None, is_over: Some(&|| true) };
+        let (_one, other) = pair();
+        assert!(matches!(other.receive(gone), Err(Broken::Ended)));
+    }
+
+    #[test]
+    fn frames_that_make_no_sense_are_refused() {
+        for (head, part) in [([0xff; HEAD_BYTES], "unknown kind"), (too_long(), "too long")] {
+            let (one, other) = pair();
+            write(&one, &head).unwrap();
+            let Err(Broken::Garbage(why)) = other.receive(soon()) else { panic!() };
+            assert!(why.contains(part), "{why}");
+        }
+        let (one, other) = pair();
+        write(&one, &too_long()[..9]).unwrap();
+        drop(one);
+        assert!(matches!(other.receive(soon()), Err(Broken::Ended)), "a truncated frame");
+    }
+
+    fn too_long() -> [u8; HEAD_BYTES] {
+        let mut head = Frame::new(Kind::Done, 0).head();
+        head[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+        head
+    }
+}

@@ -1,0 +1,348 @@
+//! One child from its start to its end.
+
+use super::connection::{Connection, failure};
+use super::ending::{Killed, MemoryKills, reason};
+use super::frame::{Broken, Channel, Frame, Kind, Patience};
+use super::settings::{Identity, ProcessOptions, Start};
+use crate::buffer::Pool;
+use crate::error::{CallError, ControlError};
+use crate::jvm::JvmInfo;
+use parking_lot::Mutex;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a start may take.
+const START_TIME: Duration = Duration::from_secs(60);
+
+/// How long a registration may take: longer than the child waits for its own answer.
+const REGISTER_TIME: Duration = Duration::from_secs(75);
+
+/// How long figures may take, and a frame on the control socket.
+const FIGURES_TIME: Duration = Duration::from_secs(10);
+
+/// Variables that Java and its libraries use; names that begin with `LC_` come with them.
+const VARIABLES: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "JAVA_HOME",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "TMPDIR",
+];
+
+/// A child that runs, or has run.
+pub struct Life {
+    /// Which child of its process it is, counted from 1.
+    pub number: u64,
+    /// What runs in it.
+    pub info: JvmInfo,
+    body: Body,
+    control: Mutex<Channel>,
+    pool: Arc<Pool>,
+    /// Connections for calls that are not in use.
+    idle: Mutex<Vec<Connection>>,
+    idle_max: usize,
+    /// The connection that registers operators.
+    register: Mutex<Option<Connection>>,
+    /// The connection that reads figures.
+    figures: Mutex<Option<Connection>>,
+}
+
+/// The process of a child.
+struct Body {
+    pid: Pid,
+    /// `None` once it is reaped: from then on another process may have its id.
+    child: Mutex<Option<Child>>,
+    killed: Mutex<Option<Killed>>,
+    memory_kills: MemoryKills,
+    is_over: AtomicBool,
+}
+
+impl Body {
+    fn spawn(options: &ProcessOptions, control: &mut Option<Channel>) -> Result<Body, String> {
+        let (own, other) = Channel::pair().map_err(|error| error.to_string())?;
+        let mut command = Command::new(&options.command.0);
+        command.args(&options.command.1).arg0("millstream").env_clear().envs(variables());
+        command.stdin(Stdio::from(other)).process_group(0);
+        if let Ok(errors) = io::stderr().as_fd().try_clone_to_owned() {
+            command.stdout(Stdio::from(errors));
+        }
+        let child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+        let pid = Pid::from_child(&child);
+        let memory_kills = MemoryKills::begin(options.cgroup.as_deref(), child.id());
+        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
+        *control = Some(own);
+        Ok(Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over })
+    }
+
+    fn kill(&self, why: Option<Killed>) {
+        let mut child = self.child.lock();
+        let Some(child) = &mut *child else { return };
+        let mut killed = self.killed.lock();
+        *killed = killed.or(why);
+        _ = child.kill();
+    }
+
+    /// Waits for the end, and returns the reason.
+    fn wait(&self) -> String {
+        // Reaped under the lock, so that `kill` never meets another process.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
+        let mut child = self.child.lock();
+        // What operators have started.
+        _ = kill_process_group(self.pid, Signal::KILL);
+        let status = child.take().map(|mut child| child.wait());
+        self.is_over.store(true, Ordering::Release);
+        match status {
+            Some(Ok(status)) => reason(status, *self.killed.lock(), &self.memory_kills),
+            Some(Err(error)) => error.to_string(),
+            None => "unknown".to_owned(),
+        }
+    }
+}
+
+/// Returns the environment of a child.
+fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_str().unwrap_or_default();
+        VARIABLES.contains(&name) || name.starts_with("LC_")
+    })
+}
+
+fn within(time: Duration) -> Option<Instant> {
+    Some(Instant::now() + time)
+}
+
+impl Life {
+    /// Starts a child, and its JVM.
+    ///
+    /// # Errors
+    /// Returns the reason in words.
+    pub fn start(
+        name: &str,
+        number: u64,
+        options: &ProcessOptions,
+        pool: &Arc<Pool>,
+    ) -> Result<Life, String> {
+        let start = Start {
+            name: name.to_owned(),
+            jvm: options.jvm.clone(),
+            identity: options.user.as_deref().map(identity).transpose()?,
+            open_files: options.open_files,
+        };
+        let mut control = None;
+        let body = Body::spawn(options, &mut control)?;
+        let started = control.ok_or_else(String::new).and_then(|control| {
+            if let Some(folder) = &options.cgroup {
+                join(folder, body.pid)?;
+            }
+            Ok((begin(&control, &start)?, control))
+        });
+        let (info, control) = started.map_err(|reason| {
+            let has_ended = reason.is_empty();
+            if !has_ended {
+                body.kill(None);
+            }
+            let how = body.wait();
+            match has_ended {
+                true => format!("it has ended while it started ({how}); what it has printed is on the standard error"),
+                false => reason,
+            }
+        })?;
+        Ok(Life {
+            number,
+            info,
+            body,
+            control: Mutex::new(control),
+            pool: Arc::clone(pool),
+            idle: Mutex::default(),
+            idle_max: options.jvm.threads,
+            register: Mutex::default(),
+            figures: Mutex::default(),
+        })
+    }
+
+    /// Returns its process id.
+    pub fn pid(&self) -> u32 {
+        self.body.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.body.is_over.load(Ordering::Acquire)
+    }
+
+    /// Returns why the agent has ended it, if it has.
+    pub fn killed(&self) -> Option<Killed> {
+        *self.body.killed.lock()
+    }
+
+    /// Ends it.
+    pub fn kill(&self, why: Killed) {
+        self.body.kill(Some(why));
+    }
+
+    /// Waits for its end, and returns the reason. Called once, by the supervisor.
+    pub fn wait(&self) -> String {
+        let reason = self.body.wait();
+        self.idle.lock().clear();
+        reason
+    }
+
+    /// Asks it to end, and ends it if it does not.
+    pub fn end(&self, time: Duration) {
+        _ = self.command(&Frame::new(Kind::End, 0), None);
+        let begin = Instant::now();
+        while !self.is_over() && begin.elapsed() < time {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.body.kill(None);
+    }
+
+    /// Removes an operator at some time. Never waits.
+    pub fn remove(&self, operator: i32) {
+        if self.command(&Frame::new(Kind::Remove, operator.into()), None).is_err() {
+            log::debug!("an operator ends with its process");
+        }
+    }
+
+    fn command(
+        &self,
+        frame: &Frame,
+        passed: Option<rustix::fd::BorrowedFd<'_>>,
+    ) -> Result<(), Broken> {
+        let patience = Patience { until: within(FIGURES_TIME), is_over: Some(&|| self.is_over()) };
+        self.control.lock().send(frame, passed, patience)
+    }
+
+    /// Opens a connection to a thread with this name.
+    fn connect(&self, name: &str) -> Result<Connection, Broken> {
+        let (channel, other) = Channel::pair().map_err(Broken::System)?;
+        let frame = Frame::with(Kind::Connect, name.as_bytes().to_vec());
+        self.command(&frame, Some(other.as_fd()))?;
+        Ok(Connection::new(channel, &self.pool))
+    }
+
+    /// Returns a connection for a call.
+    ///
+    /// # Errors
+    /// The child is gone, or no connection can be made.
+    pub fn connection(&self) -> Result<Connection, Broken> {
+        if let Some(idle) = self.idle.lock().pop() {
+            return Ok(idle);
+        }
+        self.connect(thread::current().name().unwrap_or("worker"))
+    }
+
+    /// Takes a connection back.
+    pub fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock();
+        if !self.is_over() && idle.len() < self.idle_max {
+            idle.push(connection);
+        }
+    }
+
+    /// Registers an operator; returns what Java says.
+    ///
+    /// # Errors
+    /// The outer error is that the child is gone, the inner one what it says.
+    pub fn register(&self, spec: &[u8]) -> Result<Result<Vec<u8>, ControlError>, Broken> {
+        let request = Frame::with(Kind::Register, spec.to_vec());
+        let answer = self.ask(&self.register, "jvm-register", request, REGISTER_TIME);
+        // It would not answer to the next one either.
+        if let Err(Broken::Late) = answer {
+            self.kill(Killed::Silent);
+        }
+        let answer = answer?;
+        Ok(match answer.kind {
+            Kind::Done => Ok(answer.payload),
+            _ => Err(ControlError::Process(answer.text())),
+        })
+    }
+
+    /// Asks for figures.
+    ///
+    /// # Errors
+    /// The child is gone or busy, or Java threw an exception.
+    pub fn figures(&self, kind: Kind, operator: i32) -> Result<Vec<u8>, CallError> {
+        let request = Frame::new(kind, operator.into());
+        let answer = self.ask(&self.figures, "jvm-figures", request, FIGURES_TIME);
+        let answer = answer.map_err(|broken| CallError::ProcessEnded(format!("{broken:?}")))?;
+        failure(&answer).map_or(Ok(answer.payload), Err)
+    }
+
+    fn ask(
+        &self,
+        used: &Mutex<Option<Connection>>,
+        name: &str,
+        request: Frame,
+        time: Duration,
+    ) -> Result<Frame, Broken> {
+        let mut used = used.lock();
+        let mut connection = match used.take() {
+            Some(connection) => connection,
+            None => self.connect(name)?,
+        };
+        let patience = Patience { until: within(time), is_over: Some(&|| self.is_over()) };
+        let answer = connection.ask(request, patience)?;
+        *used = Some(connection);
+        Ok(answer)
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.body.kill(None);
+    }
+}
+
+fn identity(user: &str) -> Result<Identity, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("`user` needs an agent that runs as root; remove it, or run the agent as root"
+            .to_owned());
+    }
+    Identity::find(user)
+}
+
+/// Moves a process into a control group.
+fn join(folder: &Path, pid: Pid) -> Result<(), String> {
+    let file = folder.join("cgroup.procs");
+    let written = fs::OpenOptions::new().write(true).open(&file).and_then(|mut file| {
+        io::Write::write_all(&mut file, pid.as_raw_nonzero().to_string().as_bytes())
+    });
+    written.map_err(|error| {
+        format!("`cgroup`: cannot write {}: {error}; create the control group, and let the agent's user write there", file.display())
+    })
+}
+
+/// Tells a new child what to start, and waits until it has. An error without text: it has ended.
+fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
+    let patience = Patience { until: within(START_TIME), is_over: None };
+    let payload = serde_json::to_vec(start).map_err(|error| error.to_string())?;
+    let sent = control.send(&Frame::with(Kind::Start, payload), None, patience);
+    let answer = sent.and_then(|()| control.receive(patience));
+    match answer {
+        Ok((answer, _)) if answer.kind == Kind::Done => {
+            serde_json::from_slice(&answer.payload).map_err(|error| error.to_string())
+        }
+        Ok((answer, _)) => Err(answer.text()),
+        Err(Broken::Ended) => Err(String::new()),
+        Err(Broken::Late) => Err(format!("it does not answer within {START_TIME:?}")),
+        Err(Broken::Garbage(what)) => Err(format!("it has sent {what}")),
+        Err(Broken::System(error)) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,31 @@
+//! A JVM in a separate process: whatever ends it, the agent starts it again and repeats the calls
+//! that were in it.
+//!
+//! ```text
+//! supervisor.rs  JvmProcess: starts the child, waits for its end, starts it again
+//! life.rs        one child from its start to its end, and the connections to it
+//! slot.rs        an operator over all lives, and its calls: repetition, deadlines
+//! connection.rs  requests and answers; copies the answer of a call and checks the copy
+//! memory.rs      the memory that a connection shares: layout.rs with the addresses of the child
+//! frame.rs       what goes over the sockets
+//! child.rs       the other side: the subcommand `jvm-process`
+//! ```
+//!
+//! The agent starts the child with a control socket, over which it passes an end of each
+//! connection. The child serves each connection on its own thread. When the control socket
+//! ends, the child does.
+
+mod child;
+mod connection;
+mod ending;
+mod frame;
+mod life;
+mod memory;
+mod settings;
+mod slot;
+mod supervisor;
+
+pub use child::serve_process;
+pub use settings::{DEFAULT_PROCESS, JvmProcesses, ProcessOptions, SUBCOMMAND};
+pub use slot::Slot;
+pub use supervisor::{JvmProcess, ProcessState};

@@ -1,0 +1,345 @@
+//! Keeps a child running.
+
+use super::frame::Kind;
+use super::life::Life;
+use super::settings::ProcessOptions;
+use super::slot::Slot;
+use crate::buffer::Pool;
+use crate::error::{CallError, RegisterError, StartError};
+use crate::jvm::{JvmInfo, JvmStats};
+use crate::operator::{Operator, OperatorSpec, parsed};
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The pauses before starts: the first one after an end is at once.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// A child that has lived so long starts again at once.
+const LIVED: Duration = Duration::from_secs(60);
+
+/// How long a child may take to end when nothing uses it any more.
+const END_TIME: Duration = Duration::from_secs(3);
+
+/// How often a thread that waits for a child looks whether it should.
+pub const LOOK: Duration = Duration::from_millis(100);
+
+/// Held during a start, so that none is started twice.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// The processes in use.
+static PROCESSES: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+/// A JVM in a separate process. Cheap to clone; the process ends with the last clone and the last
+/// operator.
+#[derive(Clone)]
+pub struct JvmProcess(Arc<Inner>);
+
+/// What operators and users of a process share.
+pub struct Inner {
+    state: Arc<State>,
+}
+
+/// What the supervisor needs; unlike [`Inner`], it does not keep the process.
+pub struct State {
+    pub name: String,
+    options: ProcessOptions,
+    pool: Arc<Pool>,
+    /// Calls share it; one whose child has ended holds it alone.
+    pub gate: RwLock<()>,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+    slots: Mutex<Vec<Weak<Slot>>>,
+}
+
+#[derive(Default)]
+struct Phase {
+    life: Option<Arc<Life>>,
+    /// Why the last child has ended or did not start.
+    error: Option<String>,
+    /// Starts that failed, or children that ended.
+    failures: u64,
+    /// Starts after the first one that went well.
+    restarts: u64,
+    /// Nothing uses the process any more.
+    is_ended: bool,
+}
+
+/// How a process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessState {
+    /// Its name.
+    pub name: String,
+    /// Its id, while it runs.
+    pub pid: Option<u32>,
+    /// How many times it was started again.
+    pub restarts: u64,
+    /// Why it does not run.
+    pub error: Option<String>,
+}
+
+impl JvmProcess {
+    /// Starts a process, or returns the one with this name.
+    ///
+    /// # Errors
+    /// It cannot start, or runs with other options.
+    pub fn open(name: &str, options: &ProcessOptions) -> Result<JvmProcess, StartError> {
+        let _starting = STARTING.lock();
+        if let Some(known) = JvmProcess::all().into_iter().find(|known| known.name() == name) {
+            let is_same = known.0.state.options == *options;
+            return if is_same { Ok(known) } else { Err(StartError::Different) };
+        }
+        let process = JvmProcess::start(name, options)?;
+        let mut processes = PROCESSES.lock();
+        processes.retain(|inner| inner.strong_count() > 0);
+        processes.push(Arc::downgrade(&process.0));
+        Ok(process)
+    }
+
+    /// Returns the processes in use.
+    pub fn all() -> Vec<JvmProcess> {
+        let processes = PROCESSES.lock();
+        processes.iter().filter_map(Weak::upgrade).map(JvmProcess).collect()
+    }
+
+    fn start(name: &str, options: &ProcessOptions) -> Result<JvmProcess, StartError> {
+        let failed = |reason| StartError::Process { name: name.to_owned(), reason };
+        let state = Arc::new(State {
+            name: name.to_owned(),
+            options: options.clone(),
+            pool: Pool::new(options.jvm.threads),
+            gate: RwLock::new(()),
+            phase: Mutex::default(),
+            changed: Condvar::new(),
+            slots: Mutex::default(),
+        });
+        let process = JvmProcess(Arc::new(Inner { state: Arc::clone(&state) }));
+        let supervised = Arc::clone(&state);
+        let thread = thread::Builder::new().name(format!("jvm-{name}"));
+        thread.spawn(move || supervised.supervise()).map_err(|error| failed(error.to_string()))?;
+        state.first().map_err(failed)?;
+        Ok(process)
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.0.state.name
+    }
+
+    /// Returns how it does.
+    pub fn state(&self) -> ProcessState {
+        let phase = self.0.state.phase.lock();
+        let life = phase.life.as_ref().filter(|life| !life.is_over());
+        ProcessState {
+            name: self.0.state.name.clone(),
+            pid: life.map(|life| life.pid()),
+            restarts: phase.restarts,
+            error: phase.error.clone().filter(|_| life.is_none()),
+        }
+    }
+
+    /// Returns what runs; `None` while nothing does.
+    pub fn info(&self) -> Option<JvmInfo> {
+        self.0.state.current().map(|life| life.info.clone())
+    }
+
+    /// Compiles an operator.
+    ///
+    /// # Errors
+    /// Its source has a fault, or the process does not run.
+    pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
+        let (slot, registered) = Slot::register(&self.0, spec)?;
+        self.0.state.slots.lock().push(Arc::downgrade(&slot));
+        Ok(Operator::in_process(spec, slot, registered))
+    }
+
+    /// Returns numbers about the JVM.
+    ///
+    /// # Errors
+    /// The process does not run or answer, or Java threw an exception.
+    pub fn stats(&self) -> Result<JvmStats, CallError> {
+        let life = self.0.state.current().ok_or_else(|| self.0.state.ended())?;
+        parsed(life.figures(Kind::Process, 0)?)
+    }
+
+    /// Calls a method of Java that does nothing, `count` times: measures what a call costs.
+    ///
+    /// # Errors
+    /// The process does not run.
+    pub fn noop(&self, count: u64) -> Result<(), CallError> {
+        let ended = || self.0.state.ended();
+        let life = self.0.state.current().ok_or_else(ended)?;
+        let mut connection = life.connection().map_err(|_| ended())?;
+        for _ in 0..count {
+            connection.noop(&|| life.is_over()).map_err(|_| ended())?;
+        }
+        life.give_back(connection);
+        Ok(())
+    }
+}
+
+impl Inner {
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let life = {
+            let mut phase = self.state.phase.lock();
+            phase.is_ended = true;
+            phase.life.take()
+        };
+        self.state.changed.notify_all();
+        let Some(life) = life else { return };
+        // The supervisor reaps it; this thread must not wait.
+        let ended = thread::Builder::new().name("jvm-end".to_owned());
+        let other = Arc::clone(&life);
+        if ended.spawn(move || other.end(END_TIME)).is_err() {
+            life.end(Duration::ZERO);
+        }
+    }
+}
+
+impl State {
+    /// Returns the child that runs.
+    pub fn current(&self) -> Option<Arc<Life>> {
+        self.phase.lock().life.clone().filter(|life| !life.is_over())
+    }
+
+    /// Returns the error of a call without a child.
+    pub fn ended(&self) -> CallError {
+        let reason = self.phase.lock().error.clone();
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        CallError::ProcessEnded(format!("process {} does not run{reason}", self.name))
+    }
+
+    /// Waits for a child until `has_enough` of waiting after so many failures; asks that from time to
+    /// time.
+    pub fn life(&self, has_enough: impl Fn(u64) -> bool) -> Option<Arc<Life>> {
+        let mut phase = self.phase.lock();
+        loop {
+            if let Some(life) = phase.life.as_ref().filter(|life| !life.is_over()) {
+                return Some(Arc::clone(life));
+            }
+            if has_enough(phase.failures) {
+                return None;
+            }
+            self.changed.wait_for(&mut phase, LOOK);
+        }
+    }
+
+    /// Returns the number of starts that have failed.
+    pub fn failures(&self) -> u64 {
+        self.phase.lock().failures
+    }
+
+    /// Wakes the threads that wait for a child.
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits for the end of the first start.
+    fn first(&self) -> Result<(), String> {
+        let mut phase = self.phase.lock();
+        while phase.life.is_none() && phase.failures == 0 {
+            self.changed.wait(&mut phase);
+        }
+        match phase.life.is_some() {
+            true => Ok(()),
+            false => Err(phase.error.clone().unwrap_or_default()),
+        }
+    }
+
+    /// The thread of the process: starts children until nothing uses it.
+    fn supervise(&self) {
+        let (mut number, mut short_lives) = (0, 0);
+        while self.pause(pause(short_lives)) {
+            number += 1;
+            let begin = Instant::now();
+            let ended = match Life::start(&self.name, number, &self.options, &self.pool) {
+                Ok(life) => {
+                    let reason = self.live(Arc::new(life), begin);
+                    short_lives = if begin.elapsed() >= LIVED { 1 } else { short_lives + 1 };
+                    reason
+                }
+                Err(reason) => {
+                    // The reason will hardly be gone at once.
+                    short_lives = (short_lives + 1).max(2);
+                    log::error!("jvm process {} does not start: {reason}", self.name);
+                    reason
+                }
+            };
+            let mut phase = self.phase.lock();
+            (phase.life, phase.error) = (None, Some(ended));
+            phase.failures += 1;
+            drop(phase);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Shows a child to the callers until it ends; returns why it has.
+    fn live(&self, life: Arc<Life>, begin: Instant) -> String {
+        let slots: Vec<Arc<Slot>> = {
+            let mut slots = self.slots.lock();
+            slots.retain(|slot| slot.strong_count() > 0);
+            slots.iter().filter_map(Weak::upgrade).collect()
+        };
+        let is_restart = life.number > 1;
+        slots.iter().for_each(|slot| slot.register_again(&life));
+        drop(slots);
+        if is_restart {
+            let (name, pid, time) = (&self.name, life.pid(), begin.elapsed());
+            log::info!("jvm process {name} runs again after {time:.1?}, as process {pid}");
+        }
+        {
+            let mut phase = self.phase.lock();
+            if !phase.is_ended {
+                phase.life = Some(Arc::clone(&life));
+            }
+            phase.restarts += u64::from(is_restart);
+            if phase.is_ended {
+                life.end(Duration::ZERO);
+            }
+        }
+        self.changed.notify_all();
+        let reason = life.wait();
+        if !self.phase.lock().is_ended {
+            let name = &self.name;
+            log::error!("jvm process {name} has ended: {reason}; its calls are made again");
+        }
+        reason
+    }
+
+    /// Waits for some time; returns whether the process is still used.
+    fn pause(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut phase = self.phase.lock();
+        while !phase.is_ended && Instant::now() < until {
+            self.changed.wait_until(&mut phase, until);
+        }
+        !phase.is_ended
+    }
+}
+
+/// Returns the pause before a start behind so many short lives.
+fn pause(short_lives: u32) -> Duration {
+    match short_lives.checked_sub(2) {
+        None => Duration::ZERO,
+        Some(doublings) => PAUSE_MIN.saturating_mul(1 << doublings.min(10)).min(PAUSE_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_start_is_at_once_and_later_ones_are_rarer() {
+        let pauses: Vec<u64> = (0..12).map(|count| pause(count).as_millis() as u64).collect();
+        assert_eq!(pauses, [0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
+    }
+}
