@@ -27,7 +27,7 @@ record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, 
             return attempt(compiler, true);
         } catch (CompilationFailedException errors) {
             if (!compiler.reachedTypes() || !CompileErrors.withoutRefusal(errors)) {
-                throw CompileErrors.convert(errors, source.name());
+                throw converted(errors, source);
             }
         } catch (GroovyBugError bug) {
             // The compiler of static code has faults that the other has not.
@@ -43,10 +43,19 @@ record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, 
         try {
             return attempt(compiler(source), false);
         } catch (CompilationFailedException failure) {
-            throw CompileErrors.convert(failure, source.name());
+            throw converted(failure, source);
         } catch (GroovyBugError bug) {
             throw new CompileException("the compiler failed: " + bug.getMessage(), source.name(), 0, 0);
         }
+    }
+
+    private CompileException converted(CompilationFailedException errors, RuleSource source) {
+        CompileException error = CompileErrors.convert(errors, source.name());
+        if (kind == ScriptKind.RULE || !error.getMessage().startsWith("unable to resolve class ")) {
+            return error;
+        }
+        String text = error.getMessage() + "; name its jar in `jars`, and the class in `allow`";
+        return new CompileException(text, error.rule(), error.line(), error.column());
     }
 
     private Compiled attempt(RuleCompiler compiler, boolean typed) {

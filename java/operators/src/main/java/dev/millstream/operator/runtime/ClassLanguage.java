@@ -1,5 +1,6 @@
 package dev.millstream.operator.runtime;
 
+import dev.millstream.collector.Collector;
 import dev.millstream.operator.BatchOperator;
 import dev.millstream.operator.Operator;
 import java.io.IOException;
@@ -59,7 +60,7 @@ final class ClassLanguage {
 
     private static void add(JarLoader loader, Path jar) throws CompileException {
         if (!Files.exists(jar)) {
-            throw fault("there is no jar " + jar);
+            throw fault("there is no jar " + jar + "; paths are relative to the folder in which the agent was started");
         }
         try {
             loader.add(jar);
@@ -89,7 +90,8 @@ final class ClassLanguage {
         } catch (UnsupportedClassVersionError error) {
             throw fault(newer(name, loader, error));
         } catch (NoClassDefFoundError error) {
-            throw fault("class " + name + " needs class " + missing(error) + ", which is not in " + spec.jar());
+            boolean isCollector = List.of(interfaces).contains(Collector.class);
+            throw fault(isCollector ? needs(name, error) : "class " + name + " needs class " + missing(error) + ", which is not in " + spec.jar());
         } catch (LinkageError error) {
             throw fault("class " + name + " cannot be loaded: " + error);
         }
@@ -104,6 +106,11 @@ final class ClassLanguage {
         int version = loader.newestVersion() - VERSION_BASE;
         int running = Runtime.version().feature();
         return version > running ? "class " + name + " needs Java " + version + ", but Java " + running + " runs" : error.toString();
+    }
+
+    /** Returns what is wrong if a collector needs a class that no jar has. */
+    static String needs(String name, NoClassDefFoundError error) {
+        return name + " needs class " + missing(error) + ", which none of its jars has; name the jar with this class in `jars`";
     }
 
     private static String missing(NoClassDefFoundError error) {

@@ -83,6 +83,9 @@ final class CollectorLoader {
             throw new CompileException("interrupted while " + name + " was created", rule, 0, 0);
         } catch (ExecutionException error) {
             Throwable thrown = error.getCause() instanceof InvocationTargetException wrapper ? wrapper.getCause() : error.getCause();
+            if (thrown instanceof NoClassDefFoundError missing) {
+                throw new CompileException(ClassLanguage.needs(name, missing), rule, 0, 0);
+            }
             int line = Thrown.line(thrown, constructor.getDeclaringClass().getName());
             throw new CompileException("the constructor of " + name + " failed: " + Thrown.text(thrown), rule, line, 0);
         }

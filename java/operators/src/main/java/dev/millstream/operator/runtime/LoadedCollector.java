@@ -108,9 +108,15 @@ final class LoadedCollector {
         }
     }
 
+    private static String advice(Throwable thrown) {
+        // With a space it is not the name of a class, but why a class of the collector could not be initialized.
+        boolean isMissing = thrown instanceof NoClassDefFoundError && !String.valueOf(thrown.getMessage()).contains(" ");
+        return isMissing ? "; name the jar with this class in `jars`" : "";
+    }
+
     /** Returns the class and the text of an exception, with the line of the source that threw it. */
     String text(Throwable thrown) {
-        String text = Thrown.text(thrown);
+        String text = Thrown.text(thrown) + advice(thrown);
         int line = Thrown.line(thrown, collector.getClass().getName());
         return line > 0 ? text + " (" + name + " line " + line + ")" : text;
     }

@@ -3,6 +3,7 @@ package dev.millstream.operator.runtime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.millstream.operator.runtime.LocalEvents.LocalEvent;
@@ -74,6 +75,8 @@ class CollectorLoaderTest {
         assertEquals("class java.io.File is not allowed in a rule (a class is allowed by the option allow: [java.io.File])",
                 refused.get("message"));
         assertEquals(List.of("redis.groovy", 2L, 12L), List.of(refused.get("rule"), refused.get("line"), refused.get("column")));
+        assertEquals("unable to resolve class com.acme.Client; name its jar in `jars`, and the class in `allow`",
+                message(spec("groovy", "new com.acme.Client()", null, null, List.of())));
         Map<?, ?> syntax = error(spec("groovy", "if (", null, null, List.of()));
         assertEquals(1L, syntax.get("line"));
         Map<?, ?> unknown = error(spec("groovy", "\n\nrow.x = 1", null, null, List.of()));
@@ -87,7 +90,8 @@ class CollectorLoaderTest {
                 message(spec("aviator", "1", null, null, List.of())));
         assertEquals("a collector has one script, not 0", message(spec("groovy", null, null, null, List.of())));
         assertEquals("a collector of language class needs a jar and a class", message(spec("class", null, null, "A", List.of())));
-        assertEquals("there is no jar /no/such.jar", message(spec("groovy", "1", null, null, List.of(Path.of("/no/such.jar")))));
+        assertEquals("there is no jar /no/such.jar; paths are relative to the folder in which the agent was started",
+                message(spec("groovy", "1", null, null, List.of(Path.of("/no/such.jar")))));
         assertEquals("class Other does not implement dev.millstream.collector.Collector",
                 message(ofClass(jar("Other", "public class Other {}"), "Other")));
         byte[] garbage = Bridge.collectorRegister(new byte[] {'{'});
@@ -122,6 +126,21 @@ class CollectorLoaderTest {
             assertEquals(List.of("library", "operators must not end the agent"), messages(collector));
         }
         assertTrue(message(ofClass(jar("Fine", collector("Fine", "")), "Missing")).startsWith("there is no class Missing in "));
+    }
+
+    @Test
+    void aMissingJarIsNamedWhenTheClassIsLoadedAndWhenItIsCalled() {
+        Map<String, String> sources = Map.of("Base", "public class Base {}", "Needs",
+                "public class Needs implements Collector { private final Base base = new Base(); public void collect(Events events) {} }",
+                "Calls", collector("Calls", "new Base();"));
+        Path jar = Jars.compile(folder, sources);
+        remove(jar, "Base.class");
+        assertEquals("Needs needs class Base, which none of its jars has; name the jar with this class in `jars`",
+                message(ofClass(jar, "Needs")));
+        try (LocalCollector collector = LocalCollector.of(ofClass(jar, "Calls"))) {
+            String failure = assertThrows(IllegalStateException.class, () -> messages(collector)).getMessage();
+            assertEquals("java.lang.NoClassDefFoundError: Base; name the jar with this class in `jars` (Calls line 1)", failure);
+        }
     }
 
     private static void remove(Path jar, String entry) {
