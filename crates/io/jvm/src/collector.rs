@@ -193,7 +193,7 @@ fn stop(bridge: &Bridge, env: Env, id: i32) {
 
 /// Where chunks go.
 struct Receivers {
-    /// The last handle that was given out.
+    /// The last handle.
     last: i64,
     known: BTreeMap<i64, Arc<dyn Deliver>>,
 }

@@ -1,11 +1,15 @@
 //! What collectors did: read once a second while there are some.
 
+use super::report::Report;
 use crate::util::jvm::Java;
 use millstream_jvm::{CollectorState, CollectorStats};
 use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+/// How long a collector waits for a thread until the log says so.
+const QUEUED_MAX: Duration = Duration::from_secs(5);
 
 /// How long a collector that fails with ever new messages is silent in the log.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -26,6 +30,8 @@ pub struct Figures {
 #[derive(Default)]
 struct Seen {
     stats: Option<CollectorStats>,
+    /// Since when its next call has waited for a thread.
+    queued: Option<Instant>,
     /// The failure that was logged last, and when.
     logged: Option<(String, Instant)>,
 }
@@ -43,21 +49,27 @@ impl Figures {
         seen.stats.as_ref().is_some_and(has)
     }
 
-    /// Takes what the JVM says; logs what has changed.
-    fn take(&self, stats: CollectorStats) {
+    /// Takes what the JVM says; logs a failure, and reports what else has changed.
+    fn take(&self, stats: CollectorStats, report: &mut Report) {
         let mut seen = self.seen.lock();
+        let state = stats.state;
         let did_hang = seen.stats.as_ref().is_some_and(|of| of.state == CollectorState::Hangs);
-        let hangs = stats.state == CollectorState::Hangs;
-        if hangs && !did_hang {
-            log::warn!(
-                "source {}: the collector hangs: its call has run for {} s and ignores that it was interrupted",
-                self.component,
-                stats.running_ms.max(0) / 1000
-            );
-        } else if did_hang && !hangs {
-            log::info!("source {}: the call of the collector has returned", self.component);
+        let hangs = state == CollectorState::Hangs;
+        let name = || self.component.clone();
+        match (did_hang, hangs) {
+            (false, true) => report.hanging.push(name()),
+            (true, false) => report.returned.push(name()),
+            _ => {}
         }
-        seen.log_failure(&self.component, &stats);
+        match state {
+            CollectorState::Waiting => {}
+            CollectorState::Queued => report.queued.push(name()),
+            _ => report.busy.push(name()),
+        }
+        report.is_crowded |= seen.note_queued(&stats);
+        if !hangs {
+            seen.log_failure(&self.component, &stats);
+        }
         seen.stats = Some(stats);
     }
 
@@ -79,6 +91,16 @@ impl Figures {
 }
 
 impl Seen {
+    /// Notes since when the next call waits for a thread; returns whether that is too long.
+    fn note_queued(&mut self, stats: &CollectorStats) -> bool {
+        let calls = self.stats.as_ref().map_or(stats.calls, |of| of.calls);
+        if stats.state != CollectorState::Queued || stats.calls != calls {
+            self.queued = None;
+            return false;
+        }
+        self.queued.get_or_insert_with(Instant::now).elapsed() >= QUEUED_MAX
+    }
+
     /// Logs a new failure, if it has another text than the one before.
     fn log_failure(&mut self, component: &str, stats: &CollectorStats) {
         let failures = self.stats.as_ref().map_or(0, |of| of.failures);
@@ -92,6 +114,10 @@ impl Seen {
             self.logged = Some((failure.clone(), Instant::now()));
         }
     }
+}
+
+fn has_thread(state: CollectorState) -> bool {
+    !matches!(state, CollectorState::Waiting | CollectorState::Queued)
 }
 
 fn name(state: CollectorState) -> &'static str {
@@ -124,10 +150,16 @@ pub fn look(java: &Java) -> bool {
     }
     if let Ok(stats) = jvm.collector_stats() {
         *THREADS.lock() = (stats.threads, stats.threads_max);
+        let mut report = Report::default();
         for of in stats.collectors {
-            let figures = open.iter().find(|figures| figures.id == of.id);
-            figures.into_iter().for_each(|figures| figures.take(of.clone()));
+            match open.iter().find(|figures| figures.id == of.id) {
+                Some(figures) => figures.take(of, &mut report),
+                // Stopped, but its call has not ended.
+                None if has_thread(of.state) => report.busy.push(of.component),
+                None => {}
+            }
         }
+        report.log(stats.threads_max);
     }
     true
 }
@@ -159,15 +191,22 @@ mod tests {
         }
     }
 
+    /// Takes the statistics; returns what is reported.
+    fn taken(figures: &Figures, stats: CollectorStats) -> Report {
+        let mut report = Report::default();
+        figures.take(stats, &mut report);
+        report
+    }
+
     #[test]
     fn a_snapshot_is_that_of_the_last_look() {
         let figures = Figures::new("a".to_owned(), 3);
         assert!(figures.snapshot().is_none() && !figures.has_collected());
-        figures.take(stats(CollectorState::Hangs, 1));
+        taken(&figures, stats(CollectorState::Hangs, 1));
         let snapshot = figures.snapshot().unwrap();
         assert_eq!((snapshot.state, snapshot.running_seconds), ("hangs", Some(1.5)));
         assert!(!figures.has_collected());
-        figures.take(stats(CollectorState::Waiting, 2));
+        taken(&figures, stats(CollectorState::Waiting, 2));
         let snapshot = figures.snapshot().unwrap();
         assert_eq!((snapshot.calls, snapshot.missed, snapshot.events), (7, 1, 5));
         assert_eq!(snapshot.running_seconds, None);
@@ -178,13 +217,45 @@ mod tests {
     #[test]
     fn new_failures_are_logged_once_a_minute() {
         let figures = Figures::new("a".to_owned(), 3);
-        figures.take(stats(CollectorState::Waiting, 1));
+        taken(&figures, stats(CollectorState::Waiting, 1));
         let first = figures.seen.lock().logged.clone().unwrap();
-        figures.take(stats(CollectorState::Waiting, 2));
+        taken(&figures, stats(CollectorState::Waiting, 2));
         assert_eq!(figures.seen.lock().logged, Some(first.clone()));
         let before = Instant::now().checked_sub(SILENCE).unwrap();
         figures.seen.lock().logged = Some((first.0, before));
-        figures.take(stats(CollectorState::Waiting, 3));
+        taken(&figures, stats(CollectorState::Waiting, 3));
         assert_eq!(figures.seen.lock().logged.as_ref().unwrap().0, "failure 3");
+    }
+
+    #[test]
+    fn the_begin_and_the_end_of_a_hang_are_reported_once() {
+        let figures = Figures::new("a".to_owned(), 3);
+        let reported = |state| {
+            let report = taken(&figures, stats(state, 1));
+            (report.hanging.len(), report.returned.len(), report.busy.len())
+        };
+        assert_eq!(reported(CollectorState::Running), (0, 0, 1));
+        assert_eq!(reported(CollectorState::Hangs), (1, 0, 1));
+        assert_eq!(reported(CollectorState::Hangs), (0, 0, 1));
+        assert_eq!(reported(CollectorState::Waiting), (0, 1, 0));
+        assert_eq!(reported(CollectorState::Waiting), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_collector_starves_that_waits_long_for_one_call() {
+        let figures = Figures::new("a".to_owned(), 3);
+        let is_starving = |stats| taken(&figures, stats).is_crowded;
+        let wait = || {
+            let before = Instant::now().checked_sub(QUEUED_MAX).unwrap();
+            figures.seen.lock().queued = Some(before);
+        };
+        assert!(!is_starving(stats(CollectorState::Queued, 0)));
+        wait();
+        assert!(is_starving(stats(CollectorState::Queued, 0)));
+        let called = CollectorStats { calls: 8, ..stats(CollectorState::Queued, 0) };
+        assert!(!is_starving(called.clone()), "it waits for another call");
+        wait();
+        assert!(!is_starving(CollectorStats { state: CollectorState::Running, ..called }));
+        assert!(figures.seen.lock().queued.is_none());
     }
 }

@@ -9,6 +9,7 @@ mod config;
 mod figures;
 mod queue;
 mod reading;
+mod report;
 
 pub use config::{CollectorLanguage, JvmSourceConfig};
 pub use figures::collectors_snapshot;
@@ -69,14 +70,19 @@ impl JvmSource {
     /// Begins to call the collector, once the one that it replaces has stopped.
     fn start(&mut self, now: EngineTime) -> bool {
         let begun = *self.begun.get_or_insert(now);
-        if !self.is_started && is_leaving(&self.id) && now - begun < PREDECESSOR_WAIT {
-            return false;
+        let Some(ready) = self.ready.as_ref().filter(|_| !self.is_started) else { return true };
+        if is_leaving(&self.id) {
+            if now - begun < PREDECESSOR_WAIT {
+                return false;
+            }
+            log::warn!(
+                "source {}: the collector that was replaced does not end, and keeps its thread; the new one begins",
+                self.id
+            );
         }
-        if let Some(ready) = self.ready.as_ref().filter(|_| !self.is_started) {
-            figures::add(&ready.figures);
-            ready.collector.start();
-            self.is_started = true;
-        }
+        figures::add(&ready.figures);
+        ready.collector.start();
+        self.is_started = true;
         true
     }
 

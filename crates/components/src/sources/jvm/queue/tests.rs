@@ -22,7 +22,7 @@ fn chunk(lengths: &[usize]) -> Chunk {
     Chunk::new(bytes, lengths.len()).unwrap()
 }
 
-/// Delivers chunks on a thread of its own; the receiver gets each result.
+/// Delivers chunks on another thread; the receiver gets each result.
 fn delivering(queue: &Arc<Queue>, chunks: Vec<Chunk>) -> std::sync::mpsc::Receiver<bool> {
     let (results, received) = channel();
     let queue = Arc::clone(queue);

@@ -1,0 +1,79 @@
+//! What the log says about all collectors after a look: one line for any number of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Most names in a line.
+const NAMES_MAX: usize = 20;
+
+/// Whether the log says that collectors wait for a thread.
+static IS_CROWDED: AtomicBool = AtomicBool::new(false);
+
+/// Ids of sources, by what their collectors do.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// They hang since this look.
+    pub hanging: Vec<String>,
+    /// They hung at the last look.
+    pub returned: Vec<String>,
+    /// Their next call waits for a thread.
+    pub queued: Vec<String>,
+    /// Whether one of these calls has waited for too long.
+    pub is_crowded: bool,
+    /// They have a thread.
+    pub busy: Vec<String>,
+}
+
+impl Report {
+    /// Logs what has changed; there are so many threads.
+    pub fn log(&self, threads_max: u64) {
+        if !self.hanging.is_empty() {
+            log::warn!(
+                "collectors hang, and keep their threads: their calls do not end when they are interrupted: {}",
+                names(&self.hanging)
+            );
+        }
+        if !self.returned.is_empty() {
+            log::info!("calls of collectors that hung have ended: {}", names(&self.returned));
+        }
+        match (IS_CROWDED.swap(self.is_crowded, Ordering::Relaxed), self.is_crowded) {
+            (false, true) => log::warn!("{}", self.crowd(threads_max)),
+            (true, false) => log::info!("no collector waits for a thread any more"),
+            _ => {}
+        }
+    }
+
+    fn crowd(&self, threads_max: u64) -> String {
+        format!(
+            "collectors wait for a thread: {}; all {threads_max} threads are taken: {}; \
+             raise jvm.collectors, or give collectors that wait an `interval` and a `timeout`",
+            names(&self.queued),
+            names(&self.busy)
+        )
+    }
+}
+
+/// Returns the first names, and how many more there are.
+fn names(of: &[String]) -> String {
+    let (shown, rest) = of.split_at(of.len().min(NAMES_MAX));
+    let shown = shown.join(", ");
+    match rest.len() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_few_names_and_the_number_of_the_others() {
+        let ids: Vec<String> = (0..1000).map(|n| format!("id{n}")).collect();
+        let (busy, queued) = ids.split_at(2);
+        let report = Report { busy: busy.to_vec(), queued: queued.to_vec(), ..Report::default() };
+        let text = report.crowd(2);
+        assert!(text.contains("id2, id3, ") && text.contains(" id21 and 978 more;"), "{text}");
+        assert!(text.contains("all 2 threads are taken: id0, id1;"), "{text}");
+        assert!(!text.contains("id22,"), "{text}");
+    }
+}
