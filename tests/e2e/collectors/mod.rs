@@ -1,17 +1,18 @@
 //! Collectors of source `jvm` inside the real binary.
 
-use crate::support::java::{built, homes};
+mod crowd;
+mod faults;
+mod mistakes;
+
+use crate::support::java::{built, homes, jar};
 use crate::support::{Agent, folder, lines, wait_until};
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Number of collectors that wait for something that never comes.
-const WAITING: usize = 1000;
 
 /// A sink of lines to a file.
 const SINK: &str = "sinks: { out: { type: file, inputs: [ticks], path: DIR/out.txt, sync: 100ms, encoding: { codec: text } } }\n";
@@ -19,21 +20,46 @@ const SINK: &str = "sinks: { out: { type: file, inputs: [ticks], path: DIR/out.t
 /// A script that numbers its calls, over the life of the collector.
 const COUNTS: &str = "state.n = (state.n ?: 0) + 1; events.add('tick ' + state.n)";
 
-/// Returns the settings of an agent with the newest JDK, and this source.
-fn config(source: &str) -> String {
+/// Returns the settings of an agent with the newest JDK and so much memory.
+fn settings(memory: &str) -> String {
     built();
     let homes = homes();
     let home = homes.last().unwrap().display();
+    format!("limits: {{ memory: {memory}, threads: 2 }}\njvm: {{ home: {home}, heap: 64MiB }}\n")
+}
+
+/// Returns an agent's configuration with source `ticks`, a script.
+fn config(source: &str) -> String {
+    settings("640MiB")
+        + &format!("sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n")
+}
+
+/// Returns a source with the collector `FaultyCollector`, with further options; compiles it once.
+fn faulty(fault: &str, more: &str) -> String {
+    static JAR: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, jar) = JAR.get_or_init(|| jar("tests/e2e/collectors/FaultyCollector.java"));
+    let jar = jar.display();
     format!(
-        "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {home}, heap: 64MiB }}\n\
-         sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n"
+        "{{ type: jvm, language: class, jar: {jar}, class: FaultyCollector, options: {{ fault: {fault} }}, {more} }}"
     )
 }
 
-/// Returns a metric of source `ticks`.
-fn metric(agent: &Agent, name: &str) -> f64 {
-    let labels = "component_id=\"ticks\",component_type=\"jvm\",component_kind=\"source\"";
-    agent.metric(&format!("{name}{{{labels}}}")).unwrap_or(0.0)
+/// Returns what the API says of the collector of a source; null if nothing.
+fn collector(agent: &Agent, id: &str) -> Value {
+    let snapshot = agent.get("/api/snapshot").unwrap_or_default();
+    let snapshot: Value = serde_json::from_str(&snapshot).unwrap_or_default();
+    let all = snapshot["collectors"]["collectors"].as_array().cloned();
+    all.into_iter().flatten().find(|of| of["component"] == id).unwrap_or_default()
+}
+
+/// Whether a collector is in this state.
+fn is_in(agent: &Agent, id: &str, state: &str) -> bool {
+    collector(agent, id)["state"] == state
+}
+
+/// Waits until the agent has loaded so many changed configurations.
+fn wait_for_reloads(agent: &Agent, count: usize) {
+    wait_until("the reload", PATIENCE, || agent.log().matches("reloaded").count() >= count);
 }
 
 /// Waits until a file has at least so many lines.
@@ -54,31 +80,14 @@ fn a_collector_makes_events_until_the_end_of_its_first_call() {
 }
 
 #[test]
-fn a_collector_waits_while_its_sink_takes_nothing() {
-    let dir = folder();
-    let sink = "sinks: { out: { type: http, inputs: [ticks], uri: 'http://127.0.0.1:1/', encoding: { codec: text } } }\n";
-    let script = "while (true) { events.add('x' * 1000) }";
-    let config = config(&format!("script: \"{script}\"")) + sink + "shutdown_timeout: 1s\n";
-    let mut agent = Agent::start(dir.path(), &config, &[]);
-    let is_blocked = || {
-        let snapshot = agent.get("/api/snapshot").unwrap_or_default();
-        snapshot.contains("\"state\":\"blocked\"")
-    };
-    wait_until("the collector waits", PATIENCE, is_blocked);
-    agent.terminate();
-    agent.wait(PATIENCE);
-}
-
-#[test]
 fn a_reload_keeps_a_collector_that_is_unchanged_and_replaces_one_that_changed() {
     let dir = folder();
     let counted = config(&format!("interval: 20ms, script: \"{COUNTS}\"")) + SINK;
     let mut agent = Agent::start(dir.path(), &counted, &[]);
     let out = dir.path().join("out.txt");
     wait_for_lines(&out, 3);
-    let reloads = || metric_of_reloads(&agent);
     agent.reload(&counted.replace("sync: 100ms", "sync: 50ms"));
-    wait_until("the reload", PATIENCE, || reloads() >= 1);
+    wait_for_reloads(&agent, 1);
     let before = lines(&out).len();
     wait_for_lines(&out, before + 3);
     let changed = COUNTS.replace("tick", "tock");
@@ -93,11 +102,6 @@ fn a_reload_keeps_a_collector_that_is_unchanged_and_replaces_one_that_changed() 
     assert_eq!(all, expected);
 }
 
-/// Returns how many reloads the log tells of.
-fn metric_of_reloads(agent: &Agent) -> usize {
-    agent.log().matches("reloaded").count()
-}
-
 #[test]
 fn a_collector_begins_again_after_a_kill() {
     let dir = folder();
@@ -109,33 +113,5 @@ fn a_collector_begins_again_after_a_kill() {
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let begins = || lines(&out).iter().filter(|line| *line == "tick 1").count();
     wait_until("the collector begins again", PATIENCE, || begins() == 2);
-    assert!(agent.stop().success(), "{}", agent.log());
-}
-
-#[test]
-fn a_thousand_collectors_that_wait_leave_other_pipelines_alone() {
-    let dir = folder();
-    let script = "new java.util.concurrent.LinkedBlockingQueue().take()";
-    let allow = "allow: [java.util.concurrent.LinkedBlockingQueue]";
-    let source = format!("script: \"{script}\", {allow}");
-    let mut config = config(&source)
-        .replace("640MiB", "2GiB")
-        .replace("heap: 64MiB", "heap: 128MiB, options: ['-XX:MaxMetaspaceSize=512m']");
-    for n in 1..WAITING {
-        config += &format!("  waits{n}: {{ type: jvm, language: groovy, {source} }}\n");
-    }
-    config += "  app: { type: file, include: ['DIR/app.log'] }\n";
-    config += &SINK
-        .replace("[ticks]", "[app]")
-        .replace("sinks: {", "sinks: { none: { type: blackhole, inputs: [ticks, 'waits*'] },");
-    let names: Vec<String> = (1..WAITING).map(|n| format!("waits{n}")).collect();
-    let config = config.replace("'waits*'", &names.join(", "));
-    let mut agent = Agent::start(dir.path(), &config, &[]);
-    wait_until("all threads run", PATIENCE, || {
-        agent.single("millstream_collector_threads") == Some(16.0)
-    });
-    writeln!(File::create(dir.path().join("app.log")).unwrap(), "one line").unwrap();
-    wait_for_lines(&dir.path().join("out.txt"), 1);
-    assert_eq!(metric(&agent, "millstream_collector_events_total"), 0.0);
     assert!(agent.stop().success(), "{}", agent.log());
 }

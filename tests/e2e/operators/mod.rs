@@ -10,12 +10,11 @@ mod reloads;
 mod starts;
 
 use crate::support::Agent;
-use crate::support::java::{built, homes};
+use crate::support::java::{built, homes, jar};
 use serde_json::Value;
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -85,20 +84,7 @@ fn each_jdk_inside(test: impl Fn(Java<'_>)) {
 /// Returns a jar with the operator of `Faulty.java`; compiles it once.
 fn faulty_jar() -> &'static Path {
     static JAR: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, jar) = JAR.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/operators/Faulty.java");
-        let api = built().join("operators/target/millstream-operators.jar");
-        let classes = dir.path().join("classes");
-        let jar = dir.path().join("faulty.jar");
-        let mut compiler = Command::new("javac");
-        compiler.args(["--release", "17", "-cp"]).arg(&api).arg("-d").arg(&classes).arg(&source);
-        assert!(compiler.status().unwrap().success());
-        let mut packer = Command::new("jar");
-        packer.arg("cf").arg(&jar).arg("-C").arg(&classes).arg(".");
-        assert!(packer.status().unwrap().success());
-        (dir, jar)
-    });
+    let (_, jar) = JAR.get_or_init(|| jar("tests/e2e/operators/Faulty.java"));
     jar
 }
 
