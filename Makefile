@@ -1,10 +1,12 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test soak fuzz bench bench-peers check toolchain
+.PHONY: help build run redis test soak fuzz bench bench-peers check toolchain
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+PROGRAM ?= target/release/millstream
 
 build: toolchain ## compile the program to target/release/millstream, and the jar for operators on a JVM
 	cargo build --release
@@ -12,6 +14,10 @@ build: toolchain ## compile the program to target/release/millstream, and the ja
 
 run: build ## build, then start the agent with millstream.yaml; Ctrl-C drains and ends it
 	target/release/millstream run -c millstream.yaml --progress
+
+redis: build ## build, then print the state and the slow commands of the Redis server at REDIS; Ctrl-C ends it
+	scripts/java examples >/dev/null
+	REDIS=$(REDIS) $(PROGRAM) run -c java/examples/redis.yaml $(OPTIONS)
 
 test: toolchain ## check the formatting and run every test
 	scripts/test

@@ -14,7 +14,8 @@
 //! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client,
 //! `MILLSTREAM_OPERATORS` and `MILLSTREAM_TESTKIT` those of the operators and their test kit. `KAFKA`
 //! is the address of a broker with the topics in the page's configurations, each with one partition
-//! or as a comment says: `topics: [lines] # 4 partitions`. `ELASTICSEARCH` is the address of a
+//! or as a comment says: `topics: [lines] # 4 partitions`. `REDIS` is the address of a Redis server, and
+//! `JARS` the folder with the jars of its client. `ELASTICSEARCH` is the address of a
 //! search server; a page with it runs once with OpenSearch and once with Elasticsearch.
 //!
 //! The blocks of a page run in order in one temporary folder. A shell, YAML or Java block without
@@ -26,6 +27,7 @@ use crate::support::{self, java};
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit_servers::kafka::Kafka;
 use millstream_testkit_servers::prometheus::{Prometheus, free_port};
+use millstream_testkit_servers::redis::Redis;
 use millstream_testkit_servers::search::SearchServer;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,8 +48,9 @@ const CLIENT_JAR: &str = "java/client/target/millstream-client.jar";
 const OPERATORS_JAR: &str = "java/operators/target/millstream-operators.jar";
 const TESTKIT_JAR: &str = "java/operator-testkit/target/millstream-operator-testkit.jar";
 
-/// Path of the examples of operators.
+/// Paths of the examples of operators and collectors, and of the jars of the client for Redis.
 const EXAMPLES_JAR: &str = "java/examples/target/millstream-operator-examples.jar";
+const JARS: &str = "java/examples/target/jars";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -429,6 +432,7 @@ fn line_matches(wanted: &str, line: &str) -> bool {
 fn validate(dir: &Path, name: &str) -> Result<(), String> {
     let output = Command::new(support::millstream())
         .args(["validate", "-c", name])
+        .env("JARS", root().join(JARS))
         .current_dir(dir)
         .output()
         .unwrap();
@@ -460,6 +464,8 @@ fn run(dir: &Path, script: &str, (port, search): (u16, &str)) -> Result<String, 
         .env("MILLSTREAM_OPERATORS", root().join(OPERATORS_JAR))
         .env("MILLSTREAM_TESTKIT", root().join(TESTKIT_JAR))
         .env("KAFKA", Kafka::shared().bootstrap())
+        .env("JARS", root().join(JARS))
+        .env("REDIS", Redis::shared().address())
         .env("ELASTICSEARCH", search)
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())

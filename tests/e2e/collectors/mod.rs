@@ -3,6 +3,7 @@
 mod crowd;
 mod faults;
 mod mistakes;
+mod redis;
 
 use crate::support::java::{built, homes, jar};
 use crate::support::{Agent, folder, lines, wait_until};
