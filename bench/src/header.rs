@@ -14,6 +14,7 @@ const KEYS: &[&str] = &[
     "keeps",
     "output_ratio",
     "input_mb",
+    "memory_mib",
     "files",
     "growing",
     "cores",

@@ -36,12 +36,16 @@ struct Cost {
     dropped_percent: f64,
 }
 
+/// Builds the Java side, if it has changed.
+pub fn build() -> io::Result<()> {
+    let built = Command::new("scripts/java").output()?;
+    let error = || io::Error::other(String::from_utf8_lossy(&built.stderr).into_owned());
+    built.status.success().then_some(()).ok_or_else(error)
+}
+
 /// Runs JMH on these cores, and reports.
 pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
-    let built = Command::new("scripts/java").output()?;
-    if !built.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&built.stderr).into_owned()));
-    }
+    build()?;
     let mut table = Table::new(
         "java",
         "The Java client: a call",

@@ -15,6 +15,7 @@ mod header;
 mod java;
 mod limits;
 mod measure;
+mod memory;
 mod metrics;
 mod metrics_out;
 mod operators;
@@ -78,7 +79,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, rows, rules, operators and peers, within twenty minutes
+    /// Everything but framing, memory, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -151,6 +152,14 @@ enum Part {
     Operators {
         /// Only the agent in these scenarios
         names: Vec<String>,
+    },
+    /// Memory under `limits.memory`, with loads that need more
+    Memory {
+        /// Only these loads: jvm, native
+        names: Vec<String>,
+        /// Duration of each of the two runs of a load in seconds
+        #[arg(long, default_value_t = 600)]
+        seconds: u64,
     },
     /// A part of `operators` on one JDK; says its figures
     #[command(name = "operator-part", hide = true)]
@@ -226,6 +235,9 @@ fn run(options: &Options) -> io::Result<()> {
         Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Topics { names } => topics::run(options, names, &scratch, &mut report)?,
         Part::Operators { names } => operators::run(options, names, &scratch, &mut report)?,
+        Part::Memory { names, seconds } => {
+            memory::run(options, (names, *seconds), &scratch, &mut report)?
+        }
         Part::Send(_) | Part::Consume(_) | Part::Inside(_) | Part::Serve => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
@@ -282,6 +294,7 @@ impl Part {
             Part::MetricsOut { .. } => "metrics_out",
             Part::Topics { .. } => "topics",
             Part::Operators { .. } => "operators",
+            Part::Memory { .. } => "memory",
             Part::Inside(_) => "operator_part",
             Part::Serve => "serve",
             Part::Send(_) => "send",

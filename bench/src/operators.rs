@@ -8,6 +8,7 @@ pub mod inside;
 use crate::Options;
 use crate::fleet;
 use crate::header::Header;
+use crate::java;
 use crate::measure::progress;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
@@ -54,10 +55,7 @@ pub fn run(
     scratch: &Scratch,
     report: &mut Report,
 ) -> io::Result<()> {
-    let built = Command::new("scripts/java").output()?;
-    if !built.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&built.stderr).into_owned()));
-    }
+    java::build()?;
     let jdks = Jdk::all()?;
     if names.is_empty() {
         calls(&jdks, report)?;

@@ -167,7 +167,8 @@ impl Program {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let folder = thread?.path();
-            if fs::read_to_string(folder.join("comm"))?.trim() == name {
+            // A thread may end between the two reads.
+            if fs::read_to_string(folder.join("comm")).unwrap_or_default().trim() == name {
                 let times = fs::read_to_string(folder.join("schedstat"))?;
                 let running = times.split(' ').next().and_then(|time| time.parse::<u64>().ok());
                 nanoseconds += running.ok_or_else(|| io::Error::other("schedstat has no times"))?;
