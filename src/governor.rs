@@ -1,6 +1,6 @@
 //! What the memory governor of the engine measures, and whom it tells.
 
-use millstream_components::transforms::jvm::note_pressure;
+use millstream_components::transforms::jvm::{note_pressure, promised_bytes};
 use millstream_engine::{MemoryHost, MemoryLook};
 use millstream_host::resident_bytes;
 use millstream_model::Pressure;
@@ -9,24 +9,75 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time between two returns of free memory: each may take a tenth of a second.
-const TRIM_INTERVAL: Duration = Duration::from_secs(5);
+/// Shortest time between two returns of free memory: each may take a tenth of a second.
+const TRIM_PAUSE_MIN: Duration = Duration::from_secs(5);
+
+/// Longest time between two of them, while they return little.
+const TRIM_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A return of less than one part in so many of the limit is little.
+const LITTLE_PART: u64 = 50;
 
 /// Returns the measurement of this process.
 pub fn memory_host() -> MemoryHost {
-    let trimmed = Mutex::new(None);
+    let trims = Mutex::new(Trims::default());
     MemoryHost {
-        resident_bytes: Arc::new(|| resident_bytes(Path::new("/proc/self"))),
-        on_look: Arc::new(move |look| act(look, &mut trimmed.lock())),
+        resident_bytes: Arc::new(resident),
+        promised_bytes: Arc::new(promised_bytes),
+        on_look: Arc::new(move |look| act(look, &mut trims.lock())),
     }
 }
 
-/// Passes the pressure on to the JVM, and returns what the allocator keeps while it is high.
-fn act(look: MemoryLook, trimmed: &mut Option<Instant>) {
+fn resident() -> Option<u64> {
+    resident_bytes(Path::new("/proc/self"))
+}
+
+/// Passes the pressure on to the JVM, and returns what the allocator keeps unless memory is
+/// plentiful. After high pressure, too: otherwise the memory would stay where it was freed.
+fn act(look: MemoryLook, trims: &mut Trims) {
     note_pressure(look.pressure);
-    let is_due = trimmed.is_none_or(|trimmed| trimmed.elapsed() >= TRIM_INTERVAL);
-    if look.pressure == Pressure::High && is_due {
+    if look.pressure != Pressure::Low && trims.is_due(Instant::now()) {
         millstream_allocator::trim();
-        *trimmed = Some(Instant::now());
+        let after = resident().unwrap_or(look.resident_bytes);
+        let has_returned =
+            look.resident_bytes.saturating_sub(after) >= look.limit_bytes / LITTLE_PART;
+        trims.done(has_returned, Instant::now());
+    }
+}
+
+/// When the allocator returns what it keeps: often while that is much, as it takes time.
+#[derive(Default)]
+struct Trims {
+    pause: Duration,
+    next: Option<Instant>,
+}
+
+impl Trims {
+    fn is_due(&self, now: Instant) -> bool {
+        self.next.is_none_or(|next| now >= next)
+    }
+
+    fn done(&mut self, has_returned: bool, now: Instant) {
+        let pause = if has_returned { TRIM_PAUSE_MIN } else { self.pause * 2 };
+        self.pause = pause.clamp(TRIM_PAUSE_MIN, TRIM_PAUSE_MAX);
+        self.next = Some(now + self.pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn returns_of_little_become_rare() {
+        let (mut trims, now) = (Trims::default(), Instant::now());
+        assert!(trims.is_due(now));
+        let mut pause = |has_returned| {
+            trims.done(has_returned, now);
+            assert!(!trims.is_due(now + trims.pause / 2) && trims.is_due(now + trims.pause));
+            trims.pause.as_secs()
+        };
+        assert_eq!([false; 6].map(&mut pause), [5, 10, 20, 40, 60, 60]);
+        assert_eq!([true, false].map(pause), [5, 10]);
     }
 }

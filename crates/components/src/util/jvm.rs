@@ -6,7 +6,7 @@ mod java;
 mod kept;
 pub mod scripts;
 
-pub use figures::{jvm_process_snapshots, jvm_snapshot, watch};
+pub use figures::{jvm_process_snapshots, jvm_snapshot, promised_bytes, watch};
 pub use heap::note_pressure;
 pub use java::{Java, Place};
 pub use kept::{KeptOperators, keep};

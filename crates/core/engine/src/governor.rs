@@ -27,6 +27,10 @@ const HIGH_PERCENT: u64 = 80;
 /// level from changing at each look.
 const HIGH_ENDS_PERCENT: u64 = 75;
 
+/// Percentage of the limit up to which what is resident and what a runtime may still take may be
+/// together, if components keep more. Only the JVM has another limit: its heap.
+const FULL_PERCENT: u64 = 95;
+
 /// Time between two steps of the grant: what returns to it is measured before the next one.
 const STEP_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -50,6 +54,8 @@ pub struct MemoryHost {
     /// Returns the resident memory of the agent and its child processes in bytes; `None` if it cannot
     /// be read.
     pub resident_bytes: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
+    /// Returns what runtimes inside the process may still take by their own limits in bytes.
+    pub promised_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
     /// Called after each look, ten times a second, on the thread of the governor.
     pub on_look: Arc<dyn Fn(MemoryLook) + Send + Sync>,
 }
@@ -126,7 +132,10 @@ pub(crate) struct Governor {
     state: Arc<MemoryState>,
     grant: Arc<Grant>,
     steps: GrantSteps,
+    /// When it was last logged that the pressure became high.
     logged: Option<Instant>,
+    /// Whether the log says that the pressure is high.
+    is_logged_high: bool,
 }
 
 impl Governor {
@@ -138,7 +147,7 @@ impl Governor {
         least_bytes: u64,
     ) -> Governor {
         let steps = GrantSteps::new(grant.bytes_max(), least_bytes);
-        Governor { host, state, grant, steps, logged: None }
+        Governor { host, state, grant, steps, logged: None, is_logged_high: false }
     }
 
     /// Runs the thread's loop.
@@ -161,6 +170,9 @@ impl Governor {
         let pressure = next_level(before, expected_bytes, limit_bytes);
         self.state.resident_bytes.store(resident_bytes, Ordering::Relaxed);
         self.state.pressure.set(pressure);
+        let promised_bytes = (self.host.promised_bytes)();
+        let full_bytes = limit_bytes / 100 * FULL_PERCENT;
+        self.state.pressure.set_full(expected_bytes + promised_bytes >= full_bytes);
         if pressure == Pressure::High {
             self.state.high_ms.fetch_add(elapsed.as_millis() as u64, Ordering::Relaxed);
         }
@@ -183,13 +195,11 @@ impl Governor {
         }
         let is_due = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
         // The end of what was logged is logged, too.
-        if is_high && !is_due {
-            return;
-        }
-        if is_high || self.logged.is_some() {
+        if (is_high && is_due) || (!is_high && self.is_logged_high) {
+            self.is_logged_high = is_high;
+            self.logged = is_high.then_some(now).or(self.logged);
             log_change(look);
         }
-        self.logged = is_high.then_some(now).or(self.logged);
     }
 }
 
@@ -314,6 +324,7 @@ mod tests {
         let seen = looks.clone();
         let host = MemoryHost {
             resident_bytes: Arc::new(|| None),
+            promised_bytes: Arc::new(|| 20 * MIB),
             on_look: Arc::new(move |_| _ = seen.fetch_add(1, Ordering::Relaxed)),
         };
         let mut governor = Governor::new(host, state.clone(), grant.clone(), MIB);
@@ -325,16 +336,23 @@ mod tests {
         assert_eq!(high.grant_limit_bytes, 40 * MIB / 16 * 9);
         assert_eq!((high.resident_bytes, high.limit_bytes), (85 * MIB, 100 * MIB));
         governor.look(20 * MIB, begin + 2 * second, second);
-        assert_eq!(state.snapshot(&grant).pressure, "low");
+        assert_eq!((state.snapshot(&grant).pressure, state.pressure.may_grow()), ("low", true));
+        governor.look(76 * MIB, begin + 2 * second, second);
+        assert_eq!((state.snapshot(&grant).pressure, state.pressure.may_grow()), ("normal", false));
+        assert!(!governor.is_logged_high);
         governor.look(90 * MIB, begin + 3 * second, second);
-        assert_eq!((state.snapshot(&grant).times_high, looks.load(Ordering::Relaxed)), (2, 4));
+        assert!(!governor.is_logged_high, "within a minute");
+        assert_eq!((state.snapshot(&grant).times_high, looks.load(Ordering::Relaxed)), (2, 5));
     }
 
     #[test]
     fn the_thread_ends_when_it_is_stopped() {
         let state = MemoryState::new(100 * MIB);
-        let host =
-            MemoryHost { resident_bytes: Arc::new(|| Some(90 * MIB)), on_look: Arc::new(|_| ()) };
+        let host = MemoryHost {
+            resident_bytes: Arc::new(|| Some(90 * MIB)),
+            promised_bytes: Arc::new(|| 0),
+            on_look: Arc::new(|_| ()),
+        };
         let governor = Governor::new(host, state.clone(), Grant::new(MIB), 0);
         let thread = std::thread::spawn(move || governor.run());
         while state.pressure.level() != Pressure::High {

@@ -1,7 +1,7 @@
 //! How close the process is to its memory limit, as components see it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// A level of memory pressure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,7 @@ impl Pressure {
 #[derive(Debug)]
 pub struct MemoryPressure {
     level: AtomicU8,
+    is_full: AtomicBool,
     expected_bytes: AtomicU64,
 }
 
@@ -47,7 +48,8 @@ impl MemoryPressure {
     /// Creates a normal pressure.
     pub const fn new() -> MemoryPressure {
         let level = AtomicU8::new(Pressure::Normal as u8);
-        MemoryPressure { level, expected_bytes: AtomicU64::new(0) }
+        let (is_full, expected_bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+        MemoryPressure { level, is_full, expected_bytes }
     }
 
     /// Returns the level.
@@ -58,6 +60,17 @@ impl MemoryPressure {
     /// Whether components keep nothing new that they can do without.
     pub fn is_high(&self) -> bool {
         self.level() == Pressure::High
+    }
+
+    /// Whether components may keep more of what they do not give back early, such as series. Besides
+    /// low pressure that needs place for what a runtime may still take.
+    pub fn may_grow(&self) -> bool {
+        !self.is_high() && !self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether what runtimes may still take needs all that is left.
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
     }
 
     /// Returns the bytes that components will need for what they keep already.
@@ -130,6 +143,10 @@ mod tests {
         for level in Pressure::ALL {
             pressure.set(level);
             assert_eq!((pressure.level(), pressure.is_high()), (level, level == Pressure::High));
+            assert_eq!(pressure.may_grow(), level != Pressure::High);
+            pressure.set_full(true);
+            assert!(!pressure.may_grow());
+            pressure.set_full(false);
         }
     }
 }

@@ -49,7 +49,7 @@ pub struct JvmInfo {
 }
 
 /// Numbers about the JVM.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct JvmStats {
     /// Bytes of objects, also those that the next collection frees.
     pub heap_used: u64,

@@ -89,7 +89,7 @@ impl Lane for ExporterLane {
                 ));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
-            let may_grow = !self.pressure.is_high();
+            let may_grow = self.pressure.may_grow();
             let add = move || {
                 series.lock().set_may_grow(may_grow);
                 add(&series, &routing, &text)

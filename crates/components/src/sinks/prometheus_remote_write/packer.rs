@@ -210,7 +210,7 @@ impl Packer for RemotePacker {
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request> {
         let (now_ms, mut requests) = (now_ms(), Vec::new());
         self.accumulator.sweep(now_ms);
-        self.accumulator.set_may_grow(!self.pressure.is_high());
+        self.accumulator.set_may_grow(self.pressure.may_grow());
         if !std::mem::replace(&mut self.probed, true) {
             let probe = Packed { body: Body::probe(), events: EventSet::default(), kept: None };
             requests.extend(self.request(probe));

@@ -96,12 +96,18 @@ impl PointHandler {
             }
         }
     }
+
+    /// Says what the series created lately will take.
+    fn expect(&mut self) {
+        let created = self.shard.created() + self.created_before;
+        self.expected.set(created as u64 * EMITTED_SERIES_BYTES);
+    }
 }
 
 impl millstream_receiver::MessageHandler for PointHandler {
     fn round(&mut self, messages: &Messages<'_>) {
         self.swap_and_evict(EVICT_PER_ROUND);
-        self.shard.set_may_grow(!self.expected.pressure().is_high());
+        self.shard.set_may_grow(self.expected.pressure().may_grow());
         let arrived = messages.received_ns();
         self.round_counts.begin_round(arrived);
         let mut visitor = Visitor {
@@ -123,13 +129,14 @@ impl millstream_receiver::MessageHandler for PointHandler {
             }
         }
         drop(visitor);
-        let created = self.shard.created() + self.created_before;
-        self.expected.set(created as u64 * EMITTED_SERIES_BYTES);
+        self.expect();
         self.round_counts.end_round(messages.bytes() as u64);
     }
 
     fn notified(&mut self) {
         self.swap_and_evict(EVICT_WHEN_IDLE);
+        // Without traffic, too, periods end.
+        self.expect();
     }
 }
 

@@ -10,7 +10,9 @@ mod figures;
 mod input;
 mod registered;
 
-pub use crate::util::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot, note_pressure};
+pub use crate::util::jvm::{
+    KeptOperators, jvm_process_snapshots, jvm_snapshot, note_pressure, promised_bytes,
+};
 pub use config::{DeclaredType, JvmConfig, JvmMode, OperatorLanguage, Timeouts};
 
 use crate::transforms::on_error::{Failed, OnError};

@@ -33,6 +33,18 @@ pub fn jvm_snapshot() -> Option<JvmSnapshot> {
     known.map(|jvm| JvmSnapshot { requested_collections, ignored_collections, ..jvm })
 }
 
+/// Returns the bytes that the heap of the JVM inside the agent's process may still take from the
+/// system.
+pub fn promised_bytes() -> u64 {
+    let known = JVMS.lock().get(&None).copied();
+    known.map_or(0, |jvm| jvm.heap_bytes_max.saturating_sub(jvm.heap_committed_bytes))
+}
+
+/// Notes what the JVM inside the agent's process uses.
+fn note(stats: JvmStats) {
+    JVMS.lock().insert(None, snapshot(stats));
+}
+
 /// Returns how the separate processes do.
 pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
     let processes = JvmProcess::all();
@@ -62,7 +74,7 @@ pub fn watch(java: &Java, look: Look) {
         Java::Inside(jvm) => Some(jvm.clone()),
         Java::Process(_) => None,
     };
-    inside.iter().for_each(heap::follow_pressure);
+    inside.iter().for_each(|jvm| heap::follow_pressure(jvm, note));
     let name = process.as_deref().map_or(String::new(), |name| format!("-{name}"));
     let thread = std::thread::Builder::new().name(format!("jvm-figures{name}"));
     if let Err(error) = thread.spawn(move || look_while_used(process, inside)) {

@@ -4,7 +4,7 @@
 //! the heap may keep more again, which costs less CPU. A separate thread asks for that: a collection
 //! takes time, and the governor must not wait for it.
 
-use millstream_jvm::{CallError, HeapSize, Jvm};
+use millstream_jvm::{CallError, Jvm, JvmStats};
 use millstream_model::{MemoryPressure, Pressure};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,11 +47,12 @@ pub fn collections() -> (u64, u64) {
     (COLLECTIONS.load(Ordering::Relaxed), IGNORED.load(Ordering::Relaxed))
 }
 
-/// Begins to follow the memory pressure. Called once per process.
-pub fn follow_pressure(jvm: &Jvm) {
+/// Begins to follow the memory pressure, once per process. `note` gets what the JVM uses after each
+/// collection.
+pub fn follow_pressure(jvm: &Jvm, note: fn(JvmStats)) {
     THREAD.get_or_init(|| {
         let (jvm, builder) = (jvm.clone(), thread::Builder::new().name("jvm-memory".to_owned()));
-        match builder.spawn(move || follow(&jvm)) {
+        match builder.spawn(move || follow(&jvm, note)) {
             Ok(handle) => handle.thread().clone(),
             Err(error) => {
                 log::warn!("the JVM does not follow the memory pressure: {error}");
@@ -61,12 +62,13 @@ pub fn follow_pressure(jvm: &Jvm) {
     });
 }
 
-fn follow(jvm: &Jvm) -> ! {
+fn follow(jvm: &Jvm, note: fn(JvmStats)) -> ! {
     let mut heap = Heap::default();
     loop {
         thread::park();
-        if let Err(error) = heap.follow(jvm, PRESSURE.level(), Instant::now()) {
-            log::warn!("the JVM cannot follow the memory pressure: {error}");
+        match heap.follow(jvm, PRESSURE.level(), Instant::now()) {
+            Ok(collected) => collected.into_iter().for_each(note),
+            Err(error) => log::warn!("the JVM cannot follow the memory pressure: {error}"),
         }
     }
 }
@@ -89,13 +91,22 @@ enum Request {
 }
 
 impl Heap {
-    fn follow(&mut self, jvm: &Jvm, level: Pressure, now: Instant) -> Result<(), CallError> {
+    /// Asks for what the level needs; returns what the JVM uses after a collection.
+    fn follow(
+        &mut self,
+        jvm: &Jvm,
+        level: Pressure,
+        now: Instant,
+    ) -> Result<Option<JvmStats>, CallError> {
         match self.request(level, now) {
             Some(Request::Tighten) => {
-                let before = jvm.stats()?.heap_committed;
+                let before = jvm.stats()?;
                 let begin = Instant::now();
-                let after = jvm.tighten_heap()?;
-                self.collected(before, after, begin.elapsed());
+                jvm.tighten_heap()?;
+                let took = begin.elapsed();
+                let after = jvm.stats()?;
+                self.collected(before, after, took);
+                return Ok(Some(after));
             }
             Some(Request::Relax) => {
                 jvm.relax_heap()?;
@@ -103,7 +114,7 @@ impl Heap {
             }
             None => {}
         }
-        Ok(())
+        Ok(None)
     }
 
     fn request(&self, level: Pressure, now: Instant) -> Option<Request> {
@@ -116,10 +127,12 @@ impl Heap {
     }
 
     /// Notes a collection, and decides when the next one may be: later, if it has returned nothing.
-    fn collected(&mut self, committed_before: u64, after: HeapSize, took: Duration) {
+    fn collected(&mut self, before: JvmStats, after: JvmStats, took: Duration) {
         COLLECTIONS.fetch_add(1, Ordering::Relaxed);
-        let has_returned = after.committed < committed_before / 20 * 19;
-        let is_ignored = !has_returned && after.used < after.committed / 2;
+        let has_returned = after.heap_committed < before.heap_committed / 20 * 19;
+        let has_collected = after.collections > before.collections;
+        let keeps = !has_collected || after.heap_used < after.heap_committed / 2;
+        let is_ignored = !has_returned && keeps;
         IGNORED.fetch_add(u64::from(is_ignored), Ordering::Relaxed);
         if is_ignored && !std::mem::replace(&mut self.has_warned, true) {
             warn_of_ignored(after);
@@ -131,8 +144,8 @@ impl Heap {
     }
 }
 
-fn warn_of_ignored(heap: HeapSize) {
-    let (used, committed) = (heap.used >> 20, heap.committed >> 20);
+fn warn_of_ignored(heap: JvmStats) {
+    let (used, committed) = (heap.heap_used >> 20, heap.heap_committed >> 20);
     log::warn!(
         "the JVM uses {used} MiB of its heap and keeps {committed} MiB, though memory is short and \
          it was asked to return some: remove -XX:+DisableExplicitGC and -XX:+UseParallelGC from \
@@ -146,8 +159,17 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn size(used: u64, committed: u64) -> HeapSize {
-        HeapSize { used: used * MIB, committed: committed * MIB }
+    /// Notes a collection; returns the pause after it in seconds, and whether it was warned.
+    fn collect(heap: &mut Heap, committed: u64, after: [u64; 2], seconds: u64) -> (u64, bool) {
+        let stats = |used: u64, committed: u64, collections| JvmStats {
+            heap_used: used * MIB,
+            heap_committed: committed * MIB,
+            collections,
+            ..JvmStats::default()
+        };
+        let (before, after) = (stats(committed, committed, 4), stats(after[0], after[1], 5));
+        heap.collected(before, after, Duration::from_secs(seconds));
+        (heap.pause.as_secs(), heap.has_warned)
     }
 
     #[test]
@@ -156,7 +178,7 @@ mod tests {
         assert_eq!(heap.request(Pressure::Low, now), None, "it is not tight");
         assert_eq!(heap.request(Pressure::Normal, now), None);
         assert_eq!(heap.request(Pressure::High, now), Some(Request::Tighten));
-        heap.collected(200 * MIB, size(40, 50), Duration::from_millis(20));
+        collect(&mut heap, 200, [40, 50], 0);
         assert_eq!(heap.request(Pressure::High, now), None, "a moment later");
         assert_eq!(heap.request(Pressure::High, now + PAUSE_MIN * 2), Some(Request::Tighten));
         assert_eq!(heap.request(Pressure::Normal, now + PAUSE_MIN * 2), None);
@@ -166,16 +188,20 @@ mod tests {
     #[test]
     fn collections_that_return_nothing_become_rare() {
         let mut heap = Heap::default();
-        heap.collected(200 * MIB, size(40, 50), Duration::ZERO);
-        assert_eq!(heap.pause, PAUSE_MIN);
-        heap.collected(100 * MIB, size(90, 100), Duration::ZERO);
-        heap.collected(100 * MIB, size(90, 100), Duration::ZERO);
-        assert_eq!((heap.pause, heap.has_warned), (PAUSE_MIN * 4, false), "all is in use");
-        heap.collected(100 * MIB, size(10, 100), Duration::from_secs(2));
-        assert_eq!((heap.pause, heap.has_warned), (Duration::from_secs(40), true));
-        heap.collected(100 * MIB, size(10, 100), Duration::ZERO);
-        assert_eq!(heap.pause, PAUSE_MAX);
-        heap.collected(100 * MIB, size(10, 20), Duration::ZERO);
-        assert_eq!(heap.pause, PAUSE_MIN);
+        assert_eq!(collect(&mut heap, 200, [40, 50], 0), (2, false));
+        assert_eq!(collect(&mut heap, 100, [90, 100], 0), (4, false));
+        assert_eq!(collect(&mut heap, 100, [90, 100], 0), (8, false), "all is in use");
+        assert_eq!(collect(&mut heap, 100, [10, 100], 2), (40, true));
+        assert_eq!(collect(&mut heap, 100, [10, 100], 0), (60, true));
+        assert_eq!(collect(&mut heap, 100, [10, 20], 0), (2, true));
+    }
+
+    #[test]
+    fn a_request_without_a_collection_is_ignored() {
+        let (mut heap, stats) =
+            (Heap::default(), JvmStats { collections: 4, ..JvmStats::default() });
+        let full = JvmStats { heap_used: 90 * MIB, heap_committed: 100 * MIB, ..stats };
+        heap.collected(full, full, Duration::ZERO);
+        assert!(heap.has_warned);
     }
 }
