@@ -15,6 +15,7 @@ mod kafka;
 mod kafka_source;
 mod kill;
 mod late;
+mod memory;
 mod metrics;
 mod operators;
 mod output;
