@@ -4,8 +4,9 @@
 
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::snapshot::{
-    CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot,
-    JvmSnapshot, MemorySnapshot, SinkProgress, Snapshot,
+    CheckpointSnapshot, CollectorSnapshot, CollectorsSnapshot, ComponentSnapshot,
+    DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot, JvmSnapshot, MemorySnapshot,
+    SinkProgress, Snapshot,
 };
 use millstream_model::{CountersSnapshot, Held, Histogram, HistogramSnapshot, OriginTotals};
 use std::collections::BTreeMap;
@@ -201,7 +202,7 @@ pub fn snapshot() -> Snapshot {
             copy,
         ],
         jvm: Some(jvm()),
-        collectors: None,
+        collectors: Some(collectors()),
         jvm_processes: vec![process("team", Some(7)), process("other", None)],
     }
 }
@@ -214,6 +215,20 @@ fn process(name: &str, pid: Option<u32>) -> JvmProcessSnapshot {
         error: pid.is_none().then(|| "signal 9".to_owned()),
         jvm: pid.map(|_| JvmSnapshot { classes: 9, ..jvm() }),
     }
+}
+
+fn collectors() -> CollectorsSnapshot {
+    let keys = CollectorSnapshot {
+        component: "keys".to_owned(),
+        state: "waiting",
+        calls: 3,
+        failures: 1,
+        missed: 2,
+        events: 9,
+        running_seconds: None,
+        last_failure: Some("connection refused".to_owned()),
+    };
+    CollectorsSnapshot { threads: 2, threads_max: 16, collectors: vec![keys] }
 }
 
 fn jvm() -> JvmSnapshot {
