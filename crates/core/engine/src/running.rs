@@ -270,10 +270,7 @@ impl Running {
         while drained && !core.offload.has_ended() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(BARRIER_POLL).await;
         }
-        self.committer.stop();
-        self.memory.stop();
-        // A worker that is stuck in a component must not block the exit; it is left behind.
-        self.threads.drain(..).filter(|_| drained).for_each(|thread| _ = thread.join());
+        self.end_threads(drained);
         let held = tokio::time::timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();
         if !held {
             log::error!("deleted files are still being copied, and shutdown_timeout is over");
@@ -284,6 +281,14 @@ impl Running {
         core.store.finish();
         let drained = drained && held;
         Stopped { drained, holders, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
+    }
+
+    /// Ends the threads; waits for them if all is drained: a worker that is stuck in a component must
+    /// not block the exit, and is left behind.
+    fn end_threads(&mut self, drained: bool) {
+        self.committer.stop();
+        self.memory.stop();
+        self.threads.drain(..).filter(|_| drained).for_each(|thread| _ = thread.join());
     }
 
     /// Starts making durable what the sources selected by `goes` owe and could not read again. They

@@ -4,7 +4,7 @@ use crate::support::{Batch, operator, options};
 use millstream_jvm::{HeapSize, Jvm};
 use std::time::{Duration, Instant};
 
-/// Longest time until a collector has returned memory: some do it on a thread of their own.
+/// Longest time until a collector has returned memory: some do it on another thread.
 const RETURN_TIME: Duration = Duration::from_secs(20);
 
 /// Returns the JVM inside this process.

@@ -79,21 +79,7 @@ impl WindowLane {
         memory_bytes_max: usize,
         cx: LaneCx,
     ) -> WindowLane {
-        let place: Option<Place> =
-            cx.state.as_ref().and_then(|state| serde_json::from_slice(state).ok());
-        let mut saved = Saved::default();
-        let opened = cx
-            .folder
-            .as_ref()
-            .map(|folder| Segments::open(folder, place, &mut |body| saved.apply(body)));
-        let segments = opened.map(|(segments, read)| {
-            if let Err(error) = read {
-                cx.counters.error("snapshot");
-                log::error!("transform {}: its snapshot is lost: {error}; open windows and waiting results are gone", cx.sink);
-                saved = Saved { first: segments.next(), ..Saved::default() };
-            }
-            segments
-        });
+        let (segments, mut saved) = open_segments(&cx);
         let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
         let now = (cx.now)();
         let frequent = FrequentKeys::new(&plan);
@@ -233,6 +219,25 @@ impl WindowLane {
             self.has_old_segments = false;
         }
     }
+}
+
+/// Opens the segments of a lane, if it has a folder; returns them and what the last committed snapshot
+/// says.
+fn open_segments(cx: &LaneCx) -> (Option<Segments>, Saved) {
+    let place: Option<Place> =
+        cx.state.as_ref().and_then(|state| serde_json::from_slice(state).ok());
+    let mut saved = Saved::default();
+    let Some(folder) = &cx.folder else { return (None, saved) };
+    let (segments, read) = Segments::open(folder, place, &mut |body| saved.apply(body));
+    if let Err(error) = read {
+        cx.counters.error("snapshot");
+        log::error!(
+            "transform {}: its snapshot is lost: {error}; open windows and waiting results are gone",
+            cx.sink
+        );
+        saved = Saved { first: segments.next(), ..Saved::default() };
+    }
+    (Some(segments), saved)
 }
 
 /// Returns the number of unsettled results from which no more are made.
