@@ -249,6 +249,12 @@ fn jvm(text: &mut Text<'_>, snapshot: &Snapshot) {
     gauge("classes", "Loaded Java classes.", &|jvm| jvm.classes);
     let (name, help) = ("millstream_jvm_collections_total", "Collections of the Java heap.");
     figure(name, "counter", help, &|jvm| jvm.collections as f64);
+    let name = "millstream_jvm_requested_collections_total";
+    let help = "Collections that the agent has asked for because memory was short.";
+    figure(name, "counter", help, &|jvm| jvm.requested_collections as f64);
+    let name = "millstream_jvm_ignored_collections_total";
+    let help = "Collections that were asked for and returned no memory, though there was some.";
+    figure(name, "counter", help, &|jvm| jvm.ignored_collections as f64);
     let name = "millstream_jvm_collection_seconds_total";
     let help = "Time of the collections of the Java heap, in seconds.";
     figure(name, "counter", help, &|jvm| jvm.collection_seconds);

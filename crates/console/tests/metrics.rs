@@ -257,6 +257,8 @@ fn figures_of_a_jvm_are_exported_if_there_is_one() {
     assert_eq!(rest, [40.0, 30.0, 6.0, 7.0]);
     let collections = ["collections_total", "collection_seconds_total"].map(single);
     assert_eq!(collections, [5.0, 0.5]);
+    let requested = ["requested_collections_total", "ignored_collections_total"].map(single);
+    assert_eq!(requested, [2.0, 1.0]);
     let process = |name: &str, process: &str| {
         families[&*format!("millstream_jvm_{name}")]
             .samples
