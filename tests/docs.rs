@@ -88,10 +88,8 @@ fn write_operators(dir: &Path) {
     fs::write(dir.join("rules/slow.av"), "duration > 500").unwrap();
     fs::write(dir.join("rules/team.groovy"), "row.team = 'web'").unwrap();
     fs::write(dir.join("redis.groovy"), "events.add('a key')").unwrap();
-    // No code of the client runs while a configuration is checked.
-    for jar in ["operators.jar", "jedis.jar"] {
-        fs::copy(root().join(EXAMPLES_JAR), dir.join(jar)).unwrap();
-    }
+    fs::copy(root().join(EXAMPLES_JAR), dir.join("operators.jar")).unwrap();
+    fs::copy(root().join(JARS).join("jedis.jar"), dir.join("jedis.jar")).unwrap();
 }
 
 #[test]
