@@ -3,6 +3,7 @@
 use millstream_components::transforms::jvm::{note_pressure, promised_bytes};
 use millstream_engine::{MemoryHost, MemoryLook};
 use millstream_host::resident_bytes;
+use millstream_jvm::JvmProcess;
 use millstream_model::Pressure;
 use parking_lot::Mutex;
 use std::path::Path;
@@ -28,8 +29,14 @@ pub fn memory_host() -> MemoryHost {
     }
 }
 
+/// Returns the resident memory of the agent and of the JVMs in separate processes in bytes. What both
+/// have mapped counts twice.
 fn resident() -> Option<u64> {
-    resident_bytes(Path::new("/proc/self"))
+    let own = resident_bytes(Path::new("/proc/self"))?;
+    let children = JvmProcess::all().into_iter().filter_map(|process| process.state().pid);
+    let of_children =
+        children.filter_map(|pid| resident_bytes(&Path::new("/proc").join(pid.to_string())));
+    Some(of_children.fold(own, u64::saturating_add))
 }
 
 /// Passes the pressure on to the JVM, and returns what the allocator keeps unless memory is
