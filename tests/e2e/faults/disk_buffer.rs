@@ -331,16 +331,15 @@ fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
     let dir = folder();
     let uri = endpoint.server.uri("/api/v1/write");
     let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
-    // A queue of a few kilobytes, so that the points of most periods go to disk.
-    let config = format!("limits: {{ memory: 32MiB }}\n{config}");
+    // A small queue, so that the points of most periods go to disk.
+    let config = format!("limits: {{ memory: 64MiB }}\n{config}");
     let agent = start_ready(dir.path(), &config);
     send_points(dir.path(), 1);
     wait_sum("disk", 1);
     is_away.store(true, Ordering::Relaxed);
-    for wave in 0..12 {
+    for _ in 0..12 {
         send_points(dir.path(), 5);
-        let filler =
-            |series| format!("filler.{wave}.{series}:1|c|#path:/some/long/path/of/a/request");
+        let filler = |series| format!("filler.{series}:1|c|#path:/some/long/path/of/a/request");
         send(dir.path(), (0..20_000).map(filler));
         std::thread::sleep(Duration::from_millis(600));
     }
