@@ -12,6 +12,9 @@ const PARTS: usize = 64;
 /// Entries per bucket, which is one cache line.
 const BUCKET_NUMBERS: usize = 8;
 
+/// A part with fewer buckets keeps its memory.
+const BUCKETS_MIN: usize = 16;
+
 /// A hash table from hashes to numbers below [`NONE`].
 ///
 /// A look-up mostly reads a single cache line, which can be prefetched; tables with separate
@@ -106,12 +109,24 @@ impl Part {
     fn insert(&mut self, hash: u32, number: u32) {
         // Above a load of 4/5 too many entries do not fit into their home bucket.
         if self.used * 5 >= self.buckets.len() * BUCKET_NUMBERS * 4 {
-            let old = std::mem::take(&mut self.buckets);
-            self.buckets = vec![EMPTY; (old.len() * 3).div_ceil(2).max(1)];
-            old.iter().flat_map(Bucket::entries).for_each(|(hash, number)| self.put(hash, number));
+            self.resize((self.buckets.len() * 3).div_ceil(2).max(1));
         }
         self.used += 1;
         self.put(hash, number);
+    }
+
+    /// Moves all entries into so many buckets, which must have room for them.
+    fn resize(&mut self, buckets: usize) {
+        let old = std::mem::replace(&mut self.buckets, vec![EMPTY; buckets]);
+        old.iter().flat_map(Bucket::entries).for_each(|(hash, number)| self.put(hash, number));
+    }
+
+    /// Frees memory at a load of less than 1/8: series expire, and their memory is for others then.
+    fn shrink(&mut self) {
+        let buckets = self.buckets.len();
+        if buckets >= BUCKETS_MIN && self.used < buckets {
+            self.resize(buckets / 4);
+        }
     }
 
     fn put(&mut self, hash: u32, number: u32) {
@@ -131,7 +146,7 @@ impl Part {
                 if was_full {
                     self.close(at);
                 }
-                return;
+                return self.shrink();
             }
             if !was_full {
                 return;
@@ -261,6 +276,21 @@ mod tests {
         index.clear();
         assert!((0..500).all(|number| index.find(hash(number), |_| true).is_none()));
         assert_eq!(index.parts.iter().map(|part| part.used).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn the_memory_of_entries_that_were_removed_is_freed() {
+        let (mut index, count) = (Index::default(), 100_000_u32);
+        let hash = |number: u32| u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let buckets =
+            |index: &Index| -> usize { index.parts.iter().map(|part| part.buckets.len()).sum() };
+        (0..count).for_each(|number| index.insert(hash(number), number));
+        let before = buckets(&index);
+        (100..count).for_each(|number| index.remove(hash(number), number));
+        assert!(buckets(&index) < before / 10, "{before} {}", buckets(&index));
+        assert!((0..100).all(|n| index.find(hash(n), |found| found == n).is_some()));
+        (100..count).for_each(|number| index.insert(hash(number), number));
+        assert!((0..count).all(|n| index.find(hash(n), |found| found == n).is_some()));
     }
 
     #[test]
