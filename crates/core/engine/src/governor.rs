@@ -249,12 +249,11 @@ impl GrantSteps {
         if self.stepped.is_some_and(|stepped| now - stepped < STEP_INTERVAL) {
             return None;
         }
-        let step = self.bytes_max / 4;
         let high = look.limit_bytes / 100 * HIGH_PERCENT;
+        let room = high.saturating_sub(look.resident_bytes);
         let next = match look.pressure {
             Pressure::High => self.bytes - self.bytes / 4,
-            _ if look.resident_bytes + step < high => self.bytes + step,
-            _ => self.bytes,
+            _ => self.bytes + room.min(self.bytes_max / 4),
         };
         let next = next.clamp(self.least_bytes, self.bytes_max);
         if next == self.bytes {
@@ -302,8 +301,8 @@ mod tests {
         assert_eq!(next(90, Pressure::High), Some(16));
         assert_eq!(next(90, Pressure::High), Some(15));
         assert_eq!(next(99, Pressure::High), None, "the least");
-        assert_eq!(next(71, Pressure::Normal), None, "a step would make it high");
-        assert_eq!(next(69, Pressure::Normal), Some(25));
+        assert_eq!(next(79, Pressure::Normal), Some(16), "more would make it high");
+        assert_eq!(next(71, Pressure::Normal), Some(25));
         assert_eq!(next(10, Pressure::Low), Some(35));
         assert_eq!(next(10, Pressure::Low), Some(40));
         assert_eq!(next(10, Pressure::Low), None);
