@@ -1,12 +1,18 @@
-//! The JDKs of this host, and what the project builds with one.
+//! The JDKs of this host, what the project builds with one, and the processes of an agent's JVMs.
 
+use super::{Agent, wait_until};
+use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The oldest Java that is supported.
 const JAVA_MIN: u32 = 17;
+
+/// Timeout for a process, generous for a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Returns the folder `java`; builds it if needed.
 pub fn built() -> PathBuf {
@@ -58,4 +64,27 @@ fn home_of_path() -> PathBuf {
     let java = std::env::split_paths(&path).map(|folder| folder.join("java"));
     let found = java.filter_map(|java| java.canonicalize().ok()).next().expect("a JDK");
     found.parent().and_then(Path::parent).expect("HOME/bin/java").to_owned()
+}
+
+/// Returns how many times a process of an agent was started again.
+pub fn restarts(agent: &Agent, process: &str) -> f64 {
+    let metric = format!("millstream_jvm_process_restarts_total{{process=\"{process}\"}}");
+    agent.metric(&metric).unwrap_or_default()
+}
+
+/// Returns the id of a process of an agent, once it runs.
+pub fn process_id(agent: &Agent, process: &str) -> Pid {
+    let find = || {
+        let snapshot: serde_json::Value =
+            serde_json::from_str(&agent.get("/api/snapshot")?).ok()?;
+        let all = snapshot["jvm_processes"].as_array()?;
+        let found = all.iter().find(|of| of["name"] == process)?;
+        Pid::from_raw(found["pid"].as_i64()? as i32)
+    };
+    let mut found = None;
+    wait_until("the process runs", PATIENCE, || {
+        found = find();
+        found.is_some()
+    });
+    found.unwrap()
 }

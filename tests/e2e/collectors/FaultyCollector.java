@@ -1,17 +1,22 @@
 import dev.millstream.collector.Collector;
 import dev.millstream.collector.CollectorContext;
 import dev.millstream.collector.Events;
+import java.io.FileWriter;
+import java.io.IOException;
+import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.Map;
 
 /** A collector that does what its option {@code fault} says. */
 public final class FaultyCollector implements Collector {
     private String fault;
+    private String file;
     private long calls;
 
     @Override
     public void open(CollectorContext context) {
         fault = (String) context.options().get("fault");
+        file = (String) context.options().get("file");
     }
 
     @Override
@@ -29,6 +34,8 @@ public final class FaultyCollector implements Collector {
             case "cycle" -> events.add("never", cycle());
             case "message" -> events.add("m".repeat((16 << 20) + 1));
             case "exit" -> System.exit(7);
+            case "crash" -> crash();
+            case "notes" -> note(events);
             default -> throw new IllegalArgumentException(fault);
         }
     }
@@ -40,6 +47,32 @@ public final class FaultyCollector implements Collector {
                 Thread.sleep(1000);
             } catch (InterruptedException ignored) {
                 // The test is about code that does this.
+            }
+        }
+    }
+
+    /** The third call writes to address 0, which ends the process. */
+    private void crash() throws Exception {
+        if (calls < 3) {
+            return;
+        }
+        Class<?> type = Class.forName("sun.misc.Unsafe");
+        Field field = type.getDeclaredField("theUnsafe");
+        field.setAccessible(true);
+        type.getMethod("putAddress", long.class, long.class).invoke(field.get(null), 0L, 0L);
+    }
+
+    /** Numbers events, and notes in a file how many of this process the agent has taken. */
+    private void note(Events events) throws IOException {
+        long process = ProcessHandle.current().pid();
+        try (FileWriter notes = new FileWriter(file, true)) {
+            for (long n = 1; ; n++) {
+                events.add(process + " " + n);
+                if (n % 10 == 0) {
+                    events.flush();
+                    notes.write(process + " " + n + "\n");
+                    notes.flush();
+                }
             }
         }
     }

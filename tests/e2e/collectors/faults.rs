@@ -1,6 +1,8 @@
 //! What goes wrong in a collector harms nothing but its own events.
 
-use super::{PATIENCE, collector, faulty, is_in, settings, wait_for_lines, wait_for_reloads};
+use super::{
+    PATIENCE, collector, each_mode, faulty, is_in, settings, wait_for_lines, wait_for_reloads,
+};
 use crate::support::{Agent, folder, lines, wait_until};
 use std::fs;
 
@@ -51,59 +53,63 @@ fn failures(agent: &Agent, id: &str) -> u64 {
 
 #[test]
 fn each_fault_of_a_collector_harms_its_call_alone() {
-    let dir = folder();
-    let config = every_fault();
-    let mut agent = Agent::start(dir.path(), &config, &[]);
-    for (fault, reason) in FAULTS {
-        wait_until(fault, PATIENCE, || failures(&agent, fault) >= 2);
-        let failure = collector(&agent, fault)["last_failure"].to_string();
-        assert!(failure.contains(reason), "{fault}: {failure}");
-    }
-    wait_until("it hangs", PATIENCE, || is_in(&agent, "deaf", "hangs"));
-    assert_eq!(failures(&agent, "none"), 0);
-    let collected = dir.path().join("collected.txt");
-    let has = |line: &str| lines(&collected).iter().any(|of| of == line);
-    for (fault, _) in FAULTS {
-        wait_until("what precedes a fault arrives", PATIENCE, || has(&format!("{fault} 2")));
-    }
-    wait_until("the good one continues", PATIENCE, || has("none 20"));
-    assert!(!has("never"));
-    assert!(agent.log().contains(": the collector failed: java.lang."), "{}", agent.log());
-    wait_until("the log", PATIENCE, || agent.log().contains("they are interrupted: deaf\n"));
+    each_mode(|mode| {
+        let dir = folder();
+        let config = mode.adapt(every_fault());
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        for (fault, reason) in FAULTS {
+            wait_until(fault, PATIENCE, || failures(&agent, fault) >= 2);
+            let failure = collector(&agent, fault)["last_failure"].to_string();
+            assert!(failure.contains(reason), "{fault}: {failure}");
+        }
+        wait_until("it hangs", PATIENCE, || is_in(&agent, "deaf", "hangs"));
+        assert_eq!(failures(&agent, "none"), 0);
+        let collected = dir.path().join("collected.txt");
+        let has = |line: &str| lines(&collected).iter().any(|of| of == line);
+        for (fault, _) in FAULTS {
+            wait_until("what precedes a fault arrives", PATIENCE, || has(&format!("{fault} 2")));
+        }
+        wait_until("the good one continues", PATIENCE, || has("none 20"));
+        assert!(!has("never"));
+        assert!(agent.log().contains(": the collector failed: java.lang."), "{}", agent.log());
+        wait_until("the log", PATIENCE, || agent.log().contains("they are interrupted: deaf\n"));
 
-    agent.reload(&config.replace("fault: deaf", "fault: none"));
-    wait_for_reloads(&agent, 1);
-    wait_until("its successor collects", PATIENCE, || is_in(&agent, "deaf", "waiting"));
-    assert!(agent.log().contains("source deaf: the collector that was replaced does not end"));
-    assert!(agent.stop().success(), "{}", agent.log());
+        agent.reload(&config.replace("fault: deaf", "fault: none"));
+        wait_for_reloads(&agent, 1);
+        wait_until("its successor collects", PATIENCE, || is_in(&agent, "deaf", "waiting"));
+        assert!(agent.log().contains("source deaf: the collector that was replaced does not end"));
+        assert!(agent.stop().success(), "{}", agent.log());
+    });
 }
 
 #[test]
 fn a_collector_that_floods_waits_and_leaves_other_pipelines_alone() {
-    let dir = folder();
-    let sink = "type: http, uri: 'http://127.0.0.1:1/', encoding: { codec: text }";
-    let head = settings(MEMORY) + "shutdown_timeout: 1s\nsources:\n";
-    let flood = format!("  flood: {}\n", faulty("flood", ""));
-    let config = head + &flood + &pipeline(&["flood", "app"], sink);
-    let mut agent = Agent::start(dir.path(), &config, &[]);
-    wait_until("the collector waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
-    fs::write(dir.path().join("app.log"), "one line\n".repeat(1000)).unwrap();
-    wait_for_lines(&dir.path().join("out.txt"), 1000);
-    wait_until("the collector waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
-    let events = collector(&agent, "flood")["events"].as_u64().unwrap();
-    assert!((1..FLOOD_MAX).contains(&events), "{events}");
-    let resident = agent.single("millstream_memory_resident_bytes").unwrap();
-    assert!(resident < MEMORY_BYTES, "{resident}");
+    each_mode(|mode| {
+        let dir = folder();
+        let sink = "type: http, uri: 'http://127.0.0.1:1/', encoding: { codec: text }";
+        let head = settings(MEMORY) + "shutdown_timeout: 1s\nsources:\n";
+        let flood = mode.adapt(format!("  flood: {}\n", faulty("flood", "")));
+        let config = head + &flood + &pipeline(&["flood", "app"], sink);
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        wait_until("the collector waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
+        fs::write(dir.path().join("app.log"), "one line\n".repeat(1000)).unwrap();
+        wait_for_lines(&dir.path().join("out.txt"), 1000);
+        wait_until("the collector waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
+        let events = collector(&agent, "flood")["events"].as_u64().unwrap();
+        assert!((1..FLOOD_MAX).contains(&events), "{events}");
+        let resident = agent.single("millstream_memory_resident_bytes").unwrap();
+        assert!(resident < MEMORY_BYTES, "{resident}");
 
-    agent.reload(&config.replace(&flood, "").replace("[flood, app]", "[app]"));
-    wait_for_reloads(&agent, 1);
-    fs::write(dir.path().join("app.log"), "one line\n".repeat(2000)).unwrap();
-    wait_for_lines(&dir.path().join("out.txt"), 2000);
-    assert!(collector(&agent, "flood").is_null());
-    agent.reload(&config);
-    wait_for_reloads(&agent, 2);
-    wait_until("another one waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
-    agent.terminate();
-    // What waits for the sink is abandoned after `shutdown_timeout`.
-    assert!(!agent.wait(PATIENCE).success(), "{}", agent.log());
+        agent.reload(&config.replace(&flood, "").replace("[flood, app]", "[app]"));
+        wait_for_reloads(&agent, 1);
+        fs::write(dir.path().join("app.log"), "one line\n".repeat(2000)).unwrap();
+        wait_for_lines(&dir.path().join("out.txt"), 2000);
+        assert!(collector(&agent, "flood").is_null());
+        agent.reload(&config);
+        wait_for_reloads(&agent, 2);
+        wait_until("another one waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
+        agent.terminate();
+        // What waits for the sink is abandoned after `shutdown_timeout`.
+        assert!(!agent.wait(PATIENCE).success(), "{}", agent.log());
+    });
 }

@@ -1,8 +1,9 @@
-//! Collectors of source `jvm` inside the real binary.
+//! Collectors of source `jvm` in the real binary: inside the agent, and in a separate process.
 
 mod crowd;
 mod faults;
 mod mistakes;
+mod processes;
 mod redis;
 
 use crate::support::java::{built, homes, jar};
@@ -20,6 +21,31 @@ const SINK: &str = "sinks: { out: { type: file, inputs: [ticks], path: DIR/out.t
 
 /// A script that numbers its calls, over the life of the collector.
 const COUNTS: &str = "state.n = (state.n ?: 0) + 1; events.add('tick ' + state.n)";
+
+/// Where the JVM runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Inside,
+    Process,
+}
+
+impl Mode {
+    /// Returns a configuration whose collectors run there.
+    fn adapt(self, config: String) -> String {
+        match self {
+            Mode::Inside => config,
+            Mode::Process => config.replace("type: jvm,", "type: jvm, mode: process,"),
+        }
+    }
+}
+
+/// Calls a test with the JVM in each place.
+fn each_mode(test: impl Fn(Mode)) {
+    for mode in [Mode::Inside, Mode::Process] {
+        eprintln!("{mode:?}");
+        test(mode);
+    }
+}
 
 /// Returns the settings of an agent with the newest JDK and so much memory.
 fn settings(memory: &str) -> String {
@@ -70,49 +96,60 @@ fn wait_for_lines(path: &Path, count: usize) {
 
 #[test]
 fn a_collector_makes_events_until_the_end_of_its_first_call() {
-    let dir = folder();
-    let script = "3000.times { n -> events.add('tick ' + n) }";
-    let config = config(&format!("interval: 1h, script: \"{script}\"")) + SINK;
-    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
-    let status = agent.wait(PATIENCE);
-    assert!(status.success(), "{}", agent.log());
-    let expected: Vec<String> = (0..3000).map(|n| format!("tick {n}")).collect();
-    assert_eq!(lines(&dir.path().join("out.txt")), expected);
+    each_mode(|mode| {
+        let dir = folder();
+        let script = "3000.times { n -> events.add('tick ' + n) }";
+        let config = config(&format!("interval: 1h, script: \"{script}\"")) + SINK;
+        let config = mode.adapt(config);
+        let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+        let status = agent.wait(PATIENCE);
+        assert!(status.success(), "{}", agent.log());
+        let expected: Vec<String> = (0..3000).map(|n| format!("tick {n}")).collect();
+        assert_eq!(lines(&dir.path().join("out.txt")), expected);
+    });
 }
 
 #[test]
 fn a_reload_keeps_a_collector_that_is_unchanged_and_replaces_one_that_changed() {
-    let dir = folder();
-    let counted = config(&format!("interval: 20ms, script: \"{COUNTS}\"")) + SINK;
-    let mut agent = Agent::start(dir.path(), &counted, &[]);
-    let out = dir.path().join("out.txt");
-    wait_for_lines(&out, 3);
-    agent.reload(&counted.replace("sync: 100ms", "sync: 50ms"));
-    wait_for_reloads(&agent, 1);
-    let before = lines(&out).len();
-    wait_for_lines(&out, before + 3);
-    let changed = COUNTS.replace("tick", "tock");
-    agent.reload(&counted.replace(COUNTS, &changed));
-    wait_until("the new collector", PATIENCE, || lines(&out).iter().any(|line| line == "tock 3"));
-    assert!(agent.stop().success(), "{}", agent.log());
-    let all = lines(&out);
-    let ticks = all.iter().take_while(|line| line.starts_with("tick")).count();
-    let expected = (1..=ticks).map(|n| format!("tick {n}"));
-    let expected: Vec<String> =
-        expected.chain((1..=all.len() - ticks).map(|n| format!("tock {n}"))).collect();
-    assert_eq!(all, expected);
+    each_mode(|mode| {
+        let dir = folder();
+        let counted = config(&format!("interval: 20ms, script: \"{COUNTS}\"")) + SINK;
+        let counted = mode.adapt(counted);
+        let mut agent = Agent::start(dir.path(), &counted, &[]);
+        let out = dir.path().join("out.txt");
+        wait_for_lines(&out, 3);
+        agent.reload(&counted.replace("sync: 100ms", "sync: 50ms"));
+        wait_for_reloads(&agent, 1);
+        let before = lines(&out).len();
+        wait_for_lines(&out, before + 3);
+        let changed = COUNTS.replace("tick", "tock");
+        agent.reload(&counted.replace(COUNTS, &changed));
+        wait_until("the new collector", PATIENCE, || {
+            lines(&out).iter().any(|line| line == "tock 3")
+        });
+        assert!(agent.stop().success(), "{}", agent.log());
+        let all = lines(&out);
+        let ticks = all.iter().take_while(|line| line.starts_with("tick")).count();
+        let expected = (1..=ticks).map(|n| format!("tick {n}"));
+        let expected: Vec<String> =
+            expected.chain((1..=all.len() - ticks).map(|n| format!("tock {n}"))).collect();
+        assert_eq!(all, expected);
+    });
 }
 
 #[test]
 fn a_collector_begins_again_after_a_kill() {
-    let dir = folder();
-    let config = config(&format!("interval: 20ms, script: \"{COUNTS}\"")) + SINK;
-    let mut agent = Agent::start(dir.path(), &config, &[]);
-    let out = dir.path().join("out.txt");
-    wait_for_lines(&out, 5);
-    agent.kill();
-    let mut agent = Agent::start(dir.path(), &config, &[]);
-    let begins = || lines(&out).iter().filter(|line| *line == "tick 1").count();
-    wait_until("the collector begins again", PATIENCE, || begins() == 2);
-    assert!(agent.stop().success(), "{}", agent.log());
+    each_mode(|mode| {
+        let dir = folder();
+        let config = config(&format!("interval: 20ms, script: \"{COUNTS}\"")) + SINK;
+        let config = mode.adapt(config);
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        let out = dir.path().join("out.txt");
+        wait_for_lines(&out, 5);
+        agent.kill();
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        let begins = || lines(&out).iter().filter(|line| *line == "tick 1").count();
+        wait_until("the collector begins again", PATIENCE, || begins() == 2);
+        assert!(agent.stop().success(), "{}", agent.log());
+    });
 }

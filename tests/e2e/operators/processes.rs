@@ -2,7 +2,7 @@
 //! pipeline without operators keeps its rate.
 
 use super::{PATIENCE, SetOnDrop, documents, faulty, noted};
-use crate::support::java::{built, homes};
+use crate::support::java::{self, built, homes};
 use crate::support::{Agent, folder, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -135,22 +135,11 @@ fn count(path: &Path) -> usize {
 }
 
 fn restarts(agent: &Agent) -> f64 {
-    agent.metric("millstream_jvm_process_restarts_total{process=\"team\"}").unwrap_or_default()
+    java::restarts(agent, "team")
 }
 
-/// Returns the id of the child, once it runs.
 fn child(agent: &Agent) -> Pid {
-    let find = || {
-        let snapshot: serde_json::Value =
-            serde_json::from_str(&agent.get("/api/snapshot")?).ok()?;
-        Pid::from_raw(snapshot["jvm_processes"][0]["pid"].as_i64()? as i32)
-    };
-    let mut found = None;
-    wait_until("the process runs", PATIENCE, || {
-        found = find();
-        found.is_some()
-    });
-    found.unwrap()
+    java::process_id(agent, "team")
 }
 
 fn wait_for_restart(agent: &Agent, before: f64) {

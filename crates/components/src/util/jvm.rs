@@ -4,12 +4,14 @@ mod figures;
 mod heap;
 mod java;
 mod kept;
+mod mode;
 pub mod scripts;
 
 pub use figures::{jvm_process_snapshots, jvm_snapshot, promised_bytes, watch};
 pub use heap::note_pressure;
 pub use java::{Java, Place};
 pub use kept::{KeptOperators, keep};
+pub use mode::JvmMode;
 
 use millstream_jvm::{JvmInfo, RegisterError};
 use parking_lot::Mutex;
@@ -87,9 +89,7 @@ pub fn report(java: &Java) {
     let home = home.display();
     match &process {
         None => log::info!("operators run on Java {java_version} of {home}"),
-        Some(name) => {
-            log::info!("operators of process {name} run on Java {java_version} of {home}");
-        }
+        Some(name) => log::info!("process {name} runs on Java {java_version} of {home}"),
     }
     warnings.iter().for_each(|warning| log::warn!("{warning}"));
     reported.push(process);

@@ -64,7 +64,7 @@ impl Chunk {
     ///
     /// # Errors
     /// They are not what they should be.
-    pub fn new(bytes: Vec<u8>, events: usize) -> Result<Chunk, InvalidChunk> {
+    pub fn new(bytes: Vec<u8>, events: i64) -> Result<Chunk, InvalidChunk> {
         if bytes.len() > CHUNK_BYTES_MAX {
             return Err(InvalidChunk::TooLong);
         }
@@ -75,8 +75,8 @@ impl Chunk {
             check(&event, &mut object)?;
             (at, found) = (next, found + 1);
         }
-        let is_right = found == events;
-        is_right.then_some(Chunk { bytes, events }).ok_or(InvalidChunk::Events)
+        let is_right = events == found as i64;
+        is_right.then_some(Chunk { bytes, events: found }).ok_or(InvalidChunk::Events)
     }
 
     /// Returns the number of events.

@@ -6,9 +6,10 @@
 use crate::bridge::Bridge;
 use crate::chunk::Chunk;
 use crate::control::Control;
-use crate::error::RegisterError;
+use crate::error::{ControlError, RegisterError};
 use crate::jni::{Env, Thrown};
 use crate::operator::{Answered, Fault, RuleSource, unreadable};
+use crate::process::CollectorSlot;
 use jni_sys::{JNIEnv, jclass};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::sync_channel;
 
 /// What `deliver` returns: the chunk was taken, or the collector is to stop.
 const TAKEN: i32 = 0;
@@ -26,17 +28,44 @@ const STOPPING: i32 = 1;
 /// Where the chunks of running collectors go, by handle.
 static RECEIVERS: Mutex<Receivers> = Mutex::new(Receivers { last: 0, known: BTreeMap::new() });
 
-/// Takes the chunks of a collector, on the thread that runs it.
-pub trait Deliver: Send + Sync {
-    /// Waits until there is room for a chunk of so many bytes; returns `false` if the collector is
-    /// to stop.
-    fn wait(&self, bytes: usize) -> bool;
+/// Called once a chunk was taken, with `true`, or was not because the collector is to stop. The
+/// collector waits until then.
+pub type Taken = Box<dyn FnOnce(bool) + Send>;
 
-    /// Takes a chunk; returns `false` if the collector is to stop, and the chunk was not taken.
-    fn deliver(&self, chunk: Chunk) -> bool;
+/// Takes the chunks of a collector.
+pub trait Deliver: Send + Sync {
+    /// Takes a chunk at once or when there is room, and never waits. The next chunk comes after
+    /// `taken` was called.
+    fn offer(&self, chunk: Chunk, taken: Taken);
 
     /// Counts a chunk of so many events that was refused, and why.
     fn refused(&self, events: u64, reason: &str);
+}
+
+/// Takes the chunks of a collector as Java passes them on, on the thread that runs it.
+pub(crate) trait Receive: Send + Sync {
+    /// Takes the bytes of a chunk of so many events, and waits until there is room; returns `false`
+    /// if the collector is to stop.
+    fn receive(&self, bytes: &[u8], events: i64) -> bool;
+}
+
+/// Receives the chunks of a collector in the JVM of this process.
+struct Inside(Arc<dyn Deliver>);
+
+impl Receive for Inside {
+    fn receive(&self, bytes: &[u8], events: i64) -> bool {
+        match Chunk::new(bytes.to_vec(), events) {
+            Ok(chunk) => {
+                let (answer, taken) = sync_channel(1);
+                self.0.offer(chunk, Box::new(move |is_taken| _ = answer.send(is_taken)));
+                taken.recv().unwrap_or(false)
+            }
+            Err(reason) => {
+                self.0.refused(events.max(0) as u64, &reason.to_string());
+                true
+            }
+        }
+    }
 }
 
 /// What the configuration of a source says about its collector.
@@ -82,7 +111,7 @@ pub struct CollectorsStats {
 /// What a collector did since it was registered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorStats {
-    /// Its number: see [`Collector::id`].
+    /// Its number: see [`Collector::number`].
     pub id: i32,
     /// Id of the source.
     pub component: String,
@@ -124,10 +153,54 @@ struct Registered {
     id: i32,
 }
 
+/// The number of a collector in [`CollectorsStats`], which changes when its process is started
+/// again. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct CollectorNumber(Arc<AtomicI32>);
+
+impl CollectorNumber {
+    /// No collector has it.
+    const NONE: i32 = -1;
+
+    /// Returns it; `None` if the collector is not registered.
+    pub fn get(&self) -> Option<i32> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|id| *id != CollectorNumber::NONE)
+    }
+
+    /// Changes it.
+    pub(crate) fn set(&self, id: Option<i32>) {
+        self.0.store(id.unwrap_or(CollectorNumber::NONE), Ordering::Relaxed);
+    }
+}
+
+impl Default for CollectorNumber {
+    fn default() -> CollectorNumber {
+        CollectorNumber(Arc::new(AtomicI32::new(CollectorNumber::NONE)))
+    }
+}
+
+impl From<i32> for CollectorNumber {
+    fn from(id: i32) -> CollectorNumber {
+        CollectorNumber(Arc::new(AtomicI32::new(id)))
+    }
+}
+
 /// A collector; it stops when this drops.
-pub struct Collector {
+pub struct Collector(Place);
+
+/// Where a collector runs.
+enum Place {
+    /// In the JVM of this process.
+    Inside(Local),
+    /// In a JVM in a separate process.
+    Process(Arc<CollectorSlot>),
+}
+
+/// A collector in the JVM of this process.
+struct Local {
     control: Control,
     id: i32,
+    number: CollectorNumber,
     deliver: Arc<dyn Deliver>,
     is_started: AtomicBool,
 }
@@ -140,49 +213,82 @@ impl Collector {
         deliver: Arc<dyn Deliver>,
     ) -> Result<Collector, RegisterError> {
         let text = serde_json::to_vec(spec).map_err(unreadable)?;
-        let register = move |bridge: &Bridge, env| bridge.collector_register(env, &text);
-        let answer = control.ask(register, |bridge, env, late| {
-            if let Ok(Answered::<Registered>::Done(late)) = serde_json::from_slice(&late) {
-                stop(bridge, env, late.id);
-            }
-        })?;
+        let id = registered(&ask_register(control, text)?)?;
         let (control, is_started) = (control.clone(), AtomicBool::new(false));
-        match serde_json::from_slice(&answer).map_err(unreadable)? {
-            Answered::Fault { error: Fault { message, rule, line, column } } => {
-                Err(RegisterError::Fault { message, rule, line, column })
-            }
-            Answered::<Registered>::Done(Registered { id }) => {
-                Ok(Collector { control, id, deliver, is_started })
-            }
-        }
+        Ok(Collector(Place::Inside(Local { control, id, number: id.into(), deliver, is_started })))
+    }
+
+    /// Makes a collector of one that is registered in another process.
+    pub(crate) fn in_process(slot: Arc<CollectorSlot>) -> Collector {
+        Collector(Place::Process(slot))
     }
 
     /// Returns its number in [`CollectorsStats`].
-    pub fn id(&self) -> i32 {
-        self.id
+    pub fn number(&self) -> &CollectorNumber {
+        match &self.0 {
+            Place::Inside(local) => &local.number,
+            Place::Process(slot) => slot.number(),
+        }
     }
 
     /// Begins to call it; does nothing if it is called already.
     pub fn start(&self) {
-        if self.is_started.swap(true, Ordering::Relaxed) {
-            return;
+        match &self.0 {
+            Place::Inside(local) => local.start(),
+            Place::Process(slot) => slot.start(),
         }
-        let (id, deliver) = (self.id, Arc::clone(&self.deliver));
-        self.control.send(move |bridge, env| {
-            let handle = RECEIVERS.lock().add(deliver);
-            if let Err(Thrown(reason)) = bridge.collector_start(env, id, handle) {
-                log::error!("a collector was not started: {reason}");
-                RECEIVERS.lock().known.remove(&handle);
-            }
-        });
     }
 }
 
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let id = self.id;
-        self.control.send(move |bridge, env| stop(bridge, env, id));
+impl Local {
+    fn start(&self) {
+        if !self.is_started.swap(true, Ordering::Relaxed) {
+            start_later(&self.control, self.id, Arc::new(Inside(Arc::clone(&self.deliver))));
+        }
     }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        stop_later(&self.control, self.id);
+    }
+}
+
+/// Compiles a collector in the JVM of this process; returns what Java says.
+pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
+    let register = move |bridge: &Bridge, env| bridge.collector_register(env, &spec);
+    control.ask(register, |bridge, env, late| {
+        if let Ok(Answered::<Registered>::Done(late)) = serde_json::from_slice(&late) {
+            stop(bridge, env, late.id);
+        }
+    })
+}
+
+/// Parses what Java says about a compilation; returns the number of the collector.
+pub(crate) fn registered(answer: &[u8]) -> Result<i32, RegisterError> {
+    match serde_json::from_slice(answer).map_err(unreadable)? {
+        Answered::Fault { error: Fault { message, rule, line, column } } => {
+            Err(RegisterError::Fault { message, rule, line, column })
+        }
+        Answered::Done(Registered { id }) => Ok(id),
+    }
+}
+
+/// Begins to call a collector in the JVM of this process at some time.
+pub(crate) fn start_later(control: &Control, id: i32, receiver: Arc<dyn Receive>) {
+    control.send(move |bridge, env| {
+        let handle = RECEIVERS.lock().add(receiver);
+        if let Err(Thrown(reason)) = bridge.collector_start(env, id, handle) {
+            log::error!("a collector was not started: {reason}");
+            let receiver = RECEIVERS.lock().known.remove(&handle);
+            drop(receiver);
+        }
+    });
+}
+
+/// Removes a collector from the JVM of this process at some time.
+pub(crate) fn stop_later(control: &Control, id: i32) {
+    control.send(move |bridge, env| stop(bridge, env, id));
 }
 
 fn stop(bridge: &Bridge, env: Env, id: i32) {
@@ -195,14 +301,14 @@ fn stop(bridge: &Bridge, env: Env, id: i32) {
 struct Receivers {
     /// The last handle.
     last: i64,
-    known: BTreeMap<i64, Arc<dyn Deliver>>,
+    known: BTreeMap<i64, Arc<dyn Receive>>,
 }
 
 impl Receivers {
     /// Adds a receiver under a new handle.
-    fn add(&mut self, deliver: Arc<dyn Deliver>) -> i64 {
+    fn add(&mut self, receiver: Arc<dyn Receive>) -> i64 {
         self.last += 1;
-        self.known.insert(self.last, deliver);
+        self.known.insert(self.last, receiver);
         self.last
     }
 }
@@ -233,31 +339,15 @@ pub extern "system" fn deliver(
 fn take(handle: i64, address: i64, bytes: i64, events: i32) -> bool {
     let receiver = RECEIVERS.lock().known.get(&handle).cloned();
     let Some(receiver) = receiver else { return false };
-    let (Ok(bytes), Ok(events)) = (usize::try_from(bytes), usize::try_from(events)) else {
-        receiver.refused(0, "it has a negative length");
-        return true;
-    };
-    if !receiver.wait(bytes) {
-        return false;
-    }
-    match Chunk::new(copied(address, bytes), events) {
-        Ok(chunk) => receiver.deliver(chunk),
-        Err(reason) => {
-            receiver.refused(events as u64, &reason.to_string());
-            true
-        }
-    }
-}
-
-/// Copies the bytes at an address.
-fn copied(address: i64, bytes: usize) -> Vec<u8> {
-    if address == 0 || bytes == 0 {
-        return Vec::new();
-    }
     let start = ptr::with_exposed_provenance::<u8>(address as usize);
-    // SAFETY: only `Bridge` can call the native method, with memory that it has allocated, of this
-    // size, and does not change before the method returns.
-    unsafe { std::slice::from_raw_parts(start, bytes) }.to_vec()
+    let memory = match usize::try_from(bytes) {
+        // SAFETY: only `Bridge` can call the native method, with memory that it has allocated, of
+        // this size, and does not change before the method returns.
+        Ok(bytes) if !start.is_null() => unsafe { std::slice::from_raw_parts(start, bytes) },
+        // It has another number of events than announced, and is refused.
+        _ => &[],
+    };
+    receiver.receive(memory, events.into())
 }
 
 /// `Bridge.stopped`: the collector makes no more calls with the handle.

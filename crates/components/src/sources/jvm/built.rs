@@ -2,8 +2,8 @@
 
 use super::figures::{Figures, look};
 use super::queue::Queue;
-use crate::util::jvm::{self, JarState, Java, advised, keep, placed};
-use millstream_jvm::{Collector, CollectorSpec, Jvm, JvmOptions};
+use crate::util::jvm::{self, JarState, Java, Place, advised, keep, placed};
+use millstream_jvm::{Collector, CollectorSpec};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ static KNOWN: Mutex<Vec<Weak<Built>>> = Mutex::new(Vec::new());
 pub struct Built {
     spec: CollectorSpec,
     jars: Vec<Option<JarState>>,
-    jvm: Jvm,
+    java: Java,
     /// `None` once a source has taken it.
     ready: Mutex<Option<Ready>>,
 }
@@ -43,7 +43,7 @@ impl Built {
     /// It does not compile any more.
     pub fn take(&self) -> Result<Ready, String> {
         let ready = self.ready.lock().take();
-        ready.map_or_else(|| ready_of(&self.jvm, &self.spec), Ok)
+        ready.map_or_else(|| ready_of(&self.java, &self.spec), Ok)
     }
 }
 
@@ -51,21 +51,21 @@ impl Built {
 ///
 /// # Errors
 /// There is no suitable JVM, or the collector is invalid: what is wrong, and where.
-pub fn built(options: &JvmOptions, spec: CollectorSpec) -> Result<Arc<Built>, String> {
-    let jvm = Jvm::start(options).map_err(|error| advised(error.to_string()))?;
+pub fn built(place: &Place<'_>, spec: CollectorSpec) -> Result<Arc<Built>, String> {
+    let java = place.start().map_err(|error| advised(error.to_string()))?;
     let jars: Vec<Option<JarState>> = jars_of(&spec).map(|path| JarState::of(path)).collect();
-    let java = Java::Inside(jvm.clone());
     jvm::report(&java);
     jvm::watch(&java, look);
     let mut known = KNOWN.lock();
     known.retain(|of| of.strong_count() > 0);
-    let is_same = |of: &Arc<Built>| of.spec == spec && of.jars == jars;
+    let is_same =
+        |of: &Arc<Built>| of.java.process() == java.process() && of.spec == spec && of.jars == jars;
     if let Some(same) = known.iter().filter_map(Weak::upgrade).find(is_same) {
         keep(same.clone());
         return Ok(same);
     }
-    let ready = Mutex::new(Some(ready_of(&jvm, &spec)?));
-    let built = Arc::new(Built { spec, jars, jvm, ready });
+    let ready = Mutex::new(Some(ready_of(&java, &spec)?));
+    let built = Arc::new(Built { spec, jars, java, ready });
     known.push(Arc::downgrade(&built));
     keep(built.clone());
     Ok(built)
@@ -75,9 +75,11 @@ fn jars_of(spec: &CollectorSpec) -> impl Iterator<Item = &PathBuf> {
     spec.jar.iter().chain(&spec.jars)
 }
 
-fn ready_of(jvm: &Jvm, spec: &CollectorSpec) -> Result<Ready, String> {
+fn ready_of(java: &Java, spec: &CollectorSpec) -> Result<Ready, String> {
     let queue = Arc::<Queue>::default();
-    let collector = jvm.collector(spec, queue.clone()).map_err(|error| placed(&error))?;
-    let figures = Arc::new(Figures::new(spec.component.clone(), collector.id()));
+    let collector = java.collector(spec, queue.clone()).map_err(|error| placed(&error))?;
+    let process = java.process().map(str::to_owned);
+    let number = collector.number().clone();
+    let figures = Arc::new(Figures::new(spec.component.clone(), process, number));
     Ok(Ready { collector, queue, figures })
 }

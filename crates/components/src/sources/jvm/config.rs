@@ -3,8 +3,8 @@
 use super::JvmSource;
 use super::built::{Built, built};
 use crate::component::{BuildCx, Component, OpenSource, SourceComponent};
-use crate::util::jvm::removed_calls;
 use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
+use crate::util::jvm::{JvmMode, Place, removed_calls};
 use millstream_jvm::CollectorSpec;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{BuildError, Interval, OptionError, Source, SourceOpen};
@@ -36,6 +36,11 @@ pub enum CollectorLanguage {
 pub struct JvmSourceConfig {
     /// The language of the collector.
     pub language: CollectorLanguage,
+    /// Where the collector runs.
+    #[serde(default)]
+    pub mode: JvmMode,
+    /// The name of its process, with `mode: process`; components with the same name share one.
+    pub process: Option<String>,
     /// A script.
     pub script: Option<String>,
     /// A file with a script.
@@ -122,9 +127,9 @@ impl JvmSourceConfig {
     ///
     /// # Errors
     /// The script cannot be read.
-    fn spec(&self, cx: &BuildCx<'_>) -> Result<CollectorSpec, RuleFault> {
+    fn spec(&self, component: &str, place: &Place<'_>) -> Result<CollectorSpec, RuleFault> {
         Ok(CollectorSpec {
-            component: cx.id.to_owned(),
+            component: component.to_owned(),
             language: self.language.name().to_owned(),
             rules: self.place().map_or(Ok(Vec::new()), |place| place.read())?,
             jar: self.jar.clone(),
@@ -135,13 +140,15 @@ impl JvmSourceConfig {
             removed_calls: self.removed_calls.clone(),
             interval_ms: self.interval.map_or(0, milliseconds),
             timeout_ms: self.timeout_ms(),
-            threads: cx.jvm.collectors,
+            threads: place.jvm().collectors,
         })
     }
 
     fn built(&self, cx: &BuildCx<'_>) -> Result<Arc<Built>, BuildError> {
-        let spec = self.spec(cx).map_err(|fault| BuildError::Options(fault.to_string()))?;
-        built(cx.jvm, spec).map_err(BuildError::Options)
+        let place = self.mode.place(&self.process, cx);
+        let spec = self.spec(cx.id, &place);
+        let spec = spec.map_err(|fault| BuildError::Options(fault.to_string()))?;
+        built(&place, spec).map_err(BuildError::Options)
     }
 }
 
@@ -155,6 +162,7 @@ impl Component for JvmSourceConfig {
         errors.extend(self.check_script());
         errors.extend(self.check_allow());
         errors.extend(self.check_times());
+        errors.extend(self.mode.check(&self.process));
         errors
     }
 
@@ -164,7 +172,11 @@ impl Component for JvmSourceConfig {
     }
 
     fn needs_jvm(&self) -> bool {
-        true
+        self.mode == JvmMode::InProcess
+    }
+
+    fn jvm_process(&self) -> Option<&str> {
+        self.mode.process(&self.process)
     }
 }
 

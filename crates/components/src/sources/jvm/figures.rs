@@ -2,9 +2,10 @@
 
 use super::report::Report;
 use crate::util::jvm::Java;
-use millstream_jvm::{CollectorState, CollectorStats};
+use millstream_jvm::{CollectorNumber, CollectorState, CollectorStats, CollectorsStats};
 use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
 use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,29 +18,61 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// The collectors of open sources.
 static OPEN: Mutex<Vec<Weak<Figures>>> = Mutex::new(Vec::new());
 
-/// Threads of all collectors, and most of them, as of the last look.
-static THREADS: Mutex<(u64, u64)> = Mutex::new((0, 0));
+/// Threads of the collectors in each JVM, by the name of its process, and most of them, as of the
+/// last look.
+static THREADS: Mutex<BTreeMap<Option<String>, (u64, u64)>> = Mutex::new(BTreeMap::new());
 
 /// A collector, as of the last look.
 pub struct Figures {
     component: String,
-    id: i32,
+    /// Name of its process.
+    process: Option<String>,
+    number: CollectorNumber,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
+    /// Since it was opened, also in processes that have ended.
     stats: Option<CollectorStats>,
+    /// The last number, and what was counted under the numbers before.
+    number: Option<(i32, Counts)>,
     /// Since when its next call has waited for a thread.
     queued: Option<Instant>,
     /// The failure that was logged last, and when.
     logged: Option<(String, Instant)>,
 }
 
+/// What a collector has counted.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    calls: u64,
+    failures: u64,
+    events: u64,
+    missed: u64,
+}
+
+impl Counts {
+    fn of(stats: &CollectorStats) -> Counts {
+        let CollectorStats { calls, failures, events, missed, .. } = *stats;
+        Counts { calls, failures, events, missed }
+    }
+
+    fn add_to(self, stats: CollectorStats) -> CollectorStats {
+        CollectorStats {
+            calls: stats.calls + self.calls,
+            failures: stats.failures + self.failures,
+            events: stats.events + self.events,
+            missed: stats.missed + self.missed,
+            ..stats
+        }
+    }
+}
+
 impl Figures {
-    /// Creates the figures of a collector with this number in the JVM.
-    pub fn new(component: String, id: i32) -> Figures {
-        Figures { component, id, seen: Mutex::default() }
+    /// Creates the figures of a collector with this number in a JVM, that of a process by its name.
+    pub fn new(component: String, process: Option<String>, number: CollectorNumber) -> Figures {
+        Figures { component, process, number, seen: Mutex::default() }
     }
 
     /// Whether a call has ended and none runs.
@@ -52,6 +85,7 @@ impl Figures {
     /// Takes what the JVM says; logs a failure, and reports what else has changed.
     fn take(&self, stats: CollectorStats, report: &mut Report) {
         let mut seen = self.seen.lock();
+        let stats = seen.since_open(stats);
         let state = stats.state;
         let did_hang = seen.stats.as_ref().is_some_and(|of| of.state == CollectorState::Hangs);
         let hangs = state == CollectorState::Hangs;
@@ -91,6 +125,16 @@ impl Figures {
 }
 
 impl Seen {
+    /// Adds what was counted in processes that have ended.
+    fn since_open(&mut self, stats: CollectorStats) -> CollectorStats {
+        let before = match self.number {
+            Some((id, before)) if id == stats.id => before,
+            _ => self.stats.as_ref().map(Counts::of).unwrap_or_default(),
+        };
+        self.number = Some((stats.id, before));
+        before.add_to(stats)
+    }
+
     /// Notes since when the next call waits for a thread; returns whether that is too long.
     fn note_queued(&mut self, stats: &CollectorStats) -> bool {
         let calls = self.stats.as_ref().map_or(stats.calls, |of| of.calls);
@@ -141,35 +185,49 @@ fn open() -> Vec<Arc<Figures>> {
     open.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Reads what the collectors of open sources did; returns whether there are any.
+/// Reads what the collectors of open sources in a JVM did; returns whether there are any.
 pub fn look(java: &Java) -> bool {
-    let Java::Inside(jvm) = java else { return false };
-    let open = open();
+    let process = java.process();
+    let mut open = open();
+    open.retain(|of| of.process.as_deref() == process);
     if open.is_empty() {
         return false;
     }
-    if let Ok(stats) = jvm.collector_stats() {
-        *THREADS.lock() = (stats.threads, stats.threads_max);
-        let mut report = Report::default();
-        for of in stats.collectors {
-            match open.iter().find(|figures| figures.id == of.id) {
-                Some(figures) => figures.take(of, &mut report),
-                // Stopped, but its call has not ended.
-                None if has_thread(of.state) => report.busy.push(of.component),
-                None => {}
-            }
-        }
-        report.log(stats.threads_max);
+    if let Ok(stats) = java.collector_stats() {
+        let threads = (stats.threads, stats.threads_max);
+        THREADS.lock().insert(process.map(str::to_owned), threads);
+        take(&open, stats, process);
     }
     true
+}
+
+/// Takes what a JVM says of its collectors, and logs what has changed.
+fn take(open: &[Arc<Figures>], stats: CollectorsStats, process: Option<&str>) {
+    let mut report = Report::default();
+    for of in stats.collectors {
+        match open.iter().find(|figures| figures.number.get() == Some(of.id)) {
+            Some(figures) => figures.take(of, &mut report),
+            // Stopped, but its call has not ended.
+            None if has_thread(of.state) => report.busy.push(of.component),
+            None => {}
+        }
+    }
+    report.log(process, stats.threads_max);
 }
 
 /// Returns what the collectors of open sources did; `None` without any.
 pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
     let open = open();
-    let (threads, threads_max) = *THREADS.lock();
+    let processes: BTreeSet<&Option<String>> = open.iter().map(|of| &of.process).collect();
+    let known = THREADS.lock().clone();
+    let threads: Vec<(u64, u64)> =
+        processes.into_iter().filter_map(|process| known.get(process)).copied().collect();
     let collectors = open.iter().filter_map(|figures| figures.snapshot()).collect();
-    let snapshot = CollectorsSnapshot { threads, threads_max, collectors };
+    let snapshot = CollectorsSnapshot {
+        threads: threads.iter().map(|(threads, _)| threads).sum(),
+        threads_max: threads.iter().map(|(_, most)| most).sum(),
+        collectors,
+    };
     (!open.is_empty()).then_some(snapshot)
 }
 
@@ -200,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_that_of_the_last_look() {
-        let figures = Figures::new("a".to_owned(), 3);
+        let figures = Figures::new("a".to_owned(), None, 3.into());
         assert!(figures.snapshot().is_none() && !figures.has_collected());
         taken(&figures, stats(CollectorState::Hangs, 1));
         let snapshot = figures.snapshot().unwrap();
@@ -216,7 +274,7 @@ mod tests {
 
     #[test]
     fn new_failures_are_logged_once_a_minute() {
-        let figures = Figures::new("a".to_owned(), 3);
+        let figures = Figures::new("a".to_owned(), None, 3.into());
         taken(&figures, stats(CollectorState::Waiting, 1));
         let first = figures.seen.lock().logged.clone().unwrap();
         taken(&figures, stats(CollectorState::Waiting, 2));
@@ -229,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_begin_and_the_end_of_a_hang_are_reported_once() {
-        let figures = Figures::new("a".to_owned(), 3);
+        let figures = Figures::new("a".to_owned(), None, 3.into());
         let reported = |state| {
             let report = taken(&figures, stats(state, 1));
             (report.hanging.len(), report.returned.len(), report.busy.len())
@@ -243,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_collector_starves_that_waits_long_for_one_call() {
-        let figures = Figures::new("a".to_owned(), 3);
+        let figures = Figures::new("a".to_owned(), None, 3.into());
         let is_starving = |stats| taken(&figures, stats).is_crowded;
         let wait = || {
             let before = Instant::now().checked_sub(QUEUED_MAX).unwrap();
@@ -257,5 +315,23 @@ mod tests {
         wait();
         assert!(!is_starving(CollectorStats { state: CollectorState::Running, ..called }));
         assert!(figures.seen.lock().queued.is_none());
+    }
+
+    #[test]
+    fn what_was_counted_before_a_restart_of_the_process_stays() {
+        let figures = Figures::new("a".to_owned(), None, 3.into());
+        let calls = || figures.snapshot().map(|of| (of.calls, of.failures, of.events, of.missed));
+        taken(&figures, stats(CollectorState::Waiting, 2));
+        assert_eq!(calls(), Some((7, 2, 5, 1)));
+        let next = |id, calls, failures| {
+            let stats = stats(CollectorState::Waiting, failures);
+            CollectorStats { id, calls, events: 0, missed: 0, ..stats }
+        };
+        taken(&figures, next(1, 2, 1));
+        assert_eq!(calls(), Some((9, 3, 5, 1)));
+        taken(&figures, next(1, 4, 1));
+        assert_eq!(calls(), Some((11, 3, 5, 1)));
+        taken(&figures, next(2, 1, 0));
+        assert_eq!(calls(), Some((12, 3, 5, 1)));
     }
 }

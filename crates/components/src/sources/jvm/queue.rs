@@ -1,9 +1,9 @@
 //! The queue between a collector and its source: at most one block of events.
 
-use millstream_jvm::{Chunk, CollectedEvent, Deliver};
+use millstream_jvm::{Chunk, CollectedEvent, Deliver, Taken};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, Wake};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
@@ -11,8 +11,6 @@ use std::sync::{Arc, OnceLock};
 #[derive(Default)]
 pub struct Queue {
     state: Mutex<State>,
-    /// Signaled when there may be room, and when the collector is to stop.
-    changed: Condvar,
     reader: OnceLock<Reader>,
 }
 
@@ -31,14 +29,24 @@ struct State {
     chunks: VecDeque<Chunk>,
     /// Bytes of these chunks, and of the one that the source is reading.
     bytes: usize,
+    /// The chunk for which there is no room yet.
+    waiting: Option<(Chunk, Taken)>,
     is_paused: bool,
     is_stopped: bool,
 }
 
 impl State {
-    /// Whether a chunk of so many bytes may come: one that exceeds a block alone.
-    fn has_room(&self, bytes: usize) -> bool {
-        self.bytes == 0 || self.bytes.saturating_add(bytes) <= BLOCK_BYTES
+    /// Whether the chunk that waits may come: one that exceeds a block alone.
+    fn has_room(&self) -> bool {
+        let bytes = self.waiting.as_ref().map_or(0, |(chunk, _)| chunk.bytes());
+        !self.is_paused && (self.bytes == 0 || self.bytes.saturating_add(bytes) <= BLOCK_BYTES)
+    }
+
+    fn push(&mut self, chunk: Chunk) {
+        if chunk.bytes() > 0 {
+            self.bytes += chunk.bytes();
+            self.chunks.push_back(chunk);
+        }
     }
 }
 
@@ -51,14 +59,16 @@ impl Queue {
 
     /// Lets the collector wait, or continue.
     pub fn pause(&self, is_paused: bool) {
-        self.state.lock().is_paused = is_paused;
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        state.is_paused = is_paused;
+        self.settle(state);
     }
 
     /// Makes the collector stop: nothing more comes.
     pub fn stop(&self) {
-        self.state.lock().is_stopped = true;
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        state.is_stopped = true;
+        self.settle(state);
     }
 
     /// Whether everything that came was read.
@@ -73,8 +83,26 @@ impl Queue {
 
     /// Gives the room of a chunk back.
     fn give_back(&self, bytes: usize) {
-        self.state.lock().bytes -= bytes;
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        state.bytes -= bytes;
+        self.settle(state);
+    }
+
+    /// Takes the chunk that waits, if there is room, or refuses it, if the collector is to stop.
+    fn settle(&self, mut state: MutexGuard<'_, State>) {
+        let is_taken = !state.is_stopped;
+        if is_taken && !state.has_room() {
+            return;
+        }
+        let Some((chunk, taken)) = state.waiting.take() else { return };
+        if is_taken {
+            state.push(chunk);
+        }
+        drop(state);
+        if is_taken {
+            self.wake();
+        }
+        taken(is_taken);
     }
 
     fn wake(&self) {
@@ -85,26 +113,10 @@ impl Queue {
 }
 
 impl Deliver for Queue {
-    fn wait(&self, bytes: usize) -> bool {
+    fn offer(&self, chunk: Chunk, taken: Taken) {
         let mut state = self.state.lock();
-        while !state.is_stopped && (state.is_paused || !state.has_room(bytes)) {
-            self.changed.wait(&mut state);
-        }
-        !state.is_stopped
-    }
-
-    fn deliver(&self, chunk: Chunk) -> bool {
-        let mut state = self.state.lock();
-        if state.is_stopped {
-            return false;
-        }
-        if chunk.bytes() > 0 {
-            state.bytes += chunk.bytes();
-            state.chunks.push_back(chunk);
-        }
-        drop(state);
-        self.wake();
-        true
+        state.waiting = Some((chunk, taken));
+        self.settle(state);
     }
 
     fn refused(&self, events: u64, reason: &str) {

@@ -1,12 +1,13 @@
 //! What the log says about all collectors after a look: one line for any number of them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 
 /// Most names in a line.
 const NAMES_MAX: usize = 20;
 
-/// Whether the log says that collectors wait for a thread.
-static IS_CROWDED: AtomicBool = AtomicBool::new(false);
+/// The JVMs of which the log says that collectors wait for a thread, by the names of their processes.
+static CROWDED: Mutex<BTreeSet<Option<String>>> = Mutex::new(BTreeSet::new());
 
 /// Ids of sources, by what their collectors do.
 #[derive(Debug, Default)]
@@ -24,8 +25,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Logs what has changed; there are so many threads.
-    pub fn log(&self, threads_max: u64) {
+    /// Logs what has changed in a JVM, which has so many threads.
+    pub fn log(&self, process: Option<&str>, threads_max: u64) {
         if !self.hanging.is_empty() {
             log::warn!(
                 "collectors hang, and keep their threads: their calls do not end when they are interrupted: {}",
@@ -35,9 +36,16 @@ impl Report {
         if !self.returned.is_empty() {
             log::info!("calls of collectors that hung have ended: {}", names(&self.returned));
         }
-        match (IS_CROWDED.swap(self.is_crowded, Ordering::Relaxed), self.is_crowded) {
-            (false, true) => log::warn!("{}", self.crowd(threads_max)),
-            (true, false) => log::info!("no collector waits for a thread any more"),
+        let (mut crowded, process) = (CROWDED.lock(), process.map(str::to_owned));
+        match (crowded.contains(&process), self.is_crowded) {
+            (false, true) => {
+                log::warn!("{}", self.crowd(threads_max));
+                crowded.insert(process);
+            }
+            (true, false) => {
+                log::info!("no collector waits for a thread any more");
+                crowded.remove(&process);
+            }
             _ => {}
         }
     }

@@ -6,8 +6,8 @@ use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::on_error::OnError;
 use crate::util::condition::Condition;
 use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
-use crate::util::jvm::{Place, removed_calls};
-use millstream_jvm::{DEFAULT_PROCESS, OperatorSpec};
+use crate::util::jvm::{JvmMode, Place, removed_calls};
+use millstream_jvm::OperatorSpec;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{BuildError, Interval, OptionError, Transform};
 use schemars::JsonSchema;
@@ -65,17 +65,6 @@ impl Default for Timeouts {
     }
 }
 
-/// Where an operator runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JvmMode {
-    /// In the JVM of the agent's own process.
-    #[default]
-    InProcess,
-    /// In a separate process.
-    Process,
-}
-
 /// Options of transform `jvm`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +74,7 @@ pub struct JvmConfig {
     /// Where the operator runs.
     #[serde(default)]
     pub mode: JvmMode,
-    /// The name of its process, with `mode: process`; transforms with the same name share one.
+    /// The name of its process, with `mode: process`; components with the same name share one.
     pub process: Option<String>,
     /// A script.
     pub script: Option<String>,
@@ -202,30 +191,6 @@ impl JvmConfig {
         only.into_iter().filter_map(misplaced).collect()
     }
 
-    fn check_process(&self) -> Option<OptionError> {
-        let name = self.process.as_deref()?;
-        if self.mode != JvmMode::Process {
-            return Some(OptionError::new(
-                "/process",
-                "needs `mode: process`; write that, or remove it",
-            ));
-        }
-        let is_name = |name: &str| {
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            !name.is_empty() && name.chars().all(is_plain)
-        };
-        let message = "is no name; write letters, digits, `-`, `_` and `.` only";
-        (!is_name(name)).then(|| OptionError::new("/process", message))
-    }
-
-    /// Returns where the operator runs.
-    fn where_it_runs<'a>(&'a self, cx: &'a BuildCx<'_>) -> Place<'a> {
-        match self.jvm_process() {
-            None => Place::Inside(cx.jvm),
-            Some(name) => Place::Process(name, cx.processes.options(name)),
-        }
-    }
-
     fn check_limits(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         let Timeouts { event, batch } = self.timeouts;
@@ -303,7 +268,7 @@ impl Component for JvmConfig {
         errors.extend(self.check_script());
         errors.extend(self.check_language());
         errors.extend(self.check_limits());
-        errors.extend(self.check_process());
+        errors.extend(self.mode.check(&self.process));
         errors
     }
 
@@ -321,15 +286,14 @@ impl Component for JvmConfig {
     }
 
     fn jvm_process(&self) -> Option<&str> {
-        let name = self.process.as_deref().unwrap_or(DEFAULT_PROCESS);
-        (self.mode == JvmMode::Process).then_some(name)
+        self.mode.process(&self.process)
     }
 }
 
 impl TransformComponent for JvmConfig {
     fn build(&self, cx: &BuildCx<'_>) -> Result<Transform, BuildError> {
         let spec = self.spec(cx.id).map_err(|fault| BuildError::Options(fault.to_string()))?;
-        let place = self.where_it_runs(cx);
+        let place = self.mode.place(&self.process, cx);
         let limits = self.limits(&place);
         let operator = registered(&place, spec).map_err(BuildError::Options)?;
         let transform = JvmOperator::new(operator, self.condition.clone(), self.on_error, limits);

@@ -11,9 +11,9 @@ mod input;
 mod registered;
 
 pub use crate::util::jvm::{
-    KeptOperators, jvm_process_snapshots, jvm_snapshot, note_pressure, promised_bytes,
+    JvmMode, KeptOperators, jvm_process_snapshots, jvm_snapshot, note_pressure, promised_bytes,
 };
-pub use config::{DeclaredType, JvmConfig, JvmMode, OperatorLanguage, Timeouts};
+pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
 
 use crate::transforms::on_error::{Failed, OnError};
 use crate::util::condition::Condition;

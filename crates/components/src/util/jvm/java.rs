@@ -1,9 +1,11 @@
 //! Where code runs: in the JVM of the agent's process, or in that of a separate one.
 
 use millstream_jvm::{
-    CallError, Jvm, JvmInfo, JvmOptions, JvmProcess, JvmStats, Operator, OperatorSpec,
-    ProcessOptions, RegisterError, StartError,
+    CallError, Collector, CollectorSpec, CollectorsStats, Deliver, HeapSize, Jvm, JvmInfo,
+    JvmOptions, JvmProcess, JvmStats, Operator, OperatorSpec, ProcessOptions, RegisterError,
+    StartError,
 };
+use std::sync::Arc;
 
 /// A JVM in which code runs.
 pub enum Java {
@@ -67,6 +69,45 @@ impl Java {
         match self {
             Java::Inside(jvm) => jvm.register(spec),
             Java::Process(process) => process.register(spec),
+        }
+    }
+
+    /// Compiles a collector.
+    ///
+    /// # Errors
+    /// As of [`Jvm::register`].
+    pub fn collector(
+        &self,
+        spec: &CollectorSpec,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Collector, RegisterError> {
+        match self {
+            Java::Inside(jvm) => jvm.collector(spec, deliver),
+            Java::Process(process) => process.collector(spec, deliver),
+        }
+    }
+
+    /// Returns what the collectors did.
+    ///
+    /// # Errors
+    /// As of [`Jvm::stats`].
+    pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
+        match self {
+            Java::Inside(jvm) => jvm.collector_stats(),
+            Java::Process(process) => process.collector_stats(),
+        }
+    }
+
+    /// Collects and returns memory to the system, or lets the heap keep what its options say.
+    ///
+    /// # Errors
+    /// As of [`Jvm::stats`].
+    pub fn set_heap_tight(&self, is_tight: bool) -> Result<HeapSize, CallError> {
+        match (self, is_tight) {
+            (Java::Inside(jvm), true) => jvm.tighten_heap(),
+            (Java::Inside(jvm), false) => jvm.relax_heap(),
+            (Java::Process(process), true) => process.tighten_heap(),
+            (Java::Process(process), false) => process.relax_heap(),
         }
     }
 

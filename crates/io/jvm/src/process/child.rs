@@ -2,8 +2,11 @@
 
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Attached;
+use super::outbox::Outbox;
 use super::settings::{Identity, Start};
-use crate::error::CallError;
+use crate::collector;
+use crate::control::Control;
+use crate::error::{CallError, ControlError};
 use crate::jvm::{Jvm, end_now};
 use crate::operator;
 use crate::worker;
@@ -12,7 +15,7 @@ use rustix::process::{Gid, Resource, Rlimit, Signal, Uid};
 use std::ffi::c_int;
 use std::fs;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 /// The kernel takes this process before the agent.
@@ -133,10 +136,18 @@ fn become_user(identity: &Identity) -> io::Result<()> {
 
 /// Obeys the control socket until the agent ends.
 fn obey(control: &Channel, jvm: &Jvm) {
+    let mut outbox = None;
     while let Ok((frame, descriptor)) = control.receive(Patience::ENDLESS) {
+        let id = frame.subject as i32;
         match (frame.kind, descriptor) {
             (Kind::Connect, Some(socket)) => connect(jvm, &frame.text(), socket),
-            (Kind::Remove, _) => operator::remove_later(jvm.control(), frame.subject as i32),
+            (Kind::Remove, _) => operator::remove_later(jvm.control(), id),
+            (Kind::Chunks, Some(socket)) => outbox = open(socket),
+            (Kind::StartCollector, _) => {
+                let receiver = outbox.as_ref().map(|outbox| outbox.receiver(id));
+                receiver.into_iter().for_each(|of| collector::start_later(jvm.control(), id, of));
+            }
+            (Kind::StopCollector, _) => collector::stop_later(jvm.control(), id),
             (Kind::End, _) => {
                 // Behind the operators that were removed before.
                 _ = jvm.control().ask(|_, _| Ok(()), |_, _, ()| {});
@@ -147,6 +158,11 @@ fn obey(control: &Channel, jvm: &Jvm) {
     }
 }
 
+/// Opens the way for chunks. Without it, the agent finds that the connection has ended.
+fn open(socket: OwnedFd) -> Option<Arc<Outbox>> {
+    Outbox::open(socket).inspect_err(|error| log::error!("collectors cannot run: {error}")).ok()
+}
+
 fn connect(jvm: &Jvm, name: &str, socket: OwnedFd) {
     let (jvm, channel) = (jvm.clone(), Channel::of(socket));
     let thread = thread::Builder::new().name(name.to_owned());
@@ -155,6 +171,9 @@ fn connect(jvm: &Jvm, name: &str, socket: OwnedFd) {
         log::error!("cannot start a thread: {error}");
     }
 }
+
+/// Compiles an operator or a collector; returns what Java says.
+type Register = fn(&Control, Vec<u8>) -> Result<Vec<u8>, ControlError>;
 
 /// Serves a connection.
 struct Server {
@@ -181,8 +200,11 @@ impl Server {
             (Kind::Call, _) => self.call(operator, request.offset),
             (Kind::Noop, _) => of_call(worker::noop(shared, 1).map(|()| Vec::new())),
             (Kind::Stats, _) => of_call(worker::stats(shared, operator)),
+            (Kind::CollectorStats, _) => of_call(worker::collector_stats(shared)),
             (Kind::Process, _) => of_call(worker::process(shared)),
-            (Kind::Register, _) => self.register(request.payload.clone()),
+            (Kind::Heap, _) => of_call(worker::heap(shared, request.subject != 0)),
+            (Kind::Register, _) => self.register(operator::ask_register, request),
+            (Kind::RegisterCollector, _) => self.register(collector::ask_register, request),
             (Kind::Attach, Some(file)) => self.attach(&file, request.subject),
             _ => Frame::with(Kind::Failed, b"an unknown request".to_vec()),
         }
@@ -216,8 +238,8 @@ impl Server {
         }
     }
 
-    fn register(&self, spec: Vec<u8>) -> Frame {
-        match operator::ask_register(self.jvm.control(), spec) {
+    fn register(&self, ask: Register, request: &Frame) -> Frame {
+        match ask(self.jvm.control(), request.payload.clone()) {
             Ok(answer) => Frame::with(Kind::Done, answer),
             Err(error) => Frame::with(Kind::Failed, error.to_string().into_bytes()),
         }

@@ -9,7 +9,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
+    socketpair,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,8 +25,7 @@ const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 /// sockets open.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What a frame asks for, or answers. Sources will add theirs: a connection on which the child asks
-/// and the agent answers.
+/// What a frame asks for, or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -38,12 +38,26 @@ pub enum Kind {
     Remove,
     /// On the control socket: end once removed operators are closed. Without an answer.
     End,
+    /// On the control socket: pass on the chunks of collectors over the connection that comes with
+    /// it. Without an answer.
+    Chunks,
+    /// On the control socket: call a collector. Without an answer.
+    StartCollector,
+    /// On the control socket: remove a collector. Without an answer.
+    StopCollector,
     /// Compile the operator in the payload.
     Register,
+    /// Compile the collector in the payload.
+    RegisterCollector,
     /// Say what an operator did.
     Stats,
+    /// Say what the collectors did.
+    CollectorStats,
     /// Say what the JVM uses.
     Process,
+    /// Collect and return memory to the system, with 1, or let the heap keep what its options say
+    /// again, with 0.
+    Heap,
     /// Map the memory that comes with it, of so many bytes. The answer has the address.
     Attach,
     /// Call an operator with the request at an offset of the memory. The answer has the offset of
@@ -61,16 +75,30 @@ pub enum Kind {
     Exception,
     /// The thread cannot call the JVM; the payload says why.
     NotAttached,
+    /// From the child, for chunks: events of a collector, as many as the offset says.
+    Chunk,
+    /// From the child, for chunks: a collector makes no more calls.
+    Stopped,
+    /// The answer to a chunk: it was taken.
+    Taken,
+    /// The answer to a chunk: it was not, and the collector is to stop.
+    Stopping,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 25] = [
     Kind::Start,
     Kind::Connect,
     Kind::Remove,
     Kind::End,
+    Kind::Chunks,
+    Kind::StartCollector,
+    Kind::StopCollector,
     Kind::Register,
+    Kind::RegisterCollector,
     Kind::Stats,
+    Kind::CollectorStats,
     Kind::Process,
+    Kind::Heap,
     Kind::Attach,
     Kind::Call,
     Kind::Noop,
@@ -79,6 +107,10 @@ const KINDS: [Kind; 15] = [
     Kind::Failed,
     Kind::Exception,
     Kind::NotAttached,
+    Kind::Chunk,
+    Kind::Stopped,
+    Kind::Taken,
+    Kind::Stopping,
 ];
 
 /// A frame without its descriptor.
@@ -87,9 +119,9 @@ pub struct Frame {
     pub kind: Kind,
     /// Number of the request on its connection.
     pub request: u64,
-    /// An operator, a size or an address.
+    /// An operator, a collector, a size or an address.
     pub subject: i64,
-    /// An offset.
+    /// An offset, or a number of events.
     pub offset: i64,
     pub payload: Vec<u8>,
 }
@@ -194,6 +226,19 @@ impl Channel {
     /// Uses a socket.
     pub fn of(socket: OwnedFd) -> Channel {
         Channel { socket }
+    }
+
+    /// Returns another handle of this end.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn try_clone(&self) -> io::Result<Channel> {
+        self.socket.try_clone().map(Channel::of)
+    }
+
+    /// Ends the connection for all handles of both ends.
+    pub fn shut_down(&self) {
+        _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Sends a frame, and a descriptor with it.

@@ -3,8 +3,10 @@
 use super::connection::{Connection, failure};
 use super::ending::{Killed, MemoryKills, reason};
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
+use super::inbox::Inbox;
 use super::settings::{Identity, ProcessOptions, Start};
 use crate::buffer::Pool;
+use crate::collector::Deliver;
 use crate::error::{CallError, ControlError};
 use crate::jvm::JvmInfo;
 use parking_lot::Mutex;
@@ -18,7 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,12 @@ const REGISTER_TIME: Duration = Duration::from_secs(75);
 
 /// How long figures may take, and a frame on the control socket.
 const FIGURES_TIME: Duration = Duration::from_secs(10);
+
+/// A child that has not answered so many requests for figures one after another does not run.
+const SILENT_MAX: u32 = 3;
+
+/// How long a collection of the whole heap may take.
+const HEAP_TIME: Duration = Duration::from_secs(60);
 
 /// Variables that Java and its libraries use; names that begin with `LC_` come with them.
 const VARIABLES: [&str; 9] = [
@@ -50,7 +58,7 @@ pub struct Life {
     pub number: u64,
     /// What runs in it.
     pub info: JvmInfo,
-    body: Body,
+    body: Arc<Body>,
     control: Mutex<Channel>,
     pool: Arc<Pool>,
     /// Connections for calls that are not in use.
@@ -60,10 +68,16 @@ pub struct Life {
     register: Mutex<Option<Connection>>,
     /// The connection that reads figures.
     figures: Mutex<Option<Connection>>,
+    /// Requests for figures without an answer since the last one that had one.
+    silent: AtomicU32,
+    /// The connection that asks for collections.
+    heap: Mutex<Option<Connection>>,
+    /// Receives the chunks of collectors, once one is called.
+    inbox: Mutex<Option<Arc<Inbox>>>,
 }
 
 /// The process of a child.
-struct Body {
+pub struct Body {
     pid: Pid,
     /// `None` once it is reaped: from then on another process may have its id.
     child: Mutex<Option<Child>>,
@@ -89,7 +103,12 @@ impl Body {
         Ok(Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over })
     }
 
-    fn kill(&self, why: Option<Killed>) {
+    /// Ends it for this reason.
+    pub fn kill(&self, why: Killed) {
+        self.kill_for(Some(why));
+    }
+
+    fn kill_for(&self, why: Option<Killed>) {
         let mut child = self.child.lock();
         let Some(child) = &mut *child else { return };
         let mut killed = self.killed.lock();
@@ -97,8 +116,26 @@ impl Body {
         _ = child.kill();
     }
 
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends a child that does not start, for a reason that is empty if it has ended itself.
+    fn not_started(&self, reason: String) -> String {
+        if !reason.is_empty() {
+            self.kill_for(None);
+            self.wait();
+            return reason;
+        }
+        let how = self.wait();
+        format!(
+            "it has ended while it started ({how}); what it has printed is on the standard error"
+        )
+    }
+
     /// Waits for the end, and returns the reason.
-    fn wait(&self) -> String {
+    pub fn wait(&self) -> String {
         // Reaped under the lock, so that `kill` never meets another process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
@@ -112,6 +149,23 @@ impl Body {
             Some(Err(error)) => error.to_string(),
             None => "unknown".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Body {
+    /// Starts a child that does nothing.
+    pub fn of_test() -> Body {
+        let child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let memory_kills = MemoryKills::begin(None, child.id());
+        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
+        Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over }
+    }
+
+    /// Whether the agent has ended it.
+    pub fn has_killed(&self) -> bool {
+        self.killed.lock().is_some()
     }
 }
 
@@ -152,27 +206,20 @@ impl Life {
             }
             Ok((begin(&control, &start)?, control))
         });
-        let (info, control) = started.map_err(|reason| {
-            let has_ended = reason.is_empty();
-            if !has_ended {
-                body.kill(None);
-            }
-            let how = body.wait();
-            match has_ended {
-                true => format!("it has ended while it started ({how}); what it has printed is on the standard error"),
-                false => reason,
-            }
-        })?;
+        let (info, control) = started.map_err(|reason| body.not_started(reason))?;
         Ok(Life {
             number,
             info,
-            body,
+            body: Arc::new(body),
             control: Mutex::new(control),
             pool: Arc::clone(pool),
             idle: Mutex::default(),
             idle_max: options.jvm.threads,
             register: Mutex::default(),
             figures: Mutex::default(),
+            silent: AtomicU32::new(0),
+            heap: Mutex::default(),
+            inbox: Mutex::default(),
         })
     }
 
@@ -183,7 +230,7 @@ impl Life {
 
     /// Whether it has ended.
     pub fn is_over(&self) -> bool {
-        self.body.is_over.load(Ordering::Acquire)
+        self.body.is_over()
     }
 
     /// Returns why the agent has ended it, if it has.
@@ -193,13 +240,15 @@ impl Life {
 
     /// Ends it.
     pub fn kill(&self, why: Killed) {
-        self.body.kill(Some(why));
+        self.body.kill(why);
     }
 
     /// Waits for its end, and returns the reason. Called once, by the supervisor.
     pub fn wait(&self) -> String {
         let reason = self.body.wait();
         self.idle.lock().clear();
+        let inbox = self.inbox.lock().take();
+        inbox.inspect(|inbox| inbox.close());
         reason
     }
 
@@ -210,7 +259,7 @@ impl Life {
         while !self.is_over() && begin.elapsed() < time {
             thread::sleep(Duration::from_millis(5));
         }
-        self.body.kill(None);
+        self.body.kill_for(None);
     }
 
     /// Removes an operator at some time. Never waits.
@@ -218,6 +267,34 @@ impl Life {
         if self.command(&Frame::new(Kind::Remove, operator.into()), None).is_err() {
             log::debug!("an operator ends with its process");
         }
+    }
+
+    /// Calls a collector, whose chunks go to `deliver`.
+    ///
+    /// # Errors
+    /// The child is gone, or no connection can be made.
+    pub fn start_collector(&self, id: i32, deliver: &Arc<dyn Deliver>) -> Result<(), Broken> {
+        self.inbox()?.add(id, Arc::clone(deliver));
+        self.command(&Frame::new(Kind::StartCollector, id.into()), None)
+    }
+
+    /// Removes a collector at some time.
+    pub fn stop_collector(&self, id: i32) {
+        if self.command(&Frame::new(Kind::StopCollector, id.into()), None).is_err() {
+            log::debug!("a collector ends with its process");
+        }
+    }
+
+    /// Returns what receives chunks; opens the connection for them first.
+    fn inbox(&self) -> Result<Arc<Inbox>, Broken> {
+        let mut inbox = self.inbox.lock();
+        if let Some(inbox) = &*inbox {
+            return Ok(Arc::clone(inbox));
+        }
+        let (channel, other) = Channel::pair().map_err(Broken::System)?;
+        self.command(&Frame::new(Kind::Chunks, 0), Some(other.as_fd()))?;
+        let opened = Inbox::open(channel, Arc::clone(&self.body)).map_err(Broken::System)?;
+        Ok(Arc::clone(inbox.insert(opened)))
     }
 
     fn command(
@@ -256,12 +333,16 @@ impl Life {
         }
     }
 
-    /// Registers an operator; returns what Java says.
+    /// Registers an operator or a collector, as the kind says; returns what Java says.
     ///
     /// # Errors
     /// The outer error is that the child is gone, the inner one what it says.
-    pub fn register(&self, spec: &[u8]) -> Result<Result<Vec<u8>, ControlError>, Broken> {
-        let request = Frame::with(Kind::Register, spec.to_vec());
+    pub fn register(
+        &self,
+        kind: Kind,
+        spec: &[u8],
+    ) -> Result<Result<Vec<u8>, ControlError>, Broken> {
+        let request = Frame::with(kind, spec.to_vec());
         let answer = self.ask(&self.register, "jvm-register", request, REGISTER_TIME);
         // It would not answer to the next one either.
         if let Err(Broken::Late) = answer {
@@ -281,8 +362,23 @@ impl Life {
     pub fn figures(&self, kind: Kind, operator: i32) -> Result<Vec<u8>, CallError> {
         let request = Frame::new(kind, operator.into());
         let answer = self.ask(&self.figures, "jvm-figures", request, FIGURES_TIME);
-        let answer = answer.map_err(|broken| CallError::ProcessEnded(format!("{broken:?}")))?;
-        failure(&answer).map_or(Ok(answer.payload), Err)
+        match &answer {
+            Err(Broken::Late) if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_MAX => {
+                self.kill(Killed::Silent);
+            }
+            Err(_) => {}
+            Ok(_) => self.silent.store(0, Ordering::Relaxed),
+        }
+        answered(answer)
+    }
+
+    /// Lets the JVM collect and return memory to the system, or keep again what its options say.
+    ///
+    /// # Errors
+    /// As of [`Life::figures`].
+    pub fn heap(&self, is_tight: bool) -> Result<Vec<u8>, CallError> {
+        let request = Frame::new(Kind::Heap, is_tight.into());
+        answered(self.ask(&self.heap, "jvm-heap", request, HEAP_TIME))
     }
 
     fn ask(
@@ -306,8 +402,13 @@ impl Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        self.body.kill(None);
+        self.body.kill_for(None);
     }
+}
+
+fn answered(answer: Result<Frame, Broken>) -> Result<Vec<u8>, CallError> {
+    let answer = answer.map_err(|broken| CallError::ProcessEnded(format!("{broken:?}")))?;
+    failure(&answer).map_or(Ok(answer.payload), Err)
 }
 
 fn identity(user: &str) -> Result<Identity, String> {

@@ -5,6 +5,8 @@
 //! supervisor.rs  JvmProcess: starts the child, waits for its end, starts it again
 //! life.rs        one child from its start to its end, and the connections to it
 //! slot.rs        an operator over all lives, and its calls: repetition, deadlines
+//! collector.rs   a collector over all lives
+//! inbox.rs       receives the chunks of collectors; outbox.rs is the child's side
 //! connection.rs  requests and answers; copies the answer of a call and checks the copy
 //! memory.rs      the memory that a connection shares: layout.rs with the addresses of the child
 //! frame.rs       what goes over the sockets
@@ -16,16 +18,20 @@
 //! ends, the child does.
 
 mod child;
+mod collector;
 mod connection;
 mod ending;
 mod frame;
+mod inbox;
 mod life;
 mod memory;
+mod outbox;
 mod settings;
 mod slot;
 mod supervisor;
 
 pub use child::serve_process;
+pub use collector::CollectorSlot;
 pub use settings::{DEFAULT_PROCESS, JvmProcesses, ProcessOptions, SUBCOMMAND};
 pub use slot::Slot;
 pub use supervisor::{JvmProcess, ProcessState};

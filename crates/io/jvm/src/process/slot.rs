@@ -17,8 +17,8 @@ use std::time::Instant;
 const ENDS_MAX: u32 = 3;
 const ENDS_ALONE_MAX: u32 = 2;
 
-/// An operator is given up after so many children have ended while they compiled it.
-const ENDS_REGISTERING_MAX: u32 = 2;
+/// An operator or a collector is given up after so many children have ended while they compiled it.
+pub const ENDS_REGISTERING_MAX: u32 = 2;
 
 /// An operator in a separate process.
 pub struct Slot {
@@ -70,11 +70,8 @@ impl Slot {
         spec: &OperatorSpec,
     ) -> Result<(Arc<Slot>, Registered), RegisterError> {
         let (state, spec) = (process.state(), text_of(spec)?);
-        // A start that is on its way may still go well; after it, the reason is known.
-        let failures = state.failures();
-        let gone = || ControlError::Process(state.ended().to_string());
-        let life = state.life(|now| now > failures + 1).ok_or_else(gone)?;
-        let answer = life.register(&spec).map_err(|_| {
+        let life = state.first_life()?;
+        let answer = life.register(Kind::Register, &spec).map_err(|_| {
             let name = &state.name;
             ControlError::Process(format!(
                 "process {name} has ended while it compiled the operator"
@@ -104,7 +101,7 @@ impl Slot {
         let mut place = self.place.lock();
         let has_failed_for_good = place.ends >= ENDS_REGISTERING_MAX;
         if place.life != life.number && !has_failed_for_good {
-            match life.register(&self.spec) {
+            match life.register(Kind::Register, &self.spec) {
                 Ok(answer) => {
                     let of = |answer: Vec<u8>| registered(&answer);
                     place.id = answer.map_err(RegisterError::from).and_then(of).map(|of| of.id);

@@ -1,12 +1,14 @@
 //! Keeps a child running.
 
+use super::collector::CollectorSlot;
 use super::frame::Kind;
 use super::life::Life;
 use super::settings::ProcessOptions;
 use super::slot::Slot;
 use crate::buffer::Pool;
-use crate::error::{CallError, RegisterError, StartError};
-use crate::jvm::{JvmInfo, JvmStats};
+use crate::collector::{Collector, CollectorSpec, CollectorsStats, Deliver};
+use crate::error::{CallError, ControlError, RegisterError, StartError};
+use crate::jvm::{HeapSize, JvmInfo, JvmStats};
 use crate::operator::{Operator, OperatorSpec, parsed};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::{Arc, Weak};
@@ -52,6 +54,7 @@ pub struct State {
     phase: Mutex<Phase>,
     changed: Condvar,
     slots: Mutex<Vec<Weak<Slot>>>,
+    collectors: Mutex<Vec<Weak<CollectorSlot>>>,
 }
 
 #[derive(Default)]
@@ -114,6 +117,7 @@ impl JvmProcess {
             phase: Mutex::default(),
             changed: Condvar::new(),
             slots: Mutex::default(),
+            collectors: Mutex::default(),
         });
         let process = JvmProcess(Arc::new(Inner { state: Arc::clone(&state) }));
         let supervised = Arc::clone(&state);
@@ -155,13 +159,52 @@ impl JvmProcess {
         Ok(Operator::in_process(spec, slot, registered))
     }
 
+    /// Compiles a collector; [`Collector::start`] begins to call it.
+    ///
+    /// # Errors
+    /// As of [`JvmProcess::register`].
+    pub fn collector(
+        &self,
+        spec: &CollectorSpec,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Collector, RegisterError> {
+        CollectorSlot::register(&self.0, spec, deliver).map(Collector::in_process)
+    }
+
+    /// Returns what the collectors did since the process was started.
+    ///
+    /// # Errors
+    /// As of [`JvmProcess::stats`].
+    pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
+        parsed(self.life()?.figures(Kind::CollectorStats, 0)?)
+    }
+
     /// Returns numbers about the JVM.
     ///
     /// # Errors
     /// The process does not run or answer, or Java threw an exception.
     pub fn stats(&self) -> Result<JvmStats, CallError> {
-        let life = self.0.state.current().ok_or_else(|| self.0.state.ended())?;
-        parsed(life.figures(Kind::Process, 0)?)
+        parsed(self.life()?.figures(Kind::Process, 0)?)
+    }
+
+    /// Does what [`Jvm::tighten_heap`](crate::Jvm::tighten_heap) does, in the process.
+    ///
+    /// # Errors
+    /// As of [`JvmProcess::stats`].
+    pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
+        parsed(self.life()?.heap(true)?)
+    }
+
+    /// Lets the heap keep what its options say again, so that it is collected less often.
+    ///
+    /// # Errors
+    /// As of [`JvmProcess::stats`].
+    pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
+        parsed(self.life()?.heap(false)?)
+    }
+
+    fn life(&self) -> Result<Arc<Life>, CallError> {
+        self.0.state.current().ok_or_else(|| self.0.state.ended())
     }
 
     /// Calls a method of Java that does nothing, `count` times: measures what a call costs.
@@ -169,8 +212,8 @@ impl JvmProcess {
     /// # Errors
     /// The process does not run.
     pub fn noop(&self, count: u64) -> Result<(), CallError> {
+        let life = self.life()?;
         let ended = || self.0.state.ended();
-        let life = self.0.state.current().ok_or_else(ended)?;
         let mut connection = life.connection().map_err(|_| ended())?;
         for _ in 0..count {
             connection.noop(&|| life.is_over()).map_err(|_| ended())?;
@@ -232,9 +275,20 @@ impl State {
         }
     }
 
-    /// Returns the number of starts that have failed.
-    pub fn failures(&self) -> u64 {
-        self.phase.lock().failures
+    /// Returns the child for a first registration. A start that is on its way may still go well;
+    /// after it, the reason is known.
+    ///
+    /// # Errors
+    /// None runs: why.
+    pub fn first_life(&self) -> Result<Arc<Life>, ControlError> {
+        let failures = self.phase.lock().failures;
+        let gone = || ControlError::Process(self.ended().to_string());
+        self.life(|now| now > failures + 1).ok_or_else(gone)
+    }
+
+    /// Registers a collector in each child from now on, until it is dropped.
+    pub fn add_collector(&self, collector: &Arc<CollectorSlot>) {
+        self.collectors.lock().push(Arc::downgrade(collector));
     }
 
     /// Wakes the threads that wait for a child.
@@ -283,14 +337,10 @@ impl State {
 
     /// Shows a child to the callers until it ends; returns why it has.
     fn live(&self, life: Arc<Life>, begin: Instant) -> String {
-        let slots: Vec<Arc<Slot>> = {
-            let mut slots = self.slots.lock();
-            slots.retain(|slot| slot.strong_count() > 0);
-            slots.iter().filter_map(Weak::upgrade).collect()
-        };
         let is_restart = life.number > 1;
-        slots.iter().for_each(|slot| slot.register_again(&life));
-        drop(slots);
+        used(&self.slots).iter().for_each(|slot| slot.register_again(&life));
+        // Why it is not registered was logged.
+        used(&self.collectors).iter().for_each(|collector| _ = collector.settle(&life));
         if is_restart {
             let (name, pid, time) = (&self.name, life.pid(), begin.elapsed());
             log::info!("jvm process {name} runs again after {time:.1?}, as process {pid}");
@@ -309,7 +359,9 @@ impl State {
         let reason = life.wait();
         if !self.phase.lock().is_ended {
             let name = &self.name;
-            log::error!("jvm process {name} has ended: {reason}; its calls are made again");
+            log::error!(
+                "jvm process {name} has ended: {reason}; what ran in it runs again in the next one"
+            );
         }
         reason
     }
@@ -323,6 +375,13 @@ impl State {
         }
         !phase.is_ended
     }
+}
+
+/// Returns what is still in use, and forgets the rest.
+fn used<T>(of: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+    let mut of = of.lock();
+    of.retain(|one| one.strong_count() > 0);
+    of.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Returns the pause before a start behind so many short lives.

@@ -19,7 +19,14 @@ fn chunk(lengths: &[usize]) -> Chunk {
         bytes.extend_from_slice(&0u32.to_le_bytes());
         bytes.resize(bytes.len() + len, b'x');
     }
-    Chunk::new(bytes, lengths.len()).unwrap()
+    Chunk::new(bytes, lengths.len() as i64).unwrap()
+}
+
+/// Delivers a chunk, and waits until it is taken; returns whether it was.
+fn deliver(queue: &Queue, chunk: Chunk) -> bool {
+    let (answer, taken) = channel();
+    queue.offer(chunk, Box::new(move |is_taken| answer.send(is_taken).unwrap()));
+    taken.recv().unwrap()
 }
 
 /// Delivers chunks on another thread; the receiver gets each result.
@@ -28,8 +35,7 @@ fn delivering(queue: &Arc<Queue>, chunks: Vec<Chunk>) -> std::sync::mpsc::Receiv
     let queue = Arc::clone(queue);
     thread::spawn(move || {
         for chunk in chunks {
-            let is_taken = queue.wait(chunk.bytes()) && queue.deliver(chunk);
-            let _ = results.send(is_taken);
+            let _ = results.send(deliver(&queue, chunk));
         }
     });
     received
@@ -49,9 +55,7 @@ fn events_come_in_their_order() {
     let queue = Arc::new(Queue::default());
     let mut inbox = Inbox::new(Arc::clone(&queue));
     assert!(queue.is_empty() && inbox.peek().is_none());
-    assert!(
-        queue.deliver(chunk(&[1, 2])) && queue.deliver(chunk(&[])) && queue.deliver(chunk(&[3]))
-    );
+    assert!([&[1, 2][..], &[], &[3]].iter().all(|lengths| deliver(&queue, chunk(lengths))));
     assert!(!queue.is_empty());
     assert_eq!(read(&mut inbox), [1, 2, 3]);
     assert!(queue.is_empty());
@@ -80,7 +84,7 @@ fn a_chunk_larger_than_a_block_comes_alone() {
     let results = delivering(&queue, vec![chunk(&[large]), chunk(&[1])]);
     assert_eq!(results.recv_timeout(PATIENCE), Ok(true));
     assert_eq!(results.recv_timeout(WATCH), Err(RecvTimeoutError::Timeout));
-    assert_eq!(read(&mut Inbox::new(Arc::clone(&queue))), [large]);
+    assert_eq!(read(&mut Inbox::new(Arc::clone(&queue))), [large, 1]);
     assert_eq!(results.recv_timeout(PATIENCE), Ok(true));
 }
 
@@ -93,7 +97,7 @@ fn a_stop_ends_the_wait_and_keeps_what_came() {
     queue.stop();
     assert_eq!(results.recv_timeout(PATIENCE), Ok(false));
     assert_eq!(results.recv_timeout(PATIENCE), Ok(false));
-    assert!(!queue.deliver(chunk(&[3])));
+    assert!(!deliver(&queue, chunk(&[3])));
     assert_eq!(read(&mut Inbox::new(queue)), [BLOCK_BYTES]);
 }
 
@@ -121,7 +125,7 @@ fn each_chunk_wakes_the_source_and_a_refused_one_is_counted() {
         woken.fetch_add(1, Ordering::Relaxed);
     });
     queue.set_reader(Reader { id: "a".to_owned(), wake, counters: Arc::clone(&counters) });
-    assert!(queue.deliver(chunk(&[1])) && queue.deliver(chunk(&[2])));
+    assert!(deliver(&queue, chunk(&[1])) && deliver(&queue, chunk(&[2])));
     assert_eq!(wakes.load(Ordering::Relaxed), 2);
     queue.refused(5, "as the test wants");
     let snapshot = counters.snapshot();

@@ -1,0 +1,53 @@
+//! The options `mode` and `process`: where the code of a component runs.
+
+use super::java::Place;
+use crate::component::BuildCx;
+use millstream_jvm::DEFAULT_PROCESS;
+use millstream_model::OptionError;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Where the code of a component runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JvmMode {
+    /// In the JVM of the agent's own process.
+    #[default]
+    InProcess,
+    /// In a separate process.
+    Process,
+}
+
+/// The name of a process in options.
+pub type ProcessName = Option<String>;
+
+impl JvmMode {
+    /// Checks the option `process` beside this mode.
+    pub fn check(self, process: &ProcessName) -> Option<OptionError> {
+        let name = process.as_deref()?;
+        if self != JvmMode::Process {
+            return Some(OptionError::new(
+                "/process",
+                "needs `mode: process`; write that, or remove it",
+            ));
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = !name.is_empty() && name.chars().all(is_plain);
+        let message = "is no name; write letters, digits, `-`, `_` and `.` only";
+        (!is_name).then(|| OptionError::new("/process", message))
+    }
+
+    /// Returns the name of the process; `None` inside the agent's.
+    pub fn process(self, process: &ProcessName) -> Option<&str> {
+        let name = process.as_deref().unwrap_or(DEFAULT_PROCESS);
+        (self == JvmMode::Process).then_some(name)
+    }
+
+    /// Returns where the code runs.
+    pub fn place<'a>(self, process: &'a ProcessName, cx: &BuildCx<'a>) -> Place<'a> {
+        match self.process(process) {
+            None => Place::Inside(cx.jvm),
+            Some(name) => Place::Process(name, cx.processes.options(name)),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A collector over all children of its process.
+
+use super::frame::{Broken, Kind};
+use super::life::Life;
+use super::slot::ENDS_REGISTERING_MAX;
+use super::supervisor::Inner;
+use crate::collector::{CollectorNumber, CollectorSpec, Deliver, registered};
+use crate::error::{ControlError, RegisterError};
+use crate::operator::unreadable;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A collector in a separate process. A new child compiles it again, and calls it if it was called
+/// before; what the collector has kept in its variables is gone.
+pub struct CollectorSlot {
+    process: Arc<Inner>,
+    component: String,
+    spec: Vec<u8>,
+    deliver: Arc<dyn Deliver>,
+    number: CollectorNumber,
+    /// Children that have ended while they compiled it. Held during a registration.
+    ends: Mutex<u32>,
+    place: Mutex<Place>,
+}
+
+/// Where a collector is.
+struct Place {
+    /// The child in which it was registered last, or was to be.
+    life: Option<Arc<Life>>,
+    id: Result<i32, RegisterError>,
+    is_started: bool,
+}
+
+impl CollectorSlot {
+    /// Compiles a collector for the first time.
+    ///
+    /// # Errors
+    /// Its source has a fault, or the process does not run.
+    pub fn register(
+        process: &Arc<Inner>,
+        spec: &CollectorSpec,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Arc<CollectorSlot>, RegisterError> {
+        let nowhere = ControlError::Process("the collector is not registered".to_owned());
+        let place = Place { life: None, id: Err(nowhere.into()), is_started: false };
+        let slot = Arc::new(CollectorSlot {
+            process: Arc::clone(process),
+            component: spec.component.clone(),
+            spec: serde_json::to_vec(spec).map_err(unreadable)?,
+            deliver,
+            number: CollectorNumber::default(),
+            ends: Mutex::new(0),
+            place: Mutex::new(place),
+        });
+        // Before it is registered: a child that starts meanwhile has it, too.
+        process.state().add_collector(&slot);
+        let life = process.state().first_life()?;
+        slot.settle(&life)?;
+        Ok(slot)
+    }
+
+    /// Returns its number in the statistics of the child.
+    pub fn number(&self) -> &CollectorNumber {
+        &self.number
+    }
+
+    /// Begins to call it; does nothing if it is called already.
+    pub fn start(&self) {
+        let mut place = self.place.lock();
+        if !std::mem::replace(&mut place.is_started, true) {
+            self.start_at(&place);
+        }
+    }
+
+    /// Registers it in a child unless it is registered there, and calls it if it was called before.
+    ///
+    /// # Errors
+    /// It is not registered: why.
+    pub fn settle(&self, life: &Arc<Life>) -> Result<(), RegisterError> {
+        let mut ends = self.ends.lock();
+        let known = self.place.lock().life.as_ref().map(|life| life.number);
+        if known != Some(life.number) && *ends < ENDS_REGISTERING_MAX {
+            let id = self.register_in(life, &mut ends);
+            self.move_to(life, id);
+        }
+        self.place.lock().id.clone().map(drop)
+    }
+
+    fn register_in(&self, life: &Life, ends: &mut u32) -> Result<i32, RegisterError> {
+        let process = |reason: String| RegisterError::from(ControlError::Process(reason));
+        match life.register(Kind::RegisterCollector, &self.spec) {
+            Ok(answer) => {
+                *ends = 0;
+                registered(&answer?)
+            }
+            Err(Broken::System(error)) => Err(process(error.to_string())),
+            Err(_) => {
+                *ends += 1;
+                let name = &self.process.state().name;
+                Err(process(format!("process {name} has ended while it compiled the collector")))
+            }
+        }
+    }
+
+    /// Notes where it is registered, or why it is not.
+    fn move_to(&self, life: &Arc<Life>, id: Result<i32, RegisterError>) {
+        let mut place = self.place.lock();
+        if let (Err(error), true) = (&id, place.life.is_some()) {
+            log::error!("source {}: the collector does not run: {error}", self.component);
+        }
+        self.number.set(id.as_ref().ok().copied());
+        (place.life, place.id) = (Some(Arc::clone(life)), id);
+        if place.is_started {
+            self.start_at(&place);
+        }
+    }
+
+    fn start_at(&self, place: &Place) {
+        let (Some(life), Ok(id)) = (&place.life, &place.id) else { return };
+        match life.start_collector(*id, &self.deliver) {
+            Ok(()) | Err(Broken::Ended) => {}
+            // The next child calls it.
+            Err(_) if life.is_over() => {}
+            Err(broken) => {
+                log::error!("source {}: the collector is not called: {broken:?}", self.component);
+            }
+        }
+    }
+}
+
+impl Drop for CollectorSlot {
+    fn drop(&mut self) {
+        let place = self.place.lock();
+        if let (Some(life), Ok(id)) = (&place.life, &place.id) {
+            life.stop_collector(*id);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The agent's end of the connection over which a child passes on the chunks of its collectors.
+//!
+//! A collector has one chunk on its way at a time: the answer to it comes once there is room in the
+//! queue of its source, and so the collector waits. No thread of the agent does.
+
+use super::ending::Killed;
+use super::frame::{Broken, Channel, Frame, Kind, Patience};
+use super::life::Body;
+use crate::chunk::Chunk;
+use crate::collector::{Deliver, Taken};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a child whose connection has ended may take to end itself.
+const END_TIME: Duration = Duration::from_millis(100);
+
+/// Receives the chunks of a child.
+pub struct Inbox {
+    answers: Arc<Answers>,
+    senders: Mutex<BTreeMap<i32, Sender>>,
+}
+
+/// A collector that is called.
+#[derive(Clone)]
+struct Sender {
+    deliver: Arc<dyn Deliver>,
+    /// Whether a chunk has no answer yet.
+    waits: Arc<AtomicBool>,
+}
+
+/// The way back to the child.
+struct Answers {
+    channel: Mutex<Channel>,
+    body: Arc<Body>,
+}
+
+impl Inbox {
+    /// Begins to receive on a channel to a child, until that or the channel ends.
+    ///
+    /// # Errors
+    /// There is no descriptor or no thread left.
+    pub fn open(channel: Channel, body: Arc<Body>) -> io::Result<Arc<Inbox>> {
+        let received = channel.try_clone()?;
+        let answers = Arc::new(Answers { channel: Mutex::new(channel), body });
+        let inbox = Arc::new(Inbox { answers, senders: Mutex::default() });
+        let (thread, run) = (thread::Builder::new(), Arc::clone(&inbox));
+        thread.name("jvm-collect".to_owned()).spawn(move || run.receive(&received))?;
+        Ok(inbox)
+    }
+
+    /// Ends the connection, and with it the thread.
+    pub fn close(&self) {
+        self.answers.channel.lock().shut_down();
+    }
+
+    /// Sends the chunks of a collector to `deliver`, until the child says that it has stopped.
+    pub fn add(&self, id: i32, deliver: Arc<dyn Deliver>) {
+        let sender = Sender { deliver, waits: Arc::default() };
+        self.senders.lock().insert(id, sender);
+    }
+
+    fn receive(&self, channel: &Channel) {
+        loop {
+            let received = channel.receive(Patience::ENDLESS);
+            let taken = received.and_then(|(frame, _)| self.take(frame).map_err(Broken::Garbage));
+            match taken {
+                Ok(()) => {}
+                Err(Broken::Garbage(what)) => break self.answers.body.kill(Killed::Garbage(what)),
+                Err(_) => break self.end(),
+            }
+        }
+        let senders = std::mem::take(&mut *self.senders.lock());
+        drop(senders);
+    }
+
+    /// The connection has ended: so must the child.
+    fn end(&self) {
+        let begin = Instant::now();
+        while !self.answers.body.is_over() && begin.elapsed() < END_TIME {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.answers.body.kill(Killed::Garbage("the end of a connection"));
+    }
+
+    fn take(&self, frame: Frame) -> Result<(), &'static str> {
+        let id = i32::try_from(frame.subject).map_err(|_| "a collector that cannot be")?;
+        match frame.kind {
+            Kind::Chunk => self.take_chunk(id, frame),
+            Kind::Stopped => {
+                let stopped = self.senders.lock().remove(&id);
+                drop(stopped);
+                Ok(())
+            }
+            _ => Err("a frame that is no chunk"),
+        }
+    }
+
+    fn take_chunk(&self, id: i32, frame: Frame) -> Result<(), &'static str> {
+        let sender = self.senders.lock().get(&id).cloned();
+        let Some(Sender { deliver, waits }) = sender else {
+            self.answers.send(id, false);
+            return Ok(());
+        };
+        if waits.swap(true, Ordering::Relaxed) {
+            return Err("a chunk before the answer to the one before it");
+        }
+        let answers = Arc::clone(&self.answers);
+        let taken: Taken = Box::new(move |is_taken| {
+            waits.store(false, Ordering::Relaxed);
+            answers.send(id, is_taken);
+        });
+        match Chunk::new(frame.payload, frame.offset) {
+            Ok(chunk) => deliver.offer(chunk, taken),
+            Err(reason) => {
+                deliver.refused(frame.offset.max(0) as u64, &reason.to_string());
+                taken(true);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Answers {
+    /// Tells the child whether a chunk was taken. Never waits: a child reads all answers at once.
+    fn send(&self, id: i32, is_taken: bool) {
+        let kind = if is_taken { Kind::Taken } else { Kind::Stopping };
+        let patience = Patience { until: Some(Instant::now()), is_over: None };
+        let sent = self.channel.lock().send(&Frame::new(kind, id.into()), None, patience);
+        if let Err(Broken::Late) = sent {
+            self.body.kill(Killed::Silent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The child's end of the connection over which it passes on the chunks of its collectors.
+
+use super::frame::{Channel, Frame, Kind, Patience};
+use crate::collector::Receive;
+use parking_lot::Mutex;
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+/// Sends chunks, each of which waits for its answer on the thread of its collector.
+pub struct Outbox {
+    channel: Mutex<Channel>,
+    /// Collectors that wait.
+    waiting: Mutex<BTreeMap<i32, SyncSender<bool>>>,
+}
+
+impl Outbox {
+    /// Uses a socket to the agent.
+    ///
+    /// # Errors
+    /// There is no descriptor or no thread left.
+    pub fn open(socket: OwnedFd) -> io::Result<Arc<Outbox>> {
+        let channel = Channel::of(socket);
+        let received = channel.try_clone()?;
+        let outbox = Arc::new(Outbox { channel: Mutex::new(channel), waiting: Mutex::default() });
+        let (thread, run) = (thread::Builder::new(), Arc::clone(&outbox));
+        thread.name("jvm-collect".to_owned()).spawn(move || run.receive(&received))?;
+        Ok(outbox)
+    }
+
+    /// Returns where a collector's chunks go.
+    pub fn receiver(self: &Arc<Outbox>, id: i32) -> Arc<dyn Receive> {
+        Arc::new(Receiver { id, outbox: Arc::clone(self) })
+    }
+
+    /// Wakes the collectors whose chunks have an answer. Ends with the agent.
+    fn receive(&self, channel: &Channel) {
+        while let Ok((answer, _)) = channel.receive(Patience::ENDLESS) {
+            let waiting = self.waiting.lock().remove(&(answer.subject as i32));
+            waiting.map(|waiting| waiting.send(answer.kind == Kind::Taken));
+        }
+        self.waiting.lock().clear();
+    }
+
+    fn send(&self, frame: &Frame) -> bool {
+        self.channel.lock().send(frame, None, Patience::ENDLESS).is_ok()
+    }
+
+    /// Sends a chunk, and waits until the agent has taken it.
+    fn pass(&self, id: i32, bytes: &[u8], events: i64) -> bool {
+        let (answer, taken) = sync_channel(1);
+        self.waiting.lock().insert(id, answer);
+        let payload = bytes.to_vec();
+        let chunk = Frame { offset: events, payload, ..Frame::new(Kind::Chunk, id.into()) };
+        self.send(&chunk) && taken.recv().unwrap_or(false)
+    }
+}
+
+/// Where the chunks of a collector go. It is dropped when the collector has stopped.
+struct Receiver {
+    id: i32,
+    outbox: Arc<Outbox>,
+}
+
+impl Receive for Receiver {
+    fn receive(&self, bytes: &[u8], events: i64) -> bool {
+        self.outbox.pass(self.id, bytes, events)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.outbox.send(&Frame::new(Kind::Stopped, self.id.into()));
+    }
+}

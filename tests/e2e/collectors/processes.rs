@@ -1,0 +1,150 @@
+//! Processes of collectors that end in every way: what the agent has taken arrives once, other
+//! pipelines continue, and the collectors are called again.
+
+use super::{PATIENCE, faulty, settings, wait_for_lines, wait_for_reloads};
+use crate::support::java::{process_id, restarts};
+use crate::support::{Agent, folder, lines, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long lines of a pipeline without a collector may take while a process is started again.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Returns a configuration with a collector in process `team`, and a pipeline without one.
+fn config(collector: &str) -> String {
+    let collector = collector.replace("type: jvm,", "type: jvm, mode: process, process: team,");
+    settings("768MiB")
+        + &format!(
+            "sources:\n  ticks: {collector}\n  app: {{ type: file, include: ['DIR/app.log'] }}\n\
+             sinks:\n  \
+               collected: {{ type: file, inputs: [ticks], path: DIR/collected.txt, sync: 100ms, encoding: {{ codec: text }} }}\n  \
+               out: {{ type: file, inputs: [app], path: DIR/out.txt, sync: 100ms, encoding: {{ codec: text }} }}\n"
+        )
+}
+
+/// Returns the numbers in a file, by the process that has written them, in their order.
+fn numbers(path: &Path) -> BTreeMap<String, Vec<u64>> {
+    let mut numbers: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for line in lines(path) {
+        let (process, number) = line.split_once(' ').unwrap_or((&line, ""));
+        // The first line of each call.
+        if process != "notes" {
+            numbers.entry(process.to_owned()).or_default().push(number.parse().unwrap());
+        }
+    }
+    numbers
+}
+
+fn kill(agent: &Agent) {
+    let before = restarts(agent, "team");
+    kill_process(process_id(agent, "team"), Signal::KILL).unwrap();
+    wait_until("the process runs again", PATIENCE, || restarts(agent, "team") > before);
+}
+
+/// Checks that lines of the pipeline beside arrive, as many as there are then.
+fn check_beside(dir: &Path, count: usize) {
+    fs::write(dir.join("app.log"), "one line\n".repeat(count)).unwrap();
+    let out = dir.join("out.txt");
+    wait_until("lines beside", SOON, || out.exists() && lines(&out).len() == count);
+}
+
+#[test]
+fn what_the_agent_has_taken_arrives_once_whenever_the_process_is_killed() {
+    let dir = folder();
+    let (notes, out) = (dir.path().join("notes.txt"), dir.path().join("collected.txt"));
+    let options = format!("options: {{ fault: notes, file: {} }}", notes.display());
+    let collector_of_notes = faulty("notes", "").replace("options: { fault: notes }", &options);
+    let mut agent = Agent::start(dir.path(), &config(&collector_of_notes), &[]);
+    let processes = || numbers(&notes).len();
+    for count in 1..=4 {
+        wait_until("the collector runs", PATIENCE, || notes.exists() && processes() >= count);
+        std::thread::sleep(Duration::from_millis(300));
+        kill(&agent);
+        check_beside(dir.path(), count);
+    }
+    wait_until("the collector runs", PATIENCE, || processes() == 5);
+    assert!(agent.stop().success(), "{}", agent.log());
+    let (taken, arrived) = (numbers(&notes), numbers(&out));
+    assert_eq!(taken.len(), 5);
+    for (process, taken) in taken {
+        let arrived = &arrived[&process];
+        let expected: Vec<u64> = (1..=arrived.len() as u64).collect();
+        assert_eq!(*arrived, expected, "of process {process}");
+        assert!(taken.last() <= arrived.last(), "{taken:?} of process {process}");
+    }
+}
+
+#[test]
+fn a_native_crash_of_a_collector_harms_its_process_alone() {
+    let dir = folder();
+    let other = "  other: { type: jvm, language: groovy, mode: process, process: other, interval: 50ms, script: \"events.add('other')\" }\n";
+    let config = config(&faulty("crash", "interval: 20ms"))
+        .replace("sources:\n", &format!("sources:\n{other}"))
+        .replace("inputs: [ticks]", "inputs: [ticks, other]")
+        .replace("heap: 64MiB", "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log']")
+        // Room for another JVM.
+        .replace("memory: 768MiB", "memory: 1200MiB");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let out = dir.path().join("collected.txt");
+    let count = |line: &str| lines(&out).iter().filter(|of| *of == line).count();
+    wait_until("it crashes again and again", PATIENCE, || out.exists() && count("crash 2") >= 3);
+    check_beside(dir.path(), 100);
+    let before = count("other");
+    wait_until("the other collector continues", SOON, || count("other") > before + 3);
+    assert!(restarts(&agent, "team") >= 2.0);
+    assert_eq!(restarts(&agent, "other"), 0.0);
+    let log = agent.log();
+    assert!(log.contains("jvm process team has ended: signal"), "{log}");
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+#[test]
+fn a_process_that_hangs_is_ended_and_its_collectors_are_called_again() {
+    let dir = folder();
+    let script = "{ type: jvm, language: groovy, interval: 50ms, script: \"events.add('tick')\" }";
+    let mut agent = Agent::start(dir.path(), &config(script), &[]);
+    let out = dir.path().join("collected.txt");
+    wait_for_lines(&out, 3);
+    kill_process(process_id(&agent, "team"), Signal::STOP).unwrap();
+    check_beside(dir.path(), 100);
+    wait_until("it is ended", PATIENCE, || restarts(&agent, "team") > 0.0);
+    assert!(agent.log().contains("it does not answer"), "{}", agent.log());
+    let before = lines(&out).len();
+    wait_for_lines(&out, before + 3);
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+#[test]
+fn a_process_ends_with_its_last_collector_and_with_the_agent() {
+    let dir = folder();
+    let script = "{ type: jvm, language: groovy, interval: 50ms, script: \"events.add('tick')\" }";
+    let config = config(script);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let out = dir.path().join("collected.txt");
+    wait_for_lines(&out, 3);
+    let first = process_id(&agent, "team");
+    let without = config
+        .lines()
+        .filter(|line| !line.starts_with("  ticks:") && !line.starts_with("  collected:"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    agent.reload(&without);
+    wait_for_reloads(&agent, 1);
+    wait_until("the process ends", SOON, || !runs(first));
+    agent.reload(&config);
+    wait_for_reloads(&agent, 2);
+    let before = lines(&out).len();
+    wait_for_lines(&out, before + 3);
+    let second = process_id(&agent, "team");
+    agent.kill();
+    wait_until("the process ends with the agent", SOON, || !runs(second));
+}
+
+/// Whether a process exists and has not ended.
+fn runs(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
