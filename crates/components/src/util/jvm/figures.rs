@@ -3,7 +3,7 @@
 //! A separate thread for each JVM reads it: a call into a JVM may wait for a collection, and a
 //! request for the figures must not.
 
-use super::heap;
+use super::heap::{self, Collections};
 use super::java::Java;
 use millstream_jvm::{Jvm, JvmProcess, JvmStats, ProcessState};
 use millstream_model::snapshot::{JvmProcessSnapshot, JvmSnapshot};
@@ -28,30 +28,33 @@ pub type Look = fn(&Java) -> bool;
 
 /// Returns what the JVM inside the agent's process uses; `None` if none runs.
 pub fn jvm_snapshot() -> Option<JvmSnapshot> {
-    let (requested_collections, ignored_collections) = heap::collections();
-    let known = JVMS.lock().get(&None).copied();
-    known.map(|jvm| JvmSnapshot { requested_collections, ignored_collections, ..jvm })
+    known(&None)
 }
 
-/// Returns the bytes that the heap of the JVM inside the agent's process may still take from the
-/// system.
+/// Returns what a JVM uses, as of the last look.
+fn known(process: &Option<String>) -> Option<JvmSnapshot> {
+    let Collections { requested, ignored } = heap::collections(process);
+    let known = JVMS.lock().get(process).copied()?;
+    Some(JvmSnapshot { requested_collections: requested, ignored_collections: ignored, ..known })
+}
+
+/// Returns the bytes that the heaps of all JVMs may still take from the system.
 pub fn promised_bytes() -> u64 {
-    let known = JVMS.lock().get(&None).copied();
-    known.map_or(0, |jvm| jvm.heap_bytes_max.saturating_sub(jvm.heap_committed_bytes))
+    let jvms = JVMS.lock();
+    jvms.values().map(|jvm| jvm.heap_bytes_max.saturating_sub(jvm.heap_committed_bytes)).sum()
 }
 
-/// Notes what the JVM inside the agent's process uses.
-fn note(stats: JvmStats) {
-    JVMS.lock().insert(None, snapshot(stats));
+/// Notes what a JVM uses.
+fn note(process: &Option<String>, stats: JvmStats) {
+    JVMS.lock().insert(process.clone(), snapshot(stats));
 }
 
 /// Returns how the separate processes do.
 pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
     let processes = JvmProcess::all();
-    let jvms = JVMS.lock();
     let snapshot = |process: JvmProcess| {
         let ProcessState { name, pid, restarts, error } = process.state();
-        let jvm = jvms.get(&Some(name.clone())).copied().filter(|_| pid.is_some());
+        let jvm = known(&Some(name.clone())).filter(|_| pid.is_some());
         JvmProcessSnapshot { name, pid, restarts, error, jvm }
     };
     let mut snapshots: Vec<_> = processes.into_iter().map(snapshot).collect();
@@ -74,7 +77,9 @@ pub fn watch(java: &Java, look: Look) {
         Java::Inside(jvm) => Some(jvm.clone()),
         Java::Process(_) => None,
     };
-    inside.iter().for_each(|jvm| heap::follow_pressure(jvm, note));
+    let (followed, inside_too) = (process.clone(), inside.clone());
+    let find_followed = move || find(&followed, &inside_too);
+    heap::follow_pressure(process.clone(), find_followed, note);
     let name = process.as_deref().map_or(String::new(), |name| format!("-{name}"));
     let thread = std::thread::Builder::new().name(format!("jvm-figures{name}"));
     if let Err(error) = thread.spawn(move || look_while_used(process, inside)) {
@@ -93,15 +98,15 @@ fn is_watched(java: &Java) -> bool {
     is_watched
 }
 
+/// Returns the JVM inside the agent, or that of a process while something uses it.
+fn find(process: &Option<String>, inside: &Option<Jvm>) -> Option<Java> {
+    let Some(name) = process else { return inside.clone().map(Java::Inside) };
+    JvmProcess::all().into_iter().find(|of| of.name() == name).map(Java::Process)
+}
+
 /// Looks at a JVM, that of a process for as long as something uses that.
 fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
-    let find = || match (&process, &inside) {
-        (None, inside) => inside.clone().map(Java::Inside),
-        (Some(name), _) => {
-            let all = JvmProcess::all();
-            all.into_iter().find(|of| of.name() == name).map(Java::Process)
-        }
-    };
+    let find = || find(&process, &inside);
     let mut is_first = true;
     loop {
         let Some(java) = find() else {
@@ -128,7 +133,7 @@ fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
 /// Reads what the JVM uses. Without memory for the answer, the figures stay those of the last look.
 fn look_at(java: &Java, process: &Option<String>) {
     if let Ok(stats) = java.stats() {
-        JVMS.lock().insert(process.clone(), snapshot(stats));
+        note(process, stats);
     }
 }
 

@@ -1,13 +1,14 @@
-//! The heap of the JVM under memory pressure.
+//! The heaps of the JVMs under memory pressure.
 //!
-//! While the pressure is high, the JVM collects and returns memory to the system; once it is low,
-//! the heap may keep more again, which costs less CPU. A separate thread asks for that: a collection
-//! takes time, and the governor must not wait for it.
+//! While the pressure is high, a JVM collects and returns memory to the system; once it is low, its
+//! heap may keep more again, which costs less CPU. A separate thread for each JVM asks for that: a
+//! collection takes time, and the governor must not wait for it.
 
-use millstream_jvm::{CallError, Jvm, JvmStats};
+use super::java::Java;
+use millstream_jvm::{CallError, JvmStats};
 use millstream_model::{MemoryPressure, Pressure};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -20,55 +21,94 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Collections take at most one part in so many of the time.
 const TIME_PART: u32 = 20;
 
+/// How often a thread looks whether its JVM is still used.
+const LOOK: Duration = Duration::from_secs(60);
+
 /// The memory pressure at the last look of the governor.
 static PRESSURE: MemoryPressure = MemoryPressure::new();
 
-/// The thread that asks the JVM, if one runs.
-static THREAD: OnceLock<Thread> = OnceLock::new();
+/// The JVMs that follow the pressure: that of the agent's process, and others by the name of theirs.
+static FOLLOWERS: Mutex<BTreeMap<Option<String>, Follower>> = Mutex::new(BTreeMap::new());
 
-/// Collections that were asked for.
-static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
+/// How a JVM follows the memory pressure.
+#[derive(Clone, Default)]
+struct Follower {
+    thread: Option<Thread>,
+    collections: Collections,
+}
 
-/// Those of them after which the heap kept memory that it did not use.
-static IGNORED: AtomicU64 = AtomicU64::new(0);
+/// The collections that a JVM was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collections {
+    /// All of them.
+    pub requested: u64,
+    /// Those after which the heap kept memory that it did not use.
+    pub ignored: u64,
+}
 
 /// Notes the memory pressure. Returns at once.
 pub fn note_pressure(level: Pressure) {
     let before = PRESSURE.level();
     PRESSURE.set(level);
     if level != before || level == Pressure::High {
-        THREAD.get().inspect(|thread| thread.unpark());
+        let followers = FOLLOWERS.lock();
+        followers.values().filter_map(|of| of.thread.as_ref()).for_each(Thread::unpark);
     }
 }
 
-/// Returns how many collections were asked for, and how many of them returned nothing that could be
-/// returned.
-pub fn collections() -> (u64, u64) {
-    (COLLECTIONS.load(Ordering::Relaxed), IGNORED.load(Ordering::Relaxed))
+/// Returns the collections that a JVM was asked for, that of a process by its name.
+pub fn collections(process: &Option<String>) -> Collections {
+    FOLLOWERS.lock().get(process).map_or(Collections::default(), |of| of.collections)
 }
 
-/// Begins to follow the memory pressure, once per process. `note` gets what the JVM uses after each
-/// collection.
-pub fn follow_pressure(jvm: &Jvm, note: fn(JvmStats)) {
-    THREAD.get_or_init(|| {
-        let (jvm, builder) = (jvm.clone(), thread::Builder::new().name("jvm-memory".to_owned()));
-        match builder.spawn(move || follow(&jvm, note)) {
-            Ok(handle) => handle.thread().clone(),
-            Err(error) => {
-                log::warn!("the JVM does not follow the memory pressure: {error}");
-                thread::current()
-            }
+/// Begins to follow the memory pressure with a JVM, unless it does already. `find` returns it while it
+/// is used, and `note` gets what it uses after each collection.
+pub fn follow_pressure(
+    process: Option<String>,
+    find: impl Fn() -> Option<Java> + Send + 'static,
+    note: fn(&Option<String>, JvmStats),
+) {
+    let mut followers = FOLLOWERS.lock();
+    if followers.get(&process).is_some_and(|of| of.thread.is_some()) {
+        return;
+    }
+    let (name, builder) = (process.clone(), thread::Builder::new().name("jvm-memory".to_owned()));
+    let spawned = builder.spawn(move || follow(&name, &find, note));
+    match spawned {
+        Ok(handle) => {
+            followers.entry(process).or_default().thread = Some(handle.thread().clone());
         }
-    });
+        Err(error) => log::warn!("a JVM does not follow the memory pressure: {error}"),
+    }
 }
 
-fn follow(jvm: &Jvm, note: fn(JvmStats)) -> ! {
+fn follow(
+    process: &Option<String>,
+    find: &impl Fn() -> Option<Java>,
+    note: fn(&Option<String>, JvmStats),
+) {
     let mut heap = Heap::default();
     loop {
-        thread::park();
-        match heap.follow(jvm, PRESSURE.level(), Instant::now()) {
-            Ok(collected) => collected.into_iter().for_each(note),
-            Err(error) => log::warn!("the JVM cannot follow the memory pressure: {error}"),
+        thread::park_timeout(LOOK);
+        let Some(java) = find() else {
+            let mut followers = FOLLOWERS.lock();
+            // Another one with this name may have been started meanwhile.
+            if find().is_none() {
+                followers.remove(process);
+                return;
+            }
+            continue;
+        };
+        match heap.follow(&java, PRESSURE.level(), Instant::now()) {
+            Ok(collected) => collected.into_iter().for_each(|stats| note(process, stats)),
+            Err(error) if process.is_none() => {
+                log::warn!("the JVM cannot follow the memory pressure: {error}");
+            }
+            // One that is being started again has little to collect.
+            Err(error) => log::debug!("a JVM cannot follow the memory pressure: {error}"),
+        }
+        if let Some(follower) = FOLLOWERS.lock().get_mut(process) {
+            follower.collections = heap.collections;
         }
     }
 }
@@ -76,6 +116,7 @@ fn follow(jvm: &Jvm, note: fn(JvmStats)) -> ! {
 /// What the heap was asked for.
 #[derive(Default)]
 struct Heap {
+    collections: Collections,
     is_tight: bool,
     /// When it may be asked to collect again.
     next: Option<Instant>,
@@ -94,7 +135,7 @@ impl Heap {
     /// Asks for what the level needs; returns what the JVM uses after a collection.
     fn follow(
         &mut self,
-        jvm: &Jvm,
+        jvm: &Java,
         level: Pressure,
         now: Instant,
     ) -> Result<Option<JvmStats>, CallError> {
@@ -102,14 +143,14 @@ impl Heap {
             Some(Request::Tighten) => {
                 let before = jvm.stats()?;
                 let begin = Instant::now();
-                jvm.tighten_heap()?;
+                jvm.set_heap_tight(true)?;
                 let took = begin.elapsed();
                 let after = jvm.stats()?;
                 self.collected(before, after, took);
                 return Ok(Some(after));
             }
             Some(Request::Relax) => {
-                jvm.relax_heap()?;
+                jvm.set_heap_tight(false)?;
                 self.is_tight = false;
             }
             None => {}
@@ -128,12 +169,12 @@ impl Heap {
 
     /// Notes a collection, and decides when the next one may be: later, if it has returned nothing.
     fn collected(&mut self, before: JvmStats, after: JvmStats, took: Duration) {
-        COLLECTIONS.fetch_add(1, Ordering::Relaxed);
+        self.collections.requested += 1;
         let has_returned = after.heap_committed < before.heap_committed / 20 * 19;
         let has_collected = after.collections > before.collections;
         let keeps = !has_collected || after.heap_used < after.heap_committed / 2;
         let is_ignored = !has_returned && keeps;
-        IGNORED.fetch_add(u64::from(is_ignored), Ordering::Relaxed);
+        self.collections.ignored += u64::from(is_ignored);
         if is_ignored && !std::mem::replace(&mut self.has_warned, true) {
             warn_of_ignored(after);
         }
@@ -147,7 +188,7 @@ impl Heap {
 fn warn_of_ignored(heap: JvmStats) {
     let (used, committed) = (heap.heap_used >> 20, heap.heap_committed >> 20);
     log::warn!(
-        "the JVM uses {used} MiB of its heap and keeps {committed} MiB, though memory is short and \
+        "a JVM uses {used} MiB of its heap and keeps {committed} MiB, though memory is short and \
          it was asked to return some: remove -XX:+DisableExplicitGC and -XX:+UseParallelGC from \
          jvm.options, or lower jvm.heap"
     );
