@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
 /// What `deliver` returns: the chunk was taken, or the collector is to stop.
@@ -153,35 +153,39 @@ struct Registered {
     id: i32,
 }
 
-/// The number of a collector in [`CollectorsStats`], which changes when its process is started
-/// again. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct CollectorNumber(Arc<AtomicI32>);
+/// Where a collector is in [`CollectorsStats`], which changes when its process is started again.
+/// Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct CollectorNumber(Arc<AtomicU64>);
+
+/// A collector in the statistics of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectorId {
+    /// Which start of the process it is, counted from 1.
+    pub start: u32,
+    /// Its number there.
+    pub id: i32,
+}
 
 impl CollectorNumber {
-    /// No collector has it.
-    const NONE: i32 = -1;
+    /// Makes the number of a collector.
+    pub fn new(id: CollectorId) -> CollectorNumber {
+        let number = CollectorNumber::default();
+        number.set(Some(id));
+        number
+    }
 
     /// Returns it; `None` if the collector is not registered.
-    pub fn get(&self) -> Option<i32> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|id| *id != CollectorNumber::NONE)
+    pub fn get(&self) -> Option<CollectorId> {
+        let number = self.0.load(Ordering::Relaxed);
+        let (start, id) = ((number >> 32) as u32, number as u32 as i32);
+        (start > 0).then_some(CollectorId { start, id })
     }
 
     /// Changes it.
-    pub(crate) fn set(&self, id: Option<i32>) {
-        self.0.store(id.unwrap_or(CollectorNumber::NONE), Ordering::Relaxed);
-    }
-}
-
-impl Default for CollectorNumber {
-    fn default() -> CollectorNumber {
-        CollectorNumber(Arc::new(AtomicI32::new(CollectorNumber::NONE)))
-    }
-}
-
-impl From<i32> for CollectorNumber {
-    fn from(id: i32) -> CollectorNumber {
-        CollectorNumber(Arc::new(AtomicI32::new(id)))
+    pub(crate) fn set(&self, id: Option<CollectorId>) {
+        let number = id.map_or(0, |of| u64::from(of.start) << 32 | u64::from(of.id as u32));
+        self.0.store(number, Ordering::Relaxed);
     }
 }
 
@@ -215,7 +219,8 @@ impl Collector {
         let text = serde_json::to_vec(spec).map_err(unreadable)?;
         let id = registered(&ask_register(control, text)?)?;
         let (control, is_started) = (control.clone(), AtomicBool::new(false));
-        Ok(Collector(Place::Inside(Local { control, id, number: id.into(), deliver, is_started })))
+        let number = CollectorNumber::new(CollectorId { start: 1, id });
+        Ok(Collector(Place::Inside(Local { control, id, number, deliver, is_started })))
     }
 
     /// Makes a collector of one that is registered in another process.

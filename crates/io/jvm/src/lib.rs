@@ -42,8 +42,8 @@ mod worker;
 pub use answer::{Answer, ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 pub use chunk::{Chunk, CollectedEvent, InvalidChunk};
 pub use collector::{
-    Collector, CollectorNumber, CollectorSpec, CollectorState, CollectorStats, CollectorsStats,
-    Deliver, Taken,
+    Collector, CollectorId, CollectorNumber, CollectorSpec, CollectorState, CollectorStats,
+    CollectorsStats, Deliver, Taken,
 };
 pub use discover::Unsuitable;
 pub use error::{CallError, ControlError, RegisterError, StartError};

@@ -35,8 +35,8 @@ pub struct Figures {
 struct Seen {
     /// Since it was opened, also in processes that have ended.
     stats: Option<CollectorStats>,
-    /// The last number, and what was counted under the numbers before.
-    number: Option<(i32, Counts)>,
+    /// The last start of the process, and what was counted in those before.
+    start: Option<(u32, Counts)>,
     /// Since when its next call has waited for a thread.
     queued: Option<Instant>,
     /// The failure that was logged last, and when.
@@ -82,10 +82,15 @@ impl Figures {
         seen.stats.as_ref().is_some_and(has)
     }
 
-    /// Takes what the JVM says; logs a failure, and reports what else has changed.
-    fn take(&self, stats: CollectorStats, report: &mut Report) {
+    /// Returns the start of the process in which the collector has this number, if it has.
+    fn start_of(&self, id: i32) -> Option<u32> {
+        self.number.get().filter(|of| of.id == id).map(|of| of.start)
+    }
+
+    /// Takes what the JVM says in a start of its process; logs a failure, and reports what else has changed.
+    fn take(&self, start: u32, stats: CollectorStats, report: &mut Report) {
         let mut seen = self.seen.lock();
-        let stats = seen.since_open(stats);
+        let stats = seen.since_open(start, stats);
         let state = stats.state;
         let did_hang = seen.stats.as_ref().is_some_and(|of| of.state == CollectorState::Hangs);
         let hangs = state == CollectorState::Hangs;
@@ -125,13 +130,13 @@ impl Figures {
 }
 
 impl Seen {
-    /// Adds what was counted in processes that have ended.
-    fn since_open(&mut self, stats: CollectorStats) -> CollectorStats {
-        let before = match self.number {
-            Some((id, before)) if id == stats.id => before,
+    /// Adds what was counted in earlier starts of the process.
+    fn since_open(&mut self, start: u32, stats: CollectorStats) -> CollectorStats {
+        let before = match self.start {
+            Some((last, before)) if last == start => before,
             _ => self.stats.as_ref().map(Counts::of).unwrap_or_default(),
         };
-        self.number = Some((stats.id, before));
+        self.start = Some((start, before));
         before.add_to(stats)
     }
 
@@ -202,11 +207,12 @@ pub fn look(java: &Java) -> bool {
 }
 
 /// Takes what a JVM says of its collectors, and logs what has changed.
-fn take(open: &[Arc<Figures>], stats: CollectorsStats, process: Option<&str>) {
+fn take<'a>(open: &'a [Arc<Figures>], stats: CollectorsStats, process: Option<&str>) {
     let mut report = Report::default();
     for of in stats.collectors {
-        match open.iter().find(|figures| figures.number.get() == Some(of.id)) {
-            Some(figures) => figures.take(of, &mut report),
+        let find = |figures: &'a Arc<Figures>| Some((figures.start_of(of.id)?, figures));
+        match open.iter().find_map(find) {
+            Some((start, figures)) => figures.take(start, of, &mut report),
             // Stopped, but its call has not ended.
             None if has_thread(of.state) => report.busy.push(of.component),
             None => {}
@@ -234,6 +240,7 @@ pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_jvm::CollectorId;
 
     fn stats(state: CollectorState, failures: u64) -> CollectorStats {
         CollectorStats {
@@ -249,16 +256,26 @@ mod tests {
         }
     }
 
+    fn figures() -> Figures {
+        let number = CollectorNumber::new(CollectorId { start: 1, id: 3 });
+        Figures::new("a".to_owned(), None, number)
+    }
+
     /// Takes the statistics; returns what is reported.
     fn taken(figures: &Figures, stats: CollectorStats) -> Report {
+        taken_in(1, figures, stats)
+    }
+
+    /// The same in a start of the process.
+    fn taken_in(start: u32, figures: &Figures, stats: CollectorStats) -> Report {
         let mut report = Report::default();
-        figures.take(stats, &mut report);
+        figures.take(start, stats, &mut report);
         report
     }
 
     #[test]
     fn a_snapshot_is_that_of_the_last_look() {
-        let figures = Figures::new("a".to_owned(), None, 3.into());
+        let figures = figures();
         assert!(figures.snapshot().is_none() && !figures.has_collected());
         taken(&figures, stats(CollectorState::Hangs, 1));
         let snapshot = figures.snapshot().unwrap();
@@ -274,7 +291,7 @@ mod tests {
 
     #[test]
     fn new_failures_are_logged_once_a_minute() {
-        let figures = Figures::new("a".to_owned(), None, 3.into());
+        let figures = figures();
         taken(&figures, stats(CollectorState::Waiting, 1));
         let first = figures.seen.lock().logged.clone().unwrap();
         taken(&figures, stats(CollectorState::Waiting, 2));
@@ -287,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_begin_and_the_end_of_a_hang_are_reported_once() {
-        let figures = Figures::new("a".to_owned(), None, 3.into());
+        let figures = figures();
         let reported = |state| {
             let report = taken(&figures, stats(state, 1));
             (report.hanging.len(), report.returned.len(), report.busy.len())
@@ -301,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_collector_starves_that_waits_long_for_one_call() {
-        let figures = Figures::new("a".to_owned(), None, 3.into());
+        let figures = figures();
         let is_starving = |stats| taken(&figures, stats).is_crowded;
         let wait = || {
             let before = Instant::now().checked_sub(QUEUED_MAX).unwrap();
@@ -319,19 +336,20 @@ mod tests {
 
     #[test]
     fn what_was_counted_before_a_restart_of_the_process_stays() {
-        let figures = Figures::new("a".to_owned(), None, 3.into());
+        let figures = figures();
         let calls = || figures.snapshot().map(|of| (of.calls, of.failures, of.events, of.missed));
         taken(&figures, stats(CollectorState::Waiting, 2));
         assert_eq!(calls(), Some((7, 2, 5, 1)));
-        let next = |id, calls, failures| {
+        let next = |start, calls, failures| {
             let stats = stats(CollectorState::Waiting, failures);
-            CollectorStats { id, calls, events: 0, missed: 0, ..stats }
+            let stats = CollectorStats { calls, events: 0, missed: 0, ..stats };
+            taken_in(start, &figures, stats);
         };
-        taken(&figures, next(1, 2, 1));
+        next(2, 2, 1);
         assert_eq!(calls(), Some((9, 3, 5, 1)));
-        taken(&figures, next(1, 4, 1));
+        next(2, 4, 1);
         assert_eq!(calls(), Some((11, 3, 5, 1)));
-        taken(&figures, next(2, 1, 0));
+        next(3, 1, 0);
         assert_eq!(calls(), Some((12, 3, 5, 1)));
     }
 }

@@ -4,7 +4,7 @@ use super::frame::{Broken, Kind};
 use super::life::Life;
 use super::slot::ENDS_REGISTERING_MAX;
 use super::supervisor::Inner;
-use crate::collector::{CollectorNumber, CollectorSpec, Deliver, registered};
+use crate::collector::{CollectorId, CollectorNumber, CollectorSpec, Deliver, registered};
 use crate::error::{ControlError, RegisterError};
 use crate::operator::unreadable;
 use parking_lot::Mutex;
@@ -108,7 +108,8 @@ impl CollectorSlot {
         if let (Err(error), true) = (&id, place.life.is_some()) {
             log::error!("source {}: the collector does not run: {error}", self.component);
         }
-        self.number.set(id.as_ref().ok().copied());
+        let start = life.number as u32;
+        self.number.set(id.as_ref().ok().map(|id| CollectorId { start, id: *id }));
         (place.life, place.id) = (Some(Arc::clone(life)), id);
         if place.is_started {
             self.start_at(&place);
