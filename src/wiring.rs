@@ -284,7 +284,8 @@ pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0 >> 20;
     (need >= limit).then(|| {
         format!(
-            "the JVMs may take {need}MiB, and limits.memory is {limit}MiB; raise limits.memory, or lower jvm.heap"
+            "the JVMs may take {need}MiB, and limits.memory is {limit}MiB; raise limits.memory, or lower jvm.heap \
+             or the heap of a process in jvm.processes"
         )
     })
 }

@@ -53,6 +53,8 @@ pub struct Read {
     pub globals: Globals,
     /// Allowed but likely unintended.
     pub warnings: Vec<Fault>,
+    /// The processes that are set in `jvm.processes`, with their places.
+    pub processes: Vec<(String, Place)>,
 }
 
 /// The agent's own log.
@@ -308,7 +310,8 @@ pub fn read(
         globals.limits.memory = default_memory(allowed);
     }
     let warning = memory_warning(globals.limits.memory, allowed, &node);
-    Read { globals, warnings: warning.into_iter().collect() }
+    let processes = process_places(&globals, &node);
+    Read { globals, warnings: warning.into_iter().collect(), processes }
 }
 
 /// Returns the default memory limit: half of `allowed`, if that is less than usual.
@@ -349,6 +352,12 @@ fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
         cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
     let what = format!("`cpu`: {shown} is too small");
     Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
+}
+
+fn process_places(globals: &Globals, node: &Node) -> Vec<(String, Place)> {
+    let names = globals.jvm.iter().flat_map(|jvm| jvm.processes.keys());
+    let place = |name: &String| node.nearest(&format!("/jvm/processes/{name}")).place.clone();
+    names.map(|name| (name.clone(), place(name))).collect()
 }
 
 /// Reports a heap that is too small, and options that would break the agent.

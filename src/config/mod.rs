@@ -197,7 +197,7 @@ fn checked(
     let merged = merge::merge(read.roots, &mut faults);
     let hash = hash::hash(&merged);
     let allowed = millstream_host::memory_allowance(Path::new("/proc"), Path::new("/sys"));
-    let globals::Read { globals, warnings: of_globals } =
+    let globals::Read { globals, warnings: of_globals, processes } =
         globals::read(merged.globals, &read.start, allowed, &mut faults);
     let mut reader = task_files::Reader::new(previous);
     let drafts = merged
@@ -218,11 +218,33 @@ fn checked(
         return Err(faults);
     }
     warnings.extend(of_globals);
+    warnings.extend(unused_processes(&processes, &drafts));
     warnings.extend(drafts.iter().flat_map(|draft| draft.warnings.clone()));
     sort(&mut warnings);
     let components = drafts.into_iter().filter_map(|draft| draft.component).collect();
     sort(&mut refused);
     Ok(Config { globals, components, hash, tests, warnings, refused, task_files })
+}
+
+/// Returns warnings about processes that are set, but in which no component runs: their names are
+/// probably misspelled, and the component runs without their limits.
+fn unused_processes<'a>(
+    processes: &'a [(String, Place)],
+    drafts: &'a [Draft],
+) -> impl Iterator<Item = Fault> + 'a {
+    let runs_in = |draft: &Draft, name: &str| {
+        let component = draft.component.as_ref();
+        component.is_some_and(|component| component.decoded.jvm_process() == Some(name))
+    };
+    let unused = processes.iter().filter(move |(name, _)| !drafts.iter().any(|d| runs_in(d, name)));
+    unused.map(|(name, place)| {
+        let what = format!("no component runs in process `{name}`");
+        Fault::new(
+            place,
+            what,
+            "write `mode: process` and this name as `process` of a component, or remove it",
+        )
+    })
 }
 
 /// The trees of all files.

@@ -186,6 +186,18 @@ fn warnings() {
     );
 }
 
+/// Settings of a process without a component are reported: its name is probably misspelled.
+#[test]
+fn unused_processes() {
+    let config = good(
+        "jvm: {processes: {taem: {heap: 64MiB}}}\n\
+         sources: {a: {type: stdin}}\nsinks: {o: {type: blackhole, inputs: [a]}}\n",
+    );
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].contains("no component runs in process `taem`"), "{warnings:?}");
+}
+
 /// A file that a component needs later may be created later; its absence is reported without its
 /// path.
 #[test]

@@ -264,7 +264,7 @@ fn options_that_contradict_each_other_are_errors() {
         (json!({ "language": "groovy", "script": "x", "process": "a" }), "needs `mode: process`"),
         (
             json!({ "language": "groovy", "script": "x", "mode": "process", "process": "a b" }),
-            "is no name",
+            "is not a valid name",
         ),
     ] {
         let found = faults(options.clone());

@@ -33,7 +33,7 @@ impl JvmMode {
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let is_name = !name.is_empty() && name.chars().all(is_plain);
-        let message = "is no name; write letters, digits, `-`, `_` and `.` only";
+        let message = "is not a valid name; use letters, digits, `-`, `_` and `.` only";
         (!is_name).then(|| OptionError::new("/process", message))
     }
 

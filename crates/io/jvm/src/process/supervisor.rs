@@ -311,13 +311,16 @@ impl State {
     /// The thread of the process: starts children until nothing uses it.
     fn supervise(&self) {
         let (mut number, mut short_lives) = (0, 0);
+        // Since when none runs.
+        let mut down = Instant::now();
         while self.pause(pause(short_lives)) {
             number += 1;
             let begin = Instant::now();
             let ended = match Life::start(&self.name, number, &self.options, &self.pool) {
                 Ok(life) => {
-                    let reason = self.live(Arc::new(life), begin);
+                    let reason = self.live(Arc::new(life), down);
                     short_lives = if begin.elapsed() >= LIVED { 1 } else { short_lives + 1 };
+                    down = Instant::now();
                     reason
                 }
                 Err(reason) => {
@@ -335,14 +338,14 @@ impl State {
         }
     }
 
-    /// Shows a child to the callers until it ends; returns why it has.
-    fn live(&self, life: Arc<Life>, begin: Instant) -> String {
+    /// Shows a child to the callers until it ends; returns why it has. None has run since `down`.
+    fn live(&self, life: Arc<Life>, down: Instant) -> String {
         let is_restart = life.number > 1;
         used(&self.slots).iter().for_each(|slot| slot.register_again(&life));
         // Why it is not registered was logged.
         used(&self.collectors).iter().for_each(|collector| _ = collector.settle(&life));
         if is_restart {
-            let (name, pid, time) = (&self.name, life.pid(), begin.elapsed());
+            let (name, pid, time) = (&self.name, life.pid(), down.elapsed());
             log::info!("jvm process {name} runs again after {time:.1?}, as process {pid}");
         }
         {

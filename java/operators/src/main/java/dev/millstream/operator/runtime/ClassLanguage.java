@@ -60,7 +60,7 @@ final class ClassLanguage {
 
     private static void add(JarLoader loader, Path jar) throws CompileException {
         if (!Files.exists(jar)) {
-            throw fault("there is no jar " + jar + "; paths are relative to the folder in which the agent was started");
+            throw fault("there is no jar " + jar + " that the JVM can read; paths are relative to the folder in which the agent was started");
         }
         try {
             loader.add(jar);

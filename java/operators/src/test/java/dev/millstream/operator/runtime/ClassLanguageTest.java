@@ -120,7 +120,7 @@ class ClassLanguageTest {
 
     @Test
     void faultsOfJarsAreExplained() throws Exception {
-        assertEquals("there is no jar /no/such.jar; paths are relative to the folder in which the agent was started", rejection(Path.of("/no/such.jar"), "Any"));
+        assertEquals("there is no jar /no/such.jar that the JVM can read; paths are relative to the folder in which the agent was started", rejection(Path.of("/no/such.jar"), "Any"));
         Path text = Files.writeString(folder.resolve("text.jar"), "text");
         assertTrue(rejection(text, "Any").startsWith(text + " is not a jar: "));
         Path jar = Jars.compile(folder, Map.of("Fine", operator("Fine", "")));

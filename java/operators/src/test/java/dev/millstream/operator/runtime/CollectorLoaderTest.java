@@ -90,7 +90,7 @@ class CollectorLoaderTest {
                 message(spec("aviator", "1", null, null, List.of())));
         assertEquals("a collector has one script, not 0", message(spec("groovy", null, null, null, List.of())));
         assertEquals("a collector of language class needs a jar and a class", message(spec("class", null, null, "A", List.of())));
-        assertEquals("there is no jar /no/such.jar; paths are relative to the folder in which the agent was started",
+        assertEquals("there is no jar /no/such.jar that the JVM can read; paths are relative to the folder in which the agent was started",
                 message(spec("groovy", "1", null, null, List.of(Path.of("/no/such.jar")))));
         assertEquals("class Other does not implement dev.millstream.collector.Collector",
                 message(ofClass(jar("Other", "public class Other {}"), "Other")));
