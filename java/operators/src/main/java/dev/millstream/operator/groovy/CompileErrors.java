@@ -24,6 +24,10 @@ final class CompileErrors {
     /** Returns the first refusal, or else the first error. */
     static CompileException convert(CompilationFailedException failure, String rule) {
         if (!(failure instanceof MultipleCompilationErrorsException many)) {
+            // The parser catches it, and says that parsing failed.
+            if (failure.getCause() instanceof OutOfMemoryError error) {
+                throw error;
+            }
             return new CompileException(oneLine(failure.getMessage()), rule, 0, 0);
         }
         Message chosen = null;
