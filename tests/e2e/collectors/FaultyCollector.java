@@ -4,6 +4,8 @@ import dev.millstream.collector.Events;
 import java.io.FileWriter;
 import java.io.IOException;
 import java.lang.reflect.Field;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -12,6 +14,14 @@ public final class FaultyCollector implements Collector {
     private String fault;
     private String file;
     private long calls;
+
+    /** Ends the process if there is a file with the name in property {@code broken}. */
+    public FaultyCollector() throws Exception {
+        String broken = System.getProperty("broken");
+        if (broken != null && Files.exists(Path.of(broken))) {
+            writeToAddressZero();
+        }
+    }
 
     @Override
     public void open(CollectorContext context) {
@@ -51,11 +61,15 @@ public final class FaultyCollector implements Collector {
         }
     }
 
-    /** The third call writes to address 0, which ends the process. */
+    /** The third call ends the process. */
     private void crash() throws Exception {
-        if (calls < 3) {
-            return;
+        if (calls >= 3) {
+            writeToAddressZero();
         }
+    }
+
+    /** Ends the process. */
+    private static void writeToAddressZero() throws Exception {
         Class<?> type = Class.forName("sun.misc.Unsafe");
         Field field = type.getDeclaredField("theUnsafe");
         field.setAccessible(true);

@@ -1,7 +1,7 @@
 //! Processes of collectors that end in every way: what the agent has taken arrives once, other
 //! pipelines continue, and the collectors are called again.
 
-use super::{PATIENCE, faulty, settings, wait_for_lines, wait_for_reloads};
+use super::{PATIENCE, collector, faulty, settings, wait_for_lines, wait_for_reloads};
 use crate::support::java::{process_id, restarts};
 use crate::support::{Agent, folder, lines, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -98,6 +98,40 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
     assert_eq!(restarts(&agent, "other"), 0.0);
     let log = agent.log();
     assert!(log.contains("jvm process team has ended: signal"), "{log}");
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+/// A collector that cannot be compiled any more, between others of its process.
+#[test]
+fn a_collector_that_crashes_when_it_is_compiled_is_given_up_alone() {
+    let dir = folder();
+    let file = dir.path().join("broken");
+    let other = "{ type: jvm, language: groovy, mode: process, process: team, interval: 50ms, script: \"events.add('other')\" }";
+    let before = format!("sources:\n  a: {other}\n  z: {other}\n");
+    let config = config(&faulty("none", "interval: 20ms"))
+        .replace("sources:\n", &before)
+        .replace("inputs: [ticks]", "inputs: [a, ticks, z]")
+        .replace(
+            "heap: 64MiB",
+            "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log', '-Dbroken=DIR/broken']",
+        );
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let out = dir.path().join("collected.txt");
+    let count = |line: &str| lines(&out).iter().filter(|of| of.starts_with(line)).count();
+    wait_until("all run", PATIENCE, || out.exists() && count("none") > 1 && count("other") > 4);
+    fs::write(&file, "").unwrap();
+    kill(&agent);
+    wait_until("it is given up", PATIENCE, || agent.log().contains("which is given up until"));
+    for id in ["a", "z"] {
+        let calls = || collector(&agent, id)["calls"].as_u64().unwrap_or(0);
+        let before = calls();
+        wait_until("the others are called", PATIENCE, || calls() > before + 20);
+    }
+    fs::remove_file(&file).unwrap();
+    agent.reload(&config.replace("interval: 20ms", "interval: 30ms"));
+    wait_for_reloads(&agent, 1);
+    let before = count("none");
+    wait_until("it runs again", PATIENCE, || count("none") > before + 1);
     assert!(agent.stop().success(), "{}", agent.log());
 }
 

@@ -41,7 +41,8 @@ impl CollectorSlot {
         spec: &CollectorSpec,
         deliver: Arc<dyn Deliver>,
     ) -> Result<Arc<CollectorSlot>, RegisterError> {
-        let nowhere = ControlError::Process("the collector is not registered".to_owned());
+        let nowhere = format!("process {} has ended", process.state().name);
+        let nowhere = ControlError::Process(nowhere);
         let place = Place { life: None, id: Err(nowhere.into()), is_started: false };
         let slot = Arc::new(CollectorSlot {
             process: Arc::clone(process),
@@ -80,26 +81,34 @@ impl CollectorSlot {
         let mut ends = self.ends.lock();
         let known = self.place.lock().life.as_ref().map(|life| life.number);
         if known != Some(life.number) && *ends < ENDS_REGISTERING_MAX {
+            // Otherwise another one has ended the child, and the next one is tried.
             let id = self.register_in(life, &mut ends);
-            self.move_to(life, id);
+            id.into_iter().for_each(|id| self.move_to(life, id));
         }
         self.place.lock().id.clone().map(drop)
     }
 
-    fn register_in(&self, life: &Life, ends: &mut u32) -> Result<i32, RegisterError> {
+    /// Compiles it in a child; returns its number. `None` if the child was gone before.
+    fn register_in(&self, life: &Life, ends: &mut u32) -> Option<Result<i32, RegisterError>> {
         let process = |reason: String| RegisterError::from(ControlError::Process(reason));
-        match life.register(Kind::RegisterCollector, &self.spec) {
+        Some(match life.register(Kind::RegisterCollector, &self.spec) {
             Ok(answer) => {
                 *ends = 0;
-                registered(&answer?)
+                answer.map_err(RegisterError::from).and_then(|answer| registered(&answer))
             }
+            Err(Broken::Unreachable) => return None,
             Err(Broken::System(error)) => Err(process(error.to_string())),
             Err(_) => {
                 *ends += 1;
                 let name = &self.process.state().name;
-                Err(process(format!("process {name} has ended while it compiled the collector")))
+                Err(process(match *ends {
+                    ENDS_REGISTERING_MAX => format!(
+                        "process {name} ends whenever it compiles the collector, which is given up until a reload changes it"
+                    ),
+                    _ => format!("process {name} has ended while it compiled the collector"),
+                }))
             }
-        }
+        })
     }
 
     /// Notes where it is registered, or why it is not.

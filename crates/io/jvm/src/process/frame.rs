@@ -172,6 +172,8 @@ impl Frame {
 pub enum Broken {
     /// The other end is gone.
     Ended,
+    /// The other end was gone before it was asked.
+    Unreachable,
     /// There was no answer in time.
     Late,
     /// The other end does not keep to the protocol.

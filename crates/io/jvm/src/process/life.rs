@@ -391,7 +391,10 @@ impl Life {
         let mut used = used.lock();
         let mut connection = match used.take() {
             Some(connection) => connection,
-            None => self.connect(name)?,
+            None => self.connect(name).map_err(|broken| match broken {
+                Broken::System(error) => Broken::System(error),
+                _ => Broken::Unreachable,
+            })?,
         };
         let patience = Patience { until: within(time), is_over: Some(&|| self.is_over()) };
         let answer = connection.ask(request, patience)?;
@@ -441,7 +444,7 @@ fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
             serde_json::from_slice(&answer.payload).map_err(|error| error.to_string())
         }
         Ok((answer, _)) => Err(answer.text()),
-        Err(Broken::Ended) => Err(String::new()),
+        Err(Broken::Ended | Broken::Unreachable) => Err(String::new()),
         Err(Broken::Late) => Err(format!("it does not answer within {START_TIME:?}")),
         Err(Broken::Garbage(what)) => Err(format!("it has sent {what}")),
         Err(Broken::System(error)) => Err(error.to_string()),

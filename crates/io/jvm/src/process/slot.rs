@@ -18,7 +18,7 @@ const ENDS_MAX: u32 = 3;
 const ENDS_ALONE_MAX: u32 = 2;
 
 /// An operator or a collector is given up after so many children have ended while they compiled it.
-pub const ENDS_REGISTERING_MAX: u32 = 2;
+pub const ENDS_REGISTERING_MAX: u32 = 4;
 
 /// An operator in a separate process.
 pub struct Slot {
@@ -110,6 +110,8 @@ impl Slot {
                 Err(Broken::System(error)) => {
                     return Err(Some(ControlError::Process(error.to_string()).into()));
                 }
+                // Another one has ended it.
+                Err(Broken::Unreachable) => return Err(None),
                 Err(_) => {
                     place.ends += 1;
                     let reason = "its process ends whenever it compiles the operator".to_owned();
@@ -206,6 +208,7 @@ impl Slot {
                 life.kill(Killed::Deadline);
                 Tried::Done(Err(CallError::Deadline))
             }
+            Err(Broken::Unreachable) => self.over(life),
             Err(Broken::Ended) => self.ended(life),
             Err(Broken::Garbage(what)) => {
                 life.kill(Killed::Garbage(what));
