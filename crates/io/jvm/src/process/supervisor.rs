@@ -155,7 +155,7 @@ impl JvmProcess {
     /// Its source has a fault, or the process does not run.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         let (slot, registered) = Slot::register(&self.0, spec)?;
-        self.0.state.slots.lock().push(Arc::downgrade(&slot));
+        add(&self.0.state.slots, &slot);
         Ok(Operator::in_process(spec, slot, registered))
     }
 
@@ -288,7 +288,7 @@ impl State {
 
     /// Registers a collector in each child from now on, until it is dropped.
     pub fn add_collector(&self, collector: &Arc<CollectorSlot>) {
-        self.collectors.lock().push(Arc::downgrade(collector));
+        add(&self.collectors, collector);
     }
 
     /// Wakes the threads that wait for a child.
@@ -380,6 +380,13 @@ impl State {
     }
 }
 
+/// Adds something that is in use, and forgets what no longer is.
+fn add<T>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
+    let mut to = to.lock();
+    to.retain(|one| one.strong_count() > 0);
+    to.push(Arc::downgrade(one));
+}
+
 /// Returns what is still in use, and forgets the rest.
 fn used<T>(of: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     let mut of = of.lock();
@@ -398,6 +405,16 @@ fn pause(short_lives: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_longer_used_is_forgotten() {
+        let (all, kept) = (Mutex::default(), Arc::new(0));
+        add(&all, &kept);
+        (1..100).for_each(|number| add(&all, &Arc::new(number)));
+        assert!(all.lock().len() <= 2);
+        assert_eq!(used(&all), [kept]);
+        assert_eq!(all.lock().len(), 1);
+    }
 
     #[test]
     fn the_first_start_is_at_once_and_later_ones_are_rarer() {
