@@ -42,9 +42,11 @@ public final class FaultyCollector implements Collector {
             case "value" -> events.add("never", Map.of("field", new Object()));
             case "name" -> events.add("never", Map.of("n".repeat(257), 1));
             case "cycle" -> events.add("never", cycle());
-            case "message" -> events.add("m".repeat((16 << 20) + 1));
+            case "message" -> events.add("m".repeat((1 << 20) + 1));
             case "exit" -> System.exit(7);
             case "crash" -> crash();
+            case "empty" -> addEmptyEvents(events);
+            case "program" -> startProgram(events);
             case "notes" -> note(events);
             default -> throw new IllegalArgumentException(fault);
         }
@@ -89,6 +91,22 @@ public final class FaultyCollector implements Collector {
                 }
             }
         }
+    }
+
+    /** Sends events without text, each on its own. */
+    private static void addEmptyEvents(Events events) {
+        while (true) {
+            events.add("");
+            events.flush();
+        }
+    }
+
+    /** Starts a program that ends much later, and sends its process id. */
+    private static void startProgram(Events events) throws Exception {
+        Process program = new ProcessBuilder("sleep", "600").inheritIO().start();
+        events.add(Long.toString(program.pid()));
+        events.flush();
+        Thread.sleep(Long.MAX_VALUE);
     }
 
     private static void flood(Events events) {

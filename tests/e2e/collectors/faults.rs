@@ -5,6 +5,7 @@ use super::{
 };
 use crate::support::{Agent, folder, lines, wait_until};
 use std::fs;
+use std::time::Duration;
 
 /// Faults of a call, with what the API says about the last failure.
 const FAULTS: &[(&str, &str)] = &[
@@ -112,4 +113,23 @@ fn a_collector_that_floods_waits_and_leaves_other_pipelines_alone() {
         // What waits for the sink is abandoned after `shutdown_timeout`.
         assert!(!agent.wait(PATIENCE).success(), "{}", agent.log());
     });
+}
+
+/// Each of them is a payload of one byte, which takes far more memory than that.
+#[test]
+fn empty_events_that_are_sent_one_by_one_soon_fill_the_queue_of_a_sink() {
+    let dir = folder();
+    let sink = "type: http, uri: 'http://127.0.0.1:1/', encoding: { codec: text }";
+    let head = settings(MEMORY) + "shutdown_timeout: 1s\nsources:\n";
+    let config =
+        head + &format!("  empty: {}\n", faulty("empty", "")) + &pipeline(&["empty"], sink);
+    let agent = Agent::start(dir.path(), &config, &[]);
+    let events = || collector(&agent, "empty")["events"].as_u64().unwrap_or(0);
+    wait_until("the collector waits", PATIENCE, || {
+        let before = events();
+        std::thread::sleep(Duration::from_secs(1));
+        before > 0 && events() == before
+    });
+    let resident = agent.single("millstream_memory_resident_bytes").unwrap();
+    assert!(resident < MEMORY_BYTES / 2.0, "{resident} with {} events", events());
 }

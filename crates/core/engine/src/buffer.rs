@@ -115,7 +115,8 @@ impl SinkSlot {
     }
 
     fn put_in_memory(&self, node: &Node, lane: usize, payload: Payload, now: EngineTime) {
-        let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
+        let bytes = payload.queue_bytes();
+        let has_room = || matches!(self.queued(), 0) || self.queued() + bytes <= self.share;
         match self.buffer.when_full {
             WhenFull::Block => {}
             WhenFull::DropNewest if !has_room() => return self.shed(node, payload, now),

@@ -464,13 +464,14 @@ impl Core {
         done: SinkSet,
         payloads: Vec<Bound>,
     ) {
-        let payloads = payloads.into_iter().filter_map(|bound| self.admit(source, bound));
-        let mut payloads = self.joined(payloads.collect());
+        let payloads = self.joined(payloads).into_iter();
+        let mut payloads: Vec<Bound> =
+            payloads.filter_map(|bound| self.admit(source, bound)).collect();
         mark_last(&mut payloads);
         let put = |bound: Bound| {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { return };
-            let bytes = bound.payload.bytes;
+            let bytes = bound.payload.queue_bytes();
             slot.put(node, source, bound, self.engine_time());
             slot.unreleased.fetch_sub(bytes, Ordering::Relaxed);
         };
@@ -502,14 +503,14 @@ impl Core {
         let node = &self.nodes[bound.node];
         let Op::Sink(slot) = &node.op else { return None };
         // Those of tickets that run just now are released at once.
-        let bytes_max = slot.share + TICKETS_ON_THE_WAY * bound.payload.bytes;
+        let bytes_max = slot.share + TICKETS_ON_THE_WAY * bound.payload.queue_bytes();
         let is_full = slot.unreleased.load(Ordering::Relaxed) >= bytes_max;
         let waits = source.cuts.iter().any(|cut| cut.tickets() > 0);
         if is_full && waits && slot.buffer.when_full != WhenFull::Block {
             slot.shed(node, bound.payload, self.engine_time());
             return None;
         }
-        slot.unreleased.fetch_add(bound.payload.bytes, Ordering::Relaxed);
+        slot.unreleased.fetch_add(bound.payload.queue_bytes(), Ordering::Relaxed);
         Some(bound)
     }
 

@@ -90,7 +90,7 @@ impl LaneQueue {
 
     /// Queues a payload.
     pub fn push(&self, payload: Payload) {
-        self.bytes.fetch_add(payload.bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(payload.queue_bytes(), Ordering::Relaxed);
         self.lock().queue.push_back(payload);
         self.changed.notify_one();
     }
@@ -98,7 +98,7 @@ impl LaneQueue {
     /// Takes out the oldest payload that the lane has not taken yet.
     pub fn take_oldest(&self) -> Option<Payload> {
         let oldest = self.lock().queue.pop_front()?;
-        self.bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(oldest.queue_bytes(), Ordering::Relaxed);
         Some(oldest)
     }
 
@@ -371,7 +371,7 @@ impl LaneDriver {
                 self.counters.sent(payload.events - refused, payload.bytes);
                 self.recovered();
             }
-            self.queue.leave(payload.bytes);
+            self.queue.leave(payload.queue_bytes());
             payload.settle(if returns { Outcome::Returned } else { outcome });
         }
     }
@@ -380,11 +380,12 @@ impl LaneDriver {
     fn accept(&self, mut payload: Payload) -> Option<Payload> {
         payload.take_refused().into_iter().for_each(|event| self.feed.push(event));
         if payload.is_empty() {
+            self.queue.leave(payload.queue_bytes());
             payload.settle(Outcome::Delivered);
             return None;
         }
         if self.counts_once() && !payload.take_once() {
-            self.queue.leave(payload.bytes);
+            self.queue.leave(payload.queue_bytes());
             payload.settle(Outcome::Returned);
             return None;
         }
@@ -408,7 +409,7 @@ impl LaneDriver {
                     self.pause(&error, backoff.next(fastrand::u32(..))).await;
                     self.settle_sent(lane);
                     if self.queue.is_let_go() {
-                        self.queue.leave(payload.bytes);
+                        self.queue.leave(payload.queue_bytes());
                         payload.settle(Outcome::Returned);
                         return None;
                     }
@@ -422,7 +423,7 @@ impl LaneDriver {
                         self.sink_id,
                         payload.events
                     );
-                    self.queue.leave(payload.bytes);
+                    self.queue.leave(payload.queue_bytes());
                     payload.settle(Outcome::Rejected);
                     return None;
                 }
@@ -437,7 +438,7 @@ impl LaneDriver {
         }
         self.queue.has_delivered(since);
         self.counters.sent(payload.events, payload.bytes);
-        self.queue.leave(payload.bytes);
+        self.queue.leave(payload.queue_bytes());
         let holds = payload.take_holds();
         match delivery {
             Delivery::Taken => self.queue.lock().taken.extend(holds),

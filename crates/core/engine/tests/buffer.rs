@@ -4,6 +4,7 @@ mod common;
 
 use common::{LINE_BYTES, blueprint, numbered, settings};
 use millstream_engine::{Blueprint, Buffer, Running, Store, WhenFull};
+use millstream_model::limits::PAYLOAD_BYTES;
 use millstream_testkit::MemoryEndpoint;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +14,11 @@ use std::time::Duration;
 /// Lines that the source emits.
 const LINES: u64 = 500;
 
+/// What one line takes in the buffer: the source makes a batch of each.
+const PAYLOAD: u64 = LINE_BYTES as u64 + PAYLOAD_BYTES;
+
 /// Capacity of the buffer: fifty lines.
-const BUFFER_BYTES: u64 = 500;
+const BUFFER_BYTES: u64 = 50 * PAYLOAD;
 
 fn start(
     folder: &Path,
@@ -40,7 +44,7 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     if when_full == WhenFull::Block {
-        let waiting = given.load(Ordering::Relaxed) * LINE_BYTES as u64;
+        let waiting = given.load(Ordering::Relaxed) * PAYLOAD;
         assert!((BUFFER_BYTES..BUFFER_BYTES * 2).contains(&waiting), "{waiting} bytes wait");
     }
     endpoint.stall(false);

@@ -12,6 +12,10 @@ pub const BATCH_ROWS_MAX: usize = 16 * 1024;
 /// Bytes that a row costs in a batch in addition to its text: a cell (8) and a line start (4).
 pub const ROW_BYTES: usize = 12;
 
+/// Bytes that a payload takes in addition to its text while it waits: itself, its debts, and what the
+/// ledger keeps of its range. Measured with payloads of one byte: 420.
+pub const PAYLOAD_BYTES: u64 = 512;
+
 /// Free blocks kept for reuse; more are returned to the system.
 pub const FREE_BLOCKS_MAX: usize = 8;
 

@@ -3,6 +3,7 @@
 use crate::ack::{Hold, Outcome};
 use crate::feed::{FeedEvent, FeedId};
 use crate::grant::Permit;
+use crate::limits::PAYLOAD_BYTES;
 use crate::origin::{Origin, OriginId};
 use crate::routing::Routing;
 use bytes::Bytes;
@@ -50,6 +51,11 @@ impl Payload {
     pub fn push(&mut self, part: Bytes) {
         self.bytes += part.len() as u64;
         self.parts.push(part);
+    }
+
+    /// Returns the bytes that it takes while it waits: many short ones take more than their text.
+    pub fn queue_bytes(&self) -> u64 {
+        self.bytes + PAYLOAD_BYTES
     }
 
     /// Returns its routing as the type of its sink; `None` without one, or if it is of another sink.

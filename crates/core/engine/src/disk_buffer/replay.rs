@@ -205,7 +205,7 @@ impl State {
             number,
             label,
             events: payload.events,
-            bytes: payload.bytes,
+            bytes: payload.queue_bytes(),
             payload: Some(payload),
             holds: Vec::new(),
             place: Place::Disk,

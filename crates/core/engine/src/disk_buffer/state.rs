@@ -228,7 +228,7 @@ impl State {
 
     /// Takes a payload.
     pub fn put(&mut self, arrived: Arrived<'_>, buffer: &Weak<DiskBuffer>) -> Shed {
-        let bytes = arrived.payload.bytes;
+        let bytes = arrived.payload.queue_bytes();
         if arrived.payload.is_empty() {
             arrived.payload.settle(Outcome::Delivered);
             return Shed::default();
@@ -332,7 +332,7 @@ impl State {
             number,
             label,
             events: payload.events,
-            bytes: payload.bytes,
+            bytes: payload.queue_bytes(),
             holds: payload.take_holds(),
             payload: Some(payload),
             place: Place::Memory,

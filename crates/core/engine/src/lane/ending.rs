@@ -2,7 +2,7 @@
 //! opened.
 
 use super::{LaneDriver, LaneQueue};
-use millstream_model::{Backoff, DeliverError, Jitter, Outcome};
+use millstream_model::{Backoff, DeliverError, Jitter, Outcome, Payload};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -87,7 +87,7 @@ impl LaneDriver {
 
     /// After a panic the payload in delivery is gone; the queue's bytes are those still queued.
     pub(super) fn recount(&self) {
-        let queued = self.queue.lock().queue.iter().map(|p| p.bytes).sum();
+        let queued = self.queue.lock().queue.iter().map(Payload::queue_bytes).sum();
         self.queue.bytes.store(queued, Ordering::Relaxed);
         (self.queue.on_available)();
     }
