@@ -15,8 +15,9 @@ const MEMBERS_BYTES: usize = 12;
 /// Length of a header.
 const HEADER_BYTES: usize = 16;
 
-/// Longest message, and longest members: more than this in one event is a mistake.
-const TEXT_BYTES_MAX: usize = 16 << 20;
+/// Longest message, and longest members. A few of them per collector are outside of the memory grant:
+/// those in its queue, and the one that waits for room there.
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Longest chunk: one is sent when it reaches 256 KiB, and its last event may have any length.
 const CHUNK_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX + (256 << 10) + HEADER_BYTES;

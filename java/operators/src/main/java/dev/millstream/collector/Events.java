@@ -12,7 +12,7 @@ public interface Events {
     /**
      * Adds an event; sent at the latest when {@code collect} returns. Waits while the agent takes no more.
      *
-     * @param message its text, at most 16 MiB in UTF-8
+     * @param message its text, at most 1 MiB in UTF-8
      * @throws IllegalArgumentException the message is null or too long; nothing is added
      */
     void add(String message);
@@ -22,8 +22,8 @@ public interface Events {
      *
      * @param fields null, booleans, integer and floating-point numbers, text, {@link java.time.Instant}, lists and maps of such values, by
      *     names of 1 to 256 bytes. {@code timestamp}, an Instant, sets the time of the event. Numbers that are not finite become null
-     * @throws IllegalArgumentException a field has another name or a value of another type, or the fields are too long or nested too
-     *     deeply; nothing is added
+     * @throws IllegalArgumentException a field has another name or a value of another type, or the fields exceed 1 MiB of JSON or are nested
+     *     too deeply; nothing is added
      */
     void add(String message, Map<String, ?> fields);
 

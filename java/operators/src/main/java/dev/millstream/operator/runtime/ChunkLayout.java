@@ -27,7 +27,7 @@ final class ChunkLayout {
     static final int CHUNK_BYTES = 256 << 10;
 
     /** Longest message, and longest members. */
-    static final int TEXT_BYTES_MAX = 16 << 20;
+    static final int TEXT_BYTES_MAX = 1 << 20;
 
     /** Longest name of a field. */
     static final int NAME_BYTES_MAX = 256;

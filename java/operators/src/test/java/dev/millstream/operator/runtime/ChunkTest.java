@@ -99,9 +99,9 @@ class ChunkTest {
         String longest = "x".repeat(ChunkLayout.TEXT_BYTES_MAX);
         chunk.add(longest, Map.of());
         chunk.clear();
-        assertEquals("the message exceeds 16777216 bytes", refusal(longest + "x", Map.of()));
-        assertEquals("the message exceeds 16777216 bytes", refusal("\u00fc".repeat(ChunkLayout.TEXT_BYTES_MAX / 2 + 1), Map.of()));
-        assertEquals("the JSON of the fields exceeds 16777216 bytes", refusal("", Map.of("f", longest)));
+        assertEquals("the message exceeds 1048576 bytes", refusal(longest + "x", Map.of()));
+        assertEquals("the message exceeds 1048576 bytes", refusal("\u00fc".repeat(ChunkLayout.TEXT_BYTES_MAX / 2 + 1), Map.of()));
+        assertEquals("the JSON of the fields exceeds 1048576 bytes", refusal("", Map.of("f", longest)));
         List<Object> endless = new ArrayList<>();
         endless.add(endless);
         String refusal = refusal("", Map.of("f", endless));
