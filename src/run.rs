@@ -352,7 +352,8 @@ fn lost(stopped: &Stopped) -> String {
         parts.push(format!("{bytes} bytes of files"));
     }
     if stopped.unsettled > 0 {
-        parts.push(format!("{} bytes of sources that cannot be read again", stopped.unsettled));
+        let unsettled = stopped.unsettled;
+        parts.push(format!("{unsettled} events or bytes of sources that cannot be read again"));
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }

@@ -69,8 +69,8 @@ fn a_stop_reports_delivered_waiting_and_lost_events() {
     stopped.unsettled = 7;
     assert_eq!(
         summary(&stopped),
-        "delivered: 0 events; waiting on disk for the next start: 128 bytes in 2 files; lost: 7 bytes of \
-         sources that cannot be read again"
+        "delivered: 0 events; waiting on disk for the next start: 128 bytes in 2 files; lost: 7 events \
+         or bytes of sources that cannot be read again"
     );
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }

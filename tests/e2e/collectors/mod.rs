@@ -61,11 +61,16 @@ fn config(source: &str) -> String {
         + &format!("sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n")
 }
 
-/// Returns a source with the collector `FaultyCollector`, with further options; compiles it once.
-fn faulty(fault: &str, more: &str) -> String {
+/// Returns the jar with the collector `FaultyCollector`; compiles it once.
+fn jar_of_faulty() -> &'static Path {
     static JAR: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, jar) = JAR.get_or_init(|| jar("tests/e2e/collectors/FaultyCollector.java"));
-    let jar = jar.display();
+    jar
+}
+
+/// Returns a source with the collector `FaultyCollector`, with further options.
+fn faulty(fault: &str, more: &str) -> String {
+    let jar = jar_of_faulty().display();
     format!(
         "{{ type: jvm, language: class, jar: {jar}, class: FaultyCollector, options: {{ fault: {fault} }}, {more} }}"
     )

@@ -1,12 +1,15 @@
 //! Processes of collectors that end in every way: what the agent has taken arrives once, other
 //! pipelines continue, and the collectors are called again.
 
-use super::{PATIENCE, collector, faulty, settings, wait_for_lines, wait_for_reloads};
+use super::{
+    PATIENCE, collector, faulty, jar_of_faulty, settings, wait_for_lines, wait_for_reloads,
+};
 use crate::support::java::{process_id, restarts};
 use crate::support::{Agent, folder, lines, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -175,6 +178,83 @@ fn a_process_ends_with_its_last_collector_and_with_the_agent() {
     let second = process_id(&agent, "team");
     agent.kill();
     wait_until("the process ends with the agent", SOON, || !runs(second));
+}
+
+#[test]
+fn programs_that_a_collector_starts_end_with_the_agent() {
+    let dir = folder();
+    let config = config(&faulty("program", "interval: 1h, timeout: 1h"));
+    let out = dir.path().join("collected.txt");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let program = |agent: &Agent| {
+        let before = lines(&out).len();
+        wait_for_lines(&out, before + 2);
+        assert!(restarts(agent, "team") == 0.0, "{}", agent.log());
+        let id = lines(&out).last().unwrap().parse().unwrap();
+        Pid::from_raw(id).unwrap()
+    };
+    let first = program(&agent);
+    assert!(runs(first) && agent.stop().success(), "{}", agent.log());
+    wait_until("the program ends with an agent that stops", SOON, || !runs(first));
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let second = program(&agent);
+    agent.kill();
+    wait_until("the program ends with an agent that is killed", SOON, || !runs(second));
+}
+
+/// The operator has batches all the time, and so one is lost with each process.
+#[test]
+fn a_collector_that_crashes_takes_no_event_from_an_operator() {
+    let dir = folder();
+    let operator = "transforms:
+  op: { type: jvm, inputs: [app], language: groovy, mode: process, process: team, script: 'long n = 0; for (int i = 0; i < 20000000; i++) { n += i }; row.seen = n' }
+";
+    let config = config(&faulty("crash", "interval: 100ms"))
+        .replace("sinks:\n", &format!("{operator}sinks:\n"))
+        .replace("inputs: [app]", "inputs: [op]")
+        .replace("type: jvm, inputs: [op]", "type: jvm, inputs: [app]")
+        .replace("codec: text } }\n", "codec: json, metadata: [] } }\n")
+        .replace("heap: 64MiB", "heap: 64MiB, options: ['-XX:ErrorFile=DIR/hs_err_%p.log']");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let mut app = fs::File::create(dir.path().join("app.log")).unwrap();
+    let mut written = 0;
+    wait_until("it crashes again and again", PATIENCE, || {
+        app.write_all(b"a line\n").unwrap();
+        written += 1;
+        restarts(&agent, "team") >= 4.0
+    });
+    agent.reload(&config.replace("fault: crash", "fault: none"));
+    wait_for_reloads(&agent, 1);
+    let out = dir.path().join("out.txt");
+    wait_until("every line arrives", PATIENCE, || out.exists() && lines(&out).len() >= written);
+    let lines = lines(&out);
+    let seen = lines.iter().filter(|line| line.contains("\"seen\":199999990000000")).count();
+    assert_eq!((lines.len(), seen), (written, written), "{}", agent.log());
+    let crashed_alone = |line: &str| line.contains("has ended in each attempt");
+    assert!(!agent.log().lines().any(crashed_alone), "{}", agent.log());
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+#[test]
+fn what_cannot_be_compiled_at_a_restart_is_tried_again() {
+    let dir = folder();
+    let (jar, away) = (dir.path().join("team.jar"), dir.path().join("away.jar"));
+    fs::copy(jar_of_faulty(), &jar).unwrap();
+    let collector = faulty("none", "interval: 50ms")
+        .replace(&jar_of_faulty().display().to_string(), &jar.display().to_string());
+    let mut agent = Agent::start(dir.path(), &config(&collector), &[]);
+    let out = dir.path().join("collected.txt");
+    wait_for_lines(&out, 3);
+    fs::rename(&jar, &away).unwrap();
+    kill(&agent);
+    let says = |text: &str| agent.log().matches(text).count();
+    wait_until("it does not run", PATIENCE, || says("ticks: the collector does not run") == 1);
+    let before = lines(&out).len();
+    fs::rename(&away, &jar).unwrap();
+    wait_until("it runs again", PATIENCE, || says("ticks: the collector runs again") == 1);
+    wait_for_lines(&out, before + 3);
+    assert_eq!(restarts(&agent, "team"), 1.0);
+    assert!(agent.stop().success(), "{}", agent.log());
 }
 
 /// Whether a process exists and has not ended.

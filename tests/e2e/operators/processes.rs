@@ -1,7 +1,7 @@
 //! Processes of operators that end in every way there is: nothing is lost or repeated, and a
 //! pipeline without operators keeps its rate.
 
-use super::{PATIENCE, SetOnDrop, documents, faulty, noted};
+use super::{PATIENCE, SetOnDrop, documents, faulty, faulty_jar, noted};
 use crate::support::java::{self, built, homes};
 use crate::support::{Agent, folder, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -173,6 +173,25 @@ fn a_process_that_is_killed_many_times_loses_and_repeats_nothing() {
     assert_eq!(unseen, 0, "{}", agent.log());
     assert_eq!(restarts(&agent), 4.0);
     assert!(agent.log().contains("signal 9 (SIGKILL)"), "{}", agent.log());
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
+#[test]
+fn an_operator_whose_jar_is_away_at_a_restart_keeps_its_lines() {
+    let mut load = Load::new("none", "", "");
+    let (jar, away) = (load.path("op.jar"), load.path("away.jar"));
+    fs::copy(faulty_jar(), &jar).unwrap();
+    let name = |path: &Path| path.display().to_string();
+    load.config = load.config.replace(&name(faulty_jar()), &name(&jar));
+    let (mut agent, unseen) = load.run(None, |agent| {
+        fs::rename(&jar, &away).unwrap();
+        kill_process(child(agent), Signal::KILL).unwrap();
+        let says = |text: &str| agent.log().contains(text);
+        wait_until("it is refused", PATIENCE, || says("op: the operator cannot be compiled again"));
+        fs::rename(&away, &jar).unwrap();
+        wait_until("it runs again", PATIENCE, || says("op: the operator runs again"));
+    });
+    assert_eq!((unseen, restarts(&agent)), (0, 1.0), "{}", agent.log());
     assert!(agent.stop().success(), "{}", agent.log());
 }
 

@@ -124,7 +124,7 @@ mod tests {
             }
             let error = poison.join().unwrap().unwrap_err();
             assert!(matches!(error, CallError::ProcessEnded(_)), "{error:?}");
-            assert!(error.to_string().contains("3 attempts"), "{error}");
+            assert!(error.to_string().contains("2 times with this call alone"), "{error}");
         });
         check(&operator, "after");
     }

@@ -4,6 +4,7 @@ use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Attached;
 use super::outbox::Outbox;
 use super::settings::{Identity, Start};
+use super::supervisor::END_TIME;
 use crate::collector;
 use crate::control::Control;
 use crate::error::{CallError, ControlError};
@@ -32,14 +33,23 @@ const FIRST_DESCRIPTOR: i32 = 3;
 pub fn serve_process() -> ! {
     ignore_signals();
     close_others();
-    let code = match take_control().and_then(|control| serve(&control)) {
-        Ok(()) => 0,
+    match take_control().and_then(|control| serve(&control)) {
+        Ok(()) => end(),
         Err(error) => {
             eprintln!("millstream jvm-process: {error}");
-            1
+            end_now(1)
         }
-    };
-    end_now(code)
+    }
+}
+
+/// Ends this process, and with it what operators and collectors have started. The agent does the
+/// same, unless it has ended before.
+fn end() -> ! {
+    let process = rustix::process::getpid();
+    if rustix::process::getpgrp() == process {
+        _ = rustix::process::kill_process_group(process, Signal::KILL);
+    }
+    end_now(0)
 }
 
 /// Lets signals to a whole service, as of systemd, reach the agent alone: it ends this process when
@@ -119,8 +129,9 @@ fn prepare(start: &Start) -> io::Result<()> {
     if let Some(identity) = &start.identity {
         become_user(identity).map_err(|error| of("`user`", error))?;
     }
-    // A stopped process does not notice that its socket has ended.
-    _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    // A stopped process does not notice that its socket has ended. It is not killed: it has to end
+    // what it has started.
+    _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
     Ok(())
 }
 
@@ -149,12 +160,25 @@ fn obey(control: &Channel, jvm: &Jvm) {
             }
             (Kind::StopCollector, _) => collector::stop_later(jvm.control(), id),
             (Kind::End, _) => {
+                end_later();
                 // Behind the operators that were removed before.
                 _ = jvm.control().ask(|_, _| Ok(()), |_, _, ()| {});
                 return;
             }
             _ => log::warn!("a frame that was not expected: {:?}", frame.kind),
         }
+    }
+}
+
+/// Ends this process after some time, whatever operators do: the agent may be gone by then.
+fn end_later() {
+    let thread = thread::Builder::new().name("jvm-end".to_owned());
+    let ended = thread.spawn(|| {
+        thread::sleep(END_TIME);
+        end()
+    });
+    if ended.is_err() {
+        end();
     }
 }
 

@@ -29,6 +29,15 @@ struct Place {
     life: Option<Arc<Life>>,
     id: Result<i32, RegisterError>,
     is_started: bool,
+    /// The child in which it is called.
+    called_in: Option<u64>,
+}
+
+impl Place {
+    /// Whether it is registered in a child.
+    fn is_in(&self, life: &Life) -> bool {
+        self.id.is_ok() && self.life.as_ref().is_some_and(|known| known.number == life.number)
+    }
 }
 
 impl CollectorSlot {
@@ -43,7 +52,8 @@ impl CollectorSlot {
     ) -> Result<Arc<CollectorSlot>, RegisterError> {
         let nowhere = format!("process {} has ended", process.state().name);
         let nowhere = ControlError::Process(nowhere);
-        let place = Place { life: None, id: Err(nowhere.into()), is_started: false };
+        let id = Err(nowhere.into());
+        let place = Place { life: None, id, is_started: false, called_in: None };
         let slot = Arc::new(CollectorSlot {
             process: Arc::clone(process),
             component: spec.component.clone(),
@@ -68,24 +78,31 @@ impl CollectorSlot {
     /// Begins to call it; does nothing if it is called already.
     pub fn start(&self) {
         let mut place = self.place.lock();
-        if !std::mem::replace(&mut place.is_started, true) {
-            self.start_at(&place);
-        }
+        place.is_started = true;
+        self.call_in(&mut place);
+    }
+
+    /// Calls it if it was called before, now that no call keeps it from that.
+    pub fn resume(&self) {
+        self.call_in(&mut self.place.lock());
     }
 
     /// Registers it in a child unless it is registered there, and calls it if it was called before.
+    /// One that has failed there is tried again.
     ///
     /// # Errors
     /// It is not registered: why.
     pub fn settle(&self, life: &Arc<Life>) -> Result<(), RegisterError> {
         let mut ends = self.ends.lock();
-        let known = self.place.lock().life.as_ref().map(|life| life.number);
-        if known != Some(life.number) && *ends < ENDS_REGISTERING_MAX {
+        let is_known = self.place.lock().is_in(life);
+        if !is_known && *ends < ENDS_REGISTERING_MAX {
             // Otherwise another one has ended the child, and the next one is tried.
             let id = self.register_in(life, &mut ends);
             id.into_iter().for_each(|id| self.move_to(life, id));
         }
-        self.place.lock().id.clone().map(drop)
+        let mut place = self.place.lock();
+        self.call_in(&mut place);
+        place.id.clone().map(drop)
     }
 
     /// Compiles it in a child; returns its number. `None` if the child was gone before.
@@ -114,25 +131,40 @@ impl CollectorSlot {
     /// Notes where it is registered, or why it is not.
     fn move_to(&self, life: &Arc<Life>, id: Result<i32, RegisterError>) {
         let mut place = self.place.lock();
-        if let (Err(error), true) = (&id, place.life.is_some()) {
-            log::error!("source {}: the collector does not run: {error}", self.component);
-        }
+        self.say(&place, &id);
         let start = life.number as u32;
         self.number.set(id.as_ref().ok().map(|id| CollectorId { start, id: *id }));
         (place.life, place.id) = (Some(Arc::clone(life)), id);
-        if place.is_started {
-            self.start_at(&place);
+    }
+
+    /// Logs a failure after the first registration, once, and its end.
+    fn say(&self, place: &Place, id: &Result<i32, RegisterError>) {
+        let component = &self.component;
+        let before = place.life.is_some().then_some(&place.id);
+        match (before, id) {
+            (Some(Err(before)), Err(error)) if before.to_string() == error.to_string() => {}
+            (Some(_), Err(error)) => {
+                log::error!("source {component}: the collector does not run: {error}");
+            }
+            (Some(Err(_)), Ok(_)) => log::info!("source {component}: the collector runs again"),
+            _ => {}
         }
     }
 
-    fn start_at(&self, place: &Place) {
+    /// Calls it where it is registered, unless it is called there or a call keeps it from that.
+    fn call_in(&self, place: &mut Place) {
         let (Some(life), Ok(id)) = (&place.life, &place.id) else { return };
+        if !place.is_started || place.called_in == Some(life.number) {
+            return;
+        }
+        let Some(_no_hold) = self.process.state().holds.none() else { return };
         match life.start_collector(*id, &self.deliver) {
-            Ok(()) | Err(Broken::Ended) => {}
+            Ok(()) => place.called_in = Some(life.number),
             // The next child calls it.
+            Err(Broken::Ended) => {}
             Err(_) if life.is_over() => {}
             Err(broken) => {
-                log::error!("source {}: the collector is not called: {broken:?}", self.component);
+                log::error!("source {}: the collector is not called: {broken}", self.component);
             }
         }
     }

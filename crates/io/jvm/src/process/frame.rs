@@ -168,17 +168,22 @@ impl Frame {
 }
 
 /// Why a connection cannot be used any more.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Broken {
     /// The other end is gone.
+    #[error("the other end has closed the connection")]
     Ended,
     /// The other end was gone before it was asked.
+    #[error("the other end is gone")]
     Unreachable,
     /// There was no answer in time.
+    #[error("there was no answer in time")]
     Late,
     /// The other end does not keep to the protocol.
+    #[error("the other end has sent {0}")]
     Garbage(&'static str),
     /// The kernel refuses.
+    #[error(transparent)]
     System(io::Error),
 }
 

@@ -10,9 +10,12 @@ use crate::collector::Deliver;
 use crate::error::{CallError, ControlError};
 use crate::jvm::JvmInfo;
 use parking_lot::Mutex;
-use rustix::fd::AsFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -74,6 +77,8 @@ pub struct Life {
     heap: Mutex<Option<Connection>>,
     /// Receives the chunks of collectors, once one is called.
     inbox: Mutex<Option<Arc<Inbox>>>,
+    /// Whether a collector was called in it.
+    has_collected: AtomicBool,
 }
 
 /// The process of a child.
@@ -84,6 +89,8 @@ pub struct Body {
     killed: Mutex<Option<Killed>>,
     memory_kills: MemoryKills,
     is_over: AtomicBool,
+    /// Is readable once it has ended; `None` before Linux 5.3.
+    ended: Option<OwnedFd>,
 }
 
 impl Body {
@@ -96,11 +103,16 @@ impl Body {
             command.stdout(Stdio::from(errors));
         }
         let child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-        let pid = Pid::from_child(&child);
         let memory_kills = MemoryKills::begin(options.cgroup.as_deref(), child.id());
-        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
         *control = Some(own);
-        Ok(Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over })
+        Ok(Body::new(child, memory_kills))
+    }
+
+    fn new(child: Child, memory_kills: MemoryKills) -> Body {
+        let pid = Pid::from_child(&child);
+        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
+        let ended = pidfd_open(pid, PidfdFlags::empty()).ok();
+        Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over, ended }
     }
 
     /// Ends it for this reason.
@@ -134,6 +146,15 @@ impl Body {
         )
     }
 
+    /// Waits for the end for some time; returns whether it has ended. Does not reap it.
+    fn ends_within(&self, time: Duration) -> bool {
+        let Some(ended) = &self.ended else { return true };
+        let (seconds, nanoseconds) = (time.as_secs() as i64, i64::from(time.subsec_nanos()));
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+        let mut polled = [PollFd::new(ended, PollFlags::IN)];
+        !matches!(poll(&mut polled, Some(&timeout)), Ok(0) | Err(Errno::INTR))
+    }
+
     /// Waits for the end, and returns the reason.
     pub fn wait(&self) -> String {
         // Reaped under the lock, so that `kill` never meets another process.
@@ -157,10 +178,8 @@ impl Body {
     /// Starts a child that does nothing.
     pub fn of_test() -> Body {
         let child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
-        let pid = Pid::from_child(&child);
         let memory_kills = MemoryKills::begin(None, child.id());
-        let (killed, is_over) = (Mutex::new(None), AtomicBool::new(false));
-        Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over }
+        Body::new(child, memory_kills)
     }
 
     /// Whether the agent has ended it.
@@ -220,6 +239,7 @@ impl Life {
             silent: AtomicU32::new(0),
             heap: Mutex::default(),
             inbox: Mutex::default(),
+            has_collected: AtomicBool::new(false),
         })
     }
 
@@ -241,6 +261,12 @@ impl Life {
     /// Ends it.
     pub fn kill(&self, why: Killed) {
         self.body.kill(why);
+    }
+
+    /// Waits for its end for some time; returns `false` if it runs on. Before Linux 5.3 it returns
+    /// at once, and says nothing.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        self.body.ends_within(time)
     }
 
     /// Waits for its end, and returns the reason. Called once, by the supervisor.
@@ -274,8 +300,14 @@ impl Life {
     /// # Errors
     /// The child is gone, or no connection can be made.
     pub fn start_collector(&self, id: i32, deliver: &Arc<dyn Deliver>) -> Result<(), Broken> {
+        self.has_collected.store(true, Ordering::Relaxed);
         self.inbox()?.add(id, Arc::clone(deliver));
         self.command(&Frame::new(Kind::StartCollector, id.into()), None)
+    }
+
+    /// Whether a collector was called in it, which may have ended it.
+    pub fn has_collected(&self) -> bool {
+        self.has_collected.load(Ordering::Relaxed)
     }
 
     /// Removes a collector at some time.
@@ -410,7 +442,7 @@ impl Drop for Life {
 }
 
 fn answered(answer: Result<Frame, Broken>) -> Result<Vec<u8>, CallError> {
-    let answer = answer.map_err(|broken| CallError::ProcessEnded(format!("{broken:?}")))?;
+    let answer = answer.map_err(|broken| CallError::ProcessEnded(broken.to_string()))?;
     failure(&answer).map_or(Ok(answer.payload), Err)
 }
 

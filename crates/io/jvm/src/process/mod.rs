@@ -22,6 +22,7 @@ mod collector;
 mod connection;
 mod ending;
 mod frame;
+mod hold;
 mod inbox;
 mod life;
 mod memory;

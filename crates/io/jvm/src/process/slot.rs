@@ -3,7 +3,7 @@
 use super::ending::Killed;
 use super::frame::{Broken, Kind, Patience};
 use super::life::Life;
-use super::supervisor::{Inner, LOOK, State};
+use super::supervisor::{Inner, LOOK, REGISTER_AGAIN, State};
 use crate::answer::Answer;
 use crate::error::{CallError, ControlError, RegisterError};
 use crate::input::Input;
@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A call fails after so many children have ended in it, or so many in which it was alone.
-const ENDS_MAX: u32 = 3;
+/// A call fails after so many children have ended in which it was alone.
 const ENDS_ALONE_MAX: u32 = 2;
 
 /// An operator or a collector is given up after so many children have ended while they compiled it.
@@ -23,6 +22,7 @@ pub const ENDS_REGISTERING_MAX: u32 = 4;
 /// An operator in a separate process.
 pub struct Slot {
     process: Arc<Inner>,
+    component: String,
     spec: Vec<u8>,
     place: Mutex<Place>,
     /// How many times waiting calls were told to end.
@@ -34,18 +34,13 @@ struct Place {
     /// The child in which it was registered last.
     life: u64,
     id: Result<i32, RegisterError>,
+    /// When it was registered or refused last.
+    tried: Instant,
     /// Children that have ended while they compiled it.
     ends: u32,
 }
 
-/// The children that have ended in a call.
-#[derive(Default)]
-struct Ends {
-    all: u32,
-    alone: u32,
-}
-
-/// Calls share the process, or one has it alone.
+/// Calls share the process, or one has it alone, without collectors.
 enum Turn<'a> {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
@@ -58,6 +53,18 @@ enum Tried {
     Again,
     /// The child has ended in the call.
     Ended,
+    /// The child refuses the operator for now.
+    Refused(RegisterError),
+}
+
+/// Why an operator has no id in a child.
+enum NoId {
+    /// The child has ended.
+    Over,
+    /// The child refuses it for now.
+    Refused(RegisterError),
+    /// It is given up.
+    GivenUp(RegisterError),
 }
 
 impl Slot {
@@ -69,7 +76,8 @@ impl Slot {
         process: &Arc<Inner>,
         spec: &OperatorSpec,
     ) -> Result<(Arc<Slot>, Registered), RegisterError> {
-        let (state, spec) = (process.state(), text_of(spec)?);
+        let (state, component) = (process.state(), spec.component.clone());
+        let spec = text_of(spec)?;
         let life = state.first_life()?;
         let answer = life.register(Kind::Register, &spec).map_err(|_| {
             let name = &state.name;
@@ -78,9 +86,10 @@ impl Slot {
             ))
         })??;
         let registered = registered(&answer)?;
-        let place = Place { life: life.number, id: Ok(registered.id), ends: 0 };
+        let (id, tried) = (Ok(registered.id), Instant::now());
+        let place = Place { life: life.number, id, tried, ends: 0 };
         let (process, place) = (Arc::clone(process), Mutex::new(place));
-        let slot = Slot { process, spec, place, let_go: AtomicU64::new(0) };
+        let slot = Slot { process, component, spec, place, let_go: AtomicU64::new(0) };
         Ok((Arc::new(slot), registered))
     }
 
@@ -96,31 +105,49 @@ impl Slot {
     /// Returns the operator's id in a child; registers it there if necessary.
     ///
     /// # Errors
-    /// `None`: the child has ended.
-    fn id(&self, life: &Life) -> Result<i32, Option<RegisterError>> {
+    /// It is not registered there: why.
+    fn id(&self, life: &Life) -> Result<i32, NoId> {
         let mut place = self.place.lock();
-        let has_failed_for_good = place.ends >= ENDS_REGISTERING_MAX;
-        if place.life != life.number && !has_failed_for_good {
+        if place.is_due_in(life) {
+            place.tried = Instant::now();
             match life.register(Kind::Register, &self.spec) {
                 Ok(answer) => {
                     let of = |answer: Vec<u8>| registered(&answer);
-                    place.id = answer.map_err(RegisterError::from).and_then(of).map(|of| of.id);
-                    (place.life, place.ends) = (life.number, 0);
+                    let id = answer.map_err(RegisterError::from).and_then(of).map(|of| of.id);
+                    self.say(&place.id, &id);
+                    (place.life, place.id, place.ends) = (life.number, id, 0);
                 }
                 Err(Broken::System(error)) => {
-                    return Err(Some(ControlError::Process(error.to_string()).into()));
+                    let error = ControlError::Process(error.to_string());
+                    return Err(NoId::Refused(error.into()));
                 }
                 // Another one has ended it.
-                Err(Broken::Unreachable) => return Err(None),
+                Err(Broken::Unreachable) => return Err(NoId::Over),
                 Err(_) => {
                     place.ends += 1;
                     let reason = "its process ends whenever it compiles the operator".to_owned();
                     place.id = Err(ControlError::Process(reason).into());
-                    return Err(None);
+                    return Err(NoId::Over);
                 }
             }
         }
-        place.id.clone().map_err(Some)
+        place.id.clone().map_err(|error| match place.ends {
+            ENDS_REGISTERING_MAX => NoId::GivenUp(error),
+            _ => NoId::Refused(error),
+        })
+    }
+
+    /// Logs that a child refuses the operator, and that it no longer does.
+    fn say(&self, before: &Result<i32, RegisterError>, now: &Result<i32, RegisterError>) {
+        let component = &self.component;
+        match (before, now) {
+            (Err(before), Err(now)) if before.to_string() == now.to_string() => {}
+            (_, Err(error)) => log::error!(
+                "transform {component}: the operator cannot be compiled again, and its events wait: {error}"
+            ),
+            (Err(_), Ok(_)) => log::info!("transform {component}: the operator runs again"),
+            _ => {}
+        }
     }
 
     /// Ends the calls that wait for a child.
@@ -150,19 +177,30 @@ impl Slot {
         let begin = Instant::now();
         let let_go = self.let_go.load(Ordering::Relaxed);
         let has_enough = |_| self.let_go.load(Ordering::Relaxed) != let_go;
-        let mut ends = Ends::default();
+        let (mut ends_alone, mut hold) = (0, None);
         loop {
             let life = self.state().life(has_enough).ok_or_else(|| self.state().ended())?;
-            let Some(turn) = self.turn(&life, ends.all > 0) else { continue };
+            let Some(_turn) = self.turn(&life, hold.is_some()) else { continue };
             match self.attempt(&life, rules, input) {
                 Tried::Done(answer) => {
                     return answer.map(|answer| Answer { duration: begin.elapsed(), ..answer });
                 }
                 Tried::Again => {}
-                Tried::Ended => ends.add(matches!(turn, Turn::Alone(_))),
+                Tried::Refused(error) if has_enough(0) => {
+                    return Err(CallError::Failed(error.to_string()));
+                }
+                Tried::Refused(_) => std::thread::sleep(LOOK),
+                Tried::Ended => {
+                    let was_alone = hold.is_some() && !life.has_collected();
+                    ends_alone += u32::from(was_alone);
+                    hold.get_or_insert_with(|| self.state().hold_collectors());
+                }
             }
-            if ends.are_enough() {
-                return Err(ends.error(&self.state().name));
+            if ends_alone >= ENDS_ALONE_MAX {
+                let name = &self.state().name;
+                return Err(CallError::ProcessEnded(format!(
+                    "process {name} has ended in each attempt, {ends_alone} times with this call alone in it"
+                )));
             }
         }
     }
@@ -187,8 +225,11 @@ impl Slot {
     fn attempt(&self, life: &Life, rules: usize, input: &Input<'_>) -> Tried {
         let id = match self.id(life) {
             Ok(id) => id,
-            Err(Some(error)) => return Tried::Done(Err(CallError::Failed(error.to_string()))),
-            Err(None) => return self.over(life),
+            Err(NoId::Over) => return self.over(life),
+            Err(NoId::Refused(error)) => return Tried::Refused(error),
+            Err(NoId::GivenUp(error)) => {
+                return Tried::Done(Err(CallError::Failed(error.to_string())));
+            }
         };
         let mut connection = match life.connection() {
             Ok(connection) => connection,
@@ -251,20 +292,12 @@ impl Drop for Slot {
     }
 }
 
-impl Ends {
-    fn add(&mut self, is_alone: bool) {
-        self.all += 1;
-        self.alone += u32::from(is_alone);
-    }
-
-    fn are_enough(&self) -> bool {
-        self.all >= ENDS_MAX || self.alone >= ENDS_ALONE_MAX
-    }
-
-    fn error(&self, name: &str) -> CallError {
-        let (all, alone) = (self.all, self.alone);
-        CallError::ProcessEnded(format!(
-            "process {name} has ended in each of {all} attempts, {alone} of them with this call alone"
-        ))
+impl Place {
+    /// Whether to register the operator in a child: at once in a new one, and again after a failure,
+    /// which may have been that of a file.
+    fn is_due_in(&self, life: &Life) -> bool {
+        let is_new = self.life != life.number;
+        let is_again = self.id.is_err() && self.tried.elapsed() >= REGISTER_AGAIN;
+        self.ends < ENDS_REGISTERING_MAX && (is_new || is_again)
     }
 }

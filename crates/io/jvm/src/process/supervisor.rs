@@ -2,6 +2,7 @@
 
 use super::collector::CollectorSlot;
 use super::frame::Kind;
+use super::hold::Holds;
 use super::life::Life;
 use super::settings::ProcessOptions;
 use super::slot::Slot;
@@ -23,10 +24,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const LIVED: Duration = Duration::from_secs(60);
 
 /// How long a child may take to end when nothing uses it any more.
-const END_TIME: Duration = Duration::from_secs(3);
+pub const END_TIME: Duration = Duration::from_secs(3);
 
 /// How often a thread that waits for a child looks whether it should.
 pub const LOOK: Duration = Duration::from_millis(100);
+
+/// Time between two attempts to register what a child has refused: a jar may be back by then.
+pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 /// Held during a start, so that none is started twice.
 static STARTING: Mutex<()> = Mutex::new(());
@@ -51,6 +55,8 @@ pub struct State {
     pool: Arc<Pool>,
     /// Calls share it; one whose child has ended holds it alone.
     pub gate: RwLock<()>,
+    /// Calls that must be alone keep collectors from being called.
+    pub holds: Holds,
     phase: Mutex<Phase>,
     changed: Condvar,
     slots: Mutex<Vec<Weak<Slot>>>,
@@ -114,6 +120,7 @@ impl JvmProcess {
             options: options.clone(),
             pool: Pool::new(options.jvm.threads),
             gate: RwLock::new(()),
+            holds: Holds::default(),
             phase: Mutex::default(),
             changed: Condvar::new(),
             slots: Mutex::default(),
@@ -291,6 +298,18 @@ impl State {
         add(&self.collectors, collector);
     }
 
+    /// Keeps collectors from being called in the children to come, while the result lives.
+    pub fn hold_collectors(&self) -> Hold<'_> {
+        self.holds.add();
+        Hold(self)
+    }
+
+    /// Registers and calls the collectors in a child that are not yet.
+    fn settle_collectors(&self, life: &Arc<Life>) {
+        // Each one logs why it does not run.
+        used(&self.collectors).iter().for_each(|collector| _ = collector.settle(life));
+    }
+
     /// Wakes the threads that wait for a child.
     pub fn wake(&self) {
         self.changed.notify_all();
@@ -342,8 +361,7 @@ impl State {
     fn live(&self, life: Arc<Life>, down: Instant) -> String {
         let is_restart = life.number > 1;
         used(&self.slots).iter().for_each(|slot| slot.register_again(&life));
-        // Why it is not registered was logged.
-        used(&self.collectors).iter().for_each(|collector| _ = collector.settle(&life));
+        self.settle_collectors(&life);
         if is_restart {
             let (name, pid, time) = (&self.name, life.pid(), down.elapsed());
             log::info!("jvm process {name} runs again after {time:.1?}, as process {pid}");
@@ -359,6 +377,9 @@ impl State {
             }
         }
         self.changed.notify_all();
+        while !life.ends_within(REGISTER_AGAIN) {
+            self.settle_collectors(&life);
+        }
         let reason = life.wait();
         if !self.phase.lock().is_ended {
             let name = &self.name;
@@ -377,6 +398,17 @@ impl State {
             self.changed.wait_until(&mut phase, until);
         }
         !phase.is_ended
+    }
+}
+
+/// Keeps collectors from being called. They are again after the last one.
+pub struct Hold<'a>(&'a State);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        if self.0.holds.remove() {
+            used(&self.0.collectors).iter().for_each(|collector| collector.resume());
+        }
     }
 }
 

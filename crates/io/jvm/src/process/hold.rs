@@ -1,0 +1,26 @@
+//! Keeps collectors from being called while a call must have the child alone.
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// How many calls keep the collectors of a process from being called in a new child.
+#[derive(Default)]
+pub struct Holds(Mutex<u32>);
+
+impl Holds {
+    /// Adds a hold.
+    pub fn add(&self) {
+        *self.0.lock() += 1;
+    }
+
+    /// Removes a hold; returns whether it was the last one.
+    pub fn remove(&self) -> bool {
+        let mut count = self.0.lock();
+        *count -= 1;
+        *count == 0
+    }
+
+    /// Returns a guard that keeps holds from being added, if there is none.
+    pub fn none(&self) -> Option<MutexGuard<'_, u32>> {
+        Some(self.0.lock()).filter(|count| **count == 0)
+    }
+}
