@@ -33,7 +33,7 @@ public final class Access {
         }
         Receivers.check(target, property);
         String suffix = BeanUtils.capitalize(property);
-        if (!owned(target) && !AllowList.common("get" + suffix) && !AllowList.common("is" + suffix)) {
+        if (!owned(target) && !AllowedNames.common("get" + suffix) && !AllowedNames.common("is" + suffix)) {
             throw new IllegalArgumentException("property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
         }
         return InvokerHelper.getProperty(target, property);
@@ -67,7 +67,7 @@ public final class Access {
             throw new NullPointerException("Cannot set property '" + property + "' on null object");
         } else {
             Receivers.check(target, property);
-            if (!owned(target) && !AllowList.common("set" + BeanUtils.capitalize(property))) {
+            if (!owned(target) && !AllowedNames.common("set" + BeanUtils.capitalize(property))) {
                 throw new IllegalArgumentException(
                         "property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
             }

@@ -1,6 +1,5 @@
 package dev.millstream.operator.groovy;
 
-import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.HashSet;
 import java.util.List;
@@ -12,9 +11,6 @@ import org.codehaus.groovy.transform.stc.ExtensionMethodNode;
 
 /** Decides which classes and methods the rules of an operator may use: {@link Allowed}, and what its configuration adds. */
 final class AllowList {
-    private static final String CLOSURE = "groovy.lang.Closure";
-    private static final Set<String> COMMON_NAMES = new AllowList(List.of()).commonNames();
-
     private final Set<String> classes = new HashSet<>();
     private final Set<String> packages = new HashSet<>();
     private final Set<String> names = new HashSet<>();
@@ -38,7 +34,7 @@ final class AllowList {
     AllowList withNamesFrom(ClassLoader loader) {
         for (String name : classes) {
             try {
-                addNames(names, Class.forName(name, false, loader));
+                AllowedNames.add(names, Class.forName(name, false, loader), this::type);
             } catch (ClassNotFoundException | LinkageError unknown) {
                 // The compiler says so where a rule uses the class.
             }
@@ -48,7 +44,7 @@ final class AllowList {
 
     /** Returns whether a class may be named, and its public methods called. */
     boolean type(String name) {
-        String outermost = name.contains("$") ? name.substring(0, name.indexOf('$')) : name;
+        String outermost = AllowedNames.outermost(name);
         if (Allowed.CLASSES.contains(outermost) || classes.contains(outermost) || classes.contains(name)) {
             return true;
         }
@@ -66,14 +62,9 @@ final class AllowList {
         return ClassHelper.isPrimitiveType(target) || target.isPrimaryClassNode() || type(target.getName());
     }
 
-    /** Returns whether a method of a class that every rule may use has this name. */
-    static boolean common(String name) {
-        return COMMON_NAMES.contains(name);
-    }
-
     /** Returns whether calls that are resolved at run time may have this name. */
     boolean name(String name) {
-        return COMMON_NAMES.contains(name) || names.contains(name);
+        return AllowedNames.common(name) || names.contains(name);
     }
 
     /**
@@ -111,7 +102,7 @@ final class AllowList {
     }
 
     private static boolean denied(ClassNode declaring, String name) {
-        if (declaring.getName().equals(CLOSURE)) {
+        if (declaring.getName().equals(Allowed.CLOSURE)) {
             return !Allowed.CLOSURE_METHODS.contains(name);
         }
         if (Allowed.DENIED.contains(declaring.getName() + '#' + name)) {
@@ -127,52 +118,5 @@ final class AllowList {
             }
         }
         return false;
-    }
-
-    private Set<String> commonNames() {
-        Set<String> all = new HashSet<>();
-        for (String name : Allowed.CLASSES) {
-            addNames(all, name);
-        }
-        for (String name : Allowed.EXTENSIONS) {
-            addNames(all, name);
-        }
-        return Set.copyOf(all);
-    }
-
-    private void addNames(Set<String> all, String className) {
-        try {
-            addNames(all, Class.forName(className, false, AllowList.class.getClassLoader()));
-        } catch (ClassNotFoundException absent) {
-            // Not in this version of Java, or a part of Groovy that is not here.
-        }
-    }
-
-    private void addNames(Set<String> all, Class<?> type) {
-        for (Method method : type.getMethods()) {
-            if (reflected(method)) {
-                all.add(method.getName());
-            }
-        }
-        for (Class<?> nested : type.getClasses()) {
-            if (nested.getDeclaringClass() == type) {
-                addNames(all, nested);
-            }
-        }
-    }
-
-    private boolean reflected(Method method) {
-        String name = method.getName();
-        Class<?> declaring = method.getDeclaringClass();
-        if (Allowed.DENIED_NAMES.contains(name) || denied(ClassHelper.make(declaring), name)) {
-            return false;
-        }
-        Class<?> returned = method.getReturnType();
-        while (returned.isArray()) {
-            returned = returned.getComponentType();
-        }
-        return (returned.isPrimitive() || type(returned.getName()))
-                && (type(declaring.getName()) || Allowed.EXTENSIONS.contains(declaring.getName())
-                    || !Modifier.isPublic(declaring.getModifiers()));
     }
 }

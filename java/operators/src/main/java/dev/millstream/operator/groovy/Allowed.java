@@ -100,6 +100,9 @@ final class Allowed {
             "metaClass", "mixin", "newInstance", "print", "printf", "println", "respondsTo", "runAfter", "setMetaClass", "setProperty",
             "sleep", "use", "withTraits");
 
+    /** The class whose methods are refused unless {@link #CLOSURE_METHODS} has them. */
+    static final String CLOSURE = "groovy.lang.Closure";
+
     /** The methods of a closure that a rule may call; the others change where it looks up names. */
     static final Set<String> CLOSURE_METHODS = Set.of(
             "call", "curry", "rcurry", "ncurry", "andThen", "andThenSelf", "compose", "composeSelf", "memoize", "memoizeAtMost",

@@ -1,15 +1,10 @@
 package dev.millstream.operator.groovy;
 
 import groovy.lang.GString;
-import java.lang.reflect.Method;
-import java.lang.reflect.Modifier;
 import java.util.Collection;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.codehaus.groovy.runtime.InvokerHelper;
 import org.codehaus.groovy.runtime.ScriptBytecodeAdapter;
 import org.codehaus.groovy.runtime.StringGroovyMethods;
@@ -20,12 +15,6 @@ import org.codehaus.groovy.runtime.typehandling.NumberMath;
  * else goes through Groovy's method of the operator.
  */
 public final class Operators {
-    /** The names of the operators, which are those of Groovy's methods. */
-    static final Set<String> NAMES = Stream.of(Operators.class.getDeclaredMethods())
-            .filter(method -> Modifier.isPublic(method.getModifiers()))
-            .map(Method::getName)
-            .collect(Collectors.toUnmodifiableSet());
-
     private Operators() {}
 
     /** Computes {@code left + right}. */

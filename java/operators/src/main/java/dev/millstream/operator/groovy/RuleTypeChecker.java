@@ -1,7 +1,11 @@
 package dev.millstream.operator.groovy;
 
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.codehaus.groovy.ast.ClassCodeVisitorSupport;
 import org.codehaus.groovy.ast.ClassHelper;
 import org.codehaus.groovy.ast.ClassNode;
@@ -26,6 +30,11 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
     /** Operators whose meaning depends on the type of the right operand. */
     private static final Set<String> BY_RIGHT_OPERAND =
             Set.of("plus", "minus", "multiply", "div", "intdiv", "mod", "remainder", "power", "and", "or", "xor");
+    /** The names of {@link Operators}, which are those of Groovy's methods. */
+    private static final Set<String> OPERATOR_NAMES = Stream.of(Operators.class.getDeclaredMethods())
+            .filter(method -> Modifier.isPublic(method.getModifiers()))
+            .map(Method::getName)
+            .collect(Collectors.toUnmodifiableSet());
     private static final ClassNode OPERATORS = ClassHelper.make(Operators.class);
 
     RuleTypeChecker(Compilation compilation) {
@@ -108,7 +117,7 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
     }
 
     private static MethodNode operator(String name, int operands) {
-        if (!Operators.NAMES.contains(name)) {
+        if (!OPERATOR_NAMES.contains(name)) {
             return null;
         }
         MethodNode method = OPERATORS.getMethod(name, Calls.objects(operands));
