@@ -4,13 +4,23 @@ import groovy.lang.GroovyClassLoader;
 import java.net.URL;
 import java.util.Collections;
 import java.util.Enumeration;
+import java.util.Set;
 import org.codehaus.groovy.control.CompilerConfiguration;
 
 /** Finds classes for the compiler. It has no sources, no transformations and no classes of its own, so that all rules share it. */
 final class CompileLoader extends GroovyClassLoader {
-    CompileLoader(ClassLoader parent, CompilerConfiguration configuration) {
-        super(parent, configuration, false);
+    static final CompilerConfiguration CONFIGURATION = configuration();
+
+    CompileLoader(ClassLoader parent) {
+        super(parent, CONFIGURATION, false);
         setResourceLoader(name -> null);
+    }
+
+    private static CompilerConfiguration configuration() {
+        CompilerConfiguration configuration = new CompilerConfiguration(CompilerConfiguration.DEFAULT);
+        configuration.setDisabledGlobalASTTransformations(Set.of("groovy.grape.GrabAnnotationTransformation"));
+        configuration.setTargetBytecode(CompilerConfiguration.JDK17);
+        return configuration;
     }
 
     @Override

@@ -8,18 +8,25 @@ import java.util.List;
 
 /** A compiled script. */
 final class GroovyRule implements CompiledRule {
-    private final Class<?> script;
+    private final Class<?> type;
     private final Constructor<?> constructor;
     private final List<String> fields;
     private final int removedCalls;
     private final int dynamicCalls;
+    private String compiled;
 
-    GroovyRule(Class<?> script, Compilation compilation) throws NoSuchMethodException {
-        this.script = script;
-        this.constructor = script.getConstructor();
-        this.fields = List.copyOf(compilation.fields);
-        this.removedCalls = compilation.removedCalls;
-        this.dynamicCalls = compilation.dynamicCalls;
+    /**
+     * Creates it.
+     *
+     * @param compiled the text of {@link CompiledScripts}; null if nobody asks for it
+     */
+    GroovyRule(Class<?> type, CompiledScript script, String compiled) throws NoSuchMethodException {
+        this.type = type;
+        this.constructor = type.getConstructor();
+        this.fields = script.fields();
+        this.removedCalls = script.removedCalls();
+        this.dynamicCalls = script.dynamicCalls();
+        this.compiled = compiled;
     }
 
     @Override
@@ -47,10 +54,17 @@ final class GroovyRule implements CompiledRule {
     }
 
     @Override
+    public String takeCompiled() {
+        String taken = compiled;
+        compiled = null;
+        return taken;
+    }
+
+    @Override
     public int line(Throwable thrown) {
         for (StackTraceElement frame : thrown.getStackTrace()) {
             String name = frame.getClassName();
-            boolean own = name.equals(script.getName()) || name.startsWith(script.getName() + '$');
+            boolean own = name.equals(type.getName()) || name.startsWith(type.getName() + '$');
             if (own && frame.getLineNumber() > 0) {
                 return frame.getLineNumber();
             }

@@ -1,7 +1,7 @@
 package dev.millstream.operator.groovy;
 
+import dev.millstream.operator.groovy.CompiledScript.ClassFile;
 import dev.millstream.operator.runtime.RuleSource;
-import groovy.lang.GroovyClassLoader;
 import java.util.List;
 import org.codehaus.groovy.ast.ClassHelper;
 import org.codehaus.groovy.ast.ClassNode;
@@ -9,10 +9,8 @@ import org.codehaus.groovy.ast.MethodNode;
 import org.codehaus.groovy.classgen.asm.WriterControllerFactory;
 import org.codehaus.groovy.classgen.asm.sc.StaticTypesWriterControllerFactoryImpl;
 import org.codehaus.groovy.control.CompilationUnit;
-import org.codehaus.groovy.control.CompilerConfiguration;
 import org.codehaus.groovy.control.Phases;
 import org.codehaus.groovy.control.SourceUnit;
-import org.codehaus.groovy.tools.GroovyClass;
 import org.codehaus.groovy.transform.sc.StaticCompilationMetadataKeys;
 
 /** Compiles one rule, with this package's passes between those of Groovy. */
@@ -23,8 +21,8 @@ final class RuleCompiler {
     private final CompilationUnit unit;
     private final SourceUnit source;
 
-    RuleCompiler(CompilerConfiguration configuration, GroovyClassLoader loader, RuleSource rule) {
-        unit = new CompilationUnit(configuration, null, loader, loader);
+    RuleCompiler(CompileLoader loader, RuleSource rule) {
+        unit = new CompilationUnit(CompileLoader.CONFIGURATION, null, loader, loader);
         source = unit.addSource(PREFIX + rule.name().replaceAll("[^A-Za-z0-9_]", "_") + ".groovy", rule.text());
     }
 
@@ -70,8 +68,8 @@ final class RuleCompiler {
         return unit.getPhase() >= Phases.INSTRUCTION_SELECTION;
     }
 
-    List<GroovyClass> classes() {
-        return unit.getClasses();
+    List<ClassFile> classes() {
+        return unit.getClasses().stream().map(each -> new ClassFile(each.getName(), each.getBytes())).toList();
     }
 
     private void checkTypes(Compilation compilation) {

@@ -1,7 +1,7 @@
 package dev.millstream.operator.groovy;
 
+import dev.millstream.operator.groovy.CompiledScript.ClassFile;
 import java.security.ProtectionDomain;
-import org.codehaus.groovy.tools.GroovyClass;
 
 /** Defines the classes of one rule, which are unloaded once the rule is garbage. */
 final class RuleLoader extends ClassLoader {
@@ -17,10 +17,10 @@ final class RuleLoader extends ClassLoader {
     /**
      * Creates it.
      *
-     * @param jars finds what the parent does not; null if that is all
+     * @param jars finds what the agent does not have; null if that is all
      */
-    RuleLoader(ClassLoader parent, ClassLoader jars) {
-        super(parent);
+    RuleLoader(ClassLoader jars) {
+        super(RuleLoader.class.getClassLoader());
         this.jars = jars;
     }
 
@@ -33,10 +33,10 @@ final class RuleLoader extends ClassLoader {
     }
 
     /** Defines the classes of a script. Returns its own. */
-    Class<?> define(ScriptCompiler.Compiled compiled) throws ClassNotFoundException {
-        for (GroovyClass each : compiled.classes()) {
-            defineClass(each.getName(), each.getBytes(), 0, each.getBytes().length, DOMAIN);
+    Class<?> define(CompiledScript script) throws ClassNotFoundException {
+        for (ClassFile each : script.classes()) {
+            defineClass(each.name(), each.bytes(), 0, each.bytes().length, DOMAIN);
         }
-        return loadClass(compiled.compilation().script().getName());
+        return loadClass(script.className());
     }
 }

@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import org.codehaus.groovy.GroovyBugError;
 import org.codehaus.groovy.control.CompilationFailedException;
-import org.codehaus.groovy.tools.GroovyClass;
 
 /**
  * Compiles a script: statically, or without types if the type checker cannot follow it.
@@ -18,10 +17,7 @@ import org.codehaus.groovy.tools.GroovyClass;
  * @param declared types of fields by name
  */
 record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, RemovedCalls removed, Map<String, String> declared) {
-    /** The classes of a script, which are not loaded yet. */
-    record Compiled(Compilation compilation, List<GroovyClass> classes) {}
-
-    Compiled compile(RuleSource source) throws CompileException {
+    CompiledScript compile(RuleSource source) throws CompileException {
         RuleCompiler compiler = compiler(source);
         try {
             return attempt(compiler, true);
@@ -36,10 +32,10 @@ record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, 
     }
 
     private RuleCompiler compiler(RuleSource source) {
-        return new RuleCompiler(GroovyLanguage.CONFIGURATION, loader, source);
+        return new RuleCompiler(loader, source);
     }
 
-    private Compiled withoutTypes(RuleSource source) throws CompileException {
+    private CompiledScript withoutTypes(RuleSource source) throws CompileException {
         try {
             return attempt(compiler(source), false);
         } catch (CompilationFailedException failure) {
@@ -58,9 +54,11 @@ record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, 
         return new CompileException(text, error.rule(), error.line(), error.column());
     }
 
-    private Compiled attempt(RuleCompiler compiler, boolean typed) {
+    private CompiledScript attempt(RuleCompiler compiler, boolean typed) {
         Compilation compilation = new Compilation(compiler.source(), kind, allowed, removed, declared, typed);
         compiler.compile(compilation);
-        return new Compiled(compilation, compiler.classes());
+        return new CompiledScript(
+                compilation.script().getName(), compiler.classes(), List.copyOf(compilation.fields), compilation.removedCalls,
+                compilation.dynamicCalls);
     }
 }

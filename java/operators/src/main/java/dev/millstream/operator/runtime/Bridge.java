@@ -90,7 +90,7 @@ public final class Bridge {
      * Compiles an operator.
      *
      * @param spec JSON of {@link OperatorSpec}
-     * @return JSON with its id and fields, or an error
+     * @return JSON with its id and fields, and its compiled scripts if it is to keep them, or an error
      */
     public static byte[] register(byte[] spec) {
         return answer(() -> {
@@ -123,6 +123,14 @@ public final class Bridge {
         answer.put("fields", new ArrayList<>(fields));
         answer.put("removed_calls", removedCalls);
         answer.put("dynamic_calls", dynamicCalls);
+        return withCompiled(answer, operator.rules().stream().map(CompiledRule::takeCompiled).toList());
+    }
+
+    /** Adds the compiled scripts, if there are any. */
+    private static Map<String, Object> withCompiled(Map<String, Object> answer, List<String> scripts) {
+        if (!scripts.isEmpty() && !scripts.contains(null)) {
+            answer.put("compiled", scripts);
+        }
         return answer;
     }
 
@@ -228,12 +236,14 @@ public final class Bridge {
      * Compiles a collector, and creates its instance; does not call it yet.
      *
      * @param spec JSON of {@link CollectorSpec}, with the members of its code beside the others
-     * @return JSON with its id, or an error
+     * @return JSON with its id, and its compiled script if it is to keep it, or an error
      */
     public static byte[] collectorRegister(byte[] spec) {
         return answer(() -> {
-            CollectorSpec parsed = Specs.parseCollector(spec);
-            return Map.of("id", POOL.add(COLLECTORS.load(parsed)));
+            LoadedCollector collector = COLLECTORS.load(Specs.parseCollector(spec));
+            Map<String, Object> answer = new LinkedHashMap<>();
+            answer.put("id", POOL.add(collector));
+            return withCompiled(answer, Collections.singletonList(collector.takeCompiled()));
         });
     }
 

@@ -57,10 +57,12 @@ final class CollectorLoader {
             throw new CompileException("a collector has one script, not " + sources.size(), null, 0, 0);
         }
         RuleSource source = sources.get(0);
-        Class<? extends Collector> script = languages.compileCollector(source, spec.code(), loader);
+        CompiledCollector script = languages.compileCollector(source, spec, loader);
         try {
-            Collector created = create(script.getConstructor(), source.name(), source.name(), loader);
-            return new LoadedCollector(spec, created, source.name(), loader);
+            Collector created = create(script.type().getConstructor(), source.name(), source.name(), loader);
+            LoadedCollector loaded = new LoadedCollector(spec.withoutCompiled(), created, source.name(), loader);
+            loaded.keepCompiled(script.compiled());
+            return loaded;
         } catch (NoSuchMethodException error) {
             throw new CompileException("the collector cannot be created: " + error, source.name(), 0, 0);
         }

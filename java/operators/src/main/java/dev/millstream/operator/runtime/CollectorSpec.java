@@ -12,6 +12,11 @@ import java.util.List;
  * @param threads the most threads of all collectors
  */
 public record CollectorSpec(OperatorSpec code, List<String> jars, long intervalMs, long timeoutMs, int threads) {
+    /** Returns the specification without compiled scripts, which would take memory as long as the collector exists. */
+    CollectorSpec withoutCompiled() {
+        return new CollectorSpec(code.withoutCompiled(), jars, intervalMs, timeoutMs, threads);
+    }
+
     /** Most threads that a configuration can ask for. */
     static final int THREADS_MAX = 256;
 

@@ -17,6 +17,15 @@ public interface CompiledRule {
     int dynamicCalls();
 
     /**
+     * Returns what registers the rule again without its compiler, and forgets it, since it would take memory as long as the rule exists.
+     *
+     * @return null if the specification does not ask for it, or the language has none
+     */
+    default String takeCompiled() {
+        return null;
+    }
+
+    /**
      * Returns the line of the source in which an exception was thrown.
      *
      * @return 0 if no frame of its stack belongs to the rule

@@ -3,7 +3,7 @@ package dev.millstream.operator.runtime;
 /** A language of rules. */
 public interface Language {
     /**
-     * Compiles a rule; called on the control thread.
+     * Compiles a rule, or takes what an earlier registration compiled; called on the control thread.
      *
      * @throws CompileException the source has a fault
      */

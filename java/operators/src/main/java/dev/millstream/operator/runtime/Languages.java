@@ -1,6 +1,5 @@
 package dev.millstream.operator.runtime;
 
-import dev.millstream.collector.Collector;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -27,7 +26,7 @@ final class Languages {
         for (int at = 0; at < rules.length; at++) {
             rules[at] = language.compile(spec.rules().get(at), spec);
         }
-        return new LoadedOperator(spec, List.of(rules), null);
+        return new LoadedOperator(spec.withoutCompiled(), List.of(rules), null);
     }
 
     /**
@@ -36,11 +35,12 @@ final class Languages {
      * @param jars finds the classes of its jars; null if it has none
      * @throws CompileException it has a fault
      */
-    Class<? extends Collector> compileCollector(RuleSource source, OperatorSpec spec, ClassLoader jars) throws CompileException {
-        if (!spec.language().equals("groovy")) {
-            throw new CompileException("a collector has language groovy or class, not '" + spec.language() + "'", null, 0, 0);
+    CompiledCollector compileCollector(RuleSource source, CollectorSpec spec, ClassLoader jars) throws CompileException {
+        String name = spec.code().language();
+        if (!name.equals("groovy")) {
+            throw new CompileException("a collector has language groovy or class, not '" + name + "'", null, 0, 0);
         }
-        return ((CollectorLanguage) language(spec.language())).compileCollector(source, spec, jars);
+        return ((CollectorLanguage) language(name)).compileCollector(source, spec, jars);
     }
 
     private Language language(String name) throws CompileException {

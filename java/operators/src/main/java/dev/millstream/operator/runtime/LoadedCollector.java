@@ -15,6 +15,7 @@ final class LoadedCollector {
     private final JarLoader loader;
     private final Place place;
     private boolean isOpen;
+    private String compiled;
 
     /**
      * Creates it.
@@ -32,6 +33,18 @@ final class LoadedCollector {
 
     /** What the collector sees of the agent. */
     private record Place(String component, Map<String, Object> options, Map<String, Object> state) implements CollectorContext {}
+
+    /** Notes what registers the collector again without its compiler. */
+    void keepCompiled(String script) {
+        compiled = script;
+    }
+
+    /** Returns what {@link #keepCompiled} noted, and forgets it; null if there is none. */
+    String takeCompiled() {
+        String taken = compiled;
+        compiled = null;
+        return taken;
+    }
 
     CollectorSpec spec() {
         return spec;

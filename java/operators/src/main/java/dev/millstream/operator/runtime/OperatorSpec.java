@@ -17,6 +17,7 @@ import java.util.Map;
  * @param rowTimeoutMs the longest a rule may take for a row; 0 for any time
  * @param allow further classes that scripts may use, or packages such as {@code java.text.*}
  * @param removedCalls names of methods whose calls are removed from scripts where their value is not used
+ * @param keepsCompiled the answer to the registration contains the compiled scripts
  */
 public record OperatorSpec(
         String component,
@@ -29,4 +30,28 @@ public record OperatorSpec(
         String output,
         long rowTimeoutMs,
         List<String> allow,
-        List<String> removedCalls) {}
+        List<String> removedCalls,
+        boolean keepsCompiled) {
+    /** Creates a specification whose scripts are not needed once they are compiled. */
+    public OperatorSpec(
+            String component,
+            String language,
+            List<RuleSource> rules,
+            String jar,
+            String className,
+            Map<String, Object> options,
+            Map<String, String> fields,
+            String output,
+            long rowTimeoutMs,
+            List<String> allow,
+            List<String> removedCalls) {
+        this(component, language, rules, jar, className, options, fields, output, rowTimeoutMs, allow, removedCalls, false);
+    }
+
+    /** Returns the specification without compiled scripts, which would take memory as long as the operator exists. */
+    OperatorSpec withoutCompiled() {
+        List<RuleSource> sources = rules.stream().map(rule -> new RuleSource(rule.name(), rule.text())).toList();
+        return new OperatorSpec(
+                component, language, sources, jar, className, options, fields, output, rowTimeoutMs, allow, removedCalls, keepsCompiled);
+    }
+}

@@ -25,7 +25,8 @@ final class Specs {
                 text(spec.get("output"), null),
                 number(spec.get("row_timeout_ms"), 0),
                 texts(spec.get("allow")),
-                texts(spec.get("removed_calls")));
+                texts(spec.get("removed_calls")),
+                spec.get("keep_compiled") == Boolean.TRUE);
     }
 
     /** Returns what JSON says about a collector; absent members are empty. */
@@ -59,7 +60,7 @@ final class Specs {
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("component", spec.component());
         json.put("language", spec.language());
-        json.put("rules", spec.rules().stream().map(rule -> Map.of("name", rule.name(), "text", rule.text())).toList());
+        json.put("rules", spec.rules().stream().map(Specs::members).toList());
         json.put("jar", spec.jar());
         json.put("class_name", spec.className());
         json.put("options", spec.options());
@@ -68,12 +69,21 @@ final class Specs {
         json.put("row_timeout_ms", spec.rowTimeoutMs());
         json.put("allow", spec.allow());
         json.put("removed_calls", spec.removedCalls());
+        json.put("keep_compiled", spec.keepsCompiled());
+        return json;
+    }
+
+    private static Map<String, Object> members(RuleSource rule) {
+        Map<String, Object> json = new LinkedHashMap<>();
+        json.put("name", rule.name());
+        json.put("text", rule.text());
+        json.put("compiled", rule.compiled());
         return json;
     }
 
     private static RuleSource rule(Object rule) {
         Map<?, ?> members = map(rule);
-        return new RuleSource(text(members.get("name"), "script"), text(members.get("text"), ""));
+        return new RuleSource(text(members.get("name"), "script"), text(members.get("text"), ""), text(members.get("compiled"), null));
     }
 
     private static String text(Object value, String otherwise) {

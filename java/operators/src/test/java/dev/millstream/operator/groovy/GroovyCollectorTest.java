@@ -8,6 +8,7 @@ import dev.millstream.collector.Collector;
 import dev.millstream.collector.CollectorContext;
 import dev.millstream.operator.runtime.CollectorSpec;
 import dev.millstream.operator.runtime.CompileException;
+import dev.millstream.operator.runtime.CompiledCollector;
 import dev.millstream.operator.runtime.LocalCollector;
 import dev.millstream.operator.runtime.LocalEvents.LocalEvent;
 import dev.millstream.operator.runtime.OperatorSpec;
@@ -78,9 +79,10 @@ class GroovyCollectorTest {
     void aScriptClosesWhatItKeeps() throws Exception {
         String source = "state.n = 7\n\nvoid close() { (options.log as List).add(state.n) }";
         OperatorSpec code = new OperatorSpec("source", "groovy", List.of(), null, null, Map.of(), Map.of(), null, 0, List.of(), List.of());
-        Class<? extends Collector> script = new GroovyLanguage().compileCollector(new RuleSource("script", source), code, null);
+        CollectorSpec spec = new CollectorSpec(code, List.of(), 0, 0, 1);
+        CompiledCollector script = new GroovyLanguage().compileCollector(new RuleSource("script", source), spec, null);
         List<Object> log = new ArrayList<>();
-        try (Collector collector = script.getConstructor().newInstance()) {
+        try (Collector collector = script.type().getConstructor().newInstance()) {
             collector.open(new Place("source", Map.of("log", log), new HashMap<>()));
             collector.collect(null);
             assertEquals(List.of(), log);
