@@ -14,7 +14,7 @@ import org.codehaus.groovy.vmplugin.v8.IndyInterface;
 /**
  * Initializes the parts of Groovy that scripts use when they run.
  *
- * <p>That takes some 300 ms in a new process. During a call it would count as time of an event, and a call that is interrupted or fills the
+ * <p>That takes some 200 ms in a new process. During a call it would count as time of an event, and a call that is interrupted or fills the
  * stack would leave classes that are unusable for the life of the process.
  */
 final class GroovyRuntime {

@@ -116,6 +116,20 @@ class GroovyLanguageTest {
     }
 
     @Test
+    void classesOfDefaultPackagesNeedNoImport() throws Throwable {
+        for (String prefix : List.of("", "'x'.eachMatch(/x/) { };")) {
+            MapRow row = new MapRow();
+            Rules.run(prefix + "Map<String, Object> map = new LinkedHashMap<>(); map.put('a', new BigInteger('7'))\n"
+                    + "BigDecimal sum = new BigDecimal('1.5'); Closure<Long> one = { -> 1L }; row.a = map.a; row.b = sum\n"
+                    + "row.c = one.call(); row.d = Integer.valueOf(3) as long; Map.Entry<String, Object> first = map.entrySet().first()\n"
+                    + "row.e = first.key; UncheckedIOException none = null; Instant now = null; row.f = none == now", row);
+            assertEquals(List.of("7", "1.5", "1", "3", "a", "true"),
+                    List.of("a", "b", "c", "d", "e", "f").stream().map(name -> row.fields.get(name).toString()).toList());
+        }
+        assertEquals("unable to resolve class SimpleDateFormat", error("SimpleDateFormat format = null").getMessage());
+    }
+
+    @Test
     void errorsHaveTheirPlace() {
         CompileException syntax = error("row.a = 1\nif (row.n > 3 {");
         assertEquals(2, syntax.line());
