@@ -145,7 +145,8 @@ impl Operator {
         control: &Control,
         spec: &OperatorSpec,
     ) -> Result<Operator, RegisterError> {
-        let registered = registered(&ask_register(control, text_of(spec)?)?)?;
+        let spec_text = serde_json::to_vec(spec).map_err(unreadable)?;
+        let registered = registered(&ask_register(control, spec_text)?)?;
         let (shared, control) = (Arc::clone(shared), control.clone());
         Ok(Operator::new(spec, Place::Inside { shared, control }, registered))
     }
@@ -212,11 +213,6 @@ impl Operator {
             Place::Process(slot) => parsed(slot.stats()?),
         }
     }
-}
-
-/// Returns a specification as the JVM reads it.
-pub(crate) fn text_of(spec: &OperatorSpec) -> Result<Vec<u8>, RegisterError> {
-    Ok(serde_json::to_vec(spec).map_err(unreadable)?)
 }
 
 /// Compiles an operator in the JVM of this process; returns what Java says.

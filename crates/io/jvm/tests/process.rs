@@ -11,7 +11,7 @@ fn serves() {
 
 mod tests {
     use crate::support::{Batch, options, process_options, spec};
-    use millstream_jvm::{CallError, JvmProcess, Operator, StartError};
+    use millstream_jvm::{CallError, JvmProcess, Operator, OperatorSpec, RuleSource, StartError};
     use rustix::process::{Pid, Signal, kill_process};
     use std::cell::OnceCell;
     use std::thread;
@@ -127,6 +127,32 @@ mod tests {
             assert!(error.to_string().contains("2 times with this call alone"), "{error}");
         });
         check(&operator, "after");
+    }
+
+    /// Its classes come from the first child: the compiler alone has thousands.
+    #[test]
+    #[ignore = "run by every_java"]
+    fn a_script_is_not_compiled_again_in_the_next_child() {
+        let text = "row.value = row.message.toUpperCase(); row.n = [1, 2].collect { it + 1 }.sum()";
+        let rule = RuleSource { name: "script".to_owned(), text: text.to_owned() };
+        let spec = OperatorSpec {
+            component: "test".to_owned(),
+            language: "groovy".to_owned(),
+            rules: vec![rule],
+            ..OperatorSpec::default()
+        };
+        let operator = process().register(&spec).unwrap();
+        let check = || {
+            let batch = Batch::new(&["a line"]);
+            let answer = batch.call(&operator);
+            assert_eq!(batch.text(&answer, "value", 0), "A LINE");
+            process().stats().unwrap().classes
+        };
+        let first = check();
+        send(Signal::KILL);
+        let second = check();
+        eprintln!("{first} classes, then {second}");
+        assert!(second + 1000 < first, "{first} classes, then {second}");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use super::frame::{Broken, Kind};
 use super::life::Life;
 use super::slot::ENDS_REGISTERING_MAX;
+use super::spec::Spec;
 use super::supervisor::Inner;
 use crate::collector::{CollectorId, CollectorNumber, CollectorSpec, Deliver, registered};
 use crate::error::{ControlError, RegisterError};
-use crate::operator::unreadable;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct CollectorSlot {
     process: Arc<Inner>,
     component: String,
-    spec: Vec<u8>,
+    spec: Spec,
     deliver: Arc<dyn Deliver>,
     number: CollectorNumber,
     /// Children that have ended while they compiled it. Held during a registration.
@@ -57,7 +57,7 @@ impl CollectorSlot {
         let slot = Arc::new(CollectorSlot {
             process: Arc::clone(process),
             component: spec.component.clone(),
-            spec: serde_json::to_vec(spec).map_err(unreadable)?,
+            spec: Spec::new(spec)?,
             deliver,
             number: CollectorNumber::default(),
             ends: Mutex::new(0),
@@ -108,9 +108,10 @@ impl CollectorSlot {
     /// Compiles it in a child; returns its number. `None` if the child was gone before.
     fn register_in(&self, life: &Life, ends: &mut u32) -> Option<Result<i32, RegisterError>> {
         let process = |reason: String| RegisterError::from(ControlError::Process(reason));
-        Some(match life.register(Kind::RegisterCollector, &self.spec) {
+        Some(match life.register(Kind::RegisterCollector, self.spec.payload()) {
             Ok(answer) => {
                 *ends = 0;
+                answer.iter().for_each(|answer| self.spec.keep(answer));
                 answer.map_err(RegisterError::from).and_then(|answer| registered(&answer))
             }
             Err(Broken::Unreachable) => return None,

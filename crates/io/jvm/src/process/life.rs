@@ -372,9 +372,9 @@ impl Life {
     pub fn register(
         &self,
         kind: Kind,
-        spec: &[u8],
+        spec: Vec<u8>,
     ) -> Result<Result<Vec<u8>, ControlError>, Broken> {
-        let request = Frame::with(kind, spec.to_vec());
+        let request = Frame::with(kind, spec);
         let answer = self.ask(&self.register, "jvm-register", request, REGISTER_TIME);
         // It would not answer to the next one either.
         if let Err(Broken::Late) = answer {

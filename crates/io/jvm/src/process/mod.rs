@@ -29,6 +29,7 @@ mod memory;
 mod outbox;
 mod settings;
 mod slot;
+mod spec;
 mod supervisor;
 
 pub use child::serve_process;

@@ -3,11 +3,12 @@
 use super::ending::Killed;
 use super::frame::{Broken, Kind, Patience};
 use super::life::Life;
+use super::spec::Spec;
 use super::supervisor::{Inner, LOOK, REGISTER_AGAIN, State};
 use crate::answer::Answer;
 use crate::error::{CallError, ControlError, RegisterError};
 use crate::input::Input;
-use crate::operator::{OperatorSpec, Registered, registered, text_of};
+use crate::operator::{OperatorSpec, Registered, registered};
 use parking_lot::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ pub const ENDS_REGISTERING_MAX: u32 = 4;
 pub struct Slot {
     process: Arc<Inner>,
     component: String,
-    spec: Vec<u8>,
+    spec: Spec,
     place: Mutex<Place>,
     /// How many times waiting calls were told to end.
     let_go: AtomicU64,
@@ -77,15 +78,16 @@ impl Slot {
         spec: &OperatorSpec,
     ) -> Result<(Arc<Slot>, Registered), RegisterError> {
         let (state, component) = (process.state(), spec.component.clone());
-        let spec = text_of(spec)?;
+        let spec = Spec::new(spec)?;
         let life = state.first_life()?;
-        let answer = life.register(Kind::Register, &spec).map_err(|_| {
+        let answer = life.register(Kind::Register, spec.payload()).map_err(|_| {
             let name = &state.name;
             ControlError::Process(format!(
                 "process {name} has ended while it compiled the operator"
             ))
         })??;
         let registered = registered(&answer)?;
+        spec.keep(&answer);
         let (id, tried) = (Ok(registered.id), Instant::now());
         let place = Place { life: life.number, id, tried, ends: 0 };
         let (process, place) = (Arc::clone(process), Mutex::new(place));
@@ -110,9 +112,12 @@ impl Slot {
         let mut place = self.place.lock();
         if place.is_due_in(life) {
             place.tried = Instant::now();
-            match life.register(Kind::Register, &self.spec) {
+            match life.register(Kind::Register, self.spec.payload()) {
                 Ok(answer) => {
-                    let of = |answer: Vec<u8>| registered(&answer);
+                    let of = |answer: Vec<u8>| {
+                        self.spec.keep(&answer);
+                        registered(&answer)
+                    };
                     let id = answer.map_err(RegisterError::from).and_then(of).map(|of| of.id);
                     self.say(&place.id, &id);
                     (place.life, place.id, place.ends) = (life.number, id, 0);

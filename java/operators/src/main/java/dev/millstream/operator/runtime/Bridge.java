@@ -21,6 +21,9 @@ import java.util.concurrent.ConcurrentHashMap;
  * worker. No method throws an exception.
  */
 public final class Bridge {
+    /** Most bytes of the compiled scripts of an operator: reading them takes several times as much of the heap. */
+    private static final long COMPILED_BYTES_MAX = 4 << 20;
+
     private static final Registry REGISTRY = new Registry();
     private static final Languages LANGUAGES = new Languages();
     private static final CollectorLoader COLLECTORS = new CollectorLoader(LANGUAGES);
@@ -126,10 +129,13 @@ public final class Bridge {
         return withCompiled(answer, operator.rules().stream().map(CompiledRule::takeCompiled).toList());
     }
 
-    /** Adds the compiled scripts, if there are any. */
+    /** Adds the compiled scripts, if there are any, and if they are not too long. */
     private static Map<String, Object> withCompiled(Map<String, Object> answer, List<String> scripts) {
         if (!scripts.isEmpty() && !scripts.contains(null)) {
-            answer.put("compiled", scripts);
+            long bytes = scripts.stream().mapToLong(String::length).sum();
+            if (bytes <= COMPILED_BYTES_MAX) {
+                answer.put("compiled", scripts);
+            }
         }
         return answer;
     }

@@ -1,0 +1,71 @@
+//! What a process registers in each child.
+
+use crate::error::ControlError;
+use crate::operator::unreadable;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The specification of an operator or a collector as JSON, with what the last child has compiled of
+/// it: the next one need not load the compiler of its scripts, which takes a second.
+pub struct Spec(Mutex<Value>);
+
+/// The part of an answer that is kept.
+#[derive(Deserialize)]
+struct Kept {
+    /// One text per script; absent for languages that compile fast, and if it is too much.
+    #[serde(default)]
+    compiled: Vec<String>,
+}
+
+impl Spec {
+    /// Makes a specification of one that has not been registered.
+    ///
+    /// # Errors
+    /// It is no JSON.
+    pub fn new(spec: &impl Serialize) -> Result<Spec, ControlError> {
+        let mut value = serde_json::to_value(spec).map_err(unreadable)?;
+        value["keep_compiled"] = Value::Bool(true);
+        Ok(Spec(Mutex::new(value)))
+    }
+
+    /// Returns the payload of a registration.
+    pub fn payload(&self) -> Vec<u8> {
+        self.0.lock().to_string().into_bytes()
+    }
+
+    /// Keeps what an answer to a registration has compiled, for the next one.
+    pub fn keep(&self, answer: &[u8]) {
+        let Ok(Kept { compiled }) = serde_json::from_slice(answer) else { return };
+        let mut value = self.0.lock();
+        let rules = value["rules"].as_array_mut().into_iter().flatten();
+        for (rule, compiled) in rules.zip(compiled) {
+            rule["compiled"] = Value::String(compiled);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::{OperatorSpec, RuleSource};
+
+    #[test]
+    fn what_was_compiled_is_in_the_next_registration() {
+        let rule = |name: &str| RuleSource { name: name.to_owned(), text: "row.a = 1".to_owned() };
+        let rules = vec![rule("a"), rule("b")];
+        let spec = Spec::new(&OperatorSpec { rules, ..OperatorSpec::default() }).unwrap();
+        let sent = || serde_json::from_slice::<Value>(&spec.payload()).unwrap();
+        assert_eq!(sent()["keep_compiled"], true);
+        for nothing in [r#"{"id":7}"#, r#"{"error":{"message":"x"}}"#, r#"{"compiled":[1]}"#, "{"] {
+            spec.keep(nothing.as_bytes());
+            assert_eq!(sent()["rules"][0]["compiled"], Value::Null);
+        }
+        spec.keep(br#"{"id":7,"compiled":["A","B"]}"#);
+        assert_eq!(
+            (&sent()["rules"][0]["compiled"], &sent()["rules"][1]["compiled"]),
+            (&"A".into(), &"B".into())
+        );
+        assert_eq!(sent()["rules"][0]["text"], "row.a = 1");
+    }
+}
