@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const TRIM_PAUSE_MIN: Duration = Duration::from_secs(5);
 
 /// Longest time between two of them, while they return little.
-const TRIM_PAUSE_MAX: Duration = Duration::from_secs(60);
+const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 
 /// A return of less than one part in so many of the limit is little.
 const LITTLE_PART: u64 = 50;
@@ -84,7 +84,7 @@ mod tests {
             assert!(!trims.is_due(now + trims.pause / 2) && trims.is_due(now + trims.pause));
             trims.pause.as_secs()
         };
-        assert_eq!([false; 6].map(&mut pause), [5, 10, 20, 40, 60, 60]);
+        assert_eq!([false; 6].map(&mut pause), [5, 10, 20, 40, 80, 120]);
         assert_eq!([true, false].map(pause), [5, 10]);
     }
 }
