@@ -2,12 +2,13 @@
 
 use millstream_components::transforms::jvm::{note_pressure, promised_bytes};
 use millstream_engine::{MemoryHost, MemoryLook};
-use millstream_host::resident_bytes;
+use millstream_host::{ResidentMemory, resident_bytes};
 use millstream_jvm::JvmProcess;
 use millstream_model::Pressure;
 use parking_lot::Mutex;
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// Shortest time between two returns of free memory: each may take a tenth of a second.
@@ -19,9 +20,15 @@ const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 /// A return of less than one part in so many of the limit is little.
 const LITTLE_PART: u64 = 50;
 
+/// The memory of the agent, which is read several times a second.
+static OWN: LazyLock<io::Result<ResidentMemory>> = LazyLock::new(ResidentMemory::open);
+
 /// Returns the measurement of this process.
 pub fn memory_host() -> MemoryHost {
     let trims = Mutex::new(Trims::default());
+    if let Err(error) = &*OWN {
+        log::error!("memory: limits.memory is not watched: /proc/self/statm: {error}");
+    }
     MemoryHost {
         resident_bytes: Arc::new(resident),
         promised_bytes: Arc::new(promised_bytes),
@@ -32,7 +39,7 @@ pub fn memory_host() -> MemoryHost {
 /// Returns the resident memory of the agent and of the JVMs in separate processes in bytes. What both
 /// have mapped counts twice.
 fn resident() -> Option<u64> {
-    let own = resident_bytes(Path::new("/proc/self"))?;
+    let own = OWN.as_ref().ok()?.bytes()?;
     let children = JvmProcess::all().into_iter().filter_map(|process| process.state().pid);
     let of_children =
         children.filter_map(|pid| resident_bytes(&Path::new("/proc").join(pid.to_string())));

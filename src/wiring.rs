@@ -231,20 +231,52 @@ pub fn jvm_processes(config: &Config) -> JvmProcesses {
 /// configuration has the key `jvm` and no component runs in a separate process; and those in
 /// processes that components use.
 pub fn jvm_bytes(config: &Config) -> u64 {
-    let is_kept_for_reloads = config.globals.jvm.is_some() && processes_in_use(config).is_empty();
-    match is_kept_for_reloads && !needs_jvm(config) {
-        true => JvmMemory::of(&jvm_options(config)).total_bytes(),
-        false => needed_jvm_bytes(config),
+    reserved_jvms(config).bytes()
+}
+
+/// Returns the JVMs for which memory is reserved at the start.
+fn reserved_jvms(config: &Config) -> Jvms {
+    match needed_jvms(config) {
+        needed if needed.0.is_empty() && config.globals.jvm.is_some() => {
+            Jvms(vec![inside_jvm(config)])
+        }
+        needed => needed,
     }
 }
 
-/// Returns the memory that the JVMs may take which components use.
-fn needed_jvm_bytes(config: &Config) -> u64 {
-    let inside = needs_jvm(config).then(|| JvmMemory::of(&jvm_options(config)));
+/// JVMs with the memory that each may take in bytes.
+struct Jvms(Vec<(String, u64)>);
+
+impl Jvms {
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the sum in words, and of what.
+    fn describe(&self) -> String {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let parts: Vec<String> =
+            self.0.iter().map(|(name, bytes)| format!("{name} {}MiB", mib(*bytes))).collect();
+        match parts.len() {
+            0 | 1 => format!("the JVM may take {}MiB", mib(self.bytes())),
+            _ => format!("the JVMs may take {}MiB ({})", mib(self.bytes()), parts.join(", ")),
+        }
+    }
+}
+
+fn inside_jvm(config: &Config) -> (String, u64) {
+    ("that inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
+}
+
+/// Returns the JVMs that components use.
+fn needed_jvms(config: &Config) -> Jvms {
+    let inside = needs_jvm(config).then(|| inside_jvm(config));
     let processes = jvm_processes(config);
-    let names = processes_in_use(config);
-    let others = names.into_iter().map(|name| processes.options(name).memory());
-    inside.into_iter().chain(others).map(|memory| memory.total_bytes()).fold(0, u64::saturating_add)
+    let names = processes_in_use(config).into_iter();
+    let others = names.map(|name| {
+        (format!("that of process {name}"), processes.options(name).memory().total_bytes())
+    });
+    Jvms(inside.into_iter().chain(others).collect())
 }
 
 /// Returns the names of the processes with JVMs in which components run.
@@ -260,32 +292,33 @@ pub fn needs_jvm(config: &Config) -> bool {
 /// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM
 /// at its start.
 pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
-    let (need, reserved) = (needed_jvm_bytes(config), reserved_bytes);
-    let (what, advice) = match reserved {
+    let needed = needed_jvms(config);
+    let (what, advice) = match reserved_bytes {
         0 => (
             "a component needs a JVM, for which no memory was reserved at the start".to_owned(),
             "restart the agent; with `jvm: {}` it reserves memory in any case",
         ),
         _ => (
             format!(
-                "the JVMs may take {}MiB, and {}MiB were reserved at the start",
-                need.div_ceil(1 << 20),
-                reserved >> 20
+                "{}, and {}MiB were reserved at the start",
+                needed.describe(),
+                reserved_bytes >> 20
             ),
             "restart the agent",
         ),
     };
-    (need > reserved).then(|| Fault::anywhere(what, advice))
+    (needed.bytes() > reserved_bytes).then(|| Fault::anywhere(what, advice))
 }
 
 /// Returns why the memory limit has no room for the JVM, which is known before it is started.
 pub fn oversized_jvm(config: &Config) -> Option<String> {
-    let need = jvm_bytes(config).div_ceil(1 << 20);
-    let limit = config.globals.limits.memory.0 >> 20;
-    (need >= limit).then(|| {
+    let limit = config.globals.limits.memory.0;
+    (jvm_bytes(config) >= limit).then(|| {
         format!(
-            "the JVMs may take {need}MiB, and limits.memory is {limit}MiB; raise limits.memory, or lower jvm.heap \
-             or the heap of a process in jvm.processes"
+            "{}, and limits.memory is {}MiB; raise limits.memory, or lower jvm.heap or the heap of a \
+             process in jvm.processes",
+            reserved_jvms(config).describe(),
+            limit >> 20
         )
     })
 }

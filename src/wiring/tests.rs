@@ -202,6 +202,13 @@ fn a_jvm_without_enough_memory_is_refused_before_it_starts() {
     assert!(of("2GiB").contains("/no/java"), "{}", of("2GiB"));
     let told = of("64MiB");
     assert!(told.contains("and limits.memory is 64MiB; raise limits.memory"), "{told}");
+    let other = "transforms: { other: { type: jvm, inputs: [clean], language: groovy, mode: process, process: team, script: 'drop()' }, ";
+    let config = with_operator("64MiB").replace("transforms: { ", other);
+    let told = crate::run::refused(&load(&config)).unwrap();
+    assert!(
+        told.contains("(that inside the agent ") && told.contains(", that of process team "),
+        "{told}"
+    );
 }
 
 #[test]

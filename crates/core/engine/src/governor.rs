@@ -17,6 +17,13 @@ use std::time::{Duration, Instant};
 /// smallest usual limit, which is what is left above the high mark.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Time between two looks while memory is calm. A wake-up costs more than the look itself.
+const CALM_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Part of the limit, as one in so many, by which calm memory changes at most from one look to the
+/// next.
+const CALM_PART: u64 = 100;
+
 /// Percentage of the limit below which memory is plentiful.
 const LOW_PERCENT: u64 = 60;
 
@@ -56,7 +63,7 @@ pub struct MemoryHost {
     pub resident_bytes: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
     /// Returns what runtimes inside the process may still take by their own limits in bytes.
     pub promised_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// Called after each look, ten times a second, on the thread of the governor.
+    /// Called after each look, five to ten times a second, on the thread of the governor.
     pub on_look: Arc<dyn Fn(MemoryLook) + Send + Sync>,
 }
 
@@ -119,9 +126,9 @@ impl MemoryState {
     }
 
     /// Waits for the next look; returns whether to end.
-    fn wait(&self) -> bool {
+    fn wait(&self, interval: Duration) -> bool {
         let mut stopped = self.stopped.lock();
-        self.wake.wait_while_for(&mut stopped, |stopped| !*stopped, INTERVAL);
+        self.wake.wait_while_for(&mut stopped, |stopped| !*stopped, interval);
         *stopped
     }
 }
@@ -152,10 +159,12 @@ impl Governor {
 
     /// Runs the thread's loop.
     pub fn run(mut self) {
-        let mut last = Instant::now();
-        while !self.state.wait() {
+        let (mut last, mut interval) = (Instant::now(), INTERVAL);
+        while !self.state.wait(interval) {
             let now = Instant::now();
             if let Some(resident_bytes) = (self.host.resident_bytes)() {
+                let before_bytes = self.state.resident_bytes.load(Ordering::Relaxed);
+                interval = interval_after(before_bytes, resident_bytes, self.state.limit_bytes);
                 self.look(resident_bytes, now, now - last);
             }
             last = now;
@@ -201,6 +210,12 @@ impl Governor {
             log_change(look);
         }
     }
+}
+
+/// Returns the time until the next look.
+fn interval_after(before_bytes: u64, bytes: u64, limit_bytes: u64) -> Duration {
+    let is_calm = bytes.abs_diff(before_bytes) <= limit_bytes / CALM_PART;
+    if is_calm { CALM_INTERVAL } else { INTERVAL }
 }
 
 fn log_change(look: MemoryLook) {
@@ -273,6 +288,13 @@ mod tests {
 
     fn look(resident_mib: u64, pressure: Pressure) -> MemoryLook {
         MemoryLook { resident_bytes: resident_mib * MIB, limit_bytes: 100 * MIB, pressure }
+    }
+
+    #[test]
+    fn memory_that_changes_is_looked_at_more_often() {
+        let interval = |before, bytes| interval_after(before * MIB, bytes * MIB, 100 * MIB);
+        assert_eq!(interval(50, 51), CALM_INTERVAL);
+        assert_eq!((interval(50, 52), interval(52, 50)), (INTERVAL, INTERVAL));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use filter::Filter;
 pub use mounts::Filesystems;
 pub use probe::{Query, Space, Wake, space};
 pub use reading::{Fault, Labels, Reading, Readings, Reason};
-pub use resident::resident_bytes;
+pub use resident::{ResidentMemory, resident_bytes};
 
 use probe::Probe;
 use schemars::JsonSchema;

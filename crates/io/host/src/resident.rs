@@ -1,14 +1,50 @@
 //! The resident memory of a process.
 
 use crate::files;
+use rustix::io::{Errno, pread};
 use rustix::param::page_size;
+use std::fs::File;
+use std::io;
 use std::path::Path;
+
+/// Longest text of `statm`: seven numbers of 64 bits.
+const STATM_BYTES: usize = 160;
 
 /// Returns the resident memory of a process in bytes, from its folder below `/proc`. `None` if it
 /// cannot be read: the process has ended.
 pub fn resident_bytes(process: &Path) -> Option<u64> {
-    let text = files::text(&process.join("statm")).ok()?;
-    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    parse(&files::text(&process.join("statm")).ok()?)
+}
+
+/// The resident memory of this process, for one who asks often: opening the file takes four times as
+/// long as reading it.
+#[derive(Debug)]
+pub struct ResidentMemory(File);
+
+impl ResidentMemory {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted, or no descriptor is left.
+    pub fn open() -> io::Result<ResidentMemory> {
+        File::open("/proc/self/statm").map(ResidentMemory)
+    }
+
+    /// Returns it in bytes; `None` if it cannot be read.
+    pub fn bytes(&self) -> Option<u64> {
+        let mut text = [0; STATM_BYTES];
+        let len = loop {
+            match pread(&self.0, &mut text, 0) {
+                Err(Errno::INTR) => {}
+                read => break read.ok()?,
+            }
+        };
+        parse(str::from_utf8(text.get(..len)?).ok()?)
+    }
+}
+
+fn parse(statm: &str) -> Option<u64> {
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
     Some(pages * page_size() as u64)
 }
 
@@ -26,10 +62,12 @@ mod tests {
 
     #[test]
     fn memory_that_is_written_is_resident() {
-        let own = Path::new("/proc/self");
-        let before = resident_bytes(own).unwrap();
+        let own = ResidentMemory::open().unwrap();
+        let before = own.bytes().unwrap();
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let after = resident_bytes(own).unwrap();
+        let after = own.bytes().unwrap();
+        let other = resident_bytes(Path::new("/proc/self")).unwrap();
         assert!(after >= before + (48 << 20), "{before} {after} {}", memory[1 << 20]);
+        assert!(other.abs_diff(after) < 16 << 20, "{after} {other}");
     }
 }

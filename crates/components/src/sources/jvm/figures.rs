@@ -2,7 +2,9 @@
 
 use super::report::Report;
 use crate::util::jvm::Java;
-use millstream_jvm::{CollectorNumber, CollectorState, CollectorStats, CollectorsStats};
+use millstream_jvm::{
+    CollectorNumber, CollectorState, CollectorStats, CollectorsStats, JvmProcess,
+};
 use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,13 +114,16 @@ impl Figures {
         seen.stats = Some(stats);
     }
 
-    fn snapshot(&self) -> Option<CollectorSnapshot> {
+    /// Returns what it did; `running` are the processes that run.
+    fn snapshot(&self, running: &BTreeSet<String>) -> Option<CollectorSnapshot> {
+        let has_ended = |process: &String| !running.contains(process);
+        let is_down = self.number.get().is_none() || self.process.as_ref().is_some_and(has_ended);
         let seen = self.seen.lock();
         let stats = seen.stats.as_ref()?;
-        let running = u64::try_from(stats.running_ms).ok();
+        let running = u64::try_from(stats.running_ms).ok().filter(|_| !is_down);
         Some(CollectorSnapshot {
             component: self.component.clone(),
-            state: name(stats.state),
+            state: if is_down { "down" } else { name(stats.state) },
             calls: stats.calls,
             failures: stats.failures,
             missed: stats.missed,
@@ -228,7 +233,9 @@ pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
     let known = THREADS.lock().clone();
     let threads: Vec<(u64, u64)> =
         processes.into_iter().filter_map(|process| known.get(process)).copied().collect();
-    let collectors = open.iter().filter_map(|figures| figures.snapshot()).collect();
+    let states = JvmProcess::all().into_iter().map(|process| process.state());
+    let running = states.filter(|state| state.pid.is_some()).map(|state| state.name).collect();
+    let collectors = open.iter().filter_map(|figures| figures.snapshot(&running)).collect();
     let snapshot = CollectorsSnapshot {
         threads: threads.iter().map(|(threads, _)| threads).sum(),
         threads_max: threads.iter().map(|(_, most)| most).sum(),
@@ -276,17 +283,34 @@ mod tests {
     #[test]
     fn a_snapshot_is_that_of_the_last_look() {
         let figures = figures();
-        assert!(figures.snapshot().is_none() && !figures.has_collected());
+        assert!(figures.snapshot(&BTreeSet::new()).is_none() && !figures.has_collected());
         taken(&figures, stats(CollectorState::Hangs, 1));
-        let snapshot = figures.snapshot().unwrap();
+        let snapshot = figures.snapshot(&BTreeSet::new()).unwrap();
         assert_eq!((snapshot.state, snapshot.running_seconds), ("hangs", Some(1.5)));
         assert!(!figures.has_collected());
         taken(&figures, stats(CollectorState::Waiting, 2));
-        let snapshot = figures.snapshot().unwrap();
+        let snapshot = figures.snapshot(&BTreeSet::new()).unwrap();
         assert_eq!((snapshot.calls, snapshot.missed, snapshot.events), (7, 1, 5));
         assert_eq!(snapshot.running_seconds, None);
         assert_eq!(snapshot.last_failure.as_deref(), Some("failure 2"));
         assert!(figures.has_collected());
+    }
+
+    #[test]
+    fn a_collector_is_down_while_its_process_is() {
+        let number = CollectorNumber::new(CollectorId { start: 1, id: 3 });
+        let figures = Figures::new("a".to_owned(), Some("team".to_owned()), number);
+        taken(&figures, stats(CollectorState::Running, 0));
+        let state = |running: &[&str]| {
+            let running = running.iter().map(|name| (*name).to_owned()).collect();
+            let snapshot = figures.snapshot(&running).unwrap();
+            (snapshot.state, snapshot.running_seconds.is_some())
+        };
+        assert_eq!(state(&["other", "team"]), ("running", true));
+        assert_eq!(state(&["other"]), ("down", false));
+        let unregistered = Figures::new("a".to_owned(), None, CollectorNumber::default());
+        taken(&unregistered, stats(CollectorState::Running, 0));
+        assert_eq!(unregistered.snapshot(&BTreeSet::new()).unwrap().state, "down");
     }
 
     #[test]
@@ -337,7 +361,11 @@ mod tests {
     #[test]
     fn what_was_counted_before_a_restart_of_the_process_stays() {
         let figures = figures();
-        let calls = || figures.snapshot().map(|of| (of.calls, of.failures, of.events, of.missed));
+        let calls = || {
+            figures
+                .snapshot(&BTreeSet::new())
+                .map(|of| (of.calls, of.failures, of.events, of.missed))
+        };
         taken(&figures, stats(CollectorState::Waiting, 2));
         assert_eq!(calls(), Some((7, 2, 5, 1)));
         let next = |start, calls, failures| {

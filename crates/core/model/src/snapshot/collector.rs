@@ -19,7 +19,8 @@ pub struct CollectorSnapshot {
     /// Id of its source.
     pub component: String,
     /// `waiting` for its next call, `queued` for a thread, `running`, `blocked` because the agent
-    /// takes no more events, or `hangs`: it was interrupted and does not end.
+    /// takes no more events, `hangs`: it was interrupted and does not end, or `down`: its process
+    /// does not run, or does not take it.
     pub state: &'static str,
     /// Calls that have begun.
     pub calls: u64,

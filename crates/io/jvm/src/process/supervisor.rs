@@ -51,6 +51,8 @@ pub struct Inner {
 /// What the supervisor needs; unlike [`Inner`], it does not keep the process.
 pub struct State {
     pub name: String,
+    /// The target of its messages: the log limits how many of a target are alike.
+    log_target: String,
     options: ProcessOptions,
     pool: Arc<Pool>,
     /// Calls share it; one whose child has ended holds it alone.
@@ -117,6 +119,7 @@ impl JvmProcess {
         let failed = |reason| StartError::Process { name: name.to_owned(), reason };
         let state = Arc::new(State {
             name: name.to_owned(),
+            log_target: format!("{}::{name}", module_path!()),
             options: options.clone(),
             pool: Pool::new(options.jvm.threads),
             gate: RwLock::new(()),
@@ -345,7 +348,7 @@ impl State {
                 Err(reason) => {
                     // The reason will hardly be gone at once.
                     short_lives = (short_lives + 1).max(2);
-                    log::error!("jvm process {} does not start: {reason}", self.name);
+                    log::error!(target: &self.log_target, "jvm process {} does not start: {reason}", self.name);
                     reason
                 }
             };
@@ -364,7 +367,7 @@ impl State {
         self.settle_collectors(&life);
         if is_restart {
             let (name, pid, time) = (&self.name, life.pid(), down.elapsed());
-            log::info!("jvm process {name} runs again after {time:.1?}, as process {pid}");
+            log::info!(target: &self.log_target, "jvm process {name} runs again after {time:.1?}, as process {pid}");
         }
         {
             let mut phase = self.phase.lock();
@@ -384,6 +387,7 @@ impl State {
         if !self.phase.lock().is_ended {
             let name = &self.name;
             log::error!(
+                target: &self.log_target,
                 "jvm process {name} has ended: {reason}; what ran in it runs again in the next one"
             );
         }

@@ -90,7 +90,7 @@ public final class AviatorLanguage implements Language {
     }
 
     private static CompileException refused(String what, RuleSource source, int at) {
-        return new CompileException(what + " is not allowed in a rule", source.name(), Places.line(source.text(), at),
+        return new CompileException(what + " is not allowed in a script", source.name(), Places.line(source.text(), at),
                 Places.column(source.text(), at));
     }
 

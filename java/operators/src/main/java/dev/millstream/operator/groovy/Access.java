@@ -34,7 +34,7 @@ public final class Access {
         Receivers.check(target, property);
         String suffix = BeanUtils.capitalize(property);
         if (!owned(target) && !AllowedNames.common("get" + suffix) && !AllowedNames.common("is" + suffix)) {
-            throw new IllegalArgumentException("property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
+            throw new IllegalArgumentException("property " + property + " of " + target.getClass().getName() + " is not allowed in a script");
         }
         return InvokerHelper.getProperty(target, property);
     }
@@ -69,7 +69,7 @@ public final class Access {
             Receivers.check(target, property);
             if (!owned(target) && !AllowedNames.common("set" + BeanUtils.capitalize(property))) {
                 throw new IllegalArgumentException(
-                        "property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
+                        "property " + property + " of " + target.getClass().getName() + " is not allowed in a script");
             }
             InvokerHelper.setProperty(target, property, value);
         }

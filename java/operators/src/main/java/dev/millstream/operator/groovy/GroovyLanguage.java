@@ -42,7 +42,7 @@ public final class GroovyLanguage implements Language, CollectorLanguage {
      * @param <T> which of them
      */
     private interface Maker<T> {
-        /** Makes it of its class; the text of {@link CompiledScripts} is null if nobody asks for it. */
+        /** Makes it of its class; the text of {@link CompiledScripts} is null if the specification does not ask for it. */
         T make(Class<?> type, CompiledScript script, String compiled) throws ReflectiveOperationException;
     }
 

@@ -18,7 +18,7 @@ final class GroovyRule implements CompiledRule {
     /**
      * Creates it.
      *
-     * @param compiled the text of {@link CompiledScripts}; null if nobody asks for it
+     * @param compiled the text of {@link CompiledScripts}; null if the specification does not ask for it
      */
     GroovyRule(Class<?> type, CompiledScript script, String compiled) throws NoSuchMethodException {
         this.type = type;

@@ -30,7 +30,7 @@ final class Receivers {
     static void check(Object target, String property) {
         if (property.equals("class") || property.equals("metaClass") || !ALLOWED.get(target.getClass())) {
             throw new IllegalArgumentException(
-                    "property " + property + " of " + target.getClass().getName() + " is not allowed in a rule");
+                    "property " + property + " of " + target.getClass().getName() + " is not allowed in a script");
         }
     }
 

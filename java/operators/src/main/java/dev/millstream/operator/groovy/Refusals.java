@@ -5,21 +5,21 @@ final class Refusals {
     private Refusals() {}
 
     static String type(String name) {
-        return "class " + name + " is not allowed in a rule" + hint(name);
+        return "class " + name + " is not allowed in a script" + hint(name);
     }
 
     static String method(String owner, String name, boolean classMissing) {
-        return "method " + owner + '.' + name + " is not allowed in a rule" + (classMissing ? hint(owner) : "");
+        return "method " + owner + '.' + name + " is not allowed in a script" + (classMissing ? hint(owner) : "");
     }
 
     static String unknownMethod(String name) {
-        return "method " + name + " is not allowed in a rule, or does not exist: no allowed class has a method of this name"
+        return "method " + name + " is not allowed in a script, or does not exist: no allowed class has a method of this name"
                 + hint("the.Class");
     }
 
     static String property(String name, ScriptKind kind) {
         String hint = kind == ScriptKind.RULE ? "; a field of this name is row['" + name + "']" : "";
-        return "property " + name + " is not allowed in a rule" + hint;
+        return "property " + name + " is not allowed in a script" + hint;
     }
 
     static String variable(String name, ScriptKind kind) {

@@ -204,7 +204,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
 
     @Override
     public void visitAttributeExpression(AttributeExpression expression) {
-        compilation.refuse("direct access to an attribute (.@) is not allowed in a rule", expression);
+        compilation.refuse("direct access to an attribute (.@) is not allowed in a script", expression);
     }
 
     @Override

@@ -14,7 +14,7 @@ import java.util.zip.CRC32C;
 import java.util.zip.Checksum;
 
 /**
- * A number that stands for all that the compilation of a script depends on: its text, its kind, the parts of the specification that the
+ * A checksum of all that the compilation of a script depends on: its text, its kind, the parts of the specification that the
  * compiler reads, the jars that it sees, and the versions of Java and of this package.
  *
  * <p>It finds changes; it does not resist forgery, since the process that keeps compiled scripts also decides about their text. A

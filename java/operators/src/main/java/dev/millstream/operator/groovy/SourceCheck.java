@@ -58,7 +58,7 @@ final class SourceCheck extends ClassCodeVisitorSupport {
         for (AnnotationNode annotation : node.getAnnotations()) {
             String name = annotation.getClassNode().getName();
             if (!ANNOTATIONS.contains(name)) {
-                compilation.refuse("annotation " + name + " is not allowed in a rule", annotation.getLineNumber() > 0 ? annotation : node);
+                compilation.refuse("annotation " + name + " is not allowed in a script", annotation.getLineNumber() > 0 ? annotation : node);
             }
         }
     }
@@ -80,7 +80,7 @@ final class SourceCheck extends ClassCodeVisitorSupport {
 
     @Override
     public void visitSynchronizedStatement(SynchronizedStatement statement) {
-        compilation.refuse("synchronized is not allowed in a rule; every worker has its own variables", statement);
+        compilation.refuse("synchronized is not allowed in a script; every worker has its own variables", statement);
     }
 
     @Override

@@ -60,7 +60,7 @@ class GroovySafetyTest {
         try {
             Rules.run(script, new MapRow("s", "text", "message", "a b"));
         } catch (IllegalArgumentException refused) {
-            assertTrue(refused.getMessage().endsWith("is not allowed in a rule"), script + ": " + refused);
+            assertTrue(refused.getMessage().endsWith("is not allowed in a script"), script + ": " + refused);
             return;
         } catch (CompileException refused) {
             return;
@@ -73,11 +73,11 @@ class GroovySafetyTest {
     @Test
     void aRefusalNamesThePlaceAndTheWayOut() {
         CompileException method = assertThrows(CompileException.class, () -> Rules.compile("row.x = 1\nrow.y = 'id'.execute()"));
-        assertEquals("method java.lang.String.execute is not allowed in a rule", method.getMessage());
+        assertEquals("method java.lang.String.execute is not allowed in a script", method.getMessage());
         assertEquals(2, method.line());
         assertEquals(9, method.column());
         CompileException type = assertThrows(CompileException.class, () -> Rules.compile("\n java.text.Collator.getInstance()"));
-        assertEquals("class java.text.Collator is not allowed in a rule (a class is allowed by the option allow: [java.text.Collator])",
+        assertEquals("class java.text.Collator is not allowed in a script (a class is allowed by the option allow: [java.text.Collator])",
                 type.getMessage());
         assertEquals(2, type.line());
     }

@@ -72,7 +72,7 @@ class CollectorLoaderTest {
     @Test
     void anErrorOfAScriptHasItsPlace() {
         Map<?, ?> refused = error(spec("groovy", "events.add('a')\nString s = new File('x').text", null, null, List.of()));
-        assertEquals("class java.io.File is not allowed in a rule (a class is allowed by the option allow: [java.io.File])",
+        assertEquals("class java.io.File is not allowed in a script (a class is allowed by the option allow: [java.io.File])",
                 refused.get("message"));
         assertEquals(List.of("redis.groovy", 2L, 12L), List.of(refused.get("rule"), refused.get("line"), refused.get("column")));
         assertEquals("unable to resolve class com.acme.Client; name its jar in `jars`, and the class in `allow`",
@@ -186,7 +186,7 @@ class CollectorLoaderTest {
                 assertEquals(List.of(new LocalEvent("n", Map.of("n", 4L), null)), collector.call(Long.MAX_VALUE));
             }
         }
-        assertTrue(message(spec("groovy", script, null, null, List.of(library))).startsWith("class Client is not allowed in a rule"));
+        assertTrue(message(spec("groovy", script, null, null, List.of(library))).startsWith("class Client is not allowed in a script"));
     }
 
     @Test
