@@ -121,6 +121,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-points", &["millstream-scan", "millstream-series"]),
     ("millstream-receiver", &[]),
+    ("millstream-recorder", &[]),
     ("millstream-scan", &[]),
     (
         "millstream-rules",

@@ -1,0 +1,57 @@
+//! Recorded events, and what they refer to.
+
+use crate::schema::{EventKind, FIELDS_MAX, Value};
+
+/// The number of a text in the table of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TextId(pub u32);
+
+/// The number of a thread in the table of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub u32);
+
+/// A recorded event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// Its type.
+    pub kind: EventKind,
+    /// The thread that recorded it.
+    pub thread: ThreadId,
+    /// Begin, in ticks of the recording's clock.
+    pub start_ticks: u64,
+    /// Time until its end, in ticks. Ignored for types without a duration.
+    pub duration_ticks: u64,
+    /// The bits of each field, as [`bits`] returns them. Those after the last field are ignored.
+    pub values: [u64; FIELDS_MAX],
+}
+
+/// Returns the bits of the fields of an event, which are in the order of the declaration.
+pub fn bits<const N: usize>(fields: [Value; N]) -> [u64; FIELDS_MAX] {
+    const { assert!(N <= FIELDS_MAX) };
+    let mut all = [0; FIELDS_MAX];
+    for (bits, value) in all.iter_mut().zip(fields) {
+        *bits = value.to_bits();
+    }
+    all
+}
+
+/// A thread of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread<'t> {
+    /// Its name.
+    pub name: &'t str,
+    /// Its number in the system.
+    pub os_id: u32,
+}
+
+/// What events refer to by number.
+///
+/// The answer for a number never changes. `None` is for numbers without an entry, such as those of a
+/// damaged file: a field with such a number is written without a value.
+pub trait Tables {
+    /// Returns a text.
+    fn text(&self, id: TextId) -> Option<&str>;
+
+    /// Returns a thread.
+    fn thread(&self, id: ThreadId) -> Option<Thread<'_>>;
+}

@@ -1,0 +1,156 @@
+//! The declaration of every type of event.
+
+mod events;
+
+use crate::event::TextId;
+use std::fmt;
+use std::time::Duration;
+
+pub use events::{EVENTS, EventKind};
+
+/// Most fields of a type, apart from start, duration and thread.
+pub const FIELDS_MAX: usize = 5;
+
+/// What the names of all types begin with in JFR files.
+pub const NAME_PREFIX: &str = "millstream.";
+
+/// The declaration of a type of event.
+#[derive(Debug)]
+pub struct EventSpec {
+    /// The type.
+    pub kind: EventKind,
+    /// Name in configuration and on the command line, such as `FileRead`.
+    pub name: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// Where tools list it, from the outermost category to the innermost.
+    pub category: &'static [&'static str],
+    /// What has happened when it is recorded.
+    pub description: &'static str,
+    /// Whether it lasts from a start to an end. Others have only a start, and no threshold applies.
+    pub has_duration: bool,
+    /// Its fields, up to [`FIELDS_MAX`].
+    pub fields: &'static [Field],
+    /// When it is recorded unless the user sets something else.
+    pub defaults: Settings,
+}
+
+impl EventSpec {
+    /// Returns the name in JFR files, such as `millstream.FileRead`.
+    pub fn jfr_name(&self) -> String {
+        format!("{NAME_PREFIX}{}", self.name)
+    }
+}
+
+/// When a type of event is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether it is recorded at all.
+    pub enabled: bool,
+    /// Shorter events are not recorded.
+    pub threshold: Duration,
+    /// Most events in a second; without a limit if `None`.
+    pub rate: Option<PerSecond>,
+    /// Whether the stack of the thread is recorded.
+    pub stack: bool,
+}
+
+/// A number of events in a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PerSecond(pub u32);
+
+impl fmt::Display for PerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.0)
+    }
+}
+
+/// A field of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Name in files.
+    pub name: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// Type and unit of its values.
+    pub kind: FieldKind,
+    /// Whether all events of one file, connection or component have the same value, so that it can
+    /// be stored once and referred to.
+    pub is_shared: bool,
+}
+
+/// Type and unit of the values of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldKind {
+    /// A number from 0.
+    Unsigned,
+    /// A number.
+    Signed,
+    /// A number with a fraction.
+    Float,
+    /// Yes or no.
+    Flag,
+    /// A text of the recording's table.
+    Text,
+    /// A period, in ticks.
+    Duration,
+    /// A point in time, in ticks.
+    Timestamp,
+    /// A number of bytes.
+    Bytes,
+}
+
+/// A value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// Of a field of [`FieldKind::Unsigned`].
+    Unsigned(u64),
+    /// Of a field of [`FieldKind::Signed`].
+    Signed(i64),
+    /// Of a field of [`FieldKind::Float`].
+    Float(f64),
+    /// Of a field of [`FieldKind::Flag`].
+    Flag(bool),
+    /// Of a field of [`FieldKind::Text`].
+    Text(TextId),
+    /// Of a field of [`FieldKind::Duration`], in ticks.
+    Duration(u64),
+    /// Of a field of [`FieldKind::Timestamp`], in ticks.
+    Timestamp(u64),
+    /// Of a field of [`FieldKind::Bytes`].
+    Bytes(u64),
+}
+
+impl Value {
+    /// Returns the 64 bits that an event has for the value.
+    pub fn to_bits(self) -> u64 {
+        match self {
+            Value::Unsigned(number)
+            | Value::Duration(number)
+            | Value::Timestamp(number)
+            | Value::Bytes(number) => number,
+            Value::Signed(number) => number.cast_unsigned(),
+            Value::Float(number) => number.to_bits(),
+            Value::Flag(flag) => u64::from(flag),
+            Value::Text(TextId(id)) => u64::from(id),
+        }
+    }
+
+    /// Returns the value that an event has as these bits. Any bits are a value: a flag is set unless
+    /// they are 0, and of the number of a text the lower 32 bits count.
+    pub fn from_bits(kind: FieldKind, bits: u64) -> Value {
+        match kind {
+            FieldKind::Unsigned => Value::Unsigned(bits),
+            FieldKind::Signed => Value::Signed(bits.cast_signed()),
+            FieldKind::Float => Value::Float(f64::from_bits(bits)),
+            FieldKind::Flag => Value::Flag(bits != 0),
+            FieldKind::Text => Value::Text(TextId(bits as u32)),
+            FieldKind::Duration => Value::Duration(bits),
+            FieldKind::Timestamp => Value::Timestamp(bits),
+            FieldKind::Bytes => Value::Bytes(bits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
