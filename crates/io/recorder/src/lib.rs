@@ -3,8 +3,44 @@
 //! A separate crate because it is pure and fuzzed alone.
 //!
 //! [`schema`] declares every type of event once: its fields, their units, and when it is recorded.
+//! [`jfr`] writes events as a file that the tools of the JDK and JDK Mission Control open;
+//! `docs/formats/recorder.md` describes it.
+//!
+//! ```
+//! use millstream_recorder::event::{self, Event, Tables, TextId, Thread, ThreadId};
+//! use millstream_recorder::jfr::{self, Clock, Recording};
+//! use millstream_recorder::schema::{EventKind, Value};
+//! use std::num::NonZeroU64;
+//!
+//! struct Names;
+//!
+//! impl Tables for Names {
+//!     fn text(&self, id: TextId) -> Option<&str> {
+//!         (id.0 == 0).then_some("/var/log/app.log")
+//!     }
+//!
+//!     fn thread(&self, id: ThreadId) -> Option<Thread<'_>> {
+//!         (id.0 == 0).then_some(Thread { name: "worker-0", os_id: 4711 })
+//!     }
+//! }
+//!
+//! let path = Value::Text(TextId(0));
+//! let read = Event {
+//!     kind: EventKind::FileRead,
+//!     thread: ThreadId(0),
+//!     start_ticks: 1_000,
+//!     duration_ticks: 500,
+//!     values: event::bits([path, Value::Bytes(4096), Value::Flag(false)]),
+//! };
+//! let ticks_per_second = NonZeroU64::new(1_000_000_000).unwrap();
+//! let clock = Clock { ticks_per_second, start_ticks: 0, start_unix_ns: 0 };
+//! let recording = Recording { clock, end_ticks: 2_000, settings: &[] };
+//! let file = jfr::write(Vec::new(), &recording, &Names, [read]).unwrap();
+//! assert!(file.starts_with(b"FLR\0"));
+//! ```
 
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod jfr;
 pub mod schema;

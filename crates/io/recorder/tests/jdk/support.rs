@@ -1,0 +1,231 @@
+//! The `jfr` command of each JDK, and what it prints for an event.
+
+use millstream_recorder::event::{Event, Tables, TextId, Thread, ThreadId};
+use millstream_recorder::jfr::{self, Recording};
+use millstream_recorder::schema::{EventKind, Field, FieldKind, NAME_PREFIX, Value};
+use serde_json::{Map, Value as Json, json};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::NamedTempFile;
+
+/// A JDK with a `jfr` command.
+#[derive(Clone, Debug)]
+pub struct Jdk {
+    pub version: u32,
+    jfr: PathBuf,
+}
+
+/// Returns all JDKs from 17 on, each version once.
+pub fn jdks() -> Vec<Jdk> {
+    let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    let mut found: Vec<Jdk> = entries.filter_map(|entry| jdk(&entry.path())).collect();
+    found.sort_by_key(|jdk| jdk.version);
+    found.dedup_by_key(|jdk| jdk.version);
+    assert!(!found.is_empty(), "no JDK 17 or later in /usr/lib/jvm");
+    found
+}
+
+fn jdk(home: &Path) -> Option<Jdk> {
+    let release = fs::read_to_string(home.join("release")).ok()?;
+    let version = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    let version = version.split(['.', '"']).next()?.parse().ok()?;
+    let jfr = home.join("bin/jfr");
+    (version >= 17 && jfr.is_file()).then_some(Jdk { version, jfr })
+}
+
+impl Jdk {
+    /// Returns what a subcommand prints.
+    pub fn run(&self, arguments: &[&str], file: &Path) -> String {
+        let mut command = Command::new(&self.jfr);
+        command.args(["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"]);
+        command.args(arguments).arg(file).env_remove("JAVA_TOOL_OPTIONS");
+        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && errors.is_empty(), "{command:?}: {errors}{text}");
+        text
+    }
+
+    /// Returns all events of a file, sorted.
+    pub fn print(&self, file: &Path) -> Vec<String> {
+        let text = self.run(&["print", "--json"], file);
+        let mut parsed: Json = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("JDK {}: {error}: {text}", self.version));
+        let events = parsed["recording"]["events"].as_array_mut().unwrap();
+        events.iter_mut().for_each(correct_unsigned);
+        sorted(events)
+    }
+
+    /// Returns the name, count and bytes of each type, including those of the JDK.
+    pub fn summary(&self, file: &Path) -> Vec<(String, u64, u64)> {
+        let text = self.run(&["summary"], file);
+        let (_, table) = text.split_once("===\n").unwrap_or_else(|| panic!("{text}"));
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split_whitespace().collect();
+            (cells[0].to_owned(), cells[1].parse().unwrap(), cells[2].parse().unwrap())
+        };
+        table.lines().map(row).collect()
+    }
+}
+
+/// Corrects numbers from 2^63, which JDK 17 shows as negative.
+fn correct_unsigned(event: &mut Json) {
+    let name = event["type"].as_str().unwrap().trim_start_matches(NAME_PREFIX).to_owned();
+    let spec = EventKind::named(&name).unwrap_or_else(|| panic!("{name}")).spec();
+    let is_unsigned = |field: &&Field| matches!(field.kind, FieldKind::Unsigned | FieldKind::Bytes);
+    for field in spec.fields.iter().filter(is_unsigned) {
+        let value = &mut event["values"][field.name];
+        if let Some(number) = value.as_i64() {
+            *value = json!(number.cast_unsigned());
+        }
+    }
+}
+
+/// Returns events as texts whose order does not depend on that of the events.
+pub fn sorted(events: &[Json]) -> Vec<String> {
+    let mut texts: Vec<String> = events.iter().map(Json::to_string).collect();
+    texts.sort();
+    texts
+}
+
+/// Texts and threads by number.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    pub texts: Vec<String>,
+    pub threads: Vec<(String, u32)>,
+}
+
+impl Tables for Names {
+    fn text(&self, id: TextId) -> Option<&str> {
+        self.texts.get(id.0 as usize).map(|text| &text[..])
+    }
+
+    fn thread(&self, id: ThreadId) -> Option<Thread<'_>> {
+        self.threads.get(id.0 as usize).map(|(name, os_id)| Thread { name, os_id: *os_id })
+    }
+}
+
+/// Writes a file.
+pub fn file(recording: &Recording<'_>, names: &Names, events: &[Event]) -> NamedTempFile {
+    let bytes = jfr::write(Vec::new(), recording, names, events.iter().copied()).unwrap();
+    let mut file = tempfile::Builder::new().suffix(".jfr").tempfile().unwrap();
+    file.write_all(&bytes).unwrap();
+    file
+}
+
+/// Returns what `jfr print --json` must show for an event.
+pub fn printed(recording: &Recording<'_>, names: &Names, event: &Event) -> Json {
+    let spec = event.kind.spec();
+    let mut values = Map::new();
+    values.insert("startTime".to_owned(), json!(time(recording, event.start_ticks)));
+    if spec.has_duration {
+        values.insert("duration".to_owned(), json!(timespan(recording, event.duration_ticks)));
+    }
+    let thread = names.thread(event.thread).map(|Thread { name, os_id }| {
+        json!({ "osName": name, "osThreadId": os_id, "javaName": null, "javaThreadId": 0 })
+    });
+    values.insert("eventThread".to_owned(), thread.unwrap_or(Json::Null));
+    for (field, bits) in spec.fields.iter().zip(event.values) {
+        values.insert(field.name.to_owned(), field_value(recording, names, field.kind, bits));
+    }
+    json!({ "type": format!("{NAME_PREFIX}{}", spec.name), "values": values })
+}
+
+fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: u64) -> Json {
+    match Value::from_bits(kind, bits) {
+        Value::Unsigned(number) | Value::Bytes(number) => json!(number),
+        Value::Signed(number) => json!(number),
+        // What JSON cannot express is null.
+        Value::Float(number) => json!(number),
+        Value::Flag(flag) => json!(flag),
+        Value::Text(id) => json!(names.text(id)),
+        Value::Duration(ticks) => json!(timespan(recording, ticks)),
+        Value::Timestamp(ticks) => json!(time(recording, ticks)),
+    }
+}
+
+/// Nanoseconds of a number of ticks, as the JDK computes them.
+fn ns(recording: &Recording<'_>, ticks: i64) -> i64 {
+    let ticks_per_ns = recording.clock.ticks_per_second.get() as f64 / 1e9;
+    (ticks as f64 / ticks_per_ns) as i64
+}
+
+fn timespan(recording: &Recording<'_>, ticks: u64) -> String {
+    match ticks.cast_signed() {
+        // No value, for the JDK.
+        i64::MIN => iso_duration(i128::from(i64::MIN) * 1_000_000_000),
+        ticks => iso_duration(i128::from(ns(recording, ticks))),
+    }
+}
+
+fn time(recording: &Recording<'_>, ticks: u64) -> String {
+    if ticks.cast_signed() == i64::MIN {
+        // No value, for the JDK.
+        return "-999999999-01-01T00:00+18:00".to_owned();
+    }
+    let clock = &recording.clock;
+    let since = ns(recording, ticks.wrapping_sub(clock.start_ticks).cast_signed());
+    iso_time(clock.start_unix_ns.cast_signed().wrapping_add(since))
+}
+
+/// Returns a period as `java.time.Duration` shows it.
+fn iso_duration(ns: i128) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    let seconds = ns.unsigned_abs() / 1_000_000_000;
+    let fraction = ns.unsigned_abs() % 1_000_000_000;
+    let mut text = String::from("PT");
+    for (amount, unit) in [(seconds / 3600, 'H'), (seconds / 60 % 60, 'M')] {
+        if amount > 0 {
+            text.push_str(&format!("{sign}{amount}{unit}"));
+        }
+    }
+    if fraction > 0 {
+        let digits = format!("{fraction:09}");
+        text.push_str(&format!("{sign}{}.{}S", seconds % 60, digits.trim_end_matches('0')));
+    } else if !seconds.is_multiple_of(60) || text == "PT" {
+        text.push_str(&format!("{sign}{}S", seconds % 60));
+    }
+    text
+}
+
+/// Returns a time as `java.time.OffsetDateTime` shows it.
+fn iso_time(ns: i64) -> String {
+    let seconds = ns.div_euclid(1_000_000_000);
+    let fraction = ns.rem_euclid(1_000_000_000);
+    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let hour = seconds.rem_euclid(86_400) / 3600;
+    let minute = seconds.rem_euclid(3600) / 60;
+    let second = seconds.rem_euclid(60);
+    let behind = match fraction {
+        0 if second == 0 => String::new(),
+        0 => format!(":{second:02}"),
+        _ if fraction % 1_000_000 == 0 => format!(":{second:02}.{:03}", fraction / 1_000_000),
+        _ if fraction % 1000 == 0 => format!(":{second:02}.{:06}", fraction / 1000),
+        _ => format!(":{second:02}.{fraction:09}"),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}{behind}Z")
+}
+
+/// Returns the date that is a number of days after 1970-01-01.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    let mut day = days;
+    while day < 0 {
+        year -= 1;
+        day += 365 + i64::from(is_leap(year));
+    }
+    while day >= 365 + i64::from(is_leap(year)) {
+        day -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    (year, month as i64 + 1, day + 1)
+}
