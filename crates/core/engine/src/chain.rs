@@ -326,7 +326,8 @@ impl Core {
     }
 
     /// Lets go of the offload transforms that `goes` selects by id, again and again after some time:
-    /// batches that wait for a call follow. Never returns.
+    /// batches that wait for a call follow. While others keep the reload from being carried out, it
+    /// may be rejected, and none is let go. Never returns.
     pub async fn let_go_later(
         &self,
         time: Duration,
@@ -334,7 +335,9 @@ impl Core {
     ) -> std::convert::Infallible {
         tokio::time::sleep(time).await;
         loop {
-            self.let_go(&goes);
+            if self.waits_only_at(&goes) {
+                self.let_go(&goes);
+            }
             tokio::time::sleep(LET_GO_POLL).await;
         }
     }

@@ -14,7 +14,7 @@ use crate::limits::{DETACH_AFTER, FULL_AFTER, TICKETS_ON_THE_WAY};
 use crate::offload::{OffloadPool, OffloadQueue};
 use crate::pace::{CpuCeiling, Pace, Rate};
 use crate::release::Release;
-use crate::scheduler::{Again, Job, Scheduler};
+use crate::scheduler::{Again, Job, Scheduler, Woken};
 use crate::since::Since;
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
@@ -532,11 +532,22 @@ impl Core {
         !self.scheduler.is_polling() && self.sources.iter().all(SourceSlot::is_drained)
     }
 
+    /// Returns the nodes at which tickets wait.
+    fn waiting_at(&self) -> BTreeSet<usize> {
+        let cuts = self.sources.iter().flat_map(|slot| &slot.cuts).filter(|cut| cut.tickets() > 0);
+        cuts.map(|cut| cut.node).collect()
+    }
+
+    /// Whether tickets wait at no other offload transforms than those that `goes` selects by id.
+    pub fn waits_only_at(&self, goes: impl Fn(&str) -> bool) -> bool {
+        let is_other = |node: &Node| matches!(node.op, Op::Offload(_)) && !goes(&node.id);
+        !self.waiting_at().iter().any(|node| is_other(&self.nodes[*node]))
+    }
+
     /// Returns the components that keep tickets from being released: transforms where tickets
     /// wait, else sources that are being polled, else sources with tickets on their way.
     pub fn holders(&self) -> Vec<String> {
-        let cuts = self.sources.iter().flat_map(|slot| &slot.cuts).filter(|cut| cut.tickets() > 0);
-        let nodes: BTreeSet<usize> = cuts.map(|cut| cut.node).collect();
+        let nodes = self.waiting_at();
         // What waits at a serial transform may wait for a ticket that is stuck before it.
         let is_offload = |node: &&usize| matches!(self.nodes[**node].op, Op::Offload(_));
         let stuck: Vec<usize> = match nodes.iter().any(|node| is_offload(&node)) {
@@ -722,18 +733,19 @@ impl Core {
         Ok(())
     }
 
-    /// Waits for the next job of a worker; `None` when stopped. While the process exceeds its CPU
+    /// Waits for the next job of a worker, which uses the topology of generation `known`; `None` when
+    /// stopped. While the process exceeds its CPU
     /// limit no source is polled; tickets run on.
-    pub fn next_job(&self) -> Option<Job> {
+    pub fn next_job(&self, known: &mut u64) -> Option<Woken> {
         let begun = self.now().since_start;
         let held = self.hold(begun);
-        let job = self.scheduler.wait(|| self.now().since_start)?;
-        if let (Job::Poll(source), false) = (&job, held.is_zero()) {
+        let woken = self.scheduler.wait(known, || self.now().since_start)?;
+        if let (Woken::Job(Job::Poll(source)), false) = (&woken, held.is_zero()) {
             let waited = held.min(self.now().since_start - begun);
             // A reload may have happened in between.
             self.sources.get(*source).inspect(|slot| slot.counters.waited("cpu", waited));
         }
-        Some(job)
+        Some(woken)
     }
 
     /// Delays polls if the process exceeds its CPU limit; returns for how long.

@@ -10,6 +10,7 @@ use crate::error::EngineError;
 use crate::governor::{Governor, MemoryState};
 use crate::lane::LaneQueue;
 use crate::reload::Retired;
+use crate::scheduler::Woken;
 use crate::snapshot;
 use millstream_model::snapshot::Snapshot;
 use millstream_model::{Leftover, SinkSet};
@@ -370,12 +371,15 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
     spawn(&format!("worker-{number}"), move || {
         let mut core = current.core();
         let mut worker = Worker::new(&core);
-        while let Some(job) = core.next_job() {
+        let mut generation = 0;
+        while let Some(woken) = core.next_job(&mut generation) {
             // After a reload a job belongs to the new core.
             if current.renew(&mut core) {
                 worker = Worker::new(&core);
             }
-            core.work(&mut worker, job);
+            if let Woken::Job(job) = woken {
+                core.work(&mut worker, job);
+            }
         }
     })
 }

@@ -15,6 +15,13 @@ pub(crate) enum Job {
     Resume(Step),
 }
 
+/// What has woken a worker.
+pub(crate) enum Woken {
+    Job(Job),
+    /// A reload has replaced the topology: idle workers, too, must not keep the old one.
+    Renewed,
+}
+
 /// The result of asking for a job.
 pub(crate) enum Next {
     Job(Job),
@@ -42,6 +49,8 @@ enum PollState {
 
 #[derive(Default)]
 struct State {
+    /// Topologies so far.
+    generation: u64,
     ready: VecDeque<Job>,
     states: Vec<PollState>,
     priorities: Vec<Priority>,
@@ -71,6 +80,7 @@ impl Scheduler {
     /// is running.
     pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
         let mut state = self.lock();
+        state.generation += 1;
         state.ready = (0..sources.len()).map(Job::Poll).collect();
         state.states = vec![PollState::Queued; sources.len()];
         (state.priorities, state.live) = sources.into_iter().unzip();
@@ -86,13 +96,17 @@ impl Scheduler {
         self.lock().next(now)
     }
 
-    /// Waits for the next job; `None` when stopped. `now` reads the engine's clock.
+    /// Waits for the next job; `None` when stopped. `now` reads the engine's clock. `known` is the
+    /// generation of the topology that the worker uses.
     ///
     /// One of the waiting workers leads and wakes for the next timer. The others sleep on, so that
     /// an idle agent wakes one thread per tick instead of all.
-    pub fn wait(&self, now: impl Fn() -> EngineTime) -> Option<Job> {
+    pub fn wait(&self, known: &mut u64, now: impl Fn() -> EngineTime) -> Option<Woken> {
         let mut state = self.lock();
         loop {
+            if state.is_renewed(known) {
+                return Some(Woken::Renewed);
+            }
             let time = now();
             let until = match state.next(time) {
                 Next::Job(job) => {
@@ -100,7 +114,7 @@ impl Scheduler {
                     if state.held_until > EngineTime::ZERO && !state.ready.is_empty() {
                         self.changed.notify_one();
                     }
-                    return Some(job);
+                    return Some(Woken::Job(job));
                 }
                 Next::Stopped => return None,
                 Next::Idle(until) => until.unwrap_or(EngineTime::MAX),
@@ -233,6 +247,15 @@ impl Scheduler {
 }
 
 impl State {
+    /// Whether a reload is over since the worker has seen `known`, which becomes the new generation.
+    fn is_renewed(&self, known: &mut u64) -> bool {
+        let is_renewed = !self.paused && *known != self.generation;
+        if is_renewed {
+            *known = self.generation;
+        }
+        is_renewed
+    }
+
     fn next(&mut self, now: EngineTime) -> Next {
         if self.stopped {
             return Next::Stopped;

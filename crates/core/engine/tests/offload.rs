@@ -1,12 +1,13 @@
-//! The pool of threads for offload transforms.
+//! Offload transforms: their threads, and reloads beside their calls.
 
 mod common;
 
 use common::{blueprint, numbered, settings, wait_until};
-use millstream_engine::{Settings, Store, TransformPart};
-use millstream_model::{Batch, ComponentError, Now, Offload, Outputs, Transform};
+use millstream_engine::{Blueprint, Settings, Store, TransformPart};
+use millstream_model::{Batch, ComponentError, Kind, Now, Offload, Outputs, Transform};
 use millstream_testkit::MemoryEndpoint;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -72,4 +73,101 @@ async fn short_calls_start_no_thread_beyond_the_pool() {
 async fn threads_beyond_the_pool_are_used_again() {
     let threads = threads_seen(4).await;
     assert!(threads.iter().all(|threads| (1..=4).contains(threads)), "{threads:?}");
+}
+
+/// Keeps its batches until it is released or let go.
+#[derive(Default)]
+struct Waiting {
+    is_called: AtomicBool,
+    is_released: AtomicBool,
+    let_go: AtomicU64,
+}
+
+impl Waiting {
+    fn release(&self) {
+        self.is_released.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Offload for Waiting {
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    fn apply(
+        &self,
+        _: Now,
+        batches: Vec<Batch>,
+        outputs: &mut [Outputs],
+    ) -> Result<(), ComponentError> {
+        self.is_called.store(true, Ordering::Relaxed);
+        while !self.is_released.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        batches.into_iter().zip(outputs).for_each(|(batch, out)| out.send(0, batch));
+        Ok(())
+    }
+
+    fn let_go(&self) {
+        self.let_go.fetch_add(1, Ordering::Relaxed);
+        self.release();
+    }
+}
+
+/// Returns a blueprint with these transforms between a source of ten lines and a sink.
+fn with_transforms(
+    transforms: &[(&str, Arc<dyn Offload>)],
+    endpoint: &MemoryEndpoint,
+) -> Blueprint {
+    let mut parts = blueprint(vec![numbered(&Arc::default(), 10)], endpoint);
+    let part = |(id, transform): &(&str, Arc<dyn Offload>)| TransformPart {
+        id: (*id).to_owned(),
+        type_name: "fake",
+        inputs: vec![("numbered".to_owned(), 0)],
+        transform: Transform::Offload(transform.clone()),
+    };
+    parts.transforms = transforms.iter().map(part).collect();
+    if !transforms.is_empty() {
+        let ids = transforms.iter().map(|(id, _)| ((*id).to_owned(), 0));
+        parts.sinks[0].inputs = ids.collect();
+    }
+    parts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_idle_agent_keeps_nothing_of_a_removed_transform() {
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let passing: Arc<Passing> = Arc::default();
+    let parts = with_transforms(&[("pass", passing.clone())], &endpoint);
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let built = parts.build(&settings(None, false), store).unwrap();
+    let mut running = built.start(&tokio::runtime::Handle::current());
+    wait_until(|| endpoint.lines().len() == 10).await;
+    let stays = |kind, _: &str| kind != Kind::Transform;
+    let next = with_transforms(&[], &endpoint);
+    running.reload(next, &settings(None, false), &stays, Duration::from_secs(5)).await.unwrap();
+    wait_until(|| Arc::strong_count(&passing) == 1).await;
+    assert!(running.stop(Duration::from_secs(30)).await.drained);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_reload_that_another_transform_prevents_ends_no_call() {
+    let (folder, endpoint) = (tempfile::tempdir().unwrap(), MemoryEndpoint::default());
+    let (going, staying): (Arc<Waiting>, Arc<Waiting>) = Default::default();
+    let both =
+        || with_transforms(&[("going", going.clone()), ("staying", staying.clone())], &endpoint);
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let built = both().build(&settings(None, false), store).unwrap();
+    let mut running = built.start(&tokio::runtime::Handle::current());
+    let waits = |of: &Waiting| of.is_called.load(Ordering::Relaxed);
+    wait_until(|| waits(&going) && waits(&staying)).await;
+    let stays = |_, id: &str| id != "going";
+    let settings = settings(None, false);
+    let reload = running.reload(both(), &settings, &stays, Duration::from_secs(5)).await;
+    assert!(reload.unwrap_err().to_string().contains("staying"));
+    assert_eq!(going.let_go.load(Ordering::Relaxed), 0);
+    staying.release();
+    running.reload(both(), &settings, &stays, Duration::from_secs(5)).await.unwrap();
+    assert!(going.let_go.load(Ordering::Relaxed) > 0);
+    assert!(running.stop(Duration::from_secs(30)).await.drained);
 }

@@ -94,7 +94,7 @@ fn take_control() -> io::Result<Channel> {
 }
 
 fn serve(control: &Channel) -> io::Result<()> {
-    let broken = |broken: Broken| io::Error::other(format!("{broken:?}"));
+    let broken = |broken: Broken| io::Error::other(broken.to_string());
     let (first, _) = control.receive(Patience::ENDLESS).map_err(broken)?;
     let start: Start = serde_json::from_slice(&first.payload)?;
     log::set_max_level(log::LevelFilter::Info);

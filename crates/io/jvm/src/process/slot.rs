@@ -194,7 +194,11 @@ impl Slot {
                 Tried::Refused(error) if has_enough(0) => {
                     return Err(CallError::Failed(error.to_string()));
                 }
-                Tried::Refused(_) => std::thread::sleep(LOOK),
+                Tried::Refused(_) => {
+                    // It may take long, and collectors must not wait for it.
+                    hold = None;
+                    std::thread::sleep(LOOK);
+                }
                 Tried::Ended => {
                     let was_alone = hold.is_some() && !life.has_collected();
                     ends_alone += u32::from(was_alone);
