@@ -202,7 +202,7 @@ fn programs_that_a_collector_starts_end_with_the_agent() {
     wait_until("the program ends with an agent that is killed", SOON, || !runs(second));
 }
 
-/// The operator has batches all the time, and so one is lost with each process.
+/// The calls of the operator take longer than a process lives, so each end meets one.
 #[test]
 fn a_collector_that_crashes_takes_no_event_from_an_operator() {
     let dir = folder();
