@@ -61,22 +61,23 @@ pub struct Recording<'r> {
 }
 
 /// Writes events as a JFR file.
-pub struct JfrWriter<'r, W, T: ?Sized> {
+///
+/// The tables may grow between two calls.
+pub struct JfrWriter<W> {
     output: W,
     clock: Clock,
     end_ticks: u64,
-    tables: &'r T,
     chunk: Chunk,
 }
 
-impl<'r, W: Write, T: Tables + ?Sized> JfrWriter<'r, W, T> {
+impl<W: Write> JfrWriter<W> {
     /// Returns a writer. Nothing is written before the first chunk is complete.
-    pub fn new(output: W, recording: &Recording<'_>, tables: &'r T) -> JfrWriter<'r, W, T> {
+    pub fn new(output: W, recording: &Recording<'_>) -> JfrWriter<W> {
         let clock = recording.clock;
         let mut chunk = Chunk::new(clock.start_ticks);
         chunk.push_settings(recording.settings);
         let end_ticks = recording.end_ticks.max(clock.start_ticks);
-        JfrWriter { output, clock, end_ticks, tables, chunk }
+        JfrWriter { output, clock, end_ticks, chunk }
     }
 
     /// Adds an event. Events may come in any order; tools sort those of one chunk by their end.
@@ -84,12 +85,17 @@ impl<'r, W: Write, T: Tables + ?Sized> JfrWriter<'r, W, T> {
     /// # Errors
     ///
     /// Those of the output. The file is then incomplete up to its last whole chunk.
-    pub fn write(&mut self, event: &Event) -> io::Result<()> {
+    pub fn write<T: Tables + ?Sized>(&mut self, event: &Event, tables: &T) -> io::Result<()> {
         if self.chunk.bytes_max() >= CHUNK_BYTES_MAX {
-            self.end_chunk(self.chunk.end_ticks().min(self.end_ticks))?;
+            self.end_chunk(self.chunk.end_ticks().min(self.end_ticks), tables)?;
         }
-        self.chunk.push_event(event, self.tables);
+        self.chunk.push_event(event, tables);
         Ok(())
+    }
+
+    /// Moves the end of the recording, of which more is known now.
+    pub fn extend(&mut self, end_ticks: u64) {
+        self.end_ticks = self.end_ticks.max(end_ticks);
     }
 
     /// Completes the file and returns the output.
@@ -97,16 +103,16 @@ impl<'r, W: Write, T: Tables + ?Sized> JfrWriter<'r, W, T> {
     /// # Errors
     ///
     /// Those of the output.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.end_chunk(self.end_ticks)?;
+    pub fn finish<T: Tables + ?Sized>(mut self, tables: &T) -> io::Result<W> {
+        self.end_chunk(self.end_ticks, tables)?;
         self.output.flush()?;
         Ok(self.output)
     }
 
-    fn end_chunk(&mut self, end_ticks: u64) -> io::Result<()> {
+    fn end_chunk<T: Tables + ?Sized>(&mut self, end_ticks: u64, tables: &T) -> io::Result<()> {
         let start_ticks = self.chunk.start_ticks();
         let pools_at = self.chunk.len();
-        self.chunk.push_pools(self.tables);
+        self.chunk.push_pools(tables);
         let header = Header {
             chunk_bytes: self.chunk.len() as u64,
             pools_at: pools_at as u64,
@@ -132,11 +138,11 @@ pub fn write<W: Write, T: Tables + ?Sized>(
     tables: &T,
     events: impl IntoIterator<Item = Event>,
 ) -> io::Result<W> {
-    let mut writer = JfrWriter::new(output, recording, tables);
+    let mut writer = JfrWriter::new(output, recording);
     for event in events {
-        writer.write(&event)?;
+        writer.write(&event, tables)?;
     }
-    writer.finish()
+    writer.finish(tables)
 }
 
 #[cfg(test)]

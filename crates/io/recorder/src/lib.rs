@@ -1,10 +1,13 @@
 //! Events of the agent about its own work, such as the reads of files and the calls of endpoints.
 //!
-//! A separate crate because it is pure and fuzzed alone.
+//! A separate crate because it fences `unsafe`: memory that is shared with a file, and the time stamp
+//! counter.
 //!
 //! [`schema`] declares every type of event once: its fields, their units, and when it is recorded.
-//! [`jfr`] writes events as a file that the tools of the JDK and JDK Mission Control open;
-//! `docs/formats/recorder.md` describes it.
+//! [`recorder`] starts the recording of the process, and [`record`] has a function for each type. Threads
+//! write to a file in memory, which survives a crash; [`snapshot`] reads it. [`jfr`] writes events as a
+//! file that the tools of the JDK and JDK Mission Control open. `docs/formats/recorder.md` describes
+//! both formats.
 //!
 //! ```
 //! use millstream_recorder::event::{self, Event, Tables, TextId, Thread, ThreadId};
@@ -39,8 +42,17 @@
 //! assert!(file.starts_with(b"FLR\0"));
 //! ```
 
-#![forbid(unsafe_code)]
-
+pub mod chunks;
 pub mod event;
 pub mod jfr;
+mod layout;
+mod memory;
+mod names;
+pub mod record;
+pub mod recorder;
+mod run;
 pub mod schema;
+pub mod slot;
+pub mod snapshot;
+mod ticks;
+pub mod word;

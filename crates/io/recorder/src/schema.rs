@@ -29,6 +29,9 @@ pub struct EventSpec {
     pub description: &'static str,
     /// Whether it lasts from a start to an end. Others have only a start, and no threshold applies.
     pub has_duration: bool,
+    /// Whether a busy agent records it thousands of times in a second. Such events are kept apart from
+    /// the others, which would be overwritten within seconds.
+    pub is_frequent: bool,
     /// Its fields, up to [`FIELDS_MAX`].
     pub fields: &'static [Field],
     /// When it is recorded unless the user sets something else.
@@ -84,6 +87,8 @@ pub struct Field {
 pub enum FieldKind {
     /// A number from 0.
     Unsigned,
+    /// A number from 0 to 2^32 - 1. Larger ones are recorded as the largest.
+    Count,
     /// A number.
     Signed,
     /// A number with a fraction.
@@ -105,6 +110,8 @@ pub enum FieldKind {
 pub enum Value {
     /// Of a field of [`FieldKind::Unsigned`].
     Unsigned(u64),
+    /// Of a field of [`FieldKind::Count`].
+    Count(u32),
     /// Of a field of [`FieldKind::Signed`].
     Signed(i64),
     /// Of a field of [`FieldKind::Float`].
@@ -132,15 +139,16 @@ impl Value {
             Value::Signed(number) => number.cast_unsigned(),
             Value::Float(number) => number.to_bits(),
             Value::Flag(flag) => u64::from(flag),
-            Value::Text(TextId(id)) => u64::from(id),
+            Value::Count(number) | Value::Text(TextId(number)) => u64::from(number),
         }
     }
 
     /// Returns the value that an event has as these bits. Any bits are a value: a flag is set unless
-    /// they are 0, and of the number of a text the lower 32 bits count.
+    /// they are 0, and of a count and the number of a text the lower 32 bits matter.
     pub fn from_bits(kind: FieldKind, bits: u64) -> Value {
         match kind {
             FieldKind::Unsigned => Value::Unsigned(bits),
+            FieldKind::Count => Value::Count(bits as u32),
             FieldKind::Signed => Value::Signed(bits.cast_signed()),
             FieldKind::Float => Value::Float(f64::from_bits(bits)),
             FieldKind::Flag => Value::Flag(bits != 0),

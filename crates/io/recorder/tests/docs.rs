@@ -24,7 +24,7 @@ fn row(spec: &EventSpec) -> String {
 
 fn field(field: &Field) -> String {
     let kind = match field.kind {
-        FieldKind::Unsigned => "number",
+        FieldKind::Unsigned | FieldKind::Count => "number",
         FieldKind::Signed => "signed number",
         FieldKind::Float => "number with a fraction",
         FieldKind::Flag => "flag",

@@ -43,7 +43,9 @@ fn event(number: u64) -> Event {
     let (kind, values) = match number % 3 {
         0 => (EventKind::FileRead, event::bits([text, bytes, Value::Flag(false)])),
         1 => (EventKind::SocketWrite, event::bits([text, text, Value::Unsigned(9200), bytes])),
-        _ => (EventKind::BatchStage, event::bits([text, Value::Unsigned(number % 1000), bytes])),
+        _ => {
+            (EventKind::BatchStage, event::bits([text, Value::Count(number as u32 % 1000), bytes]))
+        }
     };
     let start_ticks = 2_900_000_000_000_000 + number * 900;
     let thread = ThreadId(number as u32 % 4);

@@ -123,6 +123,7 @@ impl Chunk {
             Value::Float(number) => self.bytes.extend_from_slice(&number.to_be_bytes()),
             Value::Text(id) => self.pools.push_text(&mut self.bytes, id, tables),
             Value::Unsigned(_)
+            | Value::Count(_)
             | Value::Signed(_)
             | Value::Duration(_)
             | Value::Timestamp(_)

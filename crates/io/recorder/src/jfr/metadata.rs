@@ -190,6 +190,7 @@ fn event_field(declared: &crate::schema::Field) -> Element {
         FieldKind::Flag => types::BOOLEAN,
         FieldKind::Text => types::STRING,
         FieldKind::Unsigned
+        | FieldKind::Count
         | FieldKind::Signed
         | FieldKind::Duration
         | FieldKind::Timestamp
@@ -201,7 +202,7 @@ fn event_field(declared: &crate::schema::Field) -> Element {
 fn units(kind: FieldKind) -> Vec<Element> {
     let unsigned = || Element::new("annotation").with_type("class", types::UNSIGNED);
     match kind {
-        FieldKind::Unsigned => vec![unsigned()],
+        FieldKind::Unsigned | FieldKind::Count => vec![unsigned()],
         FieldKind::Bytes => vec![unsigned(), annotation(types::DATA_AMOUNT, "BYTES")],
         FieldKind::Duration => vec![annotation(types::TIMESPAN, "TICKS")],
         FieldKind::Timestamp => vec![annotation(types::TIMESTAMP, "TICKS")],

@@ -57,6 +57,7 @@ fn thresholds_are_for_types_with_a_duration() {
 fn bits_become_the_same_value() {
     let values = [
         (FieldKind::Unsigned, Value::Unsigned(u64::MAX)),
+        (FieldKind::Count, Value::Count(u32::MAX)),
         (FieldKind::Signed, Value::Signed(-1)),
         (FieldKind::Float, Value::Float(-0.5)),
         (FieldKind::Flag, Value::Flag(true)),

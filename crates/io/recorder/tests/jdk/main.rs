@@ -239,7 +239,7 @@ fn the_metadata_shows_every_declaration() {
 /// Returns what `jfr metadata` shows for a field.
 fn declaration(field: &Field) -> String {
     let (units, type_name) = match field.kind {
-        FieldKind::Unsigned => ("  @Unsigned\n", "long"),
+        FieldKind::Unsigned | FieldKind::Count => ("  @Unsigned\n", "long"),
         FieldKind::Bytes => ("  @Unsigned\n  @DataAmount(\"BYTES\")\n", "long"),
         FieldKind::Duration => ("  @Timespan(\"TICKS\")\n", "long"),
         FieldKind::Timestamp => ("  @Timestamp(\"TICKS\")\n", "long"),

@@ -136,6 +136,7 @@ pub fn printed(recording: &Recording<'_>, names: &Names, event: &Event) -> Json 
 fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: u64) -> Json {
     match Value::from_bits(kind, bits) {
         Value::Unsigned(number) | Value::Bytes(number) => json!(number),
+        Value::Count(number) => json!(number),
         Value::Signed(number) => json!(number),
         // What JSON cannot express is null.
         Value::Float(number) => json!(number),

@@ -1,0 +1,241 @@
+//! Chunks of slots that threads take turns in.
+//!
+//! A thread owns a chunk and appends to it without a lock. When it is full, the thread gives it back
+//! and takes the next one that has no owner, which is the one that was given back longest ago, and
+//! overwrites it. So a busy thread uses most of the memory, and an idle one a single chunk.
+//!
+//! | word of a chunk | holds |
+//! |---|---|
+//! | 0 | 1 if a thread owns it, else 0 |
+//! | 1 | slots that are complete (32 bits), sequence (32) |
+//! | 2 | number of the thread in the system |
+//! | 3, 4 | name of the thread, with zeros up to 16 bytes |
+//! | 5 | 0; in a copy, the number of slots at the beginning that it leaves out |
+//! | 6, 7 | 0 |
+//! | from 8 | slots |
+//!
+//! The sequence is another one each time that the chunk is taken. Readers copy a chunk without a lock
+//! and use the copy if the sequence is still the same behind it.
+
+use crate::slot::Slot;
+use crate::word::Word;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+const OWNER: usize = 0;
+const POSITION: usize = 1;
+const OS_ID: usize = 2;
+const NAME: usize = 3;
+const LEFT_OUT: usize = 5;
+/// Words before the slots.
+pub const HEADER_WORDS: usize = 8;
+const SLOT_WORDS: usize = size_of::<Slot>() / size_of::<u64>();
+
+/// Bytes of the name of a thread, as in the system.
+pub const NAME_BYTES: usize = 16;
+
+/// A thread of the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OsThread {
+    /// Its number.
+    pub os_id: u32,
+    /// Its name, with zeros behind it.
+    pub name: [u8; NAME_BYTES],
+}
+
+/// Position of a chunk: its sequence, and how many of its slots are complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    sequence: u32,
+    slots: u32,
+}
+
+impl Position {
+    fn of_word(word: u64) -> Position {
+        Position { sequence: (word >> 32) as u32, slots: word as u32 }
+    }
+
+    fn to_word(self) -> u64 {
+        u64::from(self.sequence) << 32 | u64::from(self.slots)
+    }
+}
+
+/// Chunks of the same use.
+#[derive(Debug)]
+pub struct Pool<'m, W> {
+    /// All chunks.
+    pub words: &'m [W],
+    /// Words of one chunk.
+    pub chunk_words: usize,
+    /// Which one is tried next.
+    pub cursor: &'m W,
+    /// The sequence that was given last, for the chunks of all pools.
+    pub sequence: &'m W,
+}
+
+impl<W> Clone for Pool<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Pool<'_, W> {}
+
+impl<'m, W: Word> Pool<'m, W> {
+    /// Takes a chunk that has no owner. Tries each one once.
+    fn take(&self, thread: &OsThread) -> Option<(&'m [W], u32)> {
+        let count = self.words.len() / self.chunk_words;
+        for _ in 0..count {
+            let at = self.cursor.fetch_add(1) as usize % count * self.chunk_words;
+            let chunk = &self.words[at..at + self.chunk_words];
+            if chunk[OWNER].load(Relaxed) == 0 && chunk[OWNER].replace(0, 1) {
+                let sequence = (self.sequence.fetch_add(1) as u32).wrapping_add(1);
+                begin(chunk, sequence, thread);
+                return Some((chunk, sequence));
+            }
+        }
+        None
+    }
+}
+
+/// Begins a new use of a chunk. The position comes first: a reader that sees anything of the new use
+/// sees that the sequence has changed.
+fn begin<W: Word>(chunk: &[W], sequence: u32, thread: &OsThread) {
+    chunk[POSITION].store(Position { sequence, slots: 0 }.to_word(), Relaxed);
+    W::fence(Release);
+    chunk[OS_ID].store(u64::from(thread.os_id), Relaxed);
+    for (word, bytes) in chunk[NAME..].iter().zip(thread.name.as_chunks().0) {
+        word.store(u64::from_le_bytes(*bytes), Relaxed);
+    }
+}
+
+/// The end at which one thread appends.
+#[derive(Debug)]
+pub struct Appender<'m, W> {
+    chunk: Cell<&'m [W]>,
+    /// Position of the next slot in the chunk, in words.
+    at: Cell<usize>,
+    sequence: Cell<u32>,
+}
+
+impl<W> Default for Appender<'_, W> {
+    fn default() -> Self {
+        Appender::new()
+    }
+}
+
+impl<'m, W> Appender<'m, W> {
+    /// Returns an appender without a chunk.
+    pub const fn new() -> Self {
+        Appender { chunk: Cell::new(&[]), at: Cell::new(0), sequence: Cell::new(0) }
+    }
+}
+
+impl<'m, W: Word> Appender<'m, W> {
+    /// Returns whether there is space for as many slots.
+    #[inline(always)]
+    pub fn has_space(&self, slots: usize) -> bool {
+        self.at.get() + slots * SLOT_WORDS <= self.chunk.get().len()
+    }
+
+    /// Returns the check of slots in the chunk.
+    #[inline(always)]
+    pub fn check(&self) -> u8 {
+        self.sequence.get() as u8
+    }
+
+    /// Appends the slots of an event, for which there is space.
+    #[inline(always)]
+    pub fn push(&self, slots: &[Slot]) {
+        let chunk = self.chunk.get();
+        let mut at = self.at.get();
+        for slot in slots {
+            let Some(words) = chunk.get(at..at + SLOT_WORDS) else { return };
+            for (word, value) in words.iter().zip(slot) {
+                word.store(*value, Relaxed);
+            }
+            at += SLOT_WORDS;
+        }
+        self.at.set(at);
+        let complete = ((at - HEADER_WORDS) / SLOT_WORDS) as u32;
+        let position = Position { sequence: self.sequence.get(), slots: complete };
+        if let Some(word) = chunk.get(POSITION) {
+            word.store(position.to_word(), Release);
+        }
+    }
+
+    /// Gives the chunk back and takes another one. Returns whether there was one.
+    #[cold]
+    pub fn renew(&self, pool: &Pool<'m, W>, thread: &OsThread) -> bool {
+        self.release();
+        let Some((chunk, sequence)) = pool.take(thread) else { return false };
+        self.chunk.set(chunk);
+        self.at.set(HEADER_WORDS);
+        self.sequence.set(sequence);
+        true
+    }
+
+    /// Gives the chunk back.
+    pub fn release(&self) {
+        if let Some(owner) = self.chunk.replace(&[]).get(OWNER) {
+            owner.store(0, Release);
+        }
+        self.at.set(0);
+    }
+}
+
+/// Copies a chunk that threads may append to or take at the same time. `known` returns how many slots
+/// of a sequence the reader has already; the copy leaves them out. `None` if there are no others, or if
+/// the chunk was taken while it was copied.
+pub fn copy<W: Word>(chunk: &[W], known: impl Fn(u32) -> u32) -> Option<Vec<u64>> {
+    let before = chunk[POSITION].load(Acquire);
+    let position = Position::of_word(before);
+    let known = known(position.sequence).min(position.slots);
+    let to = HEADER_WORDS + position.slots as usize * SLOT_WORDS;
+    if known == position.slots {
+        return None;
+    }
+    let slots = chunk.get(HEADER_WORDS + known as usize * SLOT_WORDS..to)?;
+    let copied = chunk[..HEADER_WORDS].iter().chain(slots).map(|word| word.load(Relaxed));
+    let mut copied: Vec<u64> = copied.collect();
+    W::fence(Acquire);
+    let after = Position::of_word(chunk[POSITION].load(Relaxed));
+    copied[POSITION] = before;
+    copied[LEFT_OUT] = u64::from(known);
+    (after.sequence == position.sequence).then_some(copied)
+}
+
+/// A copy of a chunk, or a chunk of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied<'c> {
+    /// Number of this use of the chunk.
+    pub sequence: u32,
+    /// Number of slots at the beginning that were not copied.
+    pub left_out: u32,
+    /// Number of its slots that are complete, including those.
+    pub complete: u32,
+    /// The thread that owned it.
+    pub thread: OsThread,
+    slots: &'c [u64],
+}
+
+impl<'c> Copied<'c> {
+    /// Returns a chunk as it was copied. Words may be anything.
+    pub fn of_words(words: &'c [u64]) -> Option<Copied<'c>> {
+        let (header, slots) = words.split_at_checked(HEADER_WORDS)?;
+        let position = Position::of_word(header[POSITION]);
+        let mut name = [0; NAME_BYTES];
+        let bytes = name.as_chunks_mut().0.iter_mut().zip(&header[NAME..]);
+        bytes.for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+        let thread = OsThread { os_id: header[OS_ID] as u32, name };
+        let (sequence, complete) = (position.sequence, position.slots);
+        let left_out = (header[LEFT_OUT] as u32).min(complete);
+        Some(Copied { sequence, left_out, complete, thread, slots })
+    }
+
+    /// Returns the slots, up to the last complete one.
+    pub fn slots(&self) -> &'c [Slot] {
+        let (slots, _) = self.slots.as_chunks();
+        &slots[..slots.len().min((self.complete - self.left_out) as usize)]
+    }
+}

@@ -1,0 +1,131 @@
+//! Where things are in the file of a run.
+//!
+//! ```text
+//! header | texts and subjects, two halves | chunks for frequent events | chunks for others
+//! ```
+//!
+//! All numbers are little-endian words of 64 bits. `docs/formats/recorder.md` lists them.
+
+use crate::schema::EVENTS;
+use std::ops::Range;
+
+/// First word of a file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"MSRINGS\0");
+/// Second word of a file.
+pub const VERSION: u64 = 1;
+
+/// Words of the header.
+pub const HEADER_WORDS: usize = 512;
+/// Words of a chunk: 32 KiB, 1022 slots. A thread takes another one after so many events, and a thread
+/// that records two events holds two of them.
+pub const CHUNK_WORDS: usize = 4096;
+
+/// Most types that the header has space for.
+const KINDS_MAX: usize = 64;
+const _: () = assert!(EVENTS.len() <= KINDS_MAX);
+
+/// Words of the version of the agent.
+const AGENT_VERSION_WORDS: usize = 8;
+
+/// A word of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Field {
+    /// [`MAGIC`].
+    Magic,
+    /// [`VERSION`].
+    Version,
+    /// Words of one half of the table.
+    HalfWords,
+    /// Number of chunks for frequent events.
+    FrequentChunks,
+    /// Number of the other chunks.
+    OtherChunks,
+    /// Number of the process.
+    Pid,
+    /// 0 if ticks are those of the time stamp counter, 1 if they are nanoseconds of the system.
+    ClockSource,
+    /// The start on all clocks.
+    StartTicks,
+    StartMonotonicNs,
+    StartUnixNs,
+    /// Odd while the next three are written.
+    LatestVersion,
+    /// The latest second of the run on all clocks.
+    LatestTicks,
+    LatestMonotonicNs,
+    LatestUnixNs,
+    /// 1 when the run has ended in order.
+    Ended,
+    /// The sequence that a chunk was given last.
+    Sequence,
+    /// Which chunk for frequent events is tried next, and which other one.
+    FrequentCursor,
+    OtherCursor,
+    /// Events that no chunk had space for.
+    WithoutSpace,
+    /// Texts and subjects that the table had no space for.
+    WithoutName,
+    /// Ticks per second as measured at the start.
+    FirstRate,
+}
+
+/// Version of the agent, as UTF-8 with zeros behind it.
+pub const AGENT_VERSION: Range<usize> = 32..32 + AGENT_VERSION_WORDS;
+/// For each type: events that exceeded its rate.
+pub const OVER_RATE: Range<usize> = 64..64 + KINDS_MAX;
+/// For each type: its threshold in nanoseconds, or `u64::MAX` if it is not recorded.
+pub const THRESHOLD_NS: Range<usize> = 128..128 + KINDS_MAX;
+/// For each type: most events in a second, or 0.
+pub const RATE: Range<usize> = 192..192 + KINDS_MAX;
+
+/// What is where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Words of one half of the table.
+    pub half_words: usize,
+    /// Number of chunks for frequent events.
+    pub frequent_chunks: usize,
+    /// Number of the other chunks.
+    pub other_chunks: usize,
+}
+
+impl Layout {
+    /// Returns the layout of a file of about this size: an eighth for texts, and a quarter of the
+    /// chunks for events that are not frequent.
+    pub fn of_bytes(bytes: u64) -> Layout {
+        let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
+        let half_words = words / 16 / HEADER_WORDS * HEADER_WORDS;
+        let half_words = half_words.clamp(HEADER_WORDS, HALF_WORDS_MAX);
+        let chunks = words.saturating_sub(HEADER_WORDS + 2 * half_words) / CHUNK_WORDS;
+        let chunks = chunks.max(4);
+        let other_chunks = chunks / 4;
+        Layout { half_words, frequent_chunks: chunks - other_chunks, other_chunks }
+    }
+
+    /// Returns where a half of the table is.
+    pub fn half(&self, half: usize) -> Range<usize> {
+        let at = HEADER_WORDS + half * self.half_words;
+        at..at + self.half_words
+    }
+
+    /// Returns where the chunks for frequent events are.
+    pub fn frequent(&self) -> Range<usize> {
+        let at = self.half(1).end;
+        at..at + self.frequent_chunks * CHUNK_WORDS
+    }
+
+    /// Returns where the other chunks are.
+    pub fn other(&self) -> Range<usize> {
+        let at = self.frequent().end;
+        at..at + self.other_chunks * CHUNK_WORDS
+    }
+
+    /// Returns the words of the file.
+    pub fn words(&self) -> usize {
+        self.other().end
+    }
+}
+
+/// Most words of a half: a reference has 23 bits for a place in it.
+pub const HALF_WORDS_MAX: usize = 1 << 22;

@@ -1,0 +1,57 @@
+//! The file of a run in memory.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use std::fs::File;
+use std::io;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+
+/// Words that live as long as the process, because threads write to them until they end.
+pub type Words = &'static [AtomicU64];
+
+/// Makes a file as long as these words, with all of its blocks: writing to memory behind which the
+/// disk has no space would end the process.
+///
+/// # Errors
+///
+/// The disk is full, or the file system cannot allocate blocks.
+pub fn allocate(file: &File, words: usize) -> io::Result<()> {
+    let bytes = (words * size_of::<u64>()) as u64;
+    loop {
+        match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Returns the words of a file, which reach it even if the process is killed.
+///
+/// # Errors
+///
+/// Those of the system.
+pub fn map(file: &File, words: usize) -> io::Result<Words> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let bytes = words * size_of::<u64>();
+    // SAFETY: the kernel chooses an address range that nothing else uses.
+    let start = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0)? };
+    // SAFETY: the range is mapped for reading and writing, aligned to a page, and never unmapped.
+    // Other processes may change its words, which any value is valid for.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), words) })
+}
+
+/// Returns words that are lost with the process.
+///
+/// # Errors
+///
+/// Those of the system.
+pub fn without_file(words: usize) -> io::Result<Words> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let bytes = words * size_of::<u64>();
+    // SAFETY: the kernel chooses an address range that nothing else uses.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE)? };
+    // SAFETY: the range is mapped for reading and writing, aligned to a page, and never unmapped.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), words) })
+}

@@ -1,0 +1,286 @@
+//! Texts and subjects in shared memory, each stored once.
+//!
+//! The table has two halves, and new entries go into one of them. When that is full, the other one is
+//! emptied and takes its place: references that are in use are made again there, and those of files
+//! and connections that are gone disappear with the next change. An event that is older than the
+//! entries of its half has no values for them.
+//!
+//! | word of a half | holds |
+//! |---|---|
+//! | 0 | words in use (32 bits), epoch (32): the number of this use of the half |
+//! | 1 | its begin in ticks |
+//! | 2 to 7 | 0 |
+//! | from 8 | entries |
+//!
+//! | entry | words |
+//! |---|---|
+//! | text | 1 (8 bits), bytes (56); then the bytes, with zeros up to a whole word |
+//! | subject | 2 (8 bits), 0 (24), first value (32); second value (32), third value (32) |
+//!
+//! A reference has the half in bit 23, and the word of the entry in the bits below.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+const POSITION: usize = 0;
+const SINCE: usize = 1;
+const HEADER_WORDS: usize = 8;
+
+const TEXT: u64 = 1;
+const SUBJECT: u64 = 2;
+
+/// Bit of a reference that says which half it is in.
+const HALF_BIT: u32 = 23;
+
+/// Longest text, as long as the longest path.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// A half is used for at least so long, so that an event that is being written refers to no entry
+/// that is gone.
+const HALF_SECONDS_MIN: u64 = 10;
+
+/// The values that events about one file, connection or component share: numbers, or references to
+/// texts.
+pub type Shared = [u32; 3];
+
+/// Adds texts and subjects.
+#[derive(Debug)]
+pub struct Names<'m> {
+    halves: [&'m [AtomicU64]; 2],
+    texts: HashMap<Box<str>, u32>,
+    subjects: HashMap<Shared, u32>,
+    epoch: u32,
+    used: usize,
+    since_ticks: u64,
+}
+
+impl<'m> Names<'m> {
+    /// Returns an empty table.
+    pub fn new(halves: [&'m [AtomicU64]; 2], now_ticks: u64) -> Names<'m> {
+        let (texts, subjects) = (HashMap::default(), HashMap::default());
+        let mut names = Names { halves, texts, subjects, epoch: 0, used: 0, since_ticks: 0 };
+        names.begin_half(now_ticks);
+        names
+    }
+
+    /// Returns the number of this use of a half. References with another one must be made again.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    fn half(&self) -> &'m [AtomicU64] {
+        self.halves[self.epoch as usize % 2]
+    }
+
+    /// Forgets what the other half had, and uses it.
+    fn begin_half(&mut self, now_ticks: u64) {
+        self.epoch += 1;
+        self.texts.clear();
+        self.subjects.clear();
+        self.used = HEADER_WORDS;
+        self.since_ticks = now_ticks;
+        let half = self.half();
+        half[POSITION].store(u64::from(self.epoch) << 32, Relaxed);
+        fence(Release);
+        half[SINCE].store(now_ticks, Relaxed);
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let position = u64::from(self.epoch) << 32 | self.used as u64;
+        self.half()[POSITION].store(position, Release);
+    }
+
+    /// Empties the other half and uses it, unless this one was begun a moment ago.
+    fn change_half(&mut self, now_ticks: u64, ticks_per_second: u64) -> Option<()> {
+        let least = ticks_per_second.saturating_mul(HALF_SECONDS_MIN);
+        let is_due = now_ticks.saturating_sub(self.since_ticks) >= least;
+        is_due.then(|| self.begin_half(now_ticks))
+    }
+
+    /// Appends an entry; returns its reference.
+    fn append(&mut self, words: impl ExactSizeIterator<Item = u64>) -> Option<u32> {
+        let half = self.half();
+        let at = self.used;
+        let entry = half.get(at..at + words.len())?;
+        entry.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+        self.used += entry.len();
+        self.publish();
+        Some(((self.epoch % 2) << HALF_BIT) | at as u32)
+    }
+
+    /// Returns the reference to a text; `None` without space.
+    fn text(&mut self, text: &str) -> Option<u32> {
+        let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
+        if let Some(reference) = self.texts.get(text) {
+            return Some(*reference);
+        }
+        let mut words = vec![0; 1 + text.len().div_ceil(8)];
+        words[0] = TEXT | (text.len() as u64) << 8;
+        for (word, bytes) in words[1..].iter_mut().zip(text.as_bytes().chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        let reference = self.append(words.into_iter())?;
+        self.texts.insert(text.into(), reference);
+        Some(reference)
+    }
+
+    /// Returns the reference to a subject; `None` without space.
+    fn subject(&mut self, parts: &[Part<'_>]) -> Option<u32> {
+        let mut values = [0; 3];
+        for (value, part) in values.iter_mut().zip(parts) {
+            *value = match part {
+                Part::Text(text) => self.text(text)?,
+                Part::Number(number) => *number,
+            };
+        }
+        if let Some(reference) = self.subjects.get(&values) {
+            return Some(*reference);
+        }
+        let [first, second, third] = values.map(u64::from);
+        let reference = self.append([SUBJECT | first << 32, second | third << 32].into_iter())?;
+        self.subjects.insert(values, reference);
+        Some(reference)
+    }
+
+    /// Returns the reference to a text and its epoch; `None` without space.
+    pub fn refer_to_text(&mut self, text: &str, now: u64, rate: u64) -> Option<u32> {
+        let found = self.text(text);
+        found.or_else(|| self.change_half(now, rate).and_then(|()| self.text(text)))
+    }
+
+    /// Returns the reference to a subject; `None` without space.
+    pub fn refer_to_subject(&mut self, parts: &[Part<'_>], now: u64, rate: u64) -> Option<u32> {
+        let found = self.subject(parts);
+        found.or_else(|| self.change_half(now, rate).and_then(|()| self.subject(parts)))
+    }
+}
+
+/// A value of a subject.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'p> {
+    /// A text.
+    Text(&'p str),
+    /// A number.
+    Number(u32),
+}
+
+/// Copies the words in use of a half that a thread may change at the same time. Empty if it was
+/// emptied while it was copied.
+pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
+    let before = half[POSITION].load(Acquire);
+    let used = (before as u32 as usize).min(half.len());
+    let mut copied: Vec<u64> = half[..used].iter().map(|word| word.load(Relaxed)).collect();
+    fence(Acquire);
+    let after = half[POSITION].load(Relaxed);
+    match copied.get_mut(POSITION) {
+        Some(position) if before >> 32 == after >> 32 => *position = before,
+        _ => copied.clear(),
+    }
+    copied
+}
+
+/// The entries of both halves at one time. Words may be anything.
+#[derive(Clone, Debug, Default)]
+pub struct CopiedNames {
+    halves: [Vec<u64>; 2],
+}
+
+impl CopiedNames {
+    /// Returns the entries of two halves.
+    pub fn new(halves: [Vec<u64>; 2]) -> CopiedNames {
+        CopiedNames { halves }
+    }
+
+    /// Returns the number of the use of the half that a reference is for, and its begin in ticks.
+    pub fn epoch(&self, reference: u32) -> Option<(u32, u64)> {
+        let half = self.half(reference);
+        Some(((half.get(POSITION)? >> 32) as u32, *half.get(SINCE)?))
+    }
+
+    fn half(&self, reference: u32) -> &[u64] {
+        let half = &self.halves[(reference >> HALF_BIT) as usize % 2];
+        let used = half.get(POSITION).map_or(0, |position| *position as u32 as usize);
+        &half[..used.min(half.len())]
+    }
+
+    fn entry(&self, reference: u32) -> Option<&[u64]> {
+        let at = (reference & ((1 << HALF_BIT) - 1)) as usize;
+        (at >= HEADER_WORDS).then(|| self.half(reference).get(at..))?
+    }
+
+    /// Returns the text of a reference.
+    pub fn text(&self, reference: u32) -> Option<String> {
+        let (head, words) = self.entry(reference)?.split_first()?;
+        let bytes = usize::try_from(head >> 8).ok()?;
+        if *head as u8 != TEXT as u8 || bytes > TEXT_BYTES_MAX {
+            return None;
+        }
+        let words = words.get(..bytes.div_ceil(8))?;
+        let mut all: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        all.truncate(bytes);
+        Some(String::from_utf8_lossy(&all).into_owned())
+    }
+
+    /// Returns the values of the subject of a reference.
+    pub fn subject(&self, reference: u32) -> Option<Shared> {
+        let [head, others, ..] = *self.entry(reference)? else { return None };
+        let values = [(head >> 32) as u32, others as u32, (others >> 32) as u32];
+        (head as u8 == SUBJECT as u8).then_some(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: u64 = 1000;
+
+    fn memory(words: usize) -> Vec<AtomicU64> {
+        (0..words).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    fn copied(names: &Names<'_>) -> CopiedNames {
+        CopiedNames::new(names.halves.map(copy))
+    }
+
+    #[test]
+    fn a_text_is_stored_once_and_cut_to_its_limit() {
+        let memory = memory(2048);
+        let mut names = Names::new([&memory[..1024], &memory[1024..]], 0);
+        let one = names.refer_to_text("/var/log/app.log", 0, RATE).unwrap();
+        assert_eq!(names.refer_to_text("/var/log/app.log", 0, RATE), Some(one));
+        let empty = names.refer_to_text("", 0, RATE).unwrap();
+        let long = names.refer_to_text(&"ä".repeat(TEXT_BYTES_MAX), 0, RATE).unwrap();
+        let copied = copied(&names);
+        assert_eq!(copied.text(one).unwrap(), "/var/log/app.log");
+        assert_eq!(copied.text(empty).unwrap(), "");
+        assert_eq!(copied.text(long).unwrap(), "ä".repeat(TEXT_BYTES_MAX / 2));
+        assert_eq!(copied.subject(one), None);
+        assert_eq!(copied.text(0), None);
+    }
+
+    #[test]
+    fn the_other_half_takes_over_when_one_is_full_but_not_at_once() {
+        let memory = memory(40);
+        let mut names = Names::new([&memory[..20], &memory[20..]], 0);
+        let parts = |number| [Part::Text("host"), Part::Text("::1"), Part::Number(number)];
+        let first = names.refer_to_subject(&parts(1), 0, RATE).unwrap();
+        let mut numbers = 2..;
+        while names.refer_to_subject(&parts(numbers.next().unwrap()), 0, RATE).is_some() {}
+        assert_eq!((names.epoch(), names.refer_to_subject(&parts(1), 0, RATE)), (1, Some(first)));
+        let later = HALF_SECONDS_MIN * RATE;
+        let second = names.refer_to_subject(&parts(99), later, RATE).unwrap();
+        let copied = copied(&names);
+        assert_eq!(names.epoch(), 2);
+        assert_eq!(copied.epoch(first), Some((1, 0)));
+        assert_eq!(copied.epoch(second), Some((2, later)));
+        assert_eq!(copied.subject(first).unwrap()[2], 1);
+        let [host, address, port] = copied.subject(second).unwrap();
+        let texts = [host, address].map(|text| copied.text(text).unwrap());
+        assert_eq!((texts, port), (["host".to_owned(), "::1".to_owned()], 99));
+    }
+}

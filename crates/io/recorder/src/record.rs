@@ -1,0 +1,208 @@
+//! One function for each type of event.
+//!
+//! ```
+//! use millstream_recorder::record::{self, Subject};
+//! use millstream_recorder::recorder;
+//! use millstream_recorder::schema::EventKind;
+//! use std::io::Read;
+//! use std::path::Path;
+//!
+//! let path = Path::new("/proc/self/stat");
+//! let subject = Subject::file(path); // kept beside the open file
+//! let mut buffer = [0; 4096];
+//! let timer = recorder::start(EventKind::FileRead);
+//! let bytes = std::fs::File::open(path)?.read(&mut buffer)?;
+//! record::file_read(timer, &subject, bytes, bytes == 0);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! An event that is off costs a load and a branch. Numbers that do not fit 32 bits, where the type has
+//! a count, are recorded as the largest.
+
+use crate::names::Part;
+use crate::recorder::{self, Timer, instant, text};
+use crate::schema::EventKind;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What events are about: a file, a connection, a component or two of them. Kept as long as that, so
+/// that its names are stored once and each event refers to them.
+pub struct Subject {
+    texts: [Option<Box<str>>; 2],
+    number: Option<u32>,
+    /// The reference to the stored names (32 bits), and its epoch.
+    reference: AtomicU64,
+}
+
+impl Subject {
+    fn new(first: &str, second: Option<&str>, number: Option<u32>) -> Subject {
+        let texts = [Some(first.into()), second.map(Into::into)];
+        Subject { texts, number, reference: AtomicU64::new(0) }
+    }
+
+    /// Returns a file. Bytes of its path that are not UTF-8 are replaced.
+    pub fn file(path: &Path) -> Subject {
+        Subject::new(&path.to_string_lossy(), None, None)
+    }
+
+    /// Returns the other end of a connection: the name that was configured, and its address.
+    pub fn peer(host: &str, address: SocketAddr) -> Subject {
+        let ip = address.ip().to_string();
+        Subject::new(host, Some(&ip), Some(u32::from(address.port())))
+    }
+
+    /// Returns the other end of a connection on this host: the path of a socket, or what else names it.
+    pub fn local_peer(name: &str) -> Subject {
+        Subject::new("", Some(name), Some(0))
+    }
+
+    /// Returns a component.
+    pub fn component(id: &str) -> Subject {
+        Subject::new(id, None, None)
+    }
+
+    /// Returns a component, and what it waits for or the consumer group it is in.
+    pub fn component_with(id: &str, other: &str) -> Subject {
+        Subject::new(id, Some(other), None)
+    }
+
+    /// Returns the reference to its names, which are stored if they are not yet.
+    #[inline(always)]
+    fn reference(&self) -> u32 {
+        let stored = self.reference.load(Relaxed);
+        let epoch = stored as u32;
+        if epoch != 0 && epoch == recorder::epoch() { (stored >> 32) as u32 } else { self.store() }
+    }
+
+    #[cold]
+    fn store(&self) -> u32 {
+        let texts = self.texts.iter().flatten().map(|text| Part::Text(text));
+        let parts: [Option<Part<'_>>; 3] = {
+            let mut all = texts.chain(self.number.map(Part::Number));
+            [all.next(), all.next(), all.next()]
+        };
+        let count = parts.iter().flatten().count();
+        let parts = parts.map(|part| part.unwrap_or(Part::Number(0)));
+        let (reference, epoch) = recorder::subject(&parts[..count]);
+        self.reference.store(u64::from(reference) << 32 | u64::from(epoch), Relaxed);
+        reference
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Subject").field(&self.texts).field(&self.number).finish()
+    }
+}
+
+/// Data was read from a file.
+#[inline(always)]
+pub fn file_read(timer: Timer, file: &Subject, bytes: usize, end_of_file: bool) {
+    let own = || [bytes as u64, u64::from(end_of_file)];
+    timer.end(EventKind::FileRead, || file.reference(), own);
+}
+
+/// Data was written to a file.
+#[inline(always)]
+pub fn file_write(timer: Timer, file: &Subject, bytes: usize) {
+    timer.end(EventKind::FileWrite, || file.reference(), || [bytes as u64]);
+}
+
+/// A file was synced to disk.
+pub fn file_sync(timer: Timer, file: &Subject) {
+    timer.end(EventKind::FileSync, || file.reference(), || []);
+}
+
+/// Data was read from a socket.
+#[inline(always)]
+pub fn socket_read(timer: Timer, peer: &Subject, bytes: usize) {
+    timer.end(EventKind::SocketRead, || peer.reference(), || [bytes as u64]);
+}
+
+/// Data was written to a socket.
+#[inline(always)]
+pub fn socket_write(timer: Timer, peer: &Subject, bytes: usize) {
+    timer.end(EventKind::SocketWrite, || peer.reference(), || [bytes as u64]);
+}
+
+/// A component processed a batch.
+#[inline(always)]
+pub fn batch_stage(timer: Timer, component: &Subject, rows: usize, bytes: usize) {
+    let own = || [rows as u64, bytes as u64];
+    timer.end(EventKind::BatchStage, || component.reference(), own);
+}
+
+/// A component waited until another one had capacity: `waits` is a [`Subject::component_with`].
+pub fn wait_for_capacity(timer: Timer, waits: &Subject, bytes: usize) {
+    timer.end(EventKind::WaitForCapacity, || waits.reference(), || [bytes as u64]);
+}
+
+/// A component emitted what it had accumulated, which was due `late` before the event began.
+pub fn flush(timer: Timer, component: &Subject, late: Duration, rows: usize, bytes: usize) {
+    let due = timer.start_ticks().saturating_sub(recorder::to_ticks(late));
+    let own = || [due, rows as u64, bytes as u64];
+    timer.end(EventKind::Flush, || component.reference(), own);
+}
+
+/// A delivery failed and will be tried again. `code` is a status of HTTP or a negative system error.
+pub fn retry(component: &Subject, reason: &str, code: i64, attempts: u32, pause: Duration) {
+    let own = || {
+        let pause = recorder::to_ticks(pause);
+        [text(reason), code.cast_unsigned(), u64::from(attempts), pause]
+    };
+    instant(EventKind::Retry, || component.reference(), own);
+}
+
+/// Rows were rejected or dropped.
+pub fn dropped(component: &Subject, reason: &str, rows: usize) {
+    instant(EventKind::Drop, || component.reference(), || [text(reason), rows as u64]);
+}
+
+/// Checkpoints were committed to the store.
+pub fn checkpoint(timer: Timer, checkpoints: usize, outcome: &str) {
+    timer.end(EventKind::Checkpoint, || 0, || [checkpoints as u64, text(outcome)]);
+}
+
+/// The state of a component was encoded and stored.
+pub fn snapshot(timer: Timer, component: &Subject, bytes: usize) {
+    timer.end(EventKind::Snapshot, || component.reference(), || [bytes as u64]);
+}
+
+/// Payloads were appended to a disk buffer, read from it or released.
+pub fn spool(timer: Timer, component: &Subject, operation: &str, payloads: usize, bytes: usize) {
+    let own = || [text(operation), payloads as u64, bytes as u64];
+    timer.end(EventKind::Spool, || component.reference(), own);
+}
+
+/// An operator or a collector in a JVM was called.
+pub fn jvm_call(timer: Timer, component: &Subject, rows: usize, bytes: usize, outcome: &str) {
+    let own = || [rows as u64, bytes as u64, text(outcome)];
+    timer.end(EventKind::JvmCall, || component.reference(), own);
+}
+
+/// A JVM collected garbage. `collector` is a [`Subject::component`] with its name.
+pub fn collection(timer: Timer, collector: &Subject, cause: &str, before: u64, after: u64) {
+    let own = || [text(cause), before, after];
+    timer.end(EventKind::Collection, || collector.reference(), own);
+}
+
+/// The configuration was read again.
+pub fn reload(timer: Timer, outcome: &str, components: usize) {
+    timer.end(EventKind::Reload, || 0, || [text(outcome), components as u64]);
+}
+
+/// A component was slowed down to keep a limit.
+pub fn throttle(timer: Timer, component: &Subject, reason: &str, limit: f64) {
+    let own = || [text(reason), limit.to_bits()];
+    timer.end(EventKind::Throttle, || component.reference(), own);
+}
+
+/// Partitions were assigned or revoked: `member` is a [`Subject::component_with`] the group.
+pub fn rebalance(timer: Timer, member: &Subject, assigned: usize, revoked: usize) {
+    let own = || [assigned as u64, revoked as u64];
+    timer.end(EventKind::Rebalance, || member.reference(), own);
+}

@@ -1,0 +1,319 @@
+//! The recorder of the process.
+
+use crate::layout::{Field, Layout, OVER_RATE};
+use crate::memory::{self, Words};
+use crate::names::Part;
+use crate::run::{OFF, Run, Writer};
+use crate::schema::{EVENTS, EventKind, FIELDS_MAX, PerSecond, Settings};
+use crate::slot::Stored;
+use crate::snapshot::Known;
+use crate::ticks::{self, Moment};
+use std::array;
+use std::fs::File;
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+/// What every thread reads with each event.
+struct Switches {
+    /// Shortest event of each type in ticks, or [`OFF`].
+    thresholds: [AtomicU64; EVENTS.len()],
+    /// Most events of each type in a second, or 0.
+    rates: [AtomicU32; EVENTS.len()],
+    /// For each type with a rate: a second (32 bits), and the events in it.
+    seconds: [AtomicU64; EVENTS.len()],
+    ticks_per_second: AtomicU64,
+    /// The epoch of the table of names.
+    epoch: AtomicU32,
+}
+
+static SWITCHES: Switches = Switches {
+    thresholds: [const { AtomicU64::new(OFF) }; EVENTS.len()],
+    rates: [const { AtomicU32::new(0) }; EVENTS.len()],
+    seconds: [const { AtomicU64::new(0) }; EVENTS.len()],
+    ticks_per_second: AtomicU64::new(1),
+    epoch: AtomicU32::new(0),
+};
+
+static RUN: OnceLock<Run> = OnceLock::new();
+
+thread_local! {
+    static WRITER: Writer = const { Writer::new() };
+}
+
+/// Settings of all types, by number.
+pub type AllSettings = [Settings; EVENTS.len()];
+
+/// Returns the settings of all types unless the user sets something else.
+pub fn defaults() -> AllSettings {
+    array::from_fn(|number| EVENTS[number].defaults)
+}
+
+/// Where events go.
+#[derive(Debug)]
+pub enum Destination<'f> {
+    /// An empty file, open for reading and writing. Events reach it even if the process is killed.
+    File(&'f File),
+    /// Memory that is lost with the process.
+    Memory,
+}
+
+/// Starts recording, in about so many bytes.
+///
+/// # Errors
+///
+/// The blocks of the file cannot be allocated, or there is no memory; nothing is recorded then. The
+/// process records already.
+pub fn start_run(
+    destination: &Destination<'_>,
+    bytes: u64,
+    settings: &AllSettings,
+) -> io::Result<()> {
+    let layout = Layout::of_bytes(bytes);
+    let words = words(destination, layout.words())?;
+    let clock = ticks::choose();
+    let start = Moment::now();
+    let rate = start.first_rate().get();
+    SWITCHES.ticks_per_second.store(rate, Relaxed);
+    let run = Run::begin(words, layout, clock, &start, rate);
+    RUN.set(run).map_err(|_| io::Error::other("the process records already"))?;
+    set(settings);
+    Ok(())
+}
+
+fn words(destination: &Destination<'_>, words: usize) -> io::Result<Words> {
+    match destination {
+        Destination::File(file) => {
+            memory::allocate(file, words)?;
+            memory::map(file, words)
+        }
+        Destination::Memory => memory::without_file(words),
+    }
+}
+
+/// Sets when events are recorded, from now on.
+pub fn set(settings: &AllSettings) {
+    let Some(run) = RUN.get() else { return };
+    for (spec, settings) in EVENTS.iter().zip(settings) {
+        let number = spec.kind as usize;
+        let rate = settings.rate.map_or(0, |rate| rate.0.max(1));
+        let threshold = if settings.enabled { to_ticks(settings.threshold) } else { OFF };
+        run.set_settings(spec.kind, settings);
+        SWITCHES.rates[number].store(rate, Relaxed);
+        SWITCHES.thresholds[number].store(threshold, Relaxed);
+    }
+}
+
+/// Returns when events are recorded; `None` if the process does not record.
+pub fn settings() -> Option<AllSettings> {
+    let run = RUN.get()?;
+    Some(array::from_fn(|number| {
+        let kind = EVENTS[number].kind;
+        let threshold_ns = run.of_kind(crate::layout::THRESHOLD_NS, kind).load(Relaxed);
+        let rate = SWITCHES.rates[number].load(Relaxed);
+        let enabled = threshold_ns != OFF;
+        let threshold = if enabled { Duration::from_nanos(threshold_ns) } else { Duration::ZERO };
+        let rate = (rate > 0).then_some(PerSecond(rate));
+        Settings { enabled, threshold, rate, stack: false }
+    }))
+}
+
+/// Relates ticks to the time of the system, for readers. Called once in a second by one thread.
+pub fn keep_time() {
+    if let Some(run) = RUN.get() {
+        let now = Moment::now();
+        let ticks = run.word(Field::StartTicks).load(Relaxed);
+        let monotonic_ns = run.word(Field::StartMonotonicNs).load(Relaxed);
+        let start = Moment { ticks, monotonic_ns, unix_ns: 0 };
+        SWITCHES.ticks_per_second.store(start.rate(&now).get(), Relaxed);
+        run.set_latest(&now);
+    }
+}
+
+/// Stops recording, and notes that the run has ended in order.
+pub fn end_run() {
+    if let Some(run) = RUN.get() {
+        SWITCHES.thresholds.iter().for_each(|threshold| threshold.store(OFF, Relaxed));
+        keep_time();
+        run.word(Field::Ended).store(1, Release);
+    }
+}
+
+/// Events that were not recorded, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Omitted {
+    /// No chunk had space: too many threads record.
+    pub without_space: u64,
+    /// Recorded, but without the name of their file, connection or component.
+    pub names: u64,
+    /// For each type: beyond its rate.
+    pub over_rate: [u64; EVENTS.len()],
+}
+
+/// Returns how many events were not recorded.
+pub fn omitted() -> Omitted {
+    let Some(run) = RUN.get() else { return Omitted::default() };
+    Omitted {
+        without_space: run.word(Field::WithoutSpace).load(Relaxed),
+        names: run.word(Field::WithoutName).load(Relaxed),
+        over_rate: array::from_fn(|number| {
+            run.of_kind(OVER_RATE, EVENTS[number].kind).load(Relaxed)
+        }),
+    }
+}
+
+/// Returns what the run has recorded and a reader does not know yet, as bytes that
+/// [`crate::snapshot::Snapshot`] reads. `None` if the process does not record.
+pub fn copy(known: &Known) -> Option<Vec<u8>> {
+    let words = RUN.get()?.copy(known);
+    Some(words.into_iter().flat_map(u64::to_le_bytes).collect())
+}
+
+/// Returns a period in ticks.
+pub fn to_ticks(period: Duration) -> u64 {
+    let rate = u128::from(SWITCHES.ticks_per_second.load(Relaxed));
+    let ticks = period.as_nanos() * rate / NS_PER_SECOND;
+    u64::try_from(ticks).unwrap_or(OFF).min(OFF - 1)
+}
+
+/// The start of an event; or nothing, if its type is not recorded.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an event is recorded at its end"]
+pub struct Timer {
+    kind: EventKind,
+    start_ticks: u64,
+}
+
+/// Starts an event of a type that has a duration.
+#[inline(always)]
+pub fn start(kind: EventKind) -> Timer {
+    let is_on = SWITCHES.thresholds[kind as usize].load(Relaxed) != OFF;
+    Timer { kind, start_ticks: if is_on { ticks::now() } else { OFF } }
+}
+
+impl Timer {
+    /// Returns whether the event is recorded, if it reaches the threshold.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.start_ticks != OFF
+    }
+
+    /// Returns when it was started.
+    pub(crate) fn start_ticks(&self) -> u64 {
+        self.start_ticks
+    }
+
+    /// Returns a timer that started so long before this one.
+    pub fn earlier(self, by: Duration) -> Timer {
+        let start_ticks = match self.is_on() {
+            true => self.start_ticks.saturating_sub(to_ticks(by)),
+            false => OFF,
+        };
+        Timer { start_ticks, ..self }
+    }
+
+    /// Ends the event.
+    #[inline(always)]
+    pub(crate) fn end<const N: usize>(
+        self,
+        kind: EventKind,
+        subject: impl FnOnce() -> u32,
+        own: impl FnOnce() -> [u64; N],
+    ) {
+        debug_assert_eq!(self.kind, kind);
+        if self.start_ticks == OFF {
+            return;
+        }
+        let duration_ticks = ticks::now().saturating_sub(self.start_ticks);
+        if duration_ticks >= SWITCHES.thresholds[kind as usize].load(Relaxed) {
+            write(kind, self.start_ticks, duration_ticks, subject(), own());
+        }
+    }
+}
+
+/// Records an event without a duration.
+#[inline(always)]
+pub(crate) fn instant<const N: usize>(
+    kind: EventKind,
+    subject: impl FnOnce() -> u32,
+    own: impl FnOnce() -> [u64; N],
+) {
+    if SWITCHES.thresholds[kind as usize].load(Relaxed) != OFF {
+        write(kind, ticks::now(), 0, subject(), own());
+    }
+}
+
+#[inline(always)]
+fn write<const N: usize>(
+    kind: EventKind,
+    start_ticks: u64,
+    duration_ticks: u64,
+    subject: u32,
+    values: [u64; N],
+) {
+    if SWITCHES.rates[kind as usize].load(Relaxed) != 0 && !is_within_rate(kind, start_ticks) {
+        return;
+    }
+    let mut own = [0; FIELDS_MAX];
+    own[..N].copy_from_slice(&values);
+    let event = Stored { kind, subject, start_ticks, duration_ticks, own };
+    let written = WRITER.try_with(|writer| writer.write(&event, || RUN.get()));
+    if written.is_err() {
+        count_lost();
+    }
+}
+
+/// Counts an event of a thread that is ending.
+#[cold]
+fn count_lost() {
+    if let Some(run) = RUN.get() {
+        run.word(Field::WithoutSpace).fetch_add(1, Relaxed);
+    }
+}
+
+/// Takes an event of those that the type has in this second.
+fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
+    let second = now_ticks / SWITCHES.ticks_per_second.load(Relaxed).max(1);
+    let rate = SWITCHES.rates[kind as usize].load(Relaxed);
+    let word = &SWITCHES.seconds[kind as usize];
+    let taken = word.fetch_update(Relaxed, Relaxed, |before| {
+        let is_same = before >> 32 == second & u64::from(u32::MAX);
+        let count = if is_same { before as u32 } else { 0 };
+        (count < rate).then(|| second << 32 | u64::from(count + 1))
+    });
+    if taken.is_err()
+        && let Some(run) = RUN.get()
+    {
+        run.of_kind(OVER_RATE, kind).fetch_add(1, Relaxed);
+    }
+    taken.is_ok()
+}
+
+/// Returns the reference to a text, or 0.
+pub(crate) fn text(text: &str) -> u64 {
+    let (now, rate) = (ticks::now(), SWITCHES.ticks_per_second.load(Relaxed));
+    let made = RUN.get().and_then(|run| run.refer_to_text(text, now, rate));
+    u64::from(made.map_or(0, note_epoch))
+}
+
+/// Returns the epoch of references that are valid.
+#[inline(always)]
+pub(crate) fn epoch() -> u32 {
+    SWITCHES.epoch.load(Acquire)
+}
+
+/// Returns the reference to a subject and its epoch, or 0.
+pub(crate) fn subject(parts: &[Part<'_>]) -> (u32, u32) {
+    let (now, rate) = (ticks::now(), SWITCHES.ticks_per_second.load(Relaxed));
+    let made = RUN.get().and_then(|run| run.refer_to_subject(parts, now, rate));
+    made.map_or((0, 0), |made| (note_epoch(made), made.1))
+}
+
+fn note_epoch((reference, epoch): (u32, u32)) -> u32 {
+    SWITCHES.epoch.fetch_max(epoch, Release);
+    reference
+}

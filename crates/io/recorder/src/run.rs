@@ -1,0 +1,228 @@
+//! The shared memory of a run, and the threads that write to it.
+
+use crate::chunks::{self, Appender, NAME_BYTES, OsThread, Pool};
+use crate::layout::{AGENT_VERSION, CHUNK_WORDS, Field, HEADER_WORDS, Layout};
+use crate::layout::{MAGIC, RATE, THRESHOLD_NS, VERSION};
+use crate::memory::Words;
+use crate::names::{self, Names, Part};
+use crate::schema::{EVENTS, EventKind, Settings};
+use crate::slot::Stored;
+use crate::snapshot::{self, Known};
+use crate::ticks::{Moment, Source};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+/// Threshold of a type that is not recorded.
+pub const OFF: u64 = u64::MAX;
+
+/// How often a thread tries to get the table of names before it does without.
+const LOCK_TRIES: usize = 100;
+
+/// The shared memory of a run.
+#[derive(Debug)]
+pub struct Run {
+    words: Words,
+    layout: Layout,
+    names: Mutex<Names<'static>>,
+}
+
+impl Run {
+    /// Begins a run in words that are all 0.
+    pub fn begin(words: Words, layout: Layout, clock: Source, start: &Moment, rate: u64) -> Run {
+        let halves = [0, 1].map(|half| &words[layout.half(half)]);
+        let run = Run { words, layout, names: Mutex::new(Names::new(halves, start.ticks)) };
+        run.set(Field::Version, VERSION);
+        run.set(Field::HalfWords, layout.half_words as u64);
+        run.set(Field::FrequentChunks, layout.frequent_chunks as u64);
+        run.set(Field::OtherChunks, layout.other_chunks as u64);
+        run.set(Field::Pid, u64::from(std::process::id()));
+        run.set(Field::ClockSource, clock as u64);
+        run.set(Field::StartTicks, start.ticks);
+        run.set(Field::StartMonotonicNs, start.monotonic_ns);
+        run.set(Field::StartUnixNs, start.unix_ns);
+        run.set(Field::FirstRate, rate);
+        run.set_latest(start);
+        let version = env!("CARGO_PKG_VERSION").as_bytes().chunks(8);
+        for (word, bytes) in run.words[AGENT_VERSION].iter().zip(version) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Relaxed);
+        }
+        run.word(Field::Magic).store(MAGIC, Release);
+        run
+    }
+
+    /// Returns a word of the header.
+    pub fn word(&self, field: Field) -> &'static AtomicU64 {
+        &self.words[field as usize]
+    }
+
+    fn set(&self, field: Field, value: u64) {
+        self.word(field).store(value, Relaxed);
+    }
+
+    /// Returns the words of the header that types have, such as [`RATE`].
+    pub fn of_kind(&self, range: Range<usize>, kind: EventKind) -> &'static AtomicU64 {
+        &self.words[range][kind as usize]
+    }
+
+    /// Stores the time, for readers that relate ticks to it. One thread at a time may call it.
+    pub fn set_latest(&self, now: &Moment) {
+        let version = self.word(Field::LatestVersion).load(Relaxed);
+        self.set(Field::LatestVersion, version + 1);
+        fence(Release);
+        self.set(Field::LatestTicks, now.ticks);
+        self.set(Field::LatestMonotonicNs, now.monotonic_ns);
+        self.set(Field::LatestUnixNs, now.unix_ns);
+        self.word(Field::LatestVersion).store(version + 2, Release);
+    }
+
+    /// Stores the settings of a type, for readers.
+    pub fn set_settings(&self, kind: EventKind, settings: &Settings) {
+        let threshold_ns = u64::try_from(settings.threshold.as_nanos()).unwrap_or(OFF - 1);
+        let threshold_ns = if settings.enabled { threshold_ns } else { OFF };
+        let rate = settings.rate.map_or(0, |rate| u64::from(rate.0));
+        self.of_kind(THRESHOLD_NS, kind).store(threshold_ns, Relaxed);
+        self.of_kind(RATE, kind).store(rate, Relaxed);
+    }
+
+    fn pool(&self, is_frequent: bool) -> Pool<'static, AtomicU64> {
+        let (range, cursor) = match is_frequent {
+            true => (self.layout.frequent(), Field::FrequentCursor),
+            false => (self.layout.other(), Field::OtherCursor),
+        };
+        Pool {
+            words: &self.words[range],
+            chunk_words: CHUNK_WORDS,
+            cursor: self.word(cursor),
+            sequence: self.word(Field::Sequence),
+        }
+    }
+
+    /// Calls a function with the table of names, unless other threads have it for long.
+    fn with_names<T>(
+        &self,
+        call: impl Fn(&mut Names<'static>) -> Option<(T, u32)>,
+    ) -> Option<(T, u32)> {
+        for _ in 0..LOCK_TRIES {
+            if let Some(mut names) = self.names.try_lock() {
+                let made = call(&mut names);
+                self.count_if(made.is_none(), Field::WithoutName);
+                return made;
+            }
+            std::hint::spin_loop();
+        }
+        self.count_if(true, Field::WithoutName);
+        None
+    }
+
+    fn count_if(&self, is_true: bool, field: Field) {
+        if is_true {
+            self.word(field).fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns the reference to a subject, and its epoch; `None` if it could not be stored.
+    pub fn refer_to_subject(&self, parts: &[Part<'_>], now: u64, rate: u64) -> Option<(u32, u32)> {
+        self.with_names(|names| {
+            let reference = names.refer_to_subject(parts, now, rate)?;
+            Some((reference, names.epoch()))
+        })
+    }
+
+    /// Returns the reference to a text, and its epoch; `None` if it could not be stored.
+    pub fn refer_to_text(&self, text: &str, now: u64, rate: u64) -> Option<(u32, u32)> {
+        self.with_names(|names| {
+            let reference = names.refer_to_text(text, now, rate)?;
+            Some((reference, names.epoch()))
+        })
+    }
+
+    /// Copies the header, the table of names, and of the chunks what the reader does not know, while
+    /// threads write to them. Chunks come first, so that their names are in the table.
+    pub fn copy(&self, known: &Known) -> Vec<u64> {
+        let pools = [self.layout.frequent(), self.layout.other()];
+        let chunks = pools.into_iter().flat_map(|pool| self.words[pool].chunks(CHUNK_WORDS));
+        let known = |sequence| known.get(&sequence).copied().unwrap_or(0);
+        let chunks: Vec<Vec<u64>> = chunks.filter_map(|chunk| chunks::copy(chunk, known)).collect();
+        let halves = [0, 1].map(|half| names::copy(&self.words[self.layout.half(half)]));
+        snapshot::join(&self.header(), &halves, &chunks)
+    }
+
+    fn header(&self) -> Vec<u64> {
+        let words = &self.words[..HEADER_WORDS];
+        loop {
+            let before = self.word(Field::LatestVersion).load(Acquire);
+            let copied = words.iter().map(|word| word.load(Relaxed)).collect();
+            fence(Acquire);
+            let is_same = self.word(Field::LatestVersion).load(Relaxed) == before;
+            if is_same && before.is_multiple_of(2) {
+                return copied;
+            }
+        }
+    }
+}
+
+/// The chunks of one thread.
+#[derive(Debug)]
+pub struct Writer {
+    frequent: Appender<'static, AtomicU64>,
+    other: Appender<'static, AtomicU64>,
+    thread: Cell<Option<OsThread>>,
+}
+
+impl Writer {
+    /// Returns a writer without chunks.
+    pub const fn new() -> Writer {
+        Writer { frequent: Appender::new(), other: Appender::new(), thread: Cell::new(None) }
+    }
+
+    /// Appends an event. Never waits, and allocates nothing. Returns whether there was space.
+    #[inline(always)]
+    pub fn write(&self, event: &Stored, run: impl Fn() -> Option<&'static Run>) -> bool {
+        let is_frequent = EVENTS[event.kind as usize].is_frequent;
+        let appender = if is_frequent { &self.frequent } else { &self.other };
+        let (slots, count) = event.encode(appender.check());
+        if appender.has_space(count) {
+            appender.push(&slots[..count]);
+            return true;
+        }
+        self.write_to_next(event, is_frequent, run())
+    }
+
+    #[cold]
+    fn write_to_next(&self, event: &Stored, is_frequent: bool, run: Option<&'static Run>) -> bool {
+        let Some(run) = run else { return false };
+        let appender = if is_frequent { &self.frequent } else { &self.other };
+        let thread = self.thread.get().unwrap_or_else(current_thread);
+        self.thread.set(Some(thread));
+        let has_space = appender.renew(&run.pool(is_frequent), &thread);
+        if has_space {
+            let (slots, count) = event.encode(appender.check());
+            appender.push(&slots[..count]);
+        }
+        run.count_if(!has_space, Field::WithoutSpace);
+        has_space
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.frequent.release();
+        self.other.release();
+    }
+}
+
+/// Returns the calling thread.
+fn current_thread() -> OsThread {
+    let os_id = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    let mut name = [0; NAME_BYTES];
+    if let Ok(text) = rustix::thread::name() {
+        let bytes = &text.to_bytes()[..text.to_bytes().len().min(NAME_BYTES)];
+        name[..bytes.len()].copy_from_slice(bytes);
+    }
+    OsThread { os_id, name }
+}

@@ -1,0 +1,410 @@
+//! What a run has recorded until one point in time: the file of a run that has ended or died, or a copy
+//! of the memory of one that continues.
+//!
+//! A copy has the header of a run with another magic number, then three times or more a number of words
+//! and so many words: those in use of each half of the table, and those of each chunk.
+
+use crate::chunks::{Copied, OsThread};
+use crate::event::{Event, Tables, TextId, Thread, ThreadId};
+use crate::jfr::Clock;
+use crate::layout::{self, AGENT_VERSION, CHUNK_WORDS, Field, HEADER_WORDS, Layout, OVER_RATE};
+use crate::layout::{HALF_WORDS_MAX, MAGIC, RATE, THRESHOLD_NS, VERSION};
+use crate::names::CopiedNames;
+use crate::run::OFF;
+use crate::schema::{EVENTS, EventKind, FIELDS_MAX, FieldKind, PerSecond, Settings};
+use crate::slot::{Slot, Stored};
+use crate::ticks::{Moment, Source};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// First word of a copy.
+const COPY_MAGIC: u64 = u64::from_le_bytes(*b"MSCOPY\0\0");
+
+/// From this long on, the rate of the ticks is that of the whole run.
+const RATE_FROM_NS: u64 = 1_000_000_000;
+
+/// The number of a text that is not known.
+const NO_TEXT: u64 = u32::MAX as u64;
+
+/// How many slots a reader has of each sequence.
+pub type Known = BTreeMap<u32, u32>;
+
+/// Returns the words of a copy.
+pub(crate) fn join(header: &[u64], halves: &[Vec<u64>; 2], chunks: &[Vec<u64>]) -> Vec<u64> {
+    let mut words = header.to_vec();
+    words[Field::Magic as usize] = COPY_MAGIC;
+    for section in halves.iter().chain(chunks) {
+        words.push(section.len() as u64);
+        words.extend_from_slice(section);
+    }
+    words
+}
+
+/// Why bytes are no recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRecording {
+    /// They are not those of a recording.
+    Foreign,
+    /// The run died before it had recorded anything.
+    Empty,
+    /// Another release has written them.
+    OtherVersion,
+    /// They end in the header.
+    Cut,
+}
+
+impl std::fmt::Display for NoRecording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            NoRecording::Foreign => "not a file of the recorder",
+            NoRecording::Empty => "the agent died before it recorded anything",
+            NoRecording::OtherVersion => "written by a release with another format",
+            NoRecording::Cut => "the file is shorter than its header",
+        })
+    }
+}
+
+impl std::error::Error for NoRecording {}
+
+/// What a run has recorded.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    header: Vec<u64>,
+    names: CopiedNames,
+    chunks: Vec<Vec<u64>>,
+}
+
+impl Snapshot {
+    /// Parses a file of a run, or a copy. What is behind the header may be damaged.
+    ///
+    /// # Errors
+    ///
+    /// There is no header that this release reads.
+    pub fn parse(bytes: &[u8]) -> Result<Snapshot, NoRecording> {
+        let (words, _) = bytes.as_chunks();
+        let words: Vec<u64> = words.iter().copied().map(u64::from_le_bytes).collect();
+        let (header, rest) = words.split_at_checked(HEADER_WORDS).ok_or(NoRecording::Cut)?;
+        let is_copy = match header[Field::Magic as usize] {
+            MAGIC => false,
+            COPY_MAGIC => true,
+            0 => return Err(NoRecording::Empty),
+            _ => return Err(NoRecording::Foreign),
+        };
+        if header[Field::Version as usize] != VERSION {
+            return Err(NoRecording::OtherVersion);
+        }
+        let mut sections = if is_copy { sections(rest) } else { in_file(header, &words) };
+        let halves = [0, 1].map(|half| sections.get_mut(half).map(std::mem::take));
+        let halves = halves.map(Option::unwrap_or_default);
+        let chunks = sections.into_iter().skip(2).collect();
+        Ok(Snapshot { header: header.to_vec(), names: CopiedNames::new(halves), chunks })
+    }
+
+    fn field(&self, field: Field) -> u64 {
+        self.header[field as usize]
+    }
+
+    /// Returns the number of the process.
+    pub fn pid(&self) -> u32 {
+        self.field(Field::Pid) as u32
+    }
+
+    /// Returns whether the run has ended in order.
+    pub fn has_ended(&self) -> bool {
+        self.field(Field::Ended) != 0
+    }
+
+    /// Returns the version of the agent.
+    pub fn agent_version(&self) -> String {
+        let words = self.header[AGENT_VERSION].iter();
+        let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+    }
+
+    /// Returns what ticks are.
+    pub fn clock_source(&self) -> Source {
+        match self.field(Field::ClockSource) {
+            0 => Source::Counter,
+            _ => Source::System,
+        }
+    }
+
+    /// Returns the relation of ticks and time, which begins with the run. It is exact at the latest
+    /// second of the run, so that times agree with those of the log before a crash.
+    pub fn clock(&self) -> Clock {
+        let (start, latest) = (self.start(), self.latest());
+        let lasted_ns = latest.monotonic_ns.saturating_sub(start.monotonic_ns);
+        let first = NonZeroU64::new(self.field(Field::FirstRate)).unwrap_or(NonZeroU64::MIN);
+        let rate = if lasted_ns >= RATE_FROM_NS { start.rate(&latest) } else { first };
+        let clock = Clock { ticks_per_second: rate, start_ticks: start.ticks, start_unix_ns: 0 };
+        let start_unix_ns = latest.unix_ns.saturating_sub(clock.unix_ns(latest.ticks));
+        Clock { start_unix_ns, ..clock }
+    }
+
+    fn start(&self) -> Moment {
+        Moment {
+            ticks: self.field(Field::StartTicks),
+            monotonic_ns: self.field(Field::StartMonotonicNs),
+            unix_ns: self.field(Field::StartUnixNs),
+        }
+    }
+
+    fn latest(&self) -> Moment {
+        let latest = Moment {
+            ticks: self.field(Field::LatestTicks),
+            monotonic_ns: self.field(Field::LatestMonotonicNs),
+            unix_ns: self.field(Field::LatestUnixNs),
+        };
+        // The run died while it was written.
+        let is_whole = self.field(Field::LatestVersion).is_multiple_of(2);
+        if is_whole && latest.ticks >= self.start().ticks { latest } else { self.start() }
+    }
+
+    /// Returns the latest time at which the run is known to have lived, in ticks.
+    pub fn latest_ticks(&self) -> u64 {
+        self.latest().ticks
+    }
+
+    /// Returns when events were recorded, at last.
+    pub fn settings(&self) -> Vec<(EventKind, Settings)> {
+        EVENTS.iter().map(|spec| (spec.kind, self.settings_of(spec.kind))).collect()
+    }
+
+    fn settings_of(&self, kind: EventKind) -> Settings {
+        let threshold_ns = self.header[THRESHOLD_NS][kind as usize];
+        let rate = u32::try_from(self.header[RATE][kind as usize]).unwrap_or(u32::MAX);
+        let enabled = threshold_ns != OFF;
+        let threshold = Duration::from_nanos(if enabled { threshold_ns } else { 0 });
+        let rate = (rate > 0).then_some(PerSecond(rate));
+        Settings { enabled, threshold, rate, stack: false }
+    }
+
+    /// Returns how many events of a type exceeded its rate.
+    pub fn over_rate(&self, kind: EventKind) -> u64 {
+        self.header[OVER_RATE][kind as usize]
+    }
+
+    /// Returns how many events no chunk had space for.
+    pub fn without_space(&self) -> u64 {
+        self.field(Field::WithoutSpace)
+    }
+
+    fn chunks(&self) -> Vec<Copied<'_>> {
+        let chunks = self.chunks.iter().filter_map(|chunk| Copied::of_words(chunk));
+        let mut chunks: Vec<Copied<'_>> = chunks.filter(|chunk| chunk.complete > 0).collect();
+        chunks.sort_by_key(|chunk| chunk.sequence);
+        chunks
+    }
+}
+
+/// Returns the sections of a copy, up to the first one that is not complete.
+fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
+    let mut found = Vec::new();
+    while let Some((count, behind)) = rest.split_first()
+        && let Ok(count) = usize::try_from(*count)
+        && let Some((section, behind)) = behind.split_at_checked(count)
+    {
+        found.push(section.to_vec());
+        rest = behind;
+    }
+    found
+}
+
+/// Returns the halves and chunks of a file, as far as it has them.
+fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
+    let number = |field: Field, max: usize| {
+        usize::try_from(header[field as usize]).unwrap_or(usize::MAX).min(max)
+    };
+    let chunks_max = words.len() / CHUNK_WORDS;
+    let layout = Layout {
+        half_words: number(Field::HalfWords, HALF_WORDS_MAX),
+        frequent_chunks: number(Field::FrequentChunks, chunks_max),
+        other_chunks: number(Field::OtherChunks, chunks_max),
+    };
+    let part = |range: std::ops::Range<usize>| {
+        let end = range.end.min(words.len());
+        words[range.start.min(end)..end].to_vec()
+    };
+    let halves = [0, 1].map(|half| part(layout.half(half)));
+    let chunks = layout.frequent().start..layout.other().end.min(words.len());
+    let chunks = chunks.step_by(CHUNK_WORDS).map(|at| part(at..at + CHUNK_WORDS));
+    halves.into_iter().chain(chunks).collect()
+}
+
+/// Reads the events of snapshots of one run, each once.
+#[derive(Debug, Default)]
+pub struct Reader {
+    known: Known,
+    /// Sequences up to this one have been looked for.
+    looked_for: u32,
+    /// Sequences that the last snapshot should have had.
+    missing: BTreeSet<u32>,
+    lost_chunks: u64,
+    texts: Vec<String>,
+    text_ids: HashMap<String, TextId>,
+    threads: Vec<(String, u32)>,
+    thread_ids: HashMap<OsThread, ThreadId>,
+    /// The texts of references, by epoch.
+    references: HashMap<(u32, u32), u64>,
+    /// The values of subjects, by epoch.
+    subjects: HashMap<(u32, u32), [u64; 3]>,
+}
+
+impl Reader {
+    /// Returns what this reader needs no more.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Returns how many chunks, of up to 1022 events, were overwritten before they were read.
+    pub fn lost_chunks(&self) -> u64 {
+        self.lost_chunks
+    }
+
+    /// Reads the events that are new, from the chunk that was begun first to the one that was begun
+    /// last. Damaged slots are skipped.
+    pub fn read(&mut self, snapshot: &Snapshot, mut each: impl FnMut(&Event, &Reader)) {
+        let chunks = snapshot.chunks();
+        self.find_missing(snapshot, &chunks);
+        for chunk in &chunks {
+            let known = self.known.get(&chunk.sequence).copied().unwrap_or(0);
+            let skipped = known.saturating_sub(chunk.left_out) as usize;
+            let thread = self.thread_id(&chunk.thread);
+            let mut slots = chunk.slots().get(skipped..).unwrap_or_default();
+            while !slots.is_empty() {
+                let decoded = Stored::decode(slots, chunk.sequence as u8);
+                let taken = decoded.map_or(1, |(_, count)| count);
+                if let Some((stored, _)) = decoded {
+                    let event = self.event(snapshot, &stored, thread);
+                    each(&event, self);
+                }
+                slots = &slots[taken..];
+            }
+            self.known.insert(chunk.sequence, chunk.complete.max(known));
+        }
+        self.forget(snapshot);
+    }
+
+    /// Marks everything in a snapshot as known, without reading it.
+    pub fn skip(&mut self, snapshot: &Snapshot) {
+        for chunk in snapshot.chunks() {
+            self.known.insert(chunk.sequence, chunk.complete);
+        }
+        self.looked_for = snapshot.field(Field::Sequence) as u32;
+    }
+
+    /// Counts sequences that are in no snapshot: those of two snapshots ago have been overwritten.
+    fn find_missing(&mut self, snapshot: &Snapshot, chunks: &[Copied<'_>]) {
+        let last = snapshot.field(Field::Sequence) as u32;
+        let found: BTreeSet<u32> = chunks.iter().map(|chunk| chunk.sequence).collect();
+        let is_first = self.known.is_empty() && self.looked_for == 0;
+        self.lost_chunks += self.missing.difference(&found).count() as u64;
+        self.missing.clear();
+        if !is_first && last.wrapping_sub(self.looked_for) <= SEQUENCES_MAX {
+            let new = self.looked_for.wrapping_add(1)..=last;
+            self.missing = new.filter(|sequence| !found.contains(sequence)).collect();
+        }
+        self.looked_for = last;
+    }
+
+    /// Forgets chunks that have been overwritten for long.
+    fn forget(&mut self, snapshot: &Snapshot) {
+        let chunks = snapshot.field(Field::FrequentChunks) + snapshot.field(Field::OtherChunks);
+        let most = usize::try_from(chunks).unwrap_or(usize::MAX).saturating_mul(2);
+        while self.known.len() > most.max(1) {
+            self.known.pop_first();
+        }
+    }
+
+    fn event(&mut self, snapshot: &Snapshot, stored: &Stored, thread: ThreadId) -> Event {
+        let end_ticks = stored.start_ticks.saturating_add(stored.duration_ticks);
+        let shared = self.subject(snapshot, stored, end_ticks);
+        let mut values = [0; FIELDS_MAX];
+        let (mut shared, mut own) = (shared.into_iter(), stored.own.into_iter());
+        for (value, field) in values.iter_mut().zip(stored.kind.spec().fields) {
+            *value = match (field.is_shared, field.kind) {
+                (true, _) => shared.next().unwrap_or(NO_TEXT),
+                (false, FieldKind::Text) => {
+                    let reference = own.next().unwrap_or(0) as u32;
+                    self.text(snapshot, reference, end_ticks)
+                }
+                (false, _) => own.next().unwrap_or(0),
+            };
+        }
+        let (kind, start_ticks) = (stored.kind, stored.start_ticks);
+        Event { kind, thread, start_ticks, duration_ticks: stored.duration_ticks, values }
+    }
+
+    /// Returns the values of the shared fields.
+    fn subject(&mut self, snapshot: &Snapshot, stored: &Stored, end_ticks: u64) -> [u64; 3] {
+        let names = &snapshot.names;
+        let Some(key) = valid(names, stored.subject, end_ticks) else {
+            return [NO_TEXT, NO_TEXT, 0];
+        };
+        if let Some(values) = self.subjects.get(&key) {
+            return *values;
+        }
+        let Some(parts) = names.subject(stored.subject) else { return [NO_TEXT, NO_TEXT, 0] };
+        let fields = stored.kind.spec().fields.iter().filter(|field| field.is_shared);
+        let mut values = [0; 3];
+        for ((value, part), field) in values.iter_mut().zip(parts).zip(fields) {
+            *value = match field.kind {
+                FieldKind::Text => self.text(snapshot, part, u64::MAX),
+                _ => u64::from(part),
+            };
+        }
+        self.subjects.insert(key, values);
+        values
+    }
+
+    /// Returns the number of the text of a reference.
+    fn text(&mut self, snapshot: &Snapshot, reference: u32, end_ticks: u64) -> u64 {
+        let Some(key) = valid(&snapshot.names, reference, end_ticks) else { return NO_TEXT };
+        if let Some(id) = self.references.get(&key) {
+            return *id;
+        }
+        let Some(text) = snapshot.names.text(reference) else { return NO_TEXT };
+        let next = TextId(self.texts.len() as u32);
+        let id = *self.text_ids.entry(text.clone()).or_insert(next);
+        if id == next {
+            self.texts.push(text);
+        }
+        self.references.insert(key, u64::from(id.0));
+        u64::from(id.0)
+    }
+
+    fn thread_id(&mut self, thread: &OsThread) -> ThreadId {
+        let next = ThreadId(self.threads.len() as u32);
+        let id = *self.thread_ids.entry(*thread).or_insert(next);
+        if id == next {
+            let end = thread.name.iter().position(|byte| *byte == 0);
+            let name = &thread.name[..end.unwrap_or(thread.name.len())];
+            self.threads.push((String::from_utf8_lossy(name).into_owned(), thread.os_id));
+        }
+        id
+    }
+}
+
+/// Most sequences between two snapshots that are looked for. More mean that a file is damaged, or that
+/// it is another run.
+const SEQUENCES_MAX: u32 = 1 << 20;
+
+/// Returns the key of a reference, if its half has been in use since before the event ended.
+fn valid(names: &CopiedNames, reference: u32, end_ticks: u64) -> Option<(u32, u32)> {
+    let (epoch, since_ticks) = names.epoch(reference)?;
+    (reference != 0 && end_ticks >= since_ticks).then_some((epoch, reference))
+}
+
+impl Tables for Reader {
+    fn text(&self, id: TextId) -> Option<&str> {
+        self.texts.get(id.0 as usize).map(|text| &text[..])
+    }
+
+    fn thread(&self, id: ThreadId) -> Option<Thread<'_>> {
+        self.threads.get(id.0 as usize).map(|(name, os_id)| Thread { name, os_id: *os_id })
+    }
+}
+
+/// The slots of a chunk have the size that the format says.
+const _: () = assert!(size_of::<Slot>() == 32 && layout::HEADER_WORDS * 8 == 4096);

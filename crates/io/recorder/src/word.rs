@@ -1,0 +1,47 @@
+//! A word of shared memory.
+
+use std::sync::atomic::{self, AtomicU64, Ordering};
+
+/// A 64-bit word that threads share. A trait so that a model checker can take the place of the
+/// processor.
+pub trait Word {
+    /// Reads it.
+    fn load(&self, ordering: Ordering) -> u64;
+
+    /// Writes it.
+    fn store(&self, value: u64, ordering: Ordering);
+
+    /// Replaces `from`; returns whether it was there.
+    fn replace(&self, from: u64, to: u64) -> bool;
+
+    /// Adds to it; returns what was there.
+    fn fetch_add(&self, value: u64) -> u64;
+
+    /// Orders the reads and writes around it.
+    fn fence(ordering: Ordering);
+}
+
+impl Word for AtomicU64 {
+    #[inline]
+    fn load(&self, ordering: Ordering) -> u64 {
+        AtomicU64::load(self, ordering)
+    }
+
+    #[inline]
+    fn store(&self, value: u64, ordering: Ordering) {
+        AtomicU64::store(self, value, ordering);
+    }
+
+    fn replace(&self, from: u64, to: u64) -> bool {
+        self.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn fetch_add(&self, value: u64) -> u64 {
+        AtomicU64::fetch_add(self, value, Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn fence(ordering: Ordering) {
+        atomic::fence(ordering);
+    }
+}
