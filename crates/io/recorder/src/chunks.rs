@@ -205,6 +205,16 @@ pub fn copy<W: Word>(chunk: &[W], known: impl Fn(u32) -> u32) -> Option<Vec<u64>
     (after.sequence == position.sequence).then_some(copied)
 }
 
+/// Returns the position word of a chunk.
+pub fn position<W: Word>(chunk: &[W]) -> u64 {
+    chunk[POSITION].load(Acquire)
+}
+
+/// Returns the sequence of a position word; `None` if the chunk was never taken.
+pub fn sequence(position: u64) -> Option<u32> {
+    (position != 0).then(|| Position::of_word(position).sequence)
+}
+
 /// A copy of a chunk, or a chunk of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied<'c> {
@@ -231,6 +241,11 @@ impl<'c> Copied<'c> {
         let (sequence, complete) = (position.sequence, position.slots);
         let left_out = (header[LEFT_OUT] as u32).min(complete);
         Some(Copied { sequence, left_out, complete, thread, slots })
+    }
+
+    /// Returns the position word of a chunk. Words may be anything.
+    pub fn position(words: &[u64]) -> Option<u64> {
+        words.get(POSITION).copied()
     }
 
     /// Returns the slots, up to the last complete one.

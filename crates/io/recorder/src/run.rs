@@ -7,7 +7,7 @@ use crate::memory::Words;
 use crate::names::{self, Names, Part};
 use crate::schema::{EVENTS, EventKind, Settings};
 use crate::slot::Stored;
-use crate::snapshot::{self, Known};
+use crate::snapshot::{Copy, Known};
 use crate::ticks::{Moment, Source};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -147,9 +147,14 @@ impl Run {
         let pools = [self.layout.frequent(), self.layout.other()];
         let chunks = pools.into_iter().flat_map(|pool| self.words[pool].chunks(CHUNK_WORDS));
         let known = |sequence| known.get(&sequence).copied().unwrap_or(0);
-        let chunks: Vec<Vec<u64>> = chunks.filter_map(|chunk| chunks::copy(chunk, known)).collect();
-        let halves = [0, 1].map(|half| names::copy(&self.words[self.layout.half(half)]));
-        snapshot::join(&self.header(), &halves, &chunks)
+        let copies = chunks.clone().filter_map(|chunk| chunks::copy(chunk, known)).collect();
+        Copy {
+            header: self.header(),
+            positions: chunks.map(chunks::position).collect(),
+            halves: [0, 1].map(|half| names::copy(&self.words[self.layout.half(half)])),
+            chunks: copies,
+        }
+        .to_words()
     }
 
     fn header(&self) -> Vec<u64> {

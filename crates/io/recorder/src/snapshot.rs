@@ -1,10 +1,11 @@
 //! What a run has recorded until one point in time: the file of a run that has ended or died, or a copy
 //! of the memory of one that continues.
 //!
-//! A copy has the header of a run with another magic number, then three times or more a number of words
-//! and so many words: those in use of each half of the table, and those of each chunk.
+//! A copy has the header of a run with another magic number, then sections: a number of words, and so
+//! many words. The first section has the positions of all chunks, the next two have the halves of the
+//! table, and each of the others has a chunk.
 
-use crate::chunks::{Copied, OsThread};
+use crate::chunks::{self, Copied, OsThread};
 use crate::event::{Event, Tables, TextId, Thread, ThreadId};
 use crate::jfr::Clock;
 use crate::layout::{self, AGENT_VERSION, CHUNK_WORDS, Field, HEADER_WORDS, Layout, OVER_RATE};
@@ -30,15 +31,30 @@ const NO_TEXT: u64 = u32::MAX as u64;
 /// How many slots a reader has of each sequence.
 pub type Known = BTreeMap<u32, u32>;
 
-/// Returns the words of a copy.
-pub(crate) fn join(header: &[u64], halves: &[Vec<u64>; 2], chunks: &[Vec<u64>]) -> Vec<u64> {
-    let mut words = header.to_vec();
-    words[Field::Magic as usize] = COPY_MAGIC;
-    for section in halves.iter().chain(chunks) {
-        words.push(section.len() as u64);
-        words.extend_from_slice(section);
+/// A copy of the memory of a run.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// The header.
+    pub header: Vec<u64>,
+    /// The position words of all chunks, read after the chunks were copied.
+    pub positions: Vec<u64>,
+    /// What is in use of each half of the table.
+    pub halves: [Vec<u64>; 2],
+    /// The chunks that the reader does not know.
+    pub chunks: Vec<Vec<u64>>,
+}
+
+impl Copy {
+    /// Returns the words of the format.
+    pub fn to_words(&self) -> Vec<u64> {
+        let mut words = self.header.clone();
+        words[Field::Magic as usize] = COPY_MAGIC;
+        for section in [&self.positions].into_iter().chain(&self.halves).chain(&self.chunks) {
+            words.push(section.len() as u64);
+            words.extend_from_slice(section);
+        }
+        words
     }
-    words
 }
 
 /// Why bytes are no recording.
@@ -72,6 +88,8 @@ impl std::error::Error for NoRecording {}
 pub struct Snapshot {
     header: Vec<u64>,
     names: CopiedNames,
+    /// Sequences of all chunks, including those that were not copied.
+    sequences: BTreeSet<u32>,
     chunks: Vec<Vec<u64>>,
 }
 
@@ -94,11 +112,12 @@ impl Snapshot {
         if header[Field::Version as usize] != VERSION {
             return Err(NoRecording::OtherVersion);
         }
-        let mut sections = if is_copy { sections(rest) } else { in_file(header, &words) };
-        let halves = [0, 1].map(|half| sections.get_mut(half).map(std::mem::take));
-        let halves = halves.map(Option::unwrap_or_default);
-        let chunks = sections.into_iter().skip(2).collect();
-        Ok(Snapshot { header: header.to_vec(), names: CopiedNames::new(halves), chunks })
+        let sections = if is_copy { sections(rest) } else { in_file(header, &words) };
+        let mut sections = sections.into_iter();
+        let mut next = || sections.next().unwrap_or_default();
+        let sequences = next().into_iter().filter_map(chunks::sequence).collect();
+        let names = CopiedNames::new([next(), next()]);
+        Ok(Snapshot { header: header.to_vec(), names, sequences, chunks: sections.collect() })
     }
 
     fn field(&self, field: Field) -> u64 {
@@ -211,7 +230,7 @@ fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
     found
 }
 
-/// Returns the halves and chunks of a file, as far as it has them.
+/// Returns the sections that a copy of a file would have, as far as the file has them.
 fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
     let number = |field: Field, max: usize| {
         usize::try_from(header[field as usize]).unwrap_or(usize::MAX).min(max)
@@ -229,15 +248,17 @@ fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
     let halves = [0, 1].map(|half| part(layout.half(half)));
     let chunks = layout.frequent().start..layout.other().end.min(words.len());
     let chunks = chunks.step_by(CHUNK_WORDS).map(|at| part(at..at + CHUNK_WORDS));
-    halves.into_iter().chain(chunks).collect()
+    let chunks: Vec<Vec<u64>> = chunks.collect();
+    let positions = chunks.iter().filter_map(|chunk| Copied::position(chunk)).collect();
+    [positions].into_iter().chain(halves).chain(chunks).collect()
 }
 
 /// Reads the events of snapshots of one run, each once.
 #[derive(Debug, Default)]
 pub struct Reader {
     known: Known,
-    /// Sequences up to this one have been looked for.
-    looked_for: u32,
+    /// Sequences up to this one have been looked for, if there was a snapshot before.
+    looked_for: Option<u32>,
     /// Sequences that the last snapshot should have had.
     missing: BTreeSet<u32>,
     lost_chunks: u64,
@@ -266,7 +287,7 @@ impl Reader {
     /// last. Damaged slots are skipped.
     pub fn read(&mut self, snapshot: &Snapshot, mut each: impl FnMut(&Event, &Reader)) {
         let chunks = snapshot.chunks();
-        self.find_missing(snapshot, &chunks);
+        self.find_missing(snapshot);
         for chunk in &chunks {
             let known = self.known.get(&chunk.sequence).copied().unwrap_or(0);
             let skipped = known.saturating_sub(chunk.left_out) as usize;
@@ -283,7 +304,7 @@ impl Reader {
             }
             self.known.insert(chunk.sequence, chunk.complete.max(known));
         }
-        self.forget(snapshot);
+        self.known.retain(|sequence, _| snapshot.sequences.contains(sequence));
     }
 
     /// Marks everything in a snapshot as known, without reading it.
@@ -291,30 +312,22 @@ impl Reader {
         for chunk in snapshot.chunks() {
             self.known.insert(chunk.sequence, chunk.complete);
         }
-        self.looked_for = snapshot.field(Field::Sequence) as u32;
+        self.looked_for = Some(snapshot.field(Field::Sequence) as u32);
     }
 
-    /// Counts sequences that are in no snapshot: those of two snapshots ago have been overwritten.
-    fn find_missing(&mut self, snapshot: &Snapshot, chunks: &[Copied<'_>]) {
+    /// Counts sequences that are in no snapshot. One that was given a moment ago may be in the next.
+    fn find_missing(&mut self, snapshot: &Snapshot) {
         let last = snapshot.field(Field::Sequence) as u32;
-        let found: BTreeSet<u32> = chunks.iter().map(|chunk| chunk.sequence).collect();
-        let is_first = self.known.is_empty() && self.looked_for == 0;
-        self.lost_chunks += self.missing.difference(&found).count() as u64;
+        let found = &snapshot.sequences;
+        self.lost_chunks += self.missing.difference(found).count() as u64;
         self.missing.clear();
-        if !is_first && last.wrapping_sub(self.looked_for) <= SEQUENCES_MAX {
-            let new = self.looked_for.wrapping_add(1)..=last;
+        if let Some(before) = self.looked_for
+            && last.wrapping_sub(before) <= SEQUENCES_MAX
+        {
+            let new = before.wrapping_add(1)..=last;
             self.missing = new.filter(|sequence| !found.contains(sequence)).collect();
         }
-        self.looked_for = last;
-    }
-
-    /// Forgets chunks that have been overwritten for long.
-    fn forget(&mut self, snapshot: &Snapshot) {
-        let chunks = snapshot.field(Field::FrequentChunks) + snapshot.field(Field::OtherChunks);
-        let most = usize::try_from(chunks).unwrap_or(usize::MAX).saturating_mul(2);
-        while self.known.len() > most.max(1) {
-            self.known.pop_first();
-        }
+        self.looked_for = Some(last);
     }
 
     fn event(&mut self, snapshot: &Snapshot, stored: &Stored, thread: ThreadId) -> Event {
