@@ -2,6 +2,7 @@
 //! limits of the host. README.md explains each figure.
 
 mod agent;
+mod allocations;
 mod broker;
 mod compression;
 mod delivered;
@@ -26,6 +27,7 @@ mod plot;
 mod points;
 mod points_parse;
 mod process;
+mod recorder;
 mod redact;
 mod report;
 mod rows;
@@ -108,6 +110,12 @@ enum Part {
     /// Segments of disk buffers: written and synced, read back
     Spool {
         /// A folder on the disk to measure
+        #[arg(default_value = "target")]
+        disk: PathBuf,
+    },
+    /// The flight recorder: an event in its four cases, the agent with and without it
+    Recorder {
+        /// A folder on the disk that the recording is written to
         #[arg(default_value = "target")]
         disk: PathBuf,
     },
@@ -224,6 +232,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Spool { disk } => spool::run(options.repetitions, disk, &scratch, &mut report)?,
+        Part::Recorder { disk } => recorder::run(options, disk, &scratch, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
         Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
         Part::Agent { names } => {
@@ -285,6 +294,7 @@ impl Part {
             Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Spool { .. } => "spool",
+            Part::Recorder { .. } => "recorder",
             Part::Rows => "rows",
             Part::Rules { .. } => "rules",
             Part::Agent { .. } => "agent",

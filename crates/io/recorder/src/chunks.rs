@@ -67,6 +67,8 @@ pub struct Pool<'m, W> {
     pub words: &'m [W],
     /// Words of one chunk.
     pub chunk_words: usize,
+    /// How many of the chunks have memory.
+    pub available: &'m W,
     /// Which one is tried next.
     pub cursor: &'m W,
     /// The sequence that was given last, for the chunks of all pools.
@@ -82,9 +84,15 @@ impl<W> Clone for Pool<'_, W> {
 impl<W> Copy for Pool<'_, W> {}
 
 impl<'m, W: Word> Pool<'m, W> {
+    /// Returns the chunks that have memory.
+    pub fn chunks(&self) -> impl Iterator<Item = &'m [W]> + Clone + use<'m, W> {
+        let available = self.available.load(Acquire) as usize;
+        self.words.chunks(self.chunk_words).take(available)
+    }
+
     /// Takes a chunk that has no owner. Tries each one once.
     fn take(&self, thread: &OsThread) -> Option<(&'m [W], u32)> {
-        let count = self.words.len() / self.chunk_words;
+        let count = self.available.load(Acquire) as usize;
         for _ in 0..count {
             let at = self.cursor.fetch_add(1) as usize % count * self.chunk_words;
             let chunk = &self.words[at..at + self.chunk_words];

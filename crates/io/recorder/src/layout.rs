@@ -24,6 +24,9 @@ pub const CHUNK_WORDS: usize = 4096;
 const KINDS_MAX: usize = 64;
 const _: () = assert!(EVENTS.len() <= KINDS_MAX);
 
+/// Chunks of each use that have memory from the start: enough for the threads of an agent.
+pub const CHUNKS_FIRST: usize = 16;
+
 /// Words of the version of the agent.
 const AGENT_VERSION_WORDS: usize = 8;
 
@@ -62,6 +65,9 @@ pub enum Field {
     /// Which chunk for frequent events is tried next, and which other one.
     FrequentCursor,
     OtherCursor,
+    /// How many chunks of each use the file has blocks for.
+    FrequentAvailable,
+    OtherAvailable,
     /// Events that no chunk had space for.
     WithoutSpace,
     /// Texts and subjects that the table had no space for.
@@ -91,11 +97,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of a file of about this size: an eighth for texts, and a quarter of the
+    /// Returns the layout of a file of about this size: a sixteenth for texts, and a quarter of the
     /// chunks for events that are not frequent.
     pub fn of_bytes(bytes: u64) -> Layout {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
-        let half_words = words / 16 / HEADER_WORDS * HEADER_WORDS;
+        let half_words = words / 32 / HEADER_WORDS * HEADER_WORDS;
         let half_words = half_words.clamp(HEADER_WORDS, HALF_WORDS_MAX);
         let chunks = words.saturating_sub(HEADER_WORDS + 2 * half_words) / CHUNK_WORDS;
         let chunks = chunks.max(4);
@@ -119,6 +125,15 @@ impl Layout {
     pub fn other(&self) -> Range<usize> {
         let at = self.frequent().end;
         at..at + self.other_chunks * CHUNK_WORDS
+    }
+
+    /// Returns the parts that are in use from the start: the header, the texts, and some chunks of
+    /// each use.
+    pub fn first(&self) -> [Range<usize>; 2] {
+        let part = |pool: Range<usize>, chunks: usize| pool.start + chunks * CHUNK_WORDS;
+        let frequent = part(self.frequent(), self.frequent_chunks.min(CHUNKS_FIRST));
+        let other = part(self.other(), self.other_chunks.min(CHUNKS_FIRST));
+        [0..frequent, self.other().start..other]
     }
 
     /// Returns the words of the file.

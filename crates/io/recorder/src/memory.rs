@@ -2,25 +2,27 @@
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 /// Words that live as long as the process, because threads write to them until they end.
 pub type Words = &'static [AtomicU64];
 
-/// Makes a file as long as these words, with all of its blocks: writing to memory behind which the
-/// disk has no space would end the process.
+/// Allocates the blocks behind these words of a file: writing to memory behind which the disk has no
+/// space would end the process.
 ///
 /// # Errors
 ///
 /// The disk is full, or the file system cannot allocate blocks.
-pub fn allocate(file: &File, words: usize) -> io::Result<()> {
-    let bytes = (words * size_of::<u64>()) as u64;
+pub fn allocate(file: &File, words: Range<usize>) -> io::Result<()> {
+    let bytes = |words: usize| (words * size_of::<u64>()) as u64;
     loop {
-        match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        let (at, length) = (bytes(words.start), bytes(words.len()));
+        match fallocate(file, FallocateFlags::empty(), at, length) {
             Err(Errno::INTR) => {}
             result => return Ok(result?),
         }
@@ -37,6 +39,10 @@ pub fn map(file: &File, words: usize) -> io::Result<Words> {
     let bytes = words * size_of::<u64>();
     // SAFETY: the kernel chooses an address range that nothing else uses.
     let start = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0)? };
+    // Without the advice the first write to a page makes the kernel read many pages ahead, which takes
+    // milliseconds.
+    // SAFETY: the range is mapped, and the advice does not change what is in it.
+    unsafe { madvise(start, bytes, Advice::Random)? };
     // SAFETY: the range is mapped for reading and writing, aligned to a page, and never unmapped.
     // Other processes may change its words, which any value is valid for.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), words) })

@@ -55,6 +55,11 @@ impl Subject {
         Subject::new(host, Some(&ip), Some(u32::from(address.port())))
     }
 
+    /// Returns the other end of a connection of which only the name is known.
+    pub fn named_peer(host: &str, port: u16) -> Subject {
+        Subject::new(host, Some(""), Some(u32::from(port)))
+    }
+
     /// Returns the other end of a connection on this host: the path of a socket, or what else names it.
     pub fn local_peer(name: &str) -> Subject {
         Subject::new("", Some(name), Some(0))
@@ -142,9 +147,9 @@ pub fn wait_for_capacity(timer: Timer, waits: &Subject, bytes: usize) {
 }
 
 /// A component emitted what it had accumulated, which was due `late` before the event began.
-pub fn flush(timer: Timer, component: &Subject, late: Duration, rows: usize, bytes: usize) {
+pub fn flush(timer: Timer, component: &Subject, late: Duration, rows: usize) {
     let due = timer.start_ticks().saturating_sub(recorder::to_ticks(late));
-    let own = || [due, rows as u64, bytes as u64];
+    let own = || [due, rows as u64];
     timer.end(EventKind::Flush, || component.reference(), own);
 }
 

@@ -8,6 +8,7 @@ use crate::schema::{EVENTS, EventKind, FIELDS_MAX, PerSecond, Settings};
 use crate::slot::Stored;
 use crate::snapshot::Known;
 use crate::ticks::{self, Moment};
+use parking_lot::Mutex;
 use std::array;
 use std::fs::File;
 use std::io;
@@ -41,6 +42,9 @@ static SWITCHES: Switches = Switches {
 
 static RUN: OnceLock<Run> = OnceLock::new();
 
+/// The file of the run, and its layout, until all of its blocks are allocated.
+static UNALLOCATED: Mutex<Option<(File, Layout)>> = Mutex::new(None);
+
 thread_local! {
     static WRITER: Writer = const { Writer::new() };
 }
@@ -62,7 +66,8 @@ pub enum Destination<'f> {
     Memory,
 }
 
-/// Starts recording, in about so many bytes.
+/// Starts recording, in about so many bytes. The file has blocks for some of them, so that the start
+/// takes little time; [`keep_time`] allocates the others.
 ///
 /// # Errors
 ///
@@ -74,25 +79,43 @@ pub fn start_run(
     settings: &AllSettings,
 ) -> io::Result<()> {
     let layout = Layout::of_bytes(bytes);
-    let words = words(destination, layout.words())?;
+    let words = words(destination, &layout)?;
     let clock = ticks::choose();
     let start = Moment::now();
     let rate = start.first_rate().get();
     SWITCHES.ticks_per_second.store(rate, Relaxed);
     let run = Run::begin(words, layout, clock, &start, rate);
+    let file = match destination {
+        Destination::File(file) => Some((file.try_clone()?, layout)),
+        Destination::Memory => None,
+    };
+    if file.is_none() {
+        run.use_all();
+    }
     RUN.set(run).map_err(|_| io::Error::other("the process records already"))?;
+    *UNALLOCATED.lock() = file;
     set(settings);
     Ok(())
 }
 
-fn words(destination: &Destination<'_>, words: usize) -> io::Result<Words> {
+fn words(destination: &Destination<'_>, layout: &Layout) -> io::Result<Words> {
+    let words = layout.words();
     match destination {
         Destination::File(file) => {
-            memory::allocate(file, words)?;
+            file.set_len((words * size_of::<u64>()) as u64)?;
+            layout.first().into_iter().try_for_each(|part| memory::allocate(file, part))?;
             memory::map(file, words)
         }
         Destination::Memory => memory::without_file(words),
     }
+}
+
+/// Allocates the blocks of the file that are missing, once.
+fn allocate_rest(run: &Run) -> io::Result<()> {
+    let Some((file, layout)) = UNALLOCATED.lock().take() else { return Ok(()) };
+    memory::allocate(&file, 0..layout.words())?;
+    run.use_all();
+    Ok(())
 }
 
 /// Sets when events are recorded, from now on.
@@ -123,22 +146,31 @@ pub fn settings() -> Option<AllSettings> {
 }
 
 /// Relates ticks to the time of the system, for readers. Called once in a second by one thread.
-pub fn keep_time() {
-    if let Some(run) = RUN.get() {
-        let now = Moment::now();
-        let ticks = run.word(Field::StartTicks).load(Relaxed);
-        let monotonic_ns = run.word(Field::StartMonotonicNs).load(Relaxed);
-        let start = Moment { ticks, monotonic_ns, unix_ns: 0 };
-        SWITCHES.ticks_per_second.store(start.rate(&now).get(), Relaxed);
-        run.set_latest(&now);
-    }
+///
+/// # Errors
+///
+/// The first call allocates the rest of the file, and fails if it cannot. Recording continues in what
+/// there is.
+pub fn keep_time() -> io::Result<()> {
+    let Some(run) = RUN.get() else { return Ok(()) };
+    note_time(run);
+    allocate_rest(run)
+}
+
+fn note_time(run: &Run) {
+    let now = Moment::now();
+    let ticks = run.word(Field::StartTicks).load(Relaxed);
+    let monotonic_ns = run.word(Field::StartMonotonicNs).load(Relaxed);
+    let start = Moment { ticks, monotonic_ns, unix_ns: 0 };
+    SWITCHES.ticks_per_second.store(start.rate(&now).get(), Relaxed);
+    run.set_latest(&now);
 }
 
 /// Stops recording, and notes that the run has ended in order.
 pub fn end_run() {
     if let Some(run) = RUN.get() {
         SWITCHES.thresholds.iter().for_each(|threshold| threshold.store(OFF, Relaxed));
-        keep_time();
+        note_time(run);
         run.word(Field::Ended).store(1, Release);
     }
 }
@@ -173,11 +205,23 @@ pub fn copy(known: &Known) -> Option<Vec<u8>> {
     Some(words.into_iter().flat_map(u64::to_le_bytes).collect())
 }
 
+/// Returns the time in ticks.
+#[inline(always)]
+pub fn now_ticks() -> u64 {
+    ticks::now()
+}
+
 /// Returns a period in ticks.
 pub fn to_ticks(period: Duration) -> u64 {
     let rate = u128::from(SWITCHES.ticks_per_second.load(Relaxed));
     let ticks = period.as_nanos() * rate / NS_PER_SECOND;
     u64::try_from(ticks).unwrap_or(OFF).min(OFF - 1)
+}
+
+/// Returns a number of ticks in nanoseconds.
+pub fn to_ns(ticks: u64) -> u64 {
+    let rate = u128::from(SWITCHES.ticks_per_second.load(Relaxed).max(1));
+    u64::try_from(u128::from(ticks) * NS_PER_SECOND / rate).unwrap_or(u64::MAX)
 }
 
 /// The start of an event; or nothing, if its type is not recorded.

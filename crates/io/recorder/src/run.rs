@@ -1,7 +1,7 @@
 //! The shared memory of a run, and the threads that write to it.
 
 use crate::chunks::{self, Appender, NAME_BYTES, OsThread, Pool};
-use crate::layout::{AGENT_VERSION, CHUNK_WORDS, Field, HEADER_WORDS, Layout};
+use crate::layout::{AGENT_VERSION, CHUNK_WORDS, CHUNKS_FIRST, Field, HEADER_WORDS, Layout};
 use crate::layout::{MAGIC, RATE, THRESHOLD_NS, VERSION};
 use crate::memory::Words;
 use crate::names::{self, Names, Part};
@@ -44,6 +44,8 @@ impl Run {
         run.set(Field::StartMonotonicNs, start.monotonic_ns);
         run.set(Field::StartUnixNs, start.unix_ns);
         run.set(Field::FirstRate, rate);
+        run.set(Field::FrequentAvailable, layout.frequent_chunks.min(CHUNKS_FIRST) as u64);
+        run.set(Field::OtherAvailable, layout.other_chunks.min(CHUNKS_FIRST) as u64);
         run.set_latest(start);
         let version = env!("CARGO_PKG_VERSION").as_bytes().chunks(8);
         for (word, bytes) in run.words[AGENT_VERSION].iter().zip(version) {
@@ -69,6 +71,13 @@ impl Run {
         &self.words[range][kind as usize]
     }
 
+    /// Lets threads use all chunks.
+    pub fn use_all(&self) {
+        let (frequent, other) = (self.layout.frequent_chunks, self.layout.other_chunks);
+        self.word(Field::FrequentAvailable).store(frequent as u64, Release);
+        self.word(Field::OtherAvailable).store(other as u64, Release);
+    }
+
     /// Stores the time, for readers that relate ticks to it. One thread at a time may call it.
     pub fn set_latest(&self, now: &Moment) {
         let version = self.word(Field::LatestVersion).load(Relaxed);
@@ -90,13 +99,14 @@ impl Run {
     }
 
     fn pool(&self, is_frequent: bool) -> Pool<'static, AtomicU64> {
-        let (range, cursor) = match is_frequent {
-            true => (self.layout.frequent(), Field::FrequentCursor),
-            false => (self.layout.other(), Field::OtherCursor),
+        let (range, available, cursor) = match is_frequent {
+            true => (self.layout.frequent(), Field::FrequentAvailable, Field::FrequentCursor),
+            false => (self.layout.other(), Field::OtherAvailable, Field::OtherCursor),
         };
         Pool {
             words: &self.words[range],
             chunk_words: CHUNK_WORDS,
+            available: self.word(available),
             cursor: self.word(cursor),
             sequence: self.word(Field::Sequence),
         }
@@ -144,8 +154,8 @@ impl Run {
     /// Copies the header, the table of names, and of the chunks what the reader does not know, while
     /// threads write to them. Chunks come first, so that their names are in the table.
     pub fn copy(&self, known: &Known) -> Vec<u64> {
-        let pools = [self.layout.frequent(), self.layout.other()];
-        let chunks = pools.into_iter().flat_map(|pool| self.words[pool].chunks(CHUNK_WORDS));
+        let chunks =
+            [true, false].into_iter().flat_map(|is_frequent| self.pool(is_frequent).chunks());
         let known = |sequence| known.get(&sequence).copied().unwrap_or(0);
         let copies = chunks.clone().filter_map(|chunk| chunks::copy(chunk, known)).collect();
         Copy {

@@ -4,6 +4,7 @@ mod events;
 
 use crate::event::TextId;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 pub use events::{EVENTS, EventKind};
@@ -65,6 +66,29 @@ pub struct PerSecond(pub u32);
 impl fmt::Display for PerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/s", self.0)
+    }
+}
+
+/// A text that is no rate. The message reads "what is wrong; what to write instead".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoRate(String);
+
+impl fmt::Display for NoRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not a number of events in a second; write for example 100/s", self.0)
+    }
+}
+
+impl std::error::Error for NoRate {}
+
+impl FromStr for PerSecond {
+    type Err = NoRate;
+
+    /// Parses `100/s`; the number is at least 1.
+    fn from_str(text: &str) -> Result<PerSecond, NoRate> {
+        let digits = text.strip_suffix("/s").filter(|digits| !digits.starts_with('+'));
+        let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| *number > 0);
+        number.map(PerSecond).ok_or_else(|| NoRate(text.to_owned()))
     }
 }
 

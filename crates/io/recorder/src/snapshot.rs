@@ -115,9 +115,12 @@ impl Snapshot {
         let sections = if is_copy { sections(rest) } else { in_file(header, &words) };
         let mut sections = sections.into_iter();
         let mut next = || sections.next().unwrap_or_default();
-        let sequences = next().into_iter().filter_map(chunks::sequence).collect();
+        let mut positions = next();
         let names = CopiedNames::new([next(), next()]);
-        Ok(Snapshot { header: header.to_vec(), names, sequences, chunks: sections.collect() })
+        let chunks: Vec<Vec<u64>> = sections.collect();
+        positions.extend(chunks.iter().filter_map(|chunk| Copied::position(chunk)));
+        let sequences = positions.into_iter().filter_map(chunks::sequence).collect();
+        Ok(Snapshot { header: header.to_vec(), names, sequences, chunks })
     }
 
     fn field(&self, field: Field) -> u64 {
@@ -138,7 +141,8 @@ impl Snapshot {
     pub fn agent_version(&self) -> String {
         let words = self.header[AGENT_VERSION].iter();
         let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
-        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
     /// Returns what ticks are.
@@ -249,8 +253,8 @@ fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
     let chunks = layout.frequent().start..layout.other().end.min(words.len());
     let chunks = chunks.step_by(CHUNK_WORDS).map(|at| part(at..at + CHUNK_WORDS));
     let chunks: Vec<Vec<u64>> = chunks.collect();
-    let positions = chunks.iter().filter_map(|chunk| Copied::position(chunk)).collect();
-    [positions].into_iter().chain(halves).chain(chunks).collect()
+    // A chunk of a file has its position.
+    [Vec::new()].into_iter().chain(halves).chain(chunks).collect()
 }
 
 /// Reads the events of snapshots of one run, each once.
@@ -322,9 +326,9 @@ impl Reader {
         self.lost_chunks += self.missing.difference(found).count() as u64;
         self.missing.clear();
         if let Some(before) = self.looked_for
-            && last.wrapping_sub(before) <= SEQUENCES_MAX
+            && last.saturating_sub(before) <= SEQUENCES_MAX
         {
-            let new = before.wrapping_add(1)..=last;
+            let new = before.saturating_add(1)..=last;
             self.missing = new.filter(|sequence| !found.contains(sequence)).collect();
         }
         self.looked_for = Some(last);
@@ -401,7 +405,7 @@ impl Reader {
 
 /// Most sequences between two snapshots that are looked for. More mean that a file is damaged, or that
 /// it is another run.
-const SEQUENCES_MAX: u32 = 1 << 20;
+const SEQUENCES_MAX: u32 = 1 << 16;
 
 /// Returns the key of a reference, if its half has been in use since before the event ended.
 fn valid(names: &CopiedNames, reference: u32, end_ticks: u64) -> Option<(u32, u32)> {

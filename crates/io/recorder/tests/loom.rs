@@ -40,20 +40,21 @@ const CHUNK_WORDS: usize = HEADER_WORDS + 4;
 
 struct Memory {
     words: Vec<Modeled>,
+    available: Modeled,
     cursor: Modeled,
     sequence: Modeled,
 }
 
 impl Memory {
     fn new(chunks: usize) -> Memory {
-        let word = || Modeled(AtomicU64::new(0));
-        let words = (0..chunks * CHUNK_WORDS).map(|_| word()).collect();
-        Memory { words, cursor: word(), sequence: word() }
+        let word = |value| Modeled(AtomicU64::new(value));
+        let words = (0..chunks * CHUNK_WORDS).map(|_| word(0)).collect();
+        Memory { words, available: word(chunks as u64), cursor: word(0), sequence: word(0) }
     }
 
     fn pool(&self) -> Pool<'_, Modeled> {
-        let (cursor, sequence) = (&self.cursor, &self.sequence);
-        Pool { words: &self.words, chunk_words: CHUNK_WORDS, cursor, sequence }
+        let (available, cursor, sequence) = (&self.available, &self.cursor, &self.sequence);
+        Pool { words: &self.words, chunk_words: CHUNK_WORDS, available, cursor, sequence }
     }
 
     /// Appends events of a thread, each with its own number in every word.

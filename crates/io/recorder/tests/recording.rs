@@ -71,7 +71,7 @@ fn an_event_has_its_fields_its_time_and_its_thread() {
         record::jvm_call(timer, &Subject::component("enrich"), 1000, 5 << 33, "done");
     };
     thread::Builder::new().name("offload-7".to_owned()).spawn(record).unwrap().join().unwrap();
-    recorder::keep_time();
+    recorder::keep_time().unwrap();
     let snapshot = copied(&Known::new());
     let mut found = Vec::new();
     Reader::default().read(&snapshot, |event, names| {
@@ -269,16 +269,18 @@ fn the_file_of_a_process_that_was_killed_has_its_last_events() {
     let bytes = std::fs::read(&path).unwrap();
     let snapshot = Snapshot::parse(&bytes).unwrap();
     assert_eq!((snapshot.pid(), snapshot.has_ended()), (child.id(), false));
-    let mut drops = 0;
+    let (mut drops, mut writes) = (0, 0);
     for number in 0..3 {
         let events = about(&snapshot, &format!("/killed/{number}"));
         let written = events.iter().filter(|(event, _)| event.kind == EventKind::FileWrite);
         let written: Vec<u64> = written.map(|(event, _)| event.values[1]).collect();
         assert!(written.is_sorted_by(|one, next| one + 1 == *next), "{number}: a gap");
-        assert!(*written.last().unwrap() >= 2000);
+        // The others may have overwritten what a thread had that did not run for a while.
+        assert!(written.last().is_none_or(|last| *last >= 2000));
+        writes += written.len();
         drops += events.len() - written.len();
     }
-    assert!(drops > 0);
+    assert!(drops > 0 && writes > 10_000, "{writes}");
     assert!(snapshot.over_rate(EventKind::Drop) > 0);
 }
 

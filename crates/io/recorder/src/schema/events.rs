@@ -174,7 +174,7 @@ pub static EVENTS: [EventSpec; 18] = [
         description: "A component emitted what it had accumulated.",
         has_duration: true,
         is_frequent: false,
-        fields: &[COMPONENT, field("due", "Due", FieldKind::Timestamp), ROWS, BYTES],
+        fields: &[COMPONENT, field("due", "Due", FieldKind::Timestamp), ROWS],
         defaults: ALWAYS,
     },
     EventSpec {

@@ -71,3 +71,14 @@ fn bits_become_the_same_value() {
     }
     assert_eq!(PerSecond(100).to_string(), "100/s");
 }
+
+#[test]
+fn a_rate_is_read_as_it_is_written() {
+    for rate in [1, 100, u32::MAX] {
+        assert_eq!(PerSecond(rate).to_string().parse(), Ok(PerSecond(rate)));
+    }
+    for text in ["", "100", "0/s", "-1/s", "+1/s", "1.5/s", "4294967296/s", "1/m", "none"] {
+        let error = text.parse::<PerSecond>().unwrap_err().to_string();
+        assert!(error.ends_with("write for example 100/s"), "{error}");
+    }
+}
