@@ -24,8 +24,11 @@ pub const CHUNK_WORDS: usize = 4096;
 const KINDS_MAX: usize = 64;
 const _: () = assert!(EVENTS.len() <= KINDS_MAX);
 
-/// Chunks of each use that have memory from the start: enough for the threads of an agent.
-pub const CHUNKS_FIRST: usize = 16;
+/// Chunks of each use that have memory from the start: enough for the first threads of an agent.
+pub const CHUNKS_FIRST: usize = 8;
+
+/// The half of the table that is used first: the one before the chunks.
+pub const FIRST_HALF: usize = 1;
 
 /// Words of the version of the agent.
 const AGENT_VERSION_WORDS: usize = 8;
@@ -127,13 +130,13 @@ impl Layout {
         at..at + self.other_chunks * CHUNK_WORDS
     }
 
-    /// Returns the parts that are in use from the start: the header, the texts, and some chunks of
-    /// each use.
-    pub fn first(&self) -> [Range<usize>; 2] {
+    /// Returns the parts that are in use from the start: the header, one half of the table, and some
+    /// chunks of each use.
+    pub fn first(&self) -> [Range<usize>; 3] {
         let part = |pool: Range<usize>, chunks: usize| pool.start + chunks * CHUNK_WORDS;
         let frequent = part(self.frequent(), self.frequent_chunks.min(CHUNKS_FIRST));
         let other = part(self.other(), self.other_chunks.min(CHUNKS_FIRST));
-        [0..frequent, self.other().start..other]
+        [0..HEADER_WORDS, self.half(FIRST_HALF).start..frequent, self.other().start..other]
     }
 
     /// Returns the words of the file.

@@ -53,13 +53,16 @@ pub struct Names<'m> {
     epoch: u32,
     used: usize,
     since_ticks: u64,
+    /// Whether the half that was not used first has memory.
+    has_other: bool,
 }
 
 impl<'m> Names<'m> {
-    /// Returns an empty table.
+    /// Returns an empty table, which uses [`crate::layout::FIRST_HALF`] until it may use the other.
     pub fn new(halves: [&'m [AtomicU64]; 2], now_ticks: u64) -> Names<'m> {
         let (texts, subjects) = (HashMap::default(), HashMap::default());
-        let mut names = Names { halves, texts, subjects, epoch: 0, used: 0, since_ticks: 0 };
+        let (epoch, used, since_ticks, has_other) = Default::default();
+        let mut names = Names { halves, texts, subjects, epoch, used, since_ticks, has_other };
         names.begin_half(now_ticks);
         names
     }
@@ -67,6 +70,16 @@ impl<'m> Names<'m> {
     /// Returns the number of this use of a half. References with another one must be made again.
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Returns whether both halves have memory.
+    pub fn uses_both(&self) -> bool {
+        self.has_other
+    }
+
+    /// Lets the table use both halves.
+    pub fn use_both(&mut self) {
+        self.has_other = true;
     }
 
     fn half(&self) -> &'m [AtomicU64] {
@@ -96,7 +109,7 @@ impl<'m> Names<'m> {
     fn change_half(&mut self, now_ticks: u64, ticks_per_second: u64) -> Option<()> {
         let least = ticks_per_second.saturating_mul(HALF_SECONDS_MIN);
         let is_due = now_ticks.saturating_sub(self.since_ticks) >= least;
-        is_due.then(|| self.begin_half(now_ticks))
+        (is_due && self.has_other).then(|| self.begin_half(now_ticks))
     }
 
     /// Appends an entry; returns its reference.
@@ -273,6 +286,8 @@ mod tests {
         while names.refer_to_subject(&parts(numbers.next().unwrap()), 0, RATE).is_some() {}
         assert_eq!((names.epoch(), names.refer_to_subject(&parts(1), 0, RATE)), (1, Some(first)));
         let later = HALF_SECONDS_MIN * RATE;
+        assert_eq!(names.refer_to_subject(&parts(99), later, RATE), None);
+        names.use_both();
         let second = names.refer_to_subject(&parts(99), later, RATE).unwrap();
         let copied = copied(&names);
         assert_eq!(names.epoch(), 2);

@@ -1,8 +1,8 @@
 //! The shared memory of a run, and the threads that write to it.
 
 use crate::chunks::{self, Appender, NAME_BYTES, OsThread, Pool};
-use crate::layout::{AGENT_VERSION, CHUNK_WORDS, CHUNKS_FIRST, Field, HEADER_WORDS, Layout};
-use crate::layout::{MAGIC, RATE, THRESHOLD_NS, VERSION};
+use crate::layout::{AGENT_VERSION, CHUNK_WORDS, CHUNKS_FIRST, FIRST_HALF, Field, HEADER_WORDS};
+use crate::layout::{Layout, MAGIC, RATE, THRESHOLD_NS, VERSION};
 use crate::memory::Words;
 use crate::names::{self, Names, Part};
 use crate::schema::{EVENTS, EventKind, Settings};
@@ -71,11 +71,12 @@ impl Run {
         &self.words[range][kind as usize]
     }
 
-    /// Lets threads use all chunks.
+    /// Lets threads use all chunks and both halves of the table.
     pub fn use_all(&self) {
         let (frequent, other) = (self.layout.frequent_chunks, self.layout.other_chunks);
         self.word(Field::FrequentAvailable).store(frequent as u64, Release);
         self.word(Field::OtherAvailable).store(other as u64, Release);
+        self.names.lock().use_both();
     }
 
     /// Stores the time, for readers that relate ticks to it. One thread at a time may call it.
@@ -161,10 +162,19 @@ impl Run {
         Copy {
             header: self.header(),
             positions: chunks.map(chunks::position).collect(),
-            halves: [0, 1].map(|half| names::copy(&self.words[self.layout.half(half)])),
+            halves: self.copy_names(),
             chunks: copies,
         }
         .to_words()
+    }
+
+    fn copy_names(&self) -> [Vec<u64>; 2] {
+        // Reading a half without memory would allocate it.
+        let is_allocated = self.names.lock().uses_both();
+        [0, 1].map(|half| match half == FIRST_HALF || is_allocated {
+            true => names::copy(&self.words[self.layout.half(half)]),
+            false => Vec::new(),
+        })
     }
 
     fn header(&self) -> Vec<u64> {

@@ -238,6 +238,7 @@ fn process_that_is_killed() {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
     let defaults = recorder::defaults();
     recorder::start_run(&Destination::File(&file.unwrap()), BYTES, &defaults).unwrap();
+    recorder::keep_time().unwrap();
     thread::scope(|scope| {
         for number in 0..3 {
             scope.spawn(move || {
