@@ -263,7 +263,7 @@ pub struct Reader {
     known: Known,
     /// Sequences up to this one have been looked for, if there was a snapshot before.
     looked_for: Option<u32>,
-    /// Sequences that the last snapshot should have had.
+    /// Sequences that were given and not read so far.
     missing: BTreeSet<u32>,
     lost_chunks: u64,
     texts: Vec<String>,
@@ -308,6 +308,7 @@ impl Reader {
             }
             self.known.insert(chunk.sequence, chunk.complete.max(known));
         }
+        self.missing.retain(|sequence| !self.known.contains_key(sequence));
         self.known.retain(|sequence, _| snapshot.sequences.contains(sequence));
     }
 
@@ -319,17 +320,17 @@ impl Reader {
         self.looked_for = Some(snapshot.field(Field::Sequence) as u32);
     }
 
-    /// Counts sequences that are in no snapshot. One that was given a moment ago may be in the next.
+    /// Notes which sequences are new, and counts those that were overwritten before they were read. One
+    /// that was given a moment ago may be found in the next snapshot only.
     fn find_missing(&mut self, snapshot: &Snapshot) {
         let last = snapshot.field(Field::Sequence) as u32;
-        let found = &snapshot.sequences;
-        self.lost_chunks += self.missing.difference(found).count() as u64;
-        self.missing.clear();
+        let before = self.missing.len();
+        self.missing.retain(|sequence| snapshot.sequences.contains(sequence));
+        self.lost_chunks += (before - self.missing.len()) as u64;
         if let Some(before) = self.looked_for
             && last.saturating_sub(before) <= SEQUENCES_MAX
         {
-            let new = before.saturating_add(1)..=last;
-            self.missing = new.filter(|sequence| !found.contains(sequence)).collect();
+            self.missing.extend(before.saturating_add(1)..=last);
         }
         self.looked_for = Some(last);
     }

@@ -185,7 +185,8 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     let mut follow = |reader: &mut Reader| {
         let snapshot = copied(reader.known());
         reader.read(&snapshot, |event, names| {
-            let name = text(names, event.values[0]).unwrap();
+            // A name is missing if other threads had the table for long.
+            let name = text(names, event.values[0]).unwrap_or_default();
             if let Some(thread) = name.strip_prefix("/stress/") {
                 assert_eq!(names.thread(event.thread).unwrap().name, thread);
                 let is_new = found.entry(thread.to_owned()).or_default().insert(event.values[1]);
@@ -216,7 +217,8 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     let read: u64 = found.values().map(|events| events.len() as u64).sum();
     let lost = THREADS as u64 * EVENTS - read;
     assert!(read > 0, "no event of {} chunks", reader.lost_chunks());
-    assert!(lost == 0 || reader.lost_chunks() > 0, "{lost} events lost, none noticed");
+    let unnamed = recorder::omitted().names;
+    assert!(lost <= unnamed || reader.lost_chunks() > 0, "{lost} events lost, none noticed");
 }
 
 #[test]
