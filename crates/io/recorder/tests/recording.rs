@@ -283,7 +283,7 @@ fn the_file_of_a_process_that_was_killed_has_its_last_events() {
         writes += written.len();
         drops += events.len() - written.len();
     }
-    assert!(drops > 0 && writes > 10_000, "{writes}");
+    assert!(drops > 0 && writes >= 6000, "{writes}");
     assert!(snapshot.over_rate(EventKind::Drop) > 0);
 }
 
