@@ -81,7 +81,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, memory, rows, rules, operators and peers, within twenty minutes
+    /// Everything but framing, memory, recorder, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
