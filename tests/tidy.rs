@@ -2,6 +2,7 @@
 //! component's folder.
 
 mod circles;
+mod io;
 mod rust;
 
 use millstream_components::registry::ROWS;

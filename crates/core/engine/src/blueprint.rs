@@ -6,7 +6,7 @@ mod memory;
 mod parts;
 
 use crate::buffer::{Buffer, WhenFull};
-use crate::core::{Core, Fed, Node, Op, SinkSlot, SourceSlot};
+use crate::core::{CapacityWait, Core, Fed, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::{Cut, CutLimits, CutSet};
 use crate::disk_buffer::DiskBuffer;
@@ -448,6 +448,7 @@ fn source_slot(
         aside: Arc::new(shared.old.grant.set_aside(part.queue_bytes)),
         rate: rate(part.pace),
         paused_ns: AtomicU64::default(),
+        wait: CapacityWait::default(),
         is_live: source.is_live(),
         can_wait: source.can_wait(),
         reads_again: source.reads_again(),

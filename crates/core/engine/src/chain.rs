@@ -8,6 +8,8 @@ use crate::ticket::{Arrival, Bound, ChainOutput, Step};
 use millstream_model::{
     Batch, ComponentError, EncodeCx, Encoder, Map, Outputs, Payload, Permit, Segment,
 };
+use millstream_recorder::recorder;
+use millstream_recorder::schema::EventKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -137,8 +139,8 @@ impl Worker {
         }
         let Instance::Encoder(encoder) = &mut self.instances[index] else { return };
         self.at = index;
-        let begun = Instant::now();
-        let events = batch.events() as u64;
+        let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
+        let (events, bytes) = (batch.events() as u64, batch.text_bytes());
         let mut payload = Payload::new(events);
         let mut refused_rows = slot.feed.keeps_refused().then(Vec::new);
         let mut cx = EncodeCx {
@@ -152,7 +154,8 @@ impl Worker {
             refusals::note(&batch, &rows, &mut payload, permit);
         }
         node.counters.busy(begun.elapsed());
-        node.counters.received(events, batch.text_bytes());
+        node.counters.record_stage(timer, events, bytes);
+        node.counters.received(events, bytes);
         match result {
             Ok(()) if payload.is_empty() => {}
             Ok(()) => {
@@ -172,21 +175,22 @@ fn applied(
     batch: Batch,
     apply: impl FnOnce(Batch, &mut Outputs) -> Result<(), ComponentError>,
 ) -> Vec<(usize, Batch)> {
-    let begun = Instant::now();
-    let mut out = outputs_for(node, &batch);
-    let events = batch.events() as u64;
+    let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
+    let (mut out, events, bytes) = received(node, &batch);
     if let Err(error) = apply(batch, &mut out) {
         refused(node, events, &error);
     }
     let next = sent(node, out);
     node.counters.busy(begun.elapsed());
+    node.counters.record_stage(timer, events, bytes);
     next
 }
 
-/// Counts a batch that a transform receives, and returns where its output goes.
-fn outputs_for(node: &Node, batch: &Batch) -> Outputs {
-    node.counters.received(batch.events() as u64, batch.text_bytes());
-    Outputs { counters: node.counters.clone(), ..Outputs::default() }
+/// Counts a batch that a transform receives; returns where its output goes, its events and its bytes.
+fn received(node: &Node, batch: &Batch) -> (Outputs, u64, u64) {
+    let (events, bytes) = (batch.events() as u64, batch.text_bytes());
+    node.counters.received(events, bytes);
+    (Outputs { counters: node.counters.clone(), ..Outputs::default() }, events, bytes)
 }
 
 /// Counts what a transform sends, and finds its readers.
@@ -269,22 +273,26 @@ impl Core {
     pub fn call(&self, queue: &Arc<OffloadQueue>, batches: Vec<Batch>) -> Vec<Outputs> {
         // A transform with tickets is in the topology.
         let Some(node) = self.offload_node(queue) else { return Vec::new() };
-        let begun = Instant::now();
-        let mut outputs: Vec<Outputs> = batches.iter().map(|b| outputs_for(node, b)).collect();
+        let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
+        let (mut outputs, mut events, mut bytes) = (Vec::with_capacity(batches.len()), 0, 0);
+        for batch in &batches {
+            let (output, batch_events, batch_bytes) = received(node, batch);
+            outputs.push(output);
+            events += batch_events;
+            bytes += batch_bytes;
+        }
         let copies = batches.clone();
         let apply = || queue.transform.apply(self.now(), copies, &mut outputs);
         match catch_unwind(AssertUnwindSafe(apply)) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                let events = batches.iter().map(|batch| batch.events() as u64).sum();
-                refused(node, events, &error);
-            }
+            Ok(Err(error)) => refused(node, events, &error),
             Err(_) => {
                 batches.iter().for_each(|batch| poisoned(node, batch));
                 outputs.iter_mut().for_each(|out| out.batches.clear());
             }
         }
         node.counters.busy(begun.elapsed());
+        node.counters.record_stage(timer, events, bytes);
         outputs
     }
 

@@ -2,6 +2,7 @@
 
 use crate::current::Current;
 use crate::limits::COMMIT_INTERVAL;
+use millstream_recorder::recorder;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -29,10 +30,14 @@ impl Committer {
             let (core, elapsed) = (current.core(), sampled.elapsed());
             if elapsed >= COMMIT_INTERVAL {
                 sampled = Instant::now();
+                if let Err(error) = recorder::keep_time() {
+                    log::warn!("the recorder has only a small part of its file: {error}");
+                }
                 core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
                 core.sources.iter().for_each(|source| source.sample(elapsed));
                 core.sample_disks(elapsed);
                 core.watch_sinks();
+                core.record_blocked_sinks(core.now().since_start);
                 core.watch_cuts();
             }
         }

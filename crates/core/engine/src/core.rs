@@ -1,6 +1,10 @@
 //! The built topology, and what its threads share.
 
+mod commits;
 mod disks;
+mod waits;
+
+pub(crate) use waits::CapacityWait;
 
 use crate::backlog::Backlog;
 use crate::blueprint::{Clock, Feeder, IsKept, chain_expansion};
@@ -22,9 +26,9 @@ use millstream_model::{
     Aside, BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink,
     SinkIndex, SinkSet, Source, SourceCx, SourceInfo, Unreadable,
 };
-use millstream_store::{DISK_BUFFER, DISK_BUFFERS, Store};
+use millstream_store::Store;
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -78,6 +82,8 @@ pub(crate) struct SourceSlot {
     /// It is not polled before this time, in nanoseconds of engine time: a transform asked for a
     /// pause.
     pub paused_ns: AtomicU64,
+    /// Its wait for capacity, if it waits.
+    pub wait: CapacityWait,
 }
 
 impl SourceSlot {
@@ -88,9 +94,12 @@ impl SourceSlot {
             return Err(paused - now);
         }
         let Some(rate) = &self.rate else { return Ok(()) };
-        let waited = rate.lock().ask(now)?;
+        let mut rate = rate.lock();
+        let waited = rate.ask(now)?;
+        let rate_per_second = rate.per_second();
+        drop(rate);
         if !waited.is_zero() {
-            self.counters.waited("rate_limit", waited);
+            self.counters.throttled("rate_limit", waited, rate_per_second);
         }
         Ok(())
     }
@@ -326,6 +335,8 @@ impl Core {
             Err(pause) => Polled::Wait(pause),
         };
         slot.counters.busy(begun.elapsed());
+        let is_waiting = matches!(polled, Polled::Backpressure);
+        slot.wait.note(is_waiting, || self.lacks(slot, now.since_start));
         let (again, step) = match polled {
             Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
             Polled::Wait(pause) => (Again::At(now.since_start + pause), None),
@@ -706,33 +717,6 @@ impl Core {
         }
     }
 
-    /// Commits the checkpoints that moved.
-    pub fn commit(&self) -> std::io::Result<()> {
-        let sink_ids: HashMap<SinkIndex, &Arc<str>> =
-            self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
-        let mut positions = Vec::new();
-        if self.disks().any(|(_, disk)| disk.position().is_some()) {
-            self.store.note_disk_buffers();
-        }
-        self.store.commit(|note| {
-            for (node, disk) in self.disks() {
-                let Some(position) = disk.position() else { continue };
-                note(&DISK_BUFFERS, DISK_BUFFER, &node.id, position);
-                positions.push((disk, position));
-            }
-            for source in &self.sources {
-                for (origin, checkpoints) in source.ledger.take_moved() {
-                    let known = checkpoints
-                        .iter()
-                        .filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
-                    known.for_each(|(sink, offset)| note(&source.id, origin, sink, offset));
-                }
-            }
-        })?;
-        positions.into_iter().for_each(|(disk, position)| disk.committed(position));
-        Ok(())
-    }
-
     /// Waits for the next job of a worker, which uses the topology of generation `known`; `None` when
     /// stopped. While the process exceeds its CPU
     /// limit no source is polled; tickets run on.
@@ -743,7 +727,9 @@ impl Core {
         if let (Woken::Job(Job::Poll(source)), false) = (&woken, held.is_zero()) {
             let waited = held.min(self.now().since_start - begun);
             // A reload may have happened in between.
-            self.sources.get(*source).inspect(|slot| slot.counters.waited("cpu", waited));
+            let limit = self.cpu.unwrap_or_default();
+            let slot = self.sources.get(*source);
+            slot.inspect(|slot| slot.counters.throttled("cpu", waited, limit));
         }
         Some(woken)
     }

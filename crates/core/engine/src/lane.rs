@@ -10,6 +10,7 @@ use millstream_model::{
     Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Kind, Lane, LaneCx,
     MemoryPressure, Outcome, Payload, Settled, Sink,
 };
+use millstream_recorder::record;
 use millstream_store::Store;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -65,6 +66,8 @@ struct LastError {
     said: Instant,
     /// When the first of the failures was.
     since: Instant,
+    /// Failures since then.
+    attempts: u32,
 }
 
 impl LaneQueue {
@@ -155,9 +158,16 @@ impl LaneQueue {
             .as_ref()
             .filter(|t| t.text == text && now < t.said + ERROR_REPEAT)
             .map(|t| t.said);
-        let since = error.as_ref().map_or(now, |error| error.since);
-        *error = Some(LastError { text, said: said.unwrap_or(now), since });
+        let (since, before) =
+            error.as_ref().map_or((now, 0), |error| (error.since, error.attempts));
+        let attempts = before.saturating_add(1);
+        *error = Some(LastError { text, said: said.unwrap_or(now), since, attempts });
         said.is_none()
+    }
+
+    /// Returns how many attempts have failed since the last success.
+    fn failed_attempts(&self) -> u32 {
+        self.lock().error.as_ref().map_or(0, |error| error.attempts)
     }
 
     /// Delivers what is queued, syncs, and ends the lane.
@@ -457,7 +467,10 @@ impl LaneDriver {
         let pause = error.retry_after.unwrap_or(backoff);
         self.counters.error(error.kind);
         self.counters.waited("retry", pause);
-        if self.queue.fail(error.to_string()) {
+        let is_new = self.queue.fail(error.to_string());
+        let attempts = self.queue.failed_attempts();
+        record::retry(self.counters.subject(), error.kind, error.code, attempts, pause);
+        if is_new {
             log::warn!("{} {}: {error}; trying again", self.kind, self.sink_id);
         }
         tokio::select! {

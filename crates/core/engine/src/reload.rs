@@ -6,7 +6,7 @@
 //! core. Lanes of removed sinks keep delivering for a while.
 
 use crate::blueprint::{Blueprint, IsKept, Parts, Settings, SinkPart, SinkPlaces, rate, sinks_of};
-use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::core::{CapacityWait, Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::cut::Cut;
 use crate::disk_buffer::DiskBuffer;
@@ -295,6 +295,7 @@ impl SourceSlot {
             open_tickets: self.open_tickets.clone(),
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
+            wait: CapacityWait::default(),
             pace,
             aside: self.aside.clone(),
             is_live: self.is_live,

@@ -1,15 +1,21 @@
 //! Counters of one component, updated once per batch.
 
 use crate::histogram::{Histogram, HistogramSnapshot};
+use millstream_recorder::record::{self, Subject};
+use millstream_recorder::recorder::{self, Timer};
+use millstream_recorder::schema::EventKind;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Counters of one component. Every thread adds; none waits.
+/// Counters of one component. Every thread adds; none waits. What it drops and waits for is also
+/// recorded as events.
 #[derive(Default)]
 pub struct Counters {
+    /// The component in recorded events.
+    subject: OnceLock<Subject>,
     received_events: AtomicU64,
     received_bytes: AtomicU64,
     sent_events: AtomicU64,
@@ -95,6 +101,22 @@ fn read<T: Copy, U>(
 }
 
 impl Counters {
+    /// Returns counters of a component.
+    pub fn of(id: &str) -> Counters {
+        Counters { subject: Subject::component(id).into(), ..Counters::default() }
+    }
+
+    /// Returns the component in recorded events.
+    pub fn subject(&self) -> &Subject {
+        self.subject.get_or_init(|| Subject::component(""))
+    }
+
+    /// Records that the component has processed a batch.
+    #[inline]
+    pub fn record_stage(&self, timer: Timer, events: u64, bytes: u64) {
+        record::batch_stage(timer, self.subject(), events as usize, bytes as usize);
+    }
+
     /// Counts events and bytes received.
     pub fn received(&self, events: u64, bytes: u64) {
         self.received_events.fetch_add(events, Relaxed);
@@ -131,10 +153,18 @@ impl Counters {
         add(&self.waits, what, time);
     }
 
+    /// Counts time that ends now and was spent waiting to keep a limit per second.
+    pub fn throttled(&self, what: &'static str, time: Duration, limit: f64) {
+        self.waited(what, time);
+        let timer = recorder::start(EventKind::Throttle).earlier(time);
+        record::throttle(timer, self.subject(), what, limit);
+    }
+
     /// Counts events dropped for `reason`.
     pub fn dropped(&self, reason: &'static str, events: u64) {
         if events > 0 {
             add(&self.dropped, reason, events);
+            record::dropped(self.subject(), reason, events as usize);
         }
     }
 

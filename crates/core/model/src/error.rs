@@ -117,16 +117,28 @@ pub struct DeliverError {
     pub retry: bool,
     /// How long the endpoint asked us to wait, if it did.
     pub retry_after: Option<Duration>,
+    /// The status of an HTTP response, or the negative number of a system error; 0 for others.
+    pub code: i64,
 }
 
 impl DeliverError {
     /// Creates a transient error.
     pub fn retry(kind: &'static str, message: impl Into<String>) -> Self {
-        DeliverError { kind, message: message.into(), retry: true, retry_after: None }
+        DeliverError { kind, message: message.into(), retry: true, retry_after: None, code: 0 }
     }
 
     /// Creates the error of a payload that is rejected permanently.
     pub fn reject(kind: &'static str, message: impl Into<String>) -> Self {
-        DeliverError { kind, message: message.into(), retry: false, retry_after: None }
+        DeliverError { kind, message: message.into(), retry: false, retry_after: None, code: 0 }
+    }
+
+    /// Returns the error of a response with this HTTP status.
+    pub fn with_status(self, status: u16) -> Self {
+        DeliverError { code: i64::from(status), ..self }
+    }
+
+    /// Returns the error of a failed system call.
+    pub fn with_system_error(self, error: &io::Error) -> Self {
+        DeliverError { code: -i64::from(error.raw_os_error().unwrap_or(0)), ..self }
     }
 }

@@ -13,8 +13,11 @@ use super::sockets::report;
 use super::swap_slot::SwapSlot;
 use crate::util::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{Counters, EngineTime, Polled, Source, SourceCx};
+use millstream_model::{Batch, Counters, EngineTime, Now, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};
+use millstream_recorder::record;
+use millstream_recorder::recorder::{self, Timer};
+use millstream_recorder::schema::EventKind;
 use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store, Summaries};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,6 +71,30 @@ enum Ending {
     Done,
 }
 
+/// A flush as a recorded event.
+#[derive(Default)]
+struct Flush {
+    timer: Option<Timer>,
+    /// How long the end of the period was past when it was started.
+    late: Duration,
+    /// Events so far.
+    emitted: usize,
+}
+
+impl Flush {
+    fn start(period: Period, now: Now) -> Flush {
+        let late_ns = now.unix_ns.saturating_sub(period.end_ns).max(0);
+        let late = Duration::from_nanos(late_ns as u64);
+        Flush { timer: Some(recorder::start(EventKind::Flush)), late, emitted: 0 }
+    }
+
+    fn record(&mut self, counters: &Counters) {
+        if let Some(timer) = self.timer.take() {
+            record::flush(timer, counters.subject(), self.late, self.emitted);
+        }
+    }
+}
+
 /// State per receiver.
 struct ReceiverState {
     swap_slot: Arc<SwapSlot>,
@@ -98,6 +125,7 @@ pub struct Flusher {
     log_events: LogEventRows,
     /// Whether the previous poll emitted events or service checks.
     emitted_log_events: bool,
+    flush: Flush,
 }
 
 impl Flusher {
@@ -130,6 +158,7 @@ impl Flusher {
             metric_emitter,
             log_events: LogEventRows::default(),
             emitted_log_events: false,
+            flush: Flush::default(),
         }
     }
 
@@ -165,6 +194,7 @@ impl Flusher {
         let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
         self.period = periods.end(cx.now);
         self.is_late = false;
+        self.flush = Flush::start(self.period, cx.now);
         for receiver in &mut self.receivers {
             receiver.swap_slot.request_swap(std::mem::take(&mut receiver.spare));
         }
@@ -315,10 +345,12 @@ impl Flusher {
         {
             self.end_period(&counts, cx.counters);
         }
-        match rows.is_empty() {
-            true => Polled::Wait(Duration::ZERO),
-            false => Polled::Batch(Box::new(rows.finish(&mut self.metric_emitter, cx)), permit),
+        let batch = (!rows.is_empty()).then(|| rows.finish(&mut self.metric_emitter, cx));
+        self.flush.emitted += batch.as_ref().map_or(0, Batch::rows);
+        if matches!(self.stage, Stage::Collecting) {
+            self.flush.record(cx.counters);
         }
+        batch.map_or(Polled::Wait(Duration::ZERO), |batch| Polled::Batch(Box::new(batch), permit))
     }
 }
 

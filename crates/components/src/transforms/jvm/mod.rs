@@ -22,11 +22,16 @@ use input::Input;
 use millstream_jvm::{Answer, CallError, FailureReason, Operator};
 use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{Batch, ComponentError, Now, Offload, Outputs};
+use millstream_recorder::schema::EventKind;
+use millstream_recorder::{record, recorder};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How many calls may hang before no more are made.
 const HANGING_MAX: usize = 2;
+
+/// The outcome of a call that was answered, whatever the operator has done with each event.
+const ANSWERED: &str = "answered";
 
 /// Reason under which events of a call that failed as a whole are counted.
 const CALL_FAILED: &str = "call_failed";
@@ -82,7 +87,12 @@ impl JvmOperator {
         }
         let input = Input::new(&batch, &rows);
         self.figures.count_call();
-        match input.call(&self.operator, &self.limits) {
+        let timer = recorder::start(EventKind::JvmCall);
+        let answer = input.call(&self.operator, &self.limits);
+        let outcome = answer.as_ref().err().map_or(ANSWERED, reason_of_call);
+        let bytes = batch.text_bytes() as usize;
+        record::jvm_call(timer, out.counters.subject(), rows.len(), bytes, outcome);
+        match answer {
             Ok(answer) => {
                 let names = input.names;
                 self.take(batch, (&names, rows.len()), answer, out)
@@ -122,11 +132,7 @@ impl JvmOperator {
     fn fail(&self, batch: Batch, rows: &[u32], error: &CallError, out: &mut Outputs) {
         let mut failed = Failed::default();
         let words = error.to_string();
-        let reason = match error {
-            CallError::ProcessEnded(_) => PROCESS_ENDED,
-            CallError::Deadline => DEADLINE,
-            _ => CALL_FAILED,
-        };
+        let reason = reason_of_call(error);
         rows.iter().for_each(|row| failed.add_in_words(*row as usize, reason, words.clone()));
         out.counters.error(reason);
         failed.settle(batch, self.on_error, out);
@@ -134,6 +140,15 @@ impl JvmOperator {
 }
 
 /// Returns the reason under which a failure is counted.
+/// Returns under which reason the events of a call that failed as a whole are counted.
+fn reason_of_call(error: &CallError) -> &'static str {
+    match error {
+        CallError::ProcessEnded(_) => PROCESS_ENDED,
+        CallError::Deadline => DEADLINE,
+        _ => CALL_FAILED,
+    }
+}
+
 fn reason(reason: FailureReason) -> &'static str {
     match reason {
         FailureReason::Exception => "exception",

@@ -12,6 +12,8 @@ use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, EngineTime, Feed, Lane, LaneCx, MemoryPressure,
     Now, Payload, Results,
 };
+use millstream_recorder::schema::EventKind;
+use millstream_recorder::{record, recorder};
 use millstream_rules::{FrequentKeys, PartialReader, Plan};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -133,11 +135,14 @@ impl WindowLane {
         self.tasks.note_groups(&self.stats);
         let (_, waiting) = self.results.unsettled();
         let mut left = if waiting.len() < self.results_max { GROUPS_AT_ONCE } else { 0 };
+        let timer = recorder::start(EventKind::Flush);
         while left > 0
             && let Some(ended) = self.tasks.first_ended()
         {
             left -= emit(&self.id, ended, left, &mut self.results);
             if ended.emitted == ended.len() {
+                let (late, groups) = (ended.delay.until(now), ended.len() as usize);
+                record::flush(timer, self.counters.subject(), late, groups);
                 self.delays.push(self.results.next(), ended.delay);
                 self.tasks.drop_ended();
             }
@@ -186,6 +191,7 @@ impl WindowLane {
         // Until it is written, the tables say that there is nothing to write.
         self.is_whole = true;
         let next = self.results.next();
+        let (timer, bytes) = (recorder::start(EventKind::Snapshot), frame.len());
         let append = move || (segments.append(&frame, begins, next), segments);
         let (appended, segments) = match tokio::task::spawn_blocking(append).await {
             Ok(done) => done,
@@ -197,6 +203,7 @@ impl WindowLane {
         let failed =
             |error| DeliverError::retry("snapshot", format!("cannot write the snapshot: {error}"));
         let place: Place = appended.map_err(failed)?;
+        record::snapshot(timer, self.counters.subject(), bytes);
         self.has_old_segments |= begins;
         self.is_whole = false;
         self.results.saved();

@@ -52,7 +52,8 @@ impl Shared<'_> {
         let is_it = |(of, name, as_type, _): &(Kind, &Arc<str>, &str, &Arc<Counters>)| {
             *of == kind && ***name == *id && *as_type == type_name
         };
-        nodes.chain(sources).find(is_it).map(|(.., counters)| counters.clone()).unwrap_or_default()
+        let kept = nodes.chain(sources).find(is_it).map(|(.., counters)| counters.clone());
+        kept.unwrap_or_else(|| Arc::new(Counters::of(id)))
     }
 
     /// Returns the disk buffer of a sink: the one that it has, or that is on disk, or a new one if

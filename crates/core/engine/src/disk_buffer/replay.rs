@@ -4,7 +4,10 @@ use super::state::{Ended, State};
 use super::window::{Label, Place, Tracked};
 use super::worker::Worker;
 use millstream_model::{Outcome, Payload, RowSource, Sink};
+use millstream_recorder::recorder;
+use millstream_recorder::schema::EventKind;
 use millstream_spool::Entry;
+use std::io;
 use std::time::Instant;
 
 /// What a lane can get next.
@@ -46,8 +49,12 @@ impl Worker {
 
     /// Reads an entry that a lane has returned; returns whether there may be more.
     fn read_again(&mut self, number: u64) -> bool {
+        let timer = recorder::start(EventKind::Spool);
         let read = match self.files.read(number) {
-            Ok(read) => read.and_then(|entry| self.payload_of(entry)),
+            Ok(read) => {
+                read.iter().for_each(|entry| self.record(timer, "read", entry.payload_bytes()));
+                read.and_then(|entry| self.payload_of(entry))
+            }
             Err(error) => {
                 self.cannot_read(&error);
                 return false;
@@ -73,7 +80,7 @@ impl Worker {
             return false;
         }
         let entry =
-            match self.next.take().map_or_else(|| self.files.next(), |entry| Ok(Some(entry))) {
+            match self.next.take().map_or_else(|| self.read_entry(), |entry| Ok(Some(entry))) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => {
                     self.publish();
@@ -102,6 +109,14 @@ impl Worker {
         }
         self.publish();
         true
+    }
+
+    /// Reads the next entry that no lane has got.
+    fn read_entry(&mut self) -> io::Result<Option<Entry>> {
+        let timer = recorder::start(EventKind::Spool);
+        let entry = self.files.next()?;
+        entry.iter().for_each(|entry| self.record(timer, "read", entry.payload_bytes()));
+        Ok(entry)
     }
 
     /// Whether the rate limit and the disk allow a read now.

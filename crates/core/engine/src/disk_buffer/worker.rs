@@ -5,6 +5,9 @@ use super::files::Files;
 use super::state::State;
 use super::window::{Label, Place};
 use millstream_model::{EngineTime, Hold, Outcome, Payload};
+use millstream_recorder::record;
+use millstream_recorder::recorder::{self, Timer};
+use millstream_recorder::schema::EventKind;
 use millstream_spool::Entry;
 use std::io;
 use std::sync::Arc;
@@ -150,9 +153,11 @@ impl Worker {
                 self.buffer.lock().keep_in_memory(number);
                 continue;
             }
+            let timer = recorder::start(EventKind::Spool);
             if let Err(error) = self.files.append(number, &label, &payload) {
                 return self.failed("write", &error);
             }
+            self.record(timer, "append", payload.bytes);
             self.appended.push(number);
             self.appended_bytes += payload.bytes;
             self.appended_since.get_or_insert_with(Instant::now);
@@ -206,10 +211,20 @@ impl Worker {
         if committed <= self.released {
             return;
         }
+        let timer = recorder::start(EventKind::Spool);
         match self.files.release(committed) {
-            Ok(()) => self.released = committed,
+            Ok(()) => {
+                let entries = (committed - self.released) as usize;
+                self.released = committed;
+                record::spool(timer, self.buffer.counters.subject(), "release", entries, 0);
+            }
             Err(error) => log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id),
         }
+    }
+
+    /// Records that one payload was written or read.
+    pub fn record(&self, timer: Timer, operation: &str, bytes: u64) {
+        record::spool(timer, self.buffer.counters.subject(), operation, 1, bytes as usize);
     }
 
     /// Pauses reading after a failure. What is gone is counted.

@@ -20,6 +20,11 @@ impl Bucket {
         Bucket { per_second, most, tokens: most, filled: EngineTime::ZERO }
     }
 
+    /// Returns the rate.
+    pub fn per_second(&self) -> f64 {
+        self.per_second
+    }
+
     /// Spends tokens between the previous call and this one at `now`, possibly into debt: tokens
     /// that arrived meanwhile pay for it before any overflow.
     pub fn spend(&mut self, now: EngineTime, tokens: f64) {

@@ -35,6 +35,11 @@ impl Rate {
         Err(wait)
     }
 
+    /// Returns the limit in bytes per second.
+    pub fn per_second(&self) -> f64 {
+        self.bucket.per_second()
+    }
+
     /// Records that `bytes` were read after the limit allowed it.
     pub fn read(&mut self, now: EngineTime, bytes: u64) {
         self.bucket.spend(now, bytes as f64);
