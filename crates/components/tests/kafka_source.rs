@@ -1,10 +1,11 @@
 //! Source `kafka` against a real broker, with the engine's side driven by hand: ranges that sinks
-//! abandon.
+//! abandon, and what the group does.
 
 use millstream_components::component::AnyComponent;
 use millstream_components::registry::find;
 use millstream_model::{Batch, Kind, Outcome, Polled, SinkSet, Source};
-use millstream_testkit::SourceRig;
+use millstream_recorder::schema::EventKind;
+use millstream_testkit::{SourceRig, recorded, start_recording};
 use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -119,4 +120,42 @@ fn an_abandoned_range_that_was_deleted_is_counted() {
     }
     let dropped = rig.counters.snapshot().dropped_events["expired"];
     assert!(dropped >= count.min(990), "{dropped} of {count}");
+}
+
+/// Polls both sources until so many partitions were assigned or revoked, as events say.
+fn wait_for_rebalances(sources: &mut [(SourceRig, Box<dyn Source>)], group: &str, count: u64) {
+    let begun = Instant::now();
+    let member = format!("app,{group}");
+    loop {
+        for (rig, source) in &mut *sources {
+            if let Some(batch) = next(rig, &mut **source, Duration::from_millis(50)) {
+                batch.segments.iter().for_each(|segment| segment.ack.finish());
+            }
+            rig.commit();
+        }
+        let rebalances = recorded(EventKind::Rebalance);
+        let counted = rebalances.get(&member).map_or(0, |sum| sum.counts);
+        if counted >= count {
+            return assert_eq!(counted, count, "{rebalances:?}");
+        }
+        assert!(begun.elapsed() < PATIENCE, "{rebalances:?}");
+    }
+}
+
+#[test]
+fn assigned_and_revoked_partitions_are_recorded() {
+    let _test = start_recording();
+    Kafka::shared().create_topic("shared", 2);
+    let records = (0..200).map(|n| Written::text(format!("r{n}")).to(n % 2));
+    Kafka::shared().write("shared", records);
+    let member = || {
+        let rig = SourceRig::new(&["a"]);
+        let source = open(&rig, "shared");
+        (rig, source)
+    };
+    let mut members = vec![member()];
+    wait_for_rebalances(&mut members, "shared", 2);
+    // One of the partitions moves: it is revoked here, and assigned there.
+    members.push(member());
+    wait_for_rebalances(&mut members, "shared", 4);
 }

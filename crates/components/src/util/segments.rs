@@ -5,10 +5,10 @@
 //! length and the last hash: what lies behind them was not committed, and is cut off. Once a segment
 //! is much larger than what it describes, the next frame begins another.
 
+use crate::util::recorded_file::{self, RecordedFile};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -42,7 +42,7 @@ pub type Apply<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
 /// The file of a snapshot.
 pub struct Segments {
     folder: PathBuf,
-    file: Option<File>,
+    file: Option<RecordedFile>,
     place: Place,
 }
 
@@ -100,9 +100,9 @@ impl Segments {
         let head = [&length.to_le_bytes()[..], &hash.to_le_bytes()].concat();
         file.write_all_at(&head, place.length)?;
         file.write_all_at(frame, place.length + HEAD_BYTES as u64)?;
-        file.sync_data()?;
+        file.sync_content()?;
         if is_new {
-            File::open(&self.folder)?.sync_all()?;
+            recorded_file::sync_folder(&self.folder)?;
         }
         place.length += (HEAD_BYTES + frame.len()) as u64;
         place.hash = hash;
@@ -113,12 +113,12 @@ impl Segments {
         Ok(place)
     }
 
-    fn open_segment(&self, number: u64, length: u64) -> io::Result<File> {
+    fn open_segment(&self, number: u64, length: u64) -> io::Result<RecordedFile> {
         fs::create_dir_all(&self.folder)?;
         let path = segment(&self.folder, number);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
         file.set_len(length)?;
-        Ok(file)
+        Ok(RecordedFile::new(file, &path))
     }
 
     /// Renames a damaged segment, so that it is neither read nor removed.
@@ -150,7 +150,7 @@ fn segment(folder: &Path, number: u64) -> PathBuf {
 /// Reads a segment up to its committed length.
 fn read(folder: &Path, place: &Place, apply: Apply<'_>) -> io::Result<()> {
     let path = segment(folder, place.segment);
-    let bytes = fs::read(&path)?;
+    let bytes = recorded_file::read(&path)?;
     let damaged = || io::Error::other(format!("{} is damaged", path.display()));
     let committed = bytes.get(..place.length as usize).ok_or_else(damaged)?;
     let (mut rest, mut hash) = (committed, 0);

@@ -1,8 +1,12 @@
-//! The folder of a spool, or in tests a disk that loses power.
+//! The folder of a spool, or in tests a disk that loses power. All system calls that read, write and
+//! sync segments are made here, and recorded.
 
 use crate::SpoolError;
+use millstream_recorder::record::{self, Subject};
+use millstream_recorder::recorder;
+use millstream_recorder::schema::EventKind;
 use rustix::buffer::spare_capacity;
-use rustix::io::{pread, pwritev};
+use rustix::io::{Errno, pread, pwritev};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -59,7 +63,7 @@ pub trait SegmentFile: Send {
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// Makes the content durable.
-    fn sync_data(&self) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// A folder that this process has locked.
@@ -99,8 +103,9 @@ impl Folder {
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Box<dyn SegmentFile>> {
-        let file = options.read(true).write(true).mode(0o600).open(self.path.join(name))?;
-        Ok(Box::new(file))
+        let path = self.path.join(name);
+        let file = options.read(true).write(true).mode(0o600).open(&path)?;
+        Ok(Box::new(RecordedFile::new(file, &path)))
     }
 }
 
@@ -123,7 +128,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     for folder in created {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        sync_folder(parent.unwrap_or(Path::new(".")))?;
     }
     Ok(())
 }
@@ -186,13 +191,50 @@ impl SpoolDisk for Folder {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        sync_folder(&self.path)
     }
 }
 
-impl SegmentFile for File {
+/// Makes the names in a folder durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = File::open(path)?;
+    let timer = recorder::start(EventKind::FileSync);
+    folder.sync_all()?;
+    record::file_sync(timer, &Subject::file(path));
+    Ok(())
+}
+
+/// A segment whose reads, writes and syncs are recorded: each call of the system that succeeds is one
+/// event with the bytes that it returned.
+pub struct RecordedFile {
+    file: File,
+    subject: Subject,
+}
+
+impl RecordedFile {
+    /// Records what is done with `file`, which this path has opened.
+    pub fn new(file: File, path: &Path) -> RecordedFile {
+        RecordedFile { file, subject: Subject::file(path) }
+    }
+
+    fn pread(&self, into: &mut Vec<u8>, at: u64) -> Result<usize, Errno> {
+        let timer = recorder::start(EventKind::FileRead);
+        let bytes = pread(&self.file, spare_capacity(into), at)?;
+        record::file_read(timer, &self.subject, bytes, bytes == 0);
+        Ok(bytes)
+    }
+
+    fn pwritev(&self, buffers: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        let timer = recorder::start(EventKind::FileWrite);
+        let bytes = pwritev(&self.file, buffers, at)?;
+        record::file_write(timer, &self.subject, bytes);
+        Ok(bytes)
+    }
+}
+
+impl SegmentFile for RecordedFile {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn write_at(&self, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
@@ -207,8 +249,8 @@ impl SegmentFile for File {
         let end = into.len() + len;
         into.reserve_exact(len);
         while into.len() < end {
-            let read = match pread(self, spare_capacity(into), at) {
-                Err(rustix::io::Errno::INTR) => continue,
+            let read = match self.pread(into, at) {
+                Err(Errno::INTR) => continue,
                 read => read?,
             };
             if read == 0 {
@@ -222,27 +264,30 @@ impl SegmentFile for File {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        File::set_len(self, len)
+        self.file.set_len(len)
     }
 
-    fn sync_data(&self) -> io::Result<()> {
-        File::sync_data(self)
+    fn sync(&self) -> io::Result<()> {
+        let timer = recorder::start(EventKind::FileSync);
+        self.file.sync_data()?;
+        record::file_sync(timer, &self.subject);
+        Ok(())
     }
 }
 
 /// Writes buffers with as few calls as the kernel permits.
-fn write_all(file: &File, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
+fn write_all(file: &RecordedFile, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
     let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let mut written = 0;
     while written < total {
         let rest = behind(buffers, written);
-        match pwritev(file, &rest, at) {
+        match file.pwritev(&rest, at) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(bytes) => {
                 written += bytes;
                 at += bytes as u64;
             }
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

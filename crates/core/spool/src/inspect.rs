@@ -2,6 +2,7 @@
 //!
 //! What is read may be settled already: a segment is removed once all its entries are.
 
+use crate::disk::RecordedFile;
 use crate::format::{segment_name, segment_number};
 use crate::scan::{Bytes as SegmentBytes, FileBytes, Found, Frame, OtherVersion, Scanner, Step};
 use crate::{Damage, Entry, EntryNumber, SEGMENT_FORMAT, SegmentFile};
@@ -148,8 +149,10 @@ fn places(folder: &Path) -> io::Result<Vec<Place>> {
 
 /// Opens a segment; `None` if it was removed meanwhile.
 fn open(folder: &Path, place: &Place) -> io::Result<Option<FileBytes>> {
-    match File::open(folder.join(&place.name)) {
+    let path = folder.join(&place.name);
+    match File::open(&path) {
         Ok(file) => {
+            let file = RecordedFile::new(file, &path);
             let end = file.size()?;
             Ok(Some(FileBytes::new(Box::new(file), end)))
         }

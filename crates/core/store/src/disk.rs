@@ -1,12 +1,13 @@
 //! The files of the store in `data_dir`, written so that a full disk does not prevent updates of
 //! existing data.
 
+use crate::recorded::{self, RecordedFile};
 use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub trait Disk: Send + Sync {
 pub struct Folder {
     path: PathBuf,
     /// The file written last, with its name.
-    open: Mutex<Option<(&'static str, File)>>,
+    open: Mutex<Option<(&'static str, RecordedFile)>>,
 }
 
 impl Folder {
@@ -59,19 +60,22 @@ impl Folder {
         Folder { path: path.to_path_buf(), open: Mutex::default() }
     }
 
-    fn opened(&self) -> MutexGuard<'_, Option<(&'static str, File)>> {
+    fn opened(&self) -> MutexGuard<'_, Option<(&'static str, RecordedFile)>> {
         self.open.lock()
     }
 
     fn with_file<T>(
         &self,
         name: &'static str,
-        work: impl Fn(&File) -> io::Result<T>,
+        work: impl Fn(&RecordedFile) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut open = self.opened();
         let file = match open.take() {
             Some((of, file)) if of == name => file,
-            _ => OpenOptions::new().write(true).open(self.path.join(name))?,
+            _ => {
+                let path = self.path.join(name);
+                RecordedFile::new(OpenOptions::new().write(true).open(&path)?, &path)
+            }
         };
         let done = work(&file);
         *open = Some((name, file));
@@ -79,7 +83,7 @@ impl Folder {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        RecordedFile::new(File::open(&self.path)?, &self.path).sync()
     }
 }
 
@@ -98,7 +102,7 @@ impl Disk for Folder {
     }
 
     fn read(&self, name: &'static str) -> io::Result<Vec<u8>> {
-        match std::fs::read(self.path.join(name)) {
+        match recorded::read(&self.path.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             read => read,
         }
@@ -121,14 +125,14 @@ impl Disk for Folder {
     }
 
     fn sync(&self, name: &'static str) -> io::Result<()> {
-        self.with_file(name, File::sync_data)
+        self.with_file(name, RecordedFile::sync_content)
     }
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let file = RecordedFile::new(File::create(path)?, path);
+    file.write_all_at(bytes, 0)?;
+    file.sync()
 }
 
 /// Renames a corrupt database to an unused name.

@@ -27,6 +27,7 @@ mod database;
 mod disk;
 mod health;
 mod identities;
+mod recorded;
 
 pub use health::StoreHealth;
 

@@ -2,6 +2,7 @@
 
 use crate::ErrorCode;
 use crate::token::Token;
+use crate::traffic::Traffic;
 use parking_lot::{Mutex, MutexGuard};
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
@@ -29,11 +30,12 @@ impl From<KafkaError> for ClientError {
     }
 }
 
-/// Receives librdkafka's logs and errors, and reads the token of SASL OAUTHBEARER.
+/// Receives librdkafka's logs, errors and statistics, and reads the token of SASL OAUTHBEARER.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     last_error: Mutex<Option<ClientError>>,
     token_file: Option<PathBuf>,
+    traffic: Traffic,
 }
 
 impl Callbacks {
@@ -45,6 +47,11 @@ impl Callbacks {
     /// Logs a line of the library.
     pub fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         log::debug!("librdkafka {level:?} {facility}: {message}");
+    }
+
+    /// Records the bytes exchanged with each broker.
+    pub fn statistics(&self, json: &[u8]) {
+        self.traffic.record(json);
     }
 
     /// Keeps an error until it is taken.

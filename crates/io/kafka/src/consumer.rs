@@ -14,6 +14,7 @@ pub use fetched::{Fetched, FetchedRecord, Timestamp};
 
 use crate::ErrorCode;
 use crate::client::{Callbacks, ClientError, OpenError};
+use crate::traffic::Traffic;
 use parking_lot::Mutex;
 use rdkafka::bindings as c;
 use rdkafka::client::OAuthToken;
@@ -123,6 +124,10 @@ impl ClientContext for Context {
         self.push(Event::Error(ClientError { code, message: reason.to_owned() }));
     }
 
+    fn stats_raw(&self, json: &[u8]) {
+        self.callbacks.statistics(json);
+    }
+
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
         let token = self.callbacks.token();
         let failed = self.callbacks.last_error().take();
@@ -169,6 +174,7 @@ impl Consumer {
         token_file: Option<PathBuf>,
     ) -> Result<Consumer, OpenError> {
         let mut config = ClientConfig::new();
+        Traffic::request(&mut config);
         for (key, value) in settings {
             config.set(key, value);
         }

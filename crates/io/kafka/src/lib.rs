@@ -20,6 +20,7 @@ mod producer;
 mod reader;
 mod shipment;
 mod token;
+mod traffic;
 
 pub use client::{ClientError, OpenError};
 pub use consumer::{Consumer, Event, Fetched, FetchedRecord, Place, Timestamp, TopicPartition};

@@ -4,6 +4,7 @@ use crate::ErrorCode;
 use crate::client::{Callbacks, ClientError, OpenError};
 use crate::in_flight::{Failure, InFlight, OnReceipt, Receipt};
 use crate::shipment::{RecordId, Run, Shipment};
+use crate::traffic::Traffic;
 use parking_lot::Mutex;
 use rdkafka::bindings as c;
 use rdkafka::client::OAuthToken;
@@ -72,6 +73,10 @@ impl ClientContext for Context {
         self.0.error(&error, reason);
     }
 
+    fn stats_raw(&self, json: &[u8]) {
+        self.0.statistics(json);
+    }
+
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
         self.0.token()
     }
@@ -114,6 +119,7 @@ impl Producer {
         on_receipt: impl Fn(Receipt) + Send + Sync + 'static,
     ) -> Result<Producer, OpenError> {
         let mut config = ClientConfig::new();
+        Traffic::request(&mut config);
         for (key, value) in settings {
             config.set(key, value);
         }

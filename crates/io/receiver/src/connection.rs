@@ -7,8 +7,12 @@ use crate::socket::Socket;
 use crate::stream::{Desynchronized, READ_BYTES, Stream};
 use crate::sys::{self, Mapping};
 use crate::{Address, Framing, Options};
+use millstream_recorder::record::{self, Subject};
+use millstream_recorder::recorder;
+use millstream_recorder::schema::EventKind;
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -22,6 +26,8 @@ pub struct Connection {
     kind: Kind,
     /// Process id of the peer, if credentials are enabled and available.
     pid: Option<u32>,
+    /// Under which its reads are recorded.
+    peer: Arc<Subject>,
 }
 
 #[derive(Debug)]
@@ -45,8 +51,10 @@ pub struct ReadOutcome {
 }
 
 impl Connection {
+    /// Creates a connection to this address, if it has one.
     pub fn new(
         fd: OwnedFd,
+        address: Option<SocketAddr>,
         listener: &Arc<Socket>,
         framing: Framing,
         options: &Options,
@@ -55,12 +63,14 @@ impl Connection {
             // Keepalive detects a peer that vanished without closing the connection.
             let _ = sockopt::set_socket_keepalive(&fd, true);
         }
-        let pid = peer(&fd, listener, options);
+        let pid = peer_pid(&fd, listener, options);
+        let own = address.map(|address| Arc::new(Subject::peer("", address)));
+        let peer = own.unwrap_or_else(|| listener.peer.clone());
         let kind = match listener.address.is_stream() {
             true => Kind::Stream(Stream::new(framing, options)),
             false => Kind::Packets,
         };
-        Connection { fd, kind, pid }
+        Connection { fd, kind, pid, peer }
     }
 
     /// Applies the options of another receiver. Returns the number of framing errors this causes.
@@ -69,7 +79,7 @@ impl Connection {
         listener: &Socket,
         options: &Options,
     ) -> Result<usize, Desynchronized> {
-        self.pid = peer(&self.fd, listener, options);
+        self.pid = peer_pid(&self.fd, listener, options);
         match &mut self.kind {
             Kind::Packets => Ok(0),
             Kind::Stream(stream) => stream.set_limit(options.message_bytes_max),
@@ -95,7 +105,8 @@ impl Connection {
         is_hung_up: bool,
     ) -> ReadOutcome {
         let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
-        match buffers.receive(self.fd.as_fd(), PACKETS_MAX, Ancillary::Plain(sender), batch) {
+        let ancillary = Ancillary::Plain(sender);
+        match buffers.receive(self.fd.as_fd(), PACKETS_MAX, ancillary, &self.peer, batch) {
             // End of stream looks like an empty packet, but a peer may also send empty packets.
             Ok(received) => ReadOutcome {
                 truncated: received.truncated,
@@ -119,7 +130,8 @@ impl Connection {
         let memory = memory.bytes_mut();
         let partial = stream.restore(memory);
         let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
-        let read = match rustix::io::read(&self.fd, &mut memory[partial..partial + READ_BYTES]) {
+        let chunk = &mut memory[partial..partial + READ_BYTES];
+        let read = match read(&self.fd, chunk, &self.peer) {
             Ok(read) => read,
             Err(error) if is_transient(error) => return ReadOutcome::default(),
             Err(error) => {
@@ -154,8 +166,16 @@ impl ReadOutcome {
     }
 }
 
+/// Reads from a connection, with one call that is recorded; returns 0 at its end.
+fn read(fd: &OwnedFd, buffer: &mut [u8], peer: &Subject) -> Result<usize, Errno> {
+    let timer = recorder::start(EventKind::SocketRead);
+    let bytes = rustix::io::read(fd, buffer)?;
+    record::socket_read(timer, peer, bytes);
+    Ok(bytes)
+}
+
 /// Returns the process id of the peer, if credentials are enabled and available.
-fn peer(fd: &OwnedFd, listener: &Socket, options: &Options) -> Option<u32> {
+fn peer_pid(fd: &OwnedFd, listener: &Socket, options: &Options) -> Option<u32> {
     let is_known = options.credentials && !matches!(listener.address, Address::Tcp(_));
     is_known.then(|| sys::peer(fd.as_fd())).flatten()
 }

@@ -16,7 +16,7 @@ use crate::sys::Mapping;
 use crate::{Address, Framing, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{SocketFlags, acceptfrom_with};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io;
@@ -300,7 +300,8 @@ impl Reader {
             }
             _ => Ancillary::Plain(self.batch.add_sender(None)),
         };
-        match self.buffers.receive(socket.fd.as_fd(), max, ancillary, &mut self.batch) {
+        match self.buffers.receive(socket.fd.as_fd(), max, ancillary, &socket.peer, &mut self.batch)
+        {
             Ok(received) => {
                 add(&self.counters.truncated, received.truncated);
                 self.handler.round(self.buffers.memory(), &self.batch, &self.counters);
@@ -335,9 +336,10 @@ impl Reader {
     fn accept(&mut self, index: usize) -> bool {
         for _ in 0..ACCEPTS_MAX {
             let Input { socket, framing } = &self.inputs[index];
-            match accept_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(fd) => {
-                    let connection = Connection::new(fd, socket, *framing, &self.options);
+            match acceptfrom_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok((fd, address)) => {
+                    let address = address.and_then(|address| address.try_into().ok());
+                    let connection = Connection::new(fd, address, socket, *framing, &self.options);
                     add(&self.counters.connections_accepted, 1);
                     self.add_connection(index, connection);
                 }

@@ -4,6 +4,9 @@
 use crate::messages::Batch;
 use crate::senders::Senders;
 use crate::sys::Mapping;
+use millstream_recorder::record::{self, Subject};
+use millstream_recorder::recorder::{self, Timer};
+use millstream_recorder::schema::EventKind;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -99,12 +102,14 @@ impl ReceiveBuffers {
         self.depth
     }
 
-    /// Receives up to `max` waiting datagrams and adds them to the batch.
+    /// Receives up to `max` waiting datagrams and adds them to the batch. The call is recorded under
+    /// the `peer`, with the bytes of all datagrams, as far as they fit.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
         max: usize,
         ancillary: Ancillary<'_>,
+        peer: &Subject,
         batch: &mut Batch,
     ) -> Result<Received, Errno> {
         let headers = match ancillary {
@@ -114,6 +119,7 @@ impl ReceiveBuffers {
         let max = max.min(headers.headers.len());
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
         let first = headers.headers.as_mut_ptr();
+        let timer = recorder::start(EventKind::SocketRead);
         // SAFETY: `first` points to at least `max` headers. Their vectors point to buffers within
         // the mapping, and their control addresses into `controls`, with the lengths of both. All
         // of that lives as long as `self`, and `&mut self` rules out views into the buffers.
@@ -121,7 +127,10 @@ impl ReceiveBuffers {
             libc::recvmmsg(socket.as_raw_fd(), first, max as u32, flags as _, ptr::null_mut())
         };
         match usize::try_from(received) {
-            Ok(filled) => Ok(self.collect(filled, ancillary, batch)),
+            Ok(filled) => {
+                headers.record(timer, filled, peer);
+                Ok(self.collect(filled, ancillary, batch))
+            }
             Err(_) => Err(last_error()),
         }
     }
@@ -260,6 +269,15 @@ impl Headers {
         };
         let headers = vectors.iter_mut().enumerate().map(header).collect();
         Ok(Headers { headers, _vectors: vectors, controls })
+    }
+
+    /// Records a call that has filled so many headers.
+    #[inline]
+    fn record(&self, timer: Timer, filled: usize, peer: &Subject) {
+        if timer.is_on() {
+            let lengths = self.headers[..filled].iter().map(|header| header.msg_len as usize);
+            record::socket_read(timer, peer, lengths.sum());
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::control::Control;
 use crate::file::{SocketFile, kind};
 use crate::{Address, BindError, Listen, Options, sys};
+use millstream_recorder::record::Subject;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, bind, getsockname, socket_with, sockopt};
@@ -52,6 +53,9 @@ pub struct Socket {
     pub fd: OwnedFd,
     /// The address, with the port that the kernel chose if 0 was requested.
     pub address: Address,
+    /// Under which reads of it are recorded, and those of connections from processes on this host,
+    /// which have no address.
+    pub peer: Arc<Subject>,
     file: Option<SocketFile>,
     /// Maximum queue length of a Unix datagram socket, whose bytes are charged to the senders.
     datagrams_max: usize,
@@ -203,7 +207,9 @@ impl Socket {
         let address = bound(&fd, address);
         let (orphans, readers) = (Mutex::default(), Mutex::default());
         let (datagrams_max, drops_counted) = (datagrams_max(), Mutex::new(0));
-        let socket = Socket { fd, address, file, datagrams_max, drops_counted, orphans, readers };
+        let peer = Arc::new(Subject::local_peer(&address.to_string()));
+        let socket =
+            Socket { fd, address, peer, file, datagrams_max, drops_counted, orphans, readers };
         socket.apply_options(listen, options)?;
         if !socket.address.is_datagram() {
             let listening = rustix::net::listen(&socket.fd, BACKLOG);

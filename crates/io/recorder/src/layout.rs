@@ -100,11 +100,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of a file of about this size: a sixteenth for texts, and a quarter of the
+    /// Returns the layout of a file of about this size: a quarter for texts, and a quarter of the
     /// chunks for events that are not frequent.
     pub fn of_bytes(bytes: u64) -> Layout {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
-        let half_words = words / 32 / HEADER_WORDS * HEADER_WORDS;
+        let half_words = words / 8 / HEADER_WORDS * HEADER_WORDS;
         let half_words = half_words.clamp(HEADER_WORDS, HALF_WORDS_MAX);
         let chunks = words.saturating_sub(HEADER_WORDS + 2 * half_words) / CHUNK_WORDS;
         let chunks = chunks.max(4);

@@ -38,7 +38,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 /// A half is used for at least so long, so that an event that is being written refers to no entry
 /// that is gone.
-const HALF_SECONDS_MIN: u64 = 10;
+const HALF_SECONDS_MIN: u64 = 2;
 
 /// The values that events about one file, connection or component share: numbers, or references to
 /// texts.

@@ -189,10 +189,31 @@ pub fn jvm_call(timer: Timer, component: &Subject, rows: usize, bytes: usize, ou
     timer.end(EventKind::JvmCall, || component.reference(), own);
 }
 
-/// A JVM collected garbage. `collector` is a [`Subject::component`] with its name.
-pub fn collection(timer: Timer, collector: &Subject, cause: &str, before: u64, after: u64) {
+/// A collector in a JVM was called; the call took so long, and has ended some time ago.
+pub fn past_jvm_call(
+    ended_ago: Duration,
+    took: Duration,
+    component: &Subject,
+    rows: u64,
+    bytes: u64,
+    outcome: &str,
+) {
+    let own = || [rows, bytes, text(outcome)];
+    recorder::past(EventKind::JvmCall, (ended_ago, took), || component.reference(), own);
+}
+
+/// A JVM collected garbage, which took so long and has ended some time ago. `collector` is a
+/// [`Subject::component`] with its name.
+pub fn collection(
+    ended_ago: Duration,
+    took: Duration,
+    collector: &Subject,
+    cause: &str,
+    before: u64,
+    after: u64,
+) {
     let own = || [text(cause), before, after];
-    timer.end(EventKind::Collection, || collector.reference(), own);
+    recorder::past(EventKind::Collection, (ended_ago, took), || collector.reference(), own);
 }
 
 /// The configuration was read again.

@@ -291,6 +291,22 @@ pub(crate) fn instant<const N: usize>(
     }
 }
 
+/// Records an event that has ended some time ago. If the names were stored for other ones meanwhile,
+/// it is without its texts.
+pub(crate) fn past<const N: usize>(
+    kind: EventKind,
+    (ended_ago, took): (Duration, Duration),
+    subject: impl FnOnce() -> u32,
+    own: impl FnOnce() -> [u64; N],
+) {
+    let duration_ticks = to_ticks(took);
+    // No duration is as long as `OFF`.
+    if duration_ticks >= SWITCHES.thresholds[kind as usize].load(Relaxed) {
+        let end_ticks = ticks::now().saturating_sub(to_ticks(ended_ago));
+        write(kind, end_ticks.saturating_sub(duration_ticks), duration_ticks, subject(), own());
+    }
+}
+
 #[inline(always)]
 fn write<const N: usize>(
     kind: EventKind,

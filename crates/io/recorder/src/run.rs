@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, fence};
 pub const OFF: u64 = u64::MAX;
 
 /// How often a thread tries to get the table of names before it does without.
-const LOCK_TRIES: usize = 100;
+const LOCK_TRIES: usize = 1000;
 
 /// The shared memory of a run.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! | 2 | duration in ticks (56 bits), check (8) | third wide value |
 //! | 3 | first wide value | fourth wide value |
 //!
-//! The small value is that of the first field of its own that fits 32 bits; the others are wide. The
+//! The small value is that of the first unshared field that fits 32 bits; the others are wide. The
 //! check is the lower byte of the sequence of the chunk: after a power loss, a slot from an earlier use
 //! of the chunk has another one.
 

@@ -233,7 +233,7 @@ fn threads_that_end_give_their_chunks_back() {
     assert_eq!(recorder::omitted().without_space, before);
 }
 
-/// Records events until it is killed. Not a test of its own.
+/// Records events until it is killed. Started by another test.
 #[test]
 fn process_that_is_killed() {
     let Some(path) = std::env::var_os(FILE) else { return };

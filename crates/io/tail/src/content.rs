@@ -3,12 +3,13 @@
 //! The first bytes tell whether a file is gzip (RFC 1952) or zstd (RFC 8878); its name does not
 //! matter. Concatenated members or frames are one content. Offsets count decompressed bytes.
 
+use crate::recorded::RecordedFile;
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{Stat, fstat};
-use rustix::io::pread;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 /// First bytes of a gzip file: the magic number and the only compression method.
@@ -25,7 +26,7 @@ const SKIP_BYTES: usize = 64 * 1024;
 
 /// The content of an open file.
 pub struct Content {
-    file: Arc<File>,
+    file: Arc<RecordedFile>,
     decompressor: Option<Decompressor>,
 }
 
@@ -85,11 +86,16 @@ struct Decompressor {
 }
 
 impl Content {
-    /// Opens the content of `file`.
-    pub fn new(file: File) -> io::Result<Content> {
-        let mut content = Content { file: Arc::new(file), decompressor: None };
+    /// Opens the content of `file`, which this path has opened.
+    pub fn new(file: File, path: &Path) -> io::Result<Content> {
+        Content::of(Arc::new(RecordedFile::new(file, path)))
+    }
+
+    /// Opens the content of a file that is shared.
+    pub fn of(file: Arc<RecordedFile>) -> io::Result<Content> {
+        let mut content = Content { file, decompressor: None };
         let mut beginning = [0; ZSTD.len()];
-        let n = pread(&content.file, &mut beginning[..], 0)?;
+        let n = content.file.read_at(&mut beginning, 0)?;
         content.detect_compression(&beginning[..n]);
         Ok(content)
     }
@@ -101,7 +107,12 @@ impl Content {
 
     /// Returns the underlying file.
     pub fn file(&self) -> &File {
-        &self.file
+        self.file.file()
+    }
+
+    /// Reads the underlying file at `offset`, as it is: a compressed one is not decompressed.
+    pub fn read_file_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.file.read_at(buffer, offset)?)
     }
 
     /// Returns a handle on the same file with its own decompressor.
@@ -135,7 +146,7 @@ impl Content {
         if let Some(decompressor) = &mut self.decompressor {
             return decompressor.read_at(&self.file, buffer, offset);
         }
-        let n = pread(&self.file, &mut *buffer, offset)?;
+        let n = self.file.read_at(buffer, offset)?;
         // The file may have been empty when it was opened.
         if offset == 0 && Compression::of(&buffer[..n]).is_some() {
             self.detect_compression(&buffer[..n]);
@@ -174,21 +185,21 @@ impl Content {
         match &self.decompressor {
             Some(decompressor) => Ok(decompressor.size_at_end.is_some()
                 && decompressor.position + decompressor.pushed_back.len() as u64 <= offset),
-            None => Ok(pread(&self.file, &mut [0u8; 1][..], offset)? == 0),
+            None => Ok(self.file.read_at(&mut [0; 1], offset)? == 0),
         }
     }
 
     /// Returns the state of a compressed file that was read to its end; `None` for other files.
     pub fn compressed_state(&self) -> Option<CompressedState> {
         let decompressor = self.decompressor.as_ref()?;
-        let (stat, size_at_end) = (fstat(&self.file).ok()?, decompressor.size_at_end?);
+        let (stat, size_at_end) = (fstat(self.file()).ok()?, decompressor.size_at_end?);
         let bytes = decompressor.position + decompressor.pushed_back.len() as u64;
         Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
 
     /// Continues at the end that `state` records if the file is unchanged; returns whether it is.
     pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
-        let Ok(stat) = fstat(&self.file) else { return false };
+        let Ok(stat) = fstat(self.file()) else { return false };
         let same = (state.size, state.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
         if let Some(decompressor) = self.decompressor.as_mut().filter(|_| same) {
             (decompressor.position, decompressor.size_at_end) = (state.bytes, Some(state.size));
@@ -220,16 +231,16 @@ impl Content {
             .as_ref()
             .is_some_and(|decompressor| decompressor.compression == Compression::Gzip);
         let size =
-            if is_gzip { fstat(&self.file).map_or(0, |stat| stat.st_size as u64) } else { 0 };
+            if is_gzip { fstat(self.file()).map_or(0, |stat| stat.st_size as u64) } else { 0 };
         let mut trailer = [0; 4];
-        let read = size.checked_sub(4).map(|at| pread(&self.file, &mut trailer[..], at));
+        let read = size.checked_sub(4).map(|at| self.file.read_at(&mut trailer, at));
         read == Some(Ok(4)) && u32::from_le_bytes(trailer) == bytes as u32
     }
 
     /// Returns the length of the content in bytes; decompresses the whole file if it is compressed.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.decompressor {
-            None => Ok(fstat(&self.file)?.st_size as u64),
+            None => Ok(fstat(self.file())?.st_size as u64),
             Some(decompressor) => {
                 decompressor.skip_to(&self.file, u64::MAX).map(|()| decompressor.position)
             }
@@ -254,7 +265,12 @@ impl Decompressor {
         }
     }
 
-    fn read_at(&mut self, file: &Arc<File>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(
+        &mut self,
+        file: &Arc<RecordedFile>,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> io::Result<usize> {
         self.skip_to(file, offset)?;
         let mut filled = 0;
         while self.position == offset + filled as u64 && filled < buffer.len() {
@@ -268,7 +284,7 @@ impl Decompressor {
 
     /// Moves to `offset`, or to the end if the content is shorter. Moving back restarts
     /// decompression.
-    fn skip_to(&mut self, file: &Arc<File>, offset: u64) -> io::Result<()> {
+    fn skip_to(&mut self, file: &Arc<RecordedFile>, offset: u64) -> io::Result<()> {
         if offset < self.position {
             *self = Decompressor::new(self.compression);
         }
@@ -283,7 +299,7 @@ impl Decompressor {
     }
 
     /// Reads the next decompressed bytes; returns 0 at the end.
-    fn read_next(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_next(&mut self, file: &Arc<RecordedFile>, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.pushed_back.is_empty() {
             let n = self.pushed_back.len().min(buffer.len());
             buffer[..n].copy_from_slice(&self.pushed_back[..n]);
@@ -294,8 +310,8 @@ impl Decompressor {
         self.decompress(file, buffer)
     }
 
-    fn decompress(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
-        let size = |file: &File| fstat(file).map(|stat| stat.st_size as u64);
+    fn decompress(&mut self, file: &Arc<RecordedFile>, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = |file: &RecordedFile| fstat(file.file()).map(|stat| stat.st_size as u64);
         if let Some(size_at_end) = self.size_at_end {
             if size_at_end == size(file)? {
                 return Ok(0);
@@ -327,7 +343,7 @@ impl Decompressor {
     }
 
     /// Decompresses from the beginning up to the current position, after the file has grown.
-    fn restart(&mut self, file: &Arc<File>) -> io::Result<()> {
+    fn restart(&mut self, file: &Arc<RecordedFile>) -> io::Result<()> {
         let at = std::mem::take(&mut self.position);
         (self.stream, self.size_at_end, self.error) =
             (Some(new_decoder(self.compression, file)?), None, None);
@@ -335,7 +351,10 @@ impl Decompressor {
     }
 }
 
-fn new_decoder(compression: Compression, file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
+fn new_decoder(
+    compression: Compression,
+    file: &Arc<RecordedFile>,
+) -> io::Result<Box<dyn Read + Send>> {
     let bytes = BufReader::with_capacity(READ_BYTES, FromStart { file: file.clone(), position: 0 });
     Ok(match compression {
         Compression::Gzip => Box::new(MultiGzDecoder::new(bytes)),
@@ -345,13 +364,13 @@ fn new_decoder(compression: Compression, file: &Arc<File>) -> io::Result<Box<dyn
 
 /// Reads a file from its first byte. Keeps its own position, as other readers share the file.
 struct FromStart {
-    file: Arc<File>,
+    file: Arc<RecordedFile>,
     position: u64,
 }
 
 impl Read for FromStart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = pread(&self.file, buffer, self.position)?;
+        let n = self.file.read_at(buffer, self.position)?;
         self.position += n as u64;
         Ok(n)
     }

@@ -13,14 +13,16 @@
 
 use super::content::Content;
 use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
+use super::recorded::RecordedFile;
 use millstream_model::OriginId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, statvfs, unlinkat};
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes per copy step; the deadline is checked between steps.
@@ -39,7 +41,7 @@ const UNFINISHED: &str = ".tmp";
 pub struct HeldFolder {
     path: PathBuf,
     /// The open folder, once it exists.
-    folder: Option<File>,
+    folder: Option<RecordedFile>,
     /// Whether links were created since the last sync, which a power loss could undo.
     unsynced: bool,
     /// Devices whose files cannot be linked into the folder.
@@ -128,7 +130,7 @@ impl HeldFolder {
     fn try_link(&mut self, id: OriginId, file: &File) -> io::Result<()> {
         let name = HeldFile { id, copied_from: None }.name();
         let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let folder = self.folder()?;
+        let folder = self.folder()?.file();
         match linkat(CWD, &from, folder, &name, AtFlags::SYMLINK_FOLLOW) {
             Err(rustix::io::Errno::EXIST) => {
                 unlinkat(folder, &name, AtFlags::empty())?;
@@ -143,7 +145,7 @@ impl HeldFolder {
         if std::mem::take(&mut self.unsynced)
             && let Some(folder) = &self.folder
         {
-            folder.sync_all()?;
+            folder.sync()?;
         }
         Ok(())
     }
@@ -161,11 +163,12 @@ impl HeldFolder {
         let held = HeldFile { id, copied_from: Some(from) };
         let unfinished = held.name() + UNFINISHED;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let copy = File::from(openat(self.folder()?, &unfinished, flags, Mode::RUSR | Mode::WUSR)?);
+        let copy = openat(self.folder()?.file(), &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
+        let copy = Arc::new(RecordedFile::new(copy.into(), &self.path.join(&unfinished)));
         let copied = copy_rest(content, &copy, from, deadline).and_then(|end| {
-            copy.sync_all()?;
+            copy.sync()?;
             std::fs::rename(self.path.join(&unfinished), self.path_of(&held))?;
-            self.folder()?.sync_all()?;
+            self.folder()?.sync()?;
             Ok(end)
         });
         if copied.is_err() {
@@ -211,15 +214,15 @@ impl HeldFolder {
 
     /// Opens the folder, and creates it if it is missing. Log files may contain secrets, so only
     /// the agent's user has access.
-    fn folder(&mut self) -> io::Result<&File> {
-        let folder = match self.folder.take().filter(|folder| !is_deleted(folder)) {
+    fn folder(&mut self) -> io::Result<&RecordedFile> {
+        let folder = match self.folder.take().filter(|folder| !is_deleted(folder.file())) {
             Some(folder) => folder,
             None => {
                 DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
                 for parent in self.path.ancestors().skip(1).take(2) {
-                    File::open(parent)?.sync_all()?;
+                    RecordedFile::new(File::open(parent)?, parent).sync()?;
                 }
-                File::open(&self.path)?
+                RecordedFile::new(File::open(&self.path)?, &self.path)
             }
         };
         Ok(self.folder.insert(folder))
@@ -240,15 +243,20 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// Copies the head, the fingerprinted bytes and everything from `from` on to the same offsets.
-fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::Result<u64> {
-    let (source, rest) = (content.file(), from.saturating_sub(FINGERPRINT_BYTES_MAX));
-    copy_range(source, to, 0, rest.min(HEAD_BYTES_MAX), None)?;
-    match copy_range(source, to, rest, u64::MAX, Some(deadline))? {
+fn copy_rest(
+    content: &Content,
+    to: &Arc<RecordedFile>,
+    from: u64,
+    deadline: Instant,
+) -> io::Result<u64> {
+    let rest = from.saturating_sub(FINGERPRINT_BYTES_MAX);
+    copy_range(content, to, 0, rest.min(HEAD_BYTES_MAX), None)?;
+    match copy_range(content, to, rest, u64::MAX, Some(deadline))? {
         Copied::Whole(end) => Ok(end),
         Copied::Part(_, why) if content.is_compressed() => Err(why.into()),
         Copied::Part(end, why) => {
-            let line_end = Content::new(to.try_clone()?)?.last_line_start(end)?;
-            to.set_len(line_end)?;
+            let line_end = Content::of(to.clone())?.last_line_start(end)?;
+            to.file().set_len(line_end)?;
             if line_end > from { Ok(line_end) } else { Err(why.into()) }
         }
     }
@@ -262,8 +270,8 @@ enum Copied {
 }
 
 fn copy_range(
-    source: &File,
-    to: &File,
+    source: &Content,
+    to: &RecordedFile,
     mut at: u64,
     end: u64,
     deadline: Option<Instant>,
@@ -274,7 +282,7 @@ fn copy_range(
             return Ok(Copied::Part(at, io::ErrorKind::TimedOut));
         }
         let len = (end - at).min(COPY_BYTES as u64) as usize;
-        let n = source.read_at(&mut buffer[..len], at)?;
+        let n = source.read_file_at(&mut buffer[..len], at)?;
         if n == 0 {
             break;
         }
@@ -352,7 +360,7 @@ mod tests {
             (0..3_000_000_u32).map(|n| if n % 100 == 99 { b'\n' } else { n as u8 | 32 }).collect();
         fs::write(&path, &text).unwrap();
         let mut held = HeldFolder::new(dir.path().join("held/app"));
-        let content = Content::new(File::open(&path).unwrap()).unwrap();
+        let content = Content::new(File::open(&path).unwrap(), &path).unwrap();
         let from = 2_000_000;
         assert_eq!(held.copy(OriginId(7), &content, from, later()).unwrap(), text.len() as u64);
         let copy =
@@ -370,7 +378,7 @@ mod tests {
         let path = dir.path().join("app.log");
         fs::write(&path, "1\n").unwrap();
         let mut held = HeldFolder::new(dir.path().join("held/app"));
-        let content = Content::new(File::open(&path).unwrap()).unwrap();
+        let content = Content::new(File::open(&path).unwrap(), &path).unwrap();
         let error = held.copy(OriginId(7), &content, 0, Instant::now()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(held.list().unwrap().is_empty());

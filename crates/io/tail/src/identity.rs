@@ -292,7 +292,7 @@ mod tests {
     use std::path::Path;
 
     fn open(path: &Path) -> Content {
-        Content::new(File::open(path).unwrap()).unwrap()
+        Content::new(File::open(path).unwrap(), path).unwrap()
     }
 
     fn describe(path: &Path, read_to: u64) -> Descriptor {

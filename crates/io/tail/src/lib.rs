@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! discover, watch          which paths match, and which names change
-//! open, content            the bytes of a file, decompressed
+//! open, content, recorded  the bytes of a file, decompressed; the calls that read and write them
 //! identity, records        which file it is, also after a restart
 //! rotation_names, renames, copy_detection, stability    what a rotation did to it
 //! held                     deleted files that are not delivered yet
@@ -26,6 +26,7 @@ mod identity;
 mod line_filter;
 mod open;
 mod range;
+mod recorded;
 mod records;
 mod renames;
 mod rotation_names;

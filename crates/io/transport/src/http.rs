@@ -2,6 +2,7 @@
 
 use crate::body::Chunks;
 use crate::read_after_close::ReadAfterClose;
+use crate::recorded_stream::RecordedStream;
 use crate::target::Target;
 use crate::tcp::{self, ConnectError};
 use crate::tls::Tls;
@@ -16,7 +17,6 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -228,7 +228,7 @@ impl Client {
         handshake(TokioIo::new(stream)).await
     }
 
-    async fn dial(&self) -> Result<TcpStream, ConnectError> {
+    async fn dial(&self) -> Result<RecordedStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
         // Each request detects a dead endpoint by its own, shorter timeout. The kernel's timeout
         // covers idle connections.

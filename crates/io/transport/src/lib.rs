@@ -13,6 +13,7 @@ mod endpoints;
 pub mod http;
 mod rate;
 mod read_after_close;
+pub mod recorded_stream;
 mod retry_after;
 mod stamp;
 mod sys;

@@ -1,5 +1,6 @@
 //! TCP connections, with or without TLS, that track what the peer's kernel has acknowledged.
 
+use crate::recorded_stream::RecordedStream;
 use crate::sys;
 use crate::tls::{Tls, TlsError};
 use rustix::net::sockopt;
@@ -175,7 +176,7 @@ pub(crate) async fn dial(
     host: (&str, u16),
     within: Duration,
     silence: Duration,
-) -> Result<TcpStream, ConnectError> {
+) -> Result<RecordedStream, ConnectError> {
     let found: Vec<_> = lookup_host(host).await.map_err(ConnectError::Resolve)?.collect();
     // An address that swallows packets leaves time for the others.
     let share = within / u32::try_from(found.len().max(1)).unwrap_or(u32::MAX);
@@ -184,7 +185,7 @@ pub(crate) async fn dial(
         match timeout(share, TcpStream::connect(peer)).await {
             Ok(Ok(stream)) => {
                 watch_peer(&stream, silence);
-                return Ok(stream);
+                return Ok(RecordedStream::new(stream, host.0, peer));
             }
             Ok(Err(error)) => last = error.into(),
             Err(_) => last = ConnectError::Timeout(share),
@@ -239,7 +240,7 @@ pub(crate) async fn encrypt<S: Stream>(
 
 /// A TCP stream that counts the bytes written.
 struct CountedStream {
-    stream: TcpStream,
+    stream: RecordedStream,
     written: Arc<AtomicU64>,
 }
 

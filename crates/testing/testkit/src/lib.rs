@@ -9,6 +9,7 @@
 mod batch;
 mod lines;
 mod merge;
+mod recording;
 mod rig;
 mod sink;
 mod source;
@@ -19,6 +20,9 @@ mod yaml;
 pub use batch::{Rows, assert_valid, batch};
 pub use lines::split_lines;
 pub use merge::{FakeMerge, MemorySnapshots, MergeBehavior};
+pub use recording::{
+    RecordedSum, RecordingTest, ThreadBytes, recorded, start_recording, thread_bytes,
+};
 pub use rig::SourceRig;
 pub use sink::{FakeSink, MemoryEndpoint, SinkBehavior, is_refused};
 pub use source::MemoryLog;

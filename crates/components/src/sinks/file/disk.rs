@@ -1,10 +1,10 @@
 //! File operations missing from the standard library: renaming to an unused name, and vectored
 //! appends.
 
+use crate::util::recorded_file::{self, RecordedFile};
 use bytes::Bytes;
-use rustix::fs::{CWD, RenameFlags, fstat, renameat_with};
-use std::fs::File;
-use std::io::{self, IoSlice, Write};
+use rustix::fs::{CWD, RenameFlags, Stat, fstat, renameat_with};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ const SLICES_MAX: usize = 256;
 /// A file that is appended to.
 pub struct Appended {
     /// The file, open to append and to read.
-    pub file: File,
+    pub file: RecordedFile,
     /// Length of the file according to our own writes.
     pub length: u64,
     /// A length to truncate to, where that failed before.
@@ -26,14 +26,19 @@ pub struct Appended {
 
 impl Appended {
     /// Wraps a file of which the first `length` bytes are accounted for.
-    pub fn new(file: File, length: u64) -> Appended {
+    pub fn new(file: RecordedFile, length: u64) -> Appended {
         Appended { file, length, pending_truncation: None }
+    }
+
+    /// Returns the status of the file.
+    pub fn stat(&self) -> io::Result<Stat> {
+        Ok(fstat(self.file.file())?)
     }
 
     /// Returns the new length if the file was truncated (copytruncate) since our last write.
     /// Reports each truncation once.
     pub fn take_truncation(&mut self) -> io::Result<Option<u64>> {
-        let size = fstat(&self.file)?.st_size as u64;
+        let size = self.stat()?.st_size as u64;
         if size >= self.length {
             return Ok(None);
         }
@@ -45,17 +50,17 @@ impl Appended {
     /// Appends all parts or none: a partial write is truncated away.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if let Some(length) = self.pending_truncation {
-            self.file.set_len(length)?;
+            self.file.file().set_len(length)?;
             self.pending_truncation = None;
         }
         // Not our own count: the file may have been truncated meanwhile.
-        let before = fstat(&self.file)?.st_size as u64;
-        let written = write_all(&mut self.file, parts);
+        let before = self.stat()?.st_size as u64;
+        let written = write_all(&self.file, parts);
         match written {
             Ok(bytes) => self.length = before + bytes,
             Err(_) => {
                 self.pending_truncation = Some(before);
-                if self.file.set_len(before).is_ok() {
+                if self.file.file().set_len(before).is_ok() {
                     self.pending_truncation = None;
                 }
             }
@@ -99,17 +104,17 @@ pub fn folder(path: &Path) -> &Path {
 
 /// Makes the directory entries in a file's folder durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(folder(path))?.sync_all()
+    recorded_file::sync_folder(folder(path))
 }
 
 /// Writes all parts; returns the bytes written.
-fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<u64> {
+pub fn write_all(file: &RecordedFile, parts: &[Bytes]) -> io::Result<u64> {
     let mut total = 0;
     for group in parts.chunks(SLICES_MAX) {
         let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();
         let mut slices = &mut slices[..];
         while slices.iter().any(|slice| !slice.is_empty()) {
-            match file.write_vectored(slices) {
+            match file.append(slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     total += n as u64;

@@ -124,7 +124,7 @@ fn failed(error: &io::Error) -> DeliverError {
         io::ErrorKind::PermissionDenied => "permission",
         _ => "write",
     };
-    DeliverError::retry(kind, format!("cannot write to {error}"))
+    DeliverError::retry(kind, format!("cannot write to {error}")).with_system_error(error)
 }
 
 impl Lane for FileLane {

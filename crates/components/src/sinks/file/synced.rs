@@ -3,13 +3,14 @@
 
 use crate::sinks::file::compress::Compression;
 use crate::sinks::file::disk::{folder, now_ns, rename_to_free};
+use crate::util::recorded_file::RecordedFile;
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct Synced {
 
 impl Synced {
     /// Records an open file that is durable up to `length`.
-    pub fn new(file: &File, stat: &Stat, length: u64) -> io::Result<Synced> {
+    pub fn new(file: &RecordedFile, stat: &Stat, length: u64) -> io::Result<Synced> {
         let tail_hash = tail_hash(file, length)?;
         Ok(Synced { device: stat.st_dev, inode: stat.st_ino, length, tail_hash })
     }
@@ -45,7 +46,7 @@ impl Synced {
     }
 
     /// Returns whether `file` is the synced file and still has our bytes before the synced length.
-    fn is_in(&self, file: &File, stat: &Stat) -> bool {
+    fn is_in(&self, file: &RecordedFile, stat: &Stat) -> bool {
         self.is_of(stat)
             && stat.st_size as u64 >= self.length
             && tail_hash(file, self.length).is_ok_and(|hash| hash == self.tail_hash)
@@ -55,7 +56,7 @@ impl Synced {
     /// the file's disk is not mounted.
     pub fn truncate_unsynced(&self, path: &Path) -> io::Result<bool> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => file,
+            Ok(file) => RecordedFile::new(file, path),
             // Moved or deleted, unless the whole disk is missing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let there =
@@ -64,10 +65,10 @@ impl Synced {
             }
             Err(error) => return Err(error),
         };
-        let stat = fstat(&file)?;
+        let stat = fstat(file.file())?;
         if self.is_in(&file, &stat) && stat.st_size as u64 > self.length {
-            file.set_len(self.length)?;
-            file.sync_all()?;
+            file.file().set_len(self.length)?;
+            file.sync()?;
         }
         Ok(true)
     }
@@ -157,12 +158,12 @@ pub fn open_whole(
     follow_links: bool,
     torn: Option<&Synced>,
     ours: Option<&Synced>,
-) -> io::Result<File> {
+) -> io::Result<RecordedFile> {
     std::fs::create_dir_all(folder(path))?;
     let file = open_append(path, follow_links)?;
-    let stat = fstat(&file)?;
+    let stat = fstat(file.file())?;
     if let Some(torn) = torn.filter(|torn| torn.is_in(&file, &stat)) {
-        file.set_len(torn.length)?;
+        file.file().set_len(torn.length)?;
     } else if !ours.is_some_and(|ours| ours.is_of(&stat)) && !is_whole(&file, &stat, compression)? {
         set_aside(path)?;
         return open_append(path, follow_links);
@@ -170,12 +171,12 @@ pub fn open_whole(
     Ok(file)
 }
 
-fn open_append(path: &Path, follow_links: bool) -> io::Result<File> {
+fn open_append(path: &Path, follow_links: bool) -> io::Result<RecordedFile> {
     let flags = if follow_links { OFlags::empty() } else { OFlags::NOFOLLOW };
     let mut options = OpenOptions::new();
     options.create(true).append(true).read(true).mode(0o640).custom_flags(flags.bits() as i32);
     let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-    options.open(path).map_err(|error| match error.raw_os_error() {
+    let opened = options.open(path).map_err(|error| match error.raw_os_error() {
         Some(code) if code == Errno::LOOP.raw_os_error() && !follow_links && is_link() => {
             io::Error::new(
                 error.kind(),
@@ -183,10 +184,11 @@ fn open_append(path: &Path, follow_links: bool) -> io::Result<File> {
             )
         }
         _ => error,
-    })
+    });
+    Ok(RecordedFile::new(opened?, path))
 }
 
-fn tail_hash(file: &File, length: u64) -> io::Result<u64> {
+fn tail_hash(file: &RecordedFile, length: u64) -> io::Result<u64> {
     let bytes = TAIL_BYTES.min(length);
     let mut tail = vec![0; bytes as usize];
     file.read_exact_at(&mut tail, length - bytes)?;
@@ -199,7 +201,7 @@ pub fn empty(compression: Compression) -> &'static [u8] {
 }
 
 /// Returns whether the file is empty or ends in the end mark.
-fn is_whole(file: &File, stat: &Stat, compression: Compression) -> io::Result<bool> {
+fn is_whole(file: &RecordedFile, stat: &Stat, compression: Compression) -> io::Result<bool> {
     let (size, end) = (stat.st_size as u64, compression.end());
     let mut last = vec![0; end.len()];
     if size >= end.len() as u64 {
@@ -223,9 +225,8 @@ mod tests {
         let path = |name: &str| -> Arc<str> { folder.path().join(name).to_str().unwrap().into() };
         let [first, second, third] = ["first", "second", "third"].map(path);
         fs::write(&*first, "").unwrap();
-        let file =
-            Synced::new(&File::open(&*first).unwrap(), &rustix::fs::stat(&*first).unwrap(), 0)
-                .unwrap();
+        let open = RecordedFile::new(fs::File::open(&*first).unwrap(), Path::new(&*first));
+        let file = Synced::new(&open, &rustix::fs::stat(&*first).unwrap(), 0).unwrap();
         let mut known = Known::default();
         known.insert(&first, file.clone());
         known.insert(&path("before it"), Synced { inode: file.inode - 1, ..file.clone() });

@@ -2,11 +2,11 @@
 
 use super::settings::Settings;
 use crate::sinks::file::compress::{Compression, Compressor};
-use crate::sinks::file::disk::{Appended, now_ns, sync_folder};
+use crate::sinks::file::disk::{Appended, now_ns, sync_folder, write_all};
 use crate::sinks::file::synced::{Synced, empty, open_whole};
 use bytes::Bytes;
 use rustix::fs::{Stat, fstat};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -36,13 +36,13 @@ impl Writer {
         ours: Option<&Synced>,
     ) -> io::Result<Writer> {
         let (compression, level) = settings.compression;
-        let mut file = open_whole(path, compression, settings.follow_links, torn, ours)?;
-        let is_new = fstat(&file)?.st_size == 0;
+        let file = open_whole(path, compression, settings.follow_links, torn, ours)?;
+        let is_new = fstat(file.file())?.st_size == 0;
         if is_new {
             // Readers reject an empty file as compressed data.
-            file.write_all(empty(compression))?;
+            write_all(&file, &[Bytes::from_static(empty(compression))])?;
         }
-        let stat = fstat(&file)?;
+        let stat = fstat(file.file())?;
         let length = stat.st_size as u64;
         let written_ns = stat.st_mtime.saturating_mul(1_000_000_000);
         Ok(Writer {
@@ -71,7 +71,7 @@ impl Writer {
     /// Returns whether the path still names this file: if it was renamed or deleted, its readers
     /// would miss later writes. Partly written parts are completed in the same file.
     pub fn is_in_place(&self) -> io::Result<bool> {
-        let ours = fstat(&self.file.file)?;
+        let ours = self.file.stat()?;
         let is_there = |there: Stat| (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
         Ok(rustix::fs::stat(&self.path).is_ok_and(is_there)
             || (self.compressor.is_compressed && ours.st_nlink > 0))
@@ -79,7 +79,7 @@ impl Writer {
 
     /// Returns whether the file was deleted.
     pub fn is_deleted(&self) -> bool {
-        fstat(&self.file.file).is_ok_and(|stat| stat.st_nlink == 0)
+        self.file.stat().is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// Appends all parts or none: a partial write is truncated away. After an error, call it again
@@ -122,11 +122,11 @@ impl Writer {
             return Ok(());
         }
         self.end_member()?;
-        self.file.file.sync_data()?;
+        self.file.file.sync_content()?;
         if self.is_new {
             sync_folder(&self.path)?;
         }
-        let stat = fstat(&self.file.file)?;
+        let stat = self.file.stat()?;
         // The file may have been truncated (copytruncate): count only what exists.
         self.file.length = self.file.length.min(stat.st_size as u64);
         self.synced = Synced::new(&self.file.file, &stat, self.file.length)?;

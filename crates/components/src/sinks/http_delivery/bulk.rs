@@ -225,11 +225,13 @@ impl<P: BulkPacker> BulkLane<P> {
             ResponseClass::Delivered => self.answered(queued, sent, &response, answer, now),
             ResponseClass::Later(wait) => {
                 self.concurrency.overloaded(started, now);
-                Err(self.failed(queued, sent, failure(), wait, now))
+                let failed = self.failed(queued, sent, failure(), wait, now);
+                Err(failed.with_status(response.status))
             }
             ResponseClass::Misconfigured | ResponseClass::UnsupportedFormat => {
                 let pause = Pause::Fixed(self.slow_retry());
-                Err(self.failed(queued, sent, failure(), pause, now))
+                let failed = self.failed(queued, sent, failure(), pause, now);
+                Err(failed.with_status(response.status))
             }
             ResponseClass::Refused { too_large } => {
                 if let Some(advice) = P::unreadable(&queued.request, &response.body) {

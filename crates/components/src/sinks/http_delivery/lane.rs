@@ -295,10 +295,12 @@ impl<P: Packer> RequestLane<P> {
                 if response.status != 429 {
                     self.mark_in_doubt();
                 }
-                return Err(self.failed(endpoint, kind, &text(), wait, now));
+                let failed = self.failed(endpoint, kind, &text(), wait, now);
+                return Err(failed.with_status(response.status));
             }
             ResponseClass::Misconfigured => {
-                return Err(self.failed(endpoint, kind, &text(), self.slow_retry(), now));
+                let failed = self.failed(endpoint, kind, &text(), self.slow_retry(), now);
+                return Err(failed.with_status(response.status));
             }
             ResponseClass::Refused { too_large } => {
                 self.on_refusal(endpoint, &response, too_large, now)

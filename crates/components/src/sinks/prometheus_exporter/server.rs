@@ -15,9 +15,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use millstream_encodings::prometheus::TextFormat;
 use millstream_transport::auth::Auth;
+use millstream_transport::recorded_stream::RecordedStream;
 use millstream_transport::tcp::watch_peer;
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +67,7 @@ impl Server {
         loop {
             tokio::select! {
                 accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                    Ok((stream, _)) => drop(connections.spawn(server.clone().serve(stream))),
+                    Ok(accepted) => drop(connections.spawn(server.clone().serve(accepted))),
                     Err(error) => {
                        log::warn!("prometheus_exporter: cannot accept a connection: {error}");
                         sleep(ACCEPT_PAUSE).await;
@@ -76,8 +78,9 @@ impl Server {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
+    async fn serve(self: Arc<Self>, (stream, address): (TcpStream, SocketAddr)) {
         watch_peer(&stream, SILENCE);
+        let stream = RecordedStream::new(stream, "", address);
         let (server, request_started) = (&self, &Notify::new());
         let service = service_fn(|request: Request<Incoming>| async move {
             request_started.notify_one();
@@ -272,7 +275,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut scraper = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         scraper.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-        let served = Arc::new(server).serve(listener.accept().await.unwrap().0);
+        let served = Arc::new(server).serve(listener.accept().await.unwrap());
         timeout(Duration::from_secs(20), served).await.expect("the connection closes");
         let waited = timeout(Duration::from_secs(20), async {
             while series.scrapes.load(Ordering::SeqCst) > 0 {

@@ -14,6 +14,9 @@ use super::shared::Shared;
 use crate::util::kafka::token_file;
 use millstream_kafka::{ClientError, Consumer, ErrorCode, Event, Fetched, Place, TopicPartition};
 use millstream_model::{Backoff, BuildError};
+use millstream_recorder::record::{self, Subject};
+use millstream_recorder::recorder::{self, Timer};
+use millstream_recorder::schema::EventKind;
 use offsets::Offsets;
 use revoke::Revoking;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -50,10 +53,12 @@ struct Owned {
 /// The member of the group.
 struct Member {
     shared: Arc<Shared>,
+    /// Under which rebalances are recorded.
+    subject: Subject,
     consumer: Consumer,
     owned: HashMap<TopicPartition, Owned>,
-    /// Rebalances that are not answered yet.
-    pending: VecDeque<Event>,
+    /// Rebalances that are not answered yet, since they came.
+    pending: VecDeque<(Event, Timer)>,
     revoking: Option<Revoking>,
     offsets: Offsets,
     cluster: Option<String>,
@@ -82,6 +87,7 @@ pub fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, BuildError> {
     let now = Instant::now();
     let mut member = Member {
         shared: shared.clone(),
+        subject: Subject::component_with(&shared.open.info.id, &config.group),
         consumer,
         owned: HashMap::new(),
         pending: VecDeque::new(),
@@ -134,10 +140,10 @@ impl Member {
     fn serve(&mut self) {
         for event in self.consumer.serve(Duration::ZERO) {
             match event {
-                Event::Assign(_) => self.pending.push_back(event),
+                Event::Assign(_) => self.wait_for_answer(event),
                 Event::Revoke { ref partitions, is_lost } => {
                     log::debug!("revoked: {partitions:?}, lost: {is_lost}");
-                    self.pending.push_back(event);
+                    self.wait_for_answer(event);
                 }
                 Event::Committed(answer) => self.committed(answer),
                 // Other members are waited for, and a stop of all brokers follows their errors.
@@ -147,14 +153,19 @@ impl Member {
         }
     }
 
+    fn wait_for_answer(&mut self, event: Event) {
+        self.pending.push_back((event, recorder::start(EventKind::Rebalance)));
+    }
+
     /// Answers the next rebalance.
     fn answer(&mut self, now: Instant) {
         if self.revoking.is_some() || now < self.retry_at {
             return;
         }
         match self.pending.pop_front() {
-            Some(Event::Assign(partitions)) => match self.assign(&partitions) {
+            Some((Event::Assign(partitions), begun)) => match self.assign(&partitions) {
                 Ok(()) => {
+                    record::rebalance(begun, &self.subject, partitions.len(), 0);
                     self.waits_at = None;
                     self.backoff.reset();
                     let is_last = self.pending.is_empty();
@@ -164,10 +175,12 @@ impl Member {
                 Err(error) => {
                     self.shared.report(&error);
                     self.retry_at = now + self.backoff.next(fastrand::u32(..));
-                    self.pending.push_front(Event::Assign(partitions));
+                    self.pending.push_front((Event::Assign(partitions), begun));
                 }
             },
-            Some(Event::Revoke { partitions, is_lost }) => self.revoke(partitions, is_lost, now),
+            Some((Event::Revoke { partitions, is_lost }, begun)) => {
+                self.revoke(partitions, is_lost, begun, now);
+            }
             _ => {}
         }
     }

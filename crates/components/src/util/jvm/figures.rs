@@ -107,7 +107,8 @@ fn find(process: &Option<String>, inside: &Option<Jvm>) -> Option<Java> {
 /// Looks at a JVM, that of a process for as long as something uses that.
 fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
     let find = || find(&process, &inside);
-    let mut is_first = true;
+    // Whether code has run since the last figures, or a collection may have ended since.
+    let mut has_changed = true;
     loop {
         let Some(java) = find() else {
             let mut watched = WATCHED.lock();
@@ -120,17 +121,18 @@ fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
         };
         let looks = LOOKS.lock().clone();
         let has_run = looks.into_iter().fold(false, |any, look| any | look(&java));
-        if has_run || is_first {
+        if has_run || has_changed {
             look_at(&java, &process);
-            is_first = false;
         }
+        has_changed = has_run;
         // Nothing keeps the process during the pause.
         drop(java);
         std::thread::sleep(INTERVAL);
     }
 }
 
-/// Reads what the JVM uses. Without memory for the answer, the figures stay those of the last look.
+/// Reads what the JVM uses, which records its collections. Without memory for the answer, the figures
+/// stay those of the last look.
 fn look_at(java: &Java, process: &Option<String>) {
     if let Ok(stats) = java.stats() {
         note(process, stats);

@@ -218,7 +218,7 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
     let torn = last.file_bytes - last.end;
     if last.is_counted && torn == FOOTER as u64 {
         // A killed agent may have left it in the kernel's cache alone.
-        file.sync_data()?;
+        file.sync()?;
     } else {
         log::debug!("disk buffer {}: {} is cut by {torn} bytes", disk.location(), last.name());
         last.is_counted = true;

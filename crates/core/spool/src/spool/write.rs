@@ -266,7 +266,7 @@ impl Spool {
     fn sync_file(&mut self) -> io::Result<()> {
         self.write_queue()?;
         if let Some(writer) = &self.writer {
-            writer.file.sync_data()?;
+            writer.file.sync()?;
         }
         if self.has_new_names {
             self.disk.sync_folder()?;
@@ -337,7 +337,7 @@ impl Segment {
         self.file_bytes = self.end;
         self.has_footer = false;
         let mut footer = Vec::with_capacity(FOOTER);
-        let Some(salt) = self.salt else { return file.sync_data() };
+        let Some(salt) = self.salt else { return file.sync() };
         put_footer(&mut footer, salt, self.end, &self.totals);
         match file.write_at(self.end, &[IoSlice::new(&footer)]) {
             Ok(()) => {
@@ -347,7 +347,7 @@ impl Segment {
             // Without a footer the segment is scanned when it is opened.
             Err(_) => file.set_len(self.end)?,
         }
-        file.sync_data()
+        file.sync()
     }
 }
 

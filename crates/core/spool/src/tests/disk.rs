@@ -293,7 +293,7 @@ impl SegmentFile for OpenFile {
         self.disk.change(Change::Length(self.inode, len as usize))
     }
 
-    fn sync_data(&self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         self.disk.change(Change::Sync(self.inode))
     }
 }

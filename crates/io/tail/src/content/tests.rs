@@ -20,7 +20,7 @@ fn zstd(text: &[u8]) -> Vec<u8> {
 }
 
 fn open(path: &Path) -> Content {
-    Content::new(File::open(path).unwrap()).unwrap()
+    Content::new(File::open(path).unwrap(), path).unwrap()
 }
 
 fn whole(content: &mut Content) -> Vec<u8> {

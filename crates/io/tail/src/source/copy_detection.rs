@@ -368,7 +368,7 @@ impl FileSource {
 
     fn candidate(&self, path: &Path) -> Option<Candidate> {
         let (file, _) = open_regular(path, &self.settings.symlinks).ok()??;
-        Candidate::of(path.to_path_buf(), Content::new(file).ok()?).ok()
+        Candidate::of(path.to_path_buf(), Content::new(file, path).ok()?).ok()
     }
 
     /// Continues a truncated file in its copy. `known` is the id of the copy if it is open.

@@ -234,7 +234,7 @@ impl FileSource {
             return None;
         }
         let (file, stat) = open_regular(path, &self.settings.symlinks).ok()??;
-        let mut content = Content::new(file).ok()?;
+        let mut content = Content::new(file, path).ok()?;
         let (record, descriptor) = self.take_record(&mut content, &stat)?;
         log::debug!("source {}: {} was renamed to {}", cx.info.id, descriptor.path, path.display());
         let mut tail = self.resume(content, &stat, path, record, descriptor);
@@ -288,7 +288,7 @@ impl FileSource {
         if self.settings.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
             return Ok(Identity::Skipped);
         }
-        let mut content = Content::new(file)?;
+        let mut content = Content::new(file, path)?;
         if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
             return Ok(Identity::Recorded(Box::new(
                 self.resume(content, &stat, path, record, descriptor),

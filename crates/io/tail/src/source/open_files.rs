@@ -125,6 +125,6 @@ impl FileSource {
             return None;
         }
         let (file, stat) = open_regular(path, &self.settings.symlinks).ok()??;
-        (Inode::of(&stat) == inode).then(|| Content::new(file).ok()).flatten()
+        (Inode::of(&stat) == inode).then(|| Content::new(file, path).ok()).flatten()
     }
 }

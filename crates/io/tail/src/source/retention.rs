@@ -370,7 +370,8 @@ impl FileSource {
             tail.set_held(file.clone());
             return Ok(None);
         }
-        let mut tail = self.resume_held(file, Content::new(opened)?, &stat, cx)?;
+        let content = Content::new(opened, &self.retention.folder.path_of(file))?;
+        let mut tail = self.resume_held(file, content, &stat, cx)?;
         tail.mark_gone(cx.now.since_start);
         tail.set_held(file.clone());
         Ok(Some(tail))

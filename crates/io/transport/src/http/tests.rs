@@ -4,7 +4,7 @@ use super::*;
 use crate::tls::TlsFiles;
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 /// What the server does with the next request on a connection.
 #[derive(Clone)]
@@ -199,7 +199,7 @@ async fn a_response_followed_by_a_reset_counts() {
 async fn the_kernel_detects_a_dead_endpoint() {
     let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
     let stream = client(&address, LONG).dial().await.unwrap();
-    assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());
+    assert!(sockopt::tcp_nodelay(&stream).unwrap() && sockopt::socket_keepalive(&stream).unwrap());
     assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 40_000);
 }
 

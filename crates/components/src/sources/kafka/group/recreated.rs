@@ -62,7 +62,7 @@ impl Member {
             self.offsets.end(at);
         }
         // Answered like an assignment by the group, which repeats it after a failure.
-        self.pending.push_back(millstream_kafka::Event::Assign(of));
+        self.wait_for_answer(millstream_kafka::Event::Assign(of));
         Ok(())
     }
 }

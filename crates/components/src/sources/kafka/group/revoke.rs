@@ -3,12 +3,16 @@
 use super::super::partition::{Partition, Phase};
 use super::Member;
 use millstream_kafka::TopicPartition;
+use millstream_recorder::record;
+use millstream_recorder::recorder::Timer;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A revocation that waits for its partitions.
 pub struct Revoking {
     of: Vec<TopicPartition>,
+    /// When the group asked for it.
+    begun: Timer,
     deadline: Instant,
     /// Whether the last commit was started.
     is_committing: bool,
@@ -16,7 +20,13 @@ pub struct Revoking {
 
 impl Member {
     /// Begins to drain partitions. Those that another member may own already are given up at once.
-    pub(super) fn revoke(&mut self, of: Vec<TopicPartition>, is_lost: bool, now: Instant) {
+    pub(super) fn revoke(
+        &mut self,
+        of: Vec<TopicPartition>,
+        is_lost: bool,
+        begun: Timer,
+        now: Instant,
+    ) {
         for partition in self.partitions(&of) {
             partition.state.lock().phase = Phase::Draining;
         }
@@ -27,16 +37,18 @@ impl Member {
                 self.shared.open.info.id,
                 self.shared.config.group
             );
-            return self.give_up(&of);
+            return self.give_up(&of, begun);
         }
         let deadline = now + self.shared.config.revoke_timeout.0;
-        self.revoking = Some(Revoking { of, deadline, is_committing: false });
+        self.revoking = Some(Revoking { of, begun, deadline, is_committing: false });
         self.advance_revoke(now);
     }
 
     /// Continues a revocation: commits what was drained, then answers.
     pub(super) fn advance_revoke(&mut self, now: Instant) {
-        let Some(Revoking { of, deadline, is_committing }) = &mut self.revoking else { return };
+        let Some(Revoking { of, begun, deadline, is_committing }) = &mut self.revoking else {
+            return;
+        };
         let is_late = now >= *deadline;
         if !*is_committing {
             let of = of.clone();
@@ -48,13 +60,13 @@ impl Member {
                 revoking.is_committing = true;
             }
         } else if is_late || !self.offsets.is_waiting() {
-            let of = of.clone();
+            let (of, begun) = (of.clone(), *begun);
             // The commit may have failed, as for a generation that has just ended.
             if !is_late && of.iter().any(|at| self.has_to_commit(at)) {
                 return self.commit_settled();
             }
             self.revoking = None;
-            self.give_up(&of);
+            self.give_up(&of, begun);
         }
     }
 
@@ -71,7 +83,7 @@ impl Member {
         self.durable(at).is_some_and(|durable| Some(durable) > self.offsets.group(at))
     }
 
-    fn give_up(&mut self, of: &[TopicPartition]) {
+    fn give_up(&mut self, of: &[TopicPartition], begun: Timer) {
         let gone = self.partitions(of);
         self.shared.remove(&gone);
         for at in of {
@@ -81,6 +93,7 @@ impl Member {
         if let Err(error) = self.consumer.unassign(of) {
             self.shared.report(&error);
         }
+        record::rebalance(begun, &self.subject, 0, of.len());
         (self.shared.open.wake)();
     }
 

@@ -1,0 +1,90 @@
+//! TCP connections whose reads and writes are recorded: all of this crate are made here.
+
+use millstream_recorder::record::{self, Subject};
+use millstream_recorder::recorder::{self, Timer};
+use millstream_recorder::schema::EventKind;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A TCP connection whose reads and writes are recorded: each call of the system that succeeds is one
+/// event with the bytes that it returned, 0 at the end of the stream. With TLS above, these are the
+/// encrypted bytes. A call that would have to wait is not recorded.
+pub struct RecordedStream {
+    stream: TcpStream,
+    peer: Subject,
+}
+
+impl RecordedStream {
+    /// Records what is done with `stream`, which leads to `address`. `host` is the configured name, or
+    /// empty for a connection that was accepted.
+    pub fn new(stream: TcpStream, host: &str, address: SocketAddr) -> RecordedStream {
+        RecordedStream { stream, peer: Subject::peer(host, address) }
+    }
+
+    #[inline]
+    fn written(&self, timer: Timer, result: io::Result<usize>) -> Poll<io::Result<usize>> {
+        if let Ok(bytes) = result {
+            record::socket_write(timer, &self.peer, bytes);
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl AsFd for RecordedStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl AsyncRead for RecordedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let timer = recorder::start(EventKind::SocketRead);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        record::socket_read(timer, &self.peer, buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for RecordedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let timer = recorder::start(EventKind::SocketWrite);
+        let result = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        self.written(timer, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let timer = recorder::start(EventKind::SocketWrite);
+        let result = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
+        self.written(timer, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
