@@ -150,10 +150,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-testkit", &["millstream-model", "millstream-recorder"]),
     ("millstream-testkit-servers", &[]),
     ("millstream-timestamps", &[]),
-    (
-        "millstream-transport",
-        &["millstream-model", "millstream-recorder", "millstream-timestamps"],
-    ),
+    ("millstream-transport", &["millstream-model", "millstream-recorder", "millstream-timestamps"]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];
 

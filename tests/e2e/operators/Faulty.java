@@ -40,6 +40,7 @@ public final class Faulty implements Operator {
             case "halt" -> Runtime.getRuntime().halt(7);
             case "crash" -> crash();
             case "fill" -> fill();
+            case "remove" -> removeAll();
             case "type" -> row.set("seen", new Object());
             default -> throw new IllegalArgumentException(fault);
         }
@@ -67,6 +68,15 @@ public final class Faulty implements Operator {
         for (int block = 0; block < 4096; block++) {
             Object address = allocate.invoke(unsafe(type), 1L << 20);
             set.invoke(unsafe(type), address, 1L << 20, (byte) 1);
+        }
+    }
+
+    /** Removes all operators behind the back of the agent. */
+    private static void removeAll() throws Exception {
+        ClassLoader loader = Operator.class.getClassLoader();
+        Method remove = loader.loadClass("dev.millstream.operator.runtime.Bridge").getMethod("remove", int.class);
+        for (int operator = 0; operator < 100; operator++) {
+            remove.invoke(null, operator);
         }
     }
 

@@ -6,6 +6,7 @@ mod isolation;
 mod languages;
 mod memory;
 mod processes;
+mod recorded;
 mod reloads;
 mod starts;
 

@@ -6,8 +6,9 @@ use crate::control::{self, Blueprint, Control, Started};
 use crate::create;
 use crate::discover::{Java, Places, find_jar};
 use crate::error::{CallError, RegisterError, StartError};
-use crate::operator::{Operator, OperatorSpec, parsed};
+use crate::operator::{Operator, OperatorSpec};
 use crate::options::JvmOptions;
+use crate::recorded::recorded;
 use crate::worker::{self, Shared};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -130,12 +131,13 @@ impl Jvm {
         Collector::register(&self.0.control, spec, deliver)
     }
 
-    /// Returns what the collectors did. Runs on the current thread, as a call does.
+    /// Returns what the collectors did, and records their calls that have ended since. Runs on the
+    /// current thread, as a call does.
     ///
     /// # Errors
     /// As of [`Jvm::stats`].
     pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
-        parsed(worker::collector_stats(&self.0.shared)?)
+        recorded(None, worker::collector_stats(&self.0.shared)?)
     }
 
     /// Returns what threads that call need.
@@ -148,12 +150,13 @@ impl Jvm {
         &self.0.control
     }
 
-    /// Returns numbers about the JVM. Runs on the current thread, as a call does.
+    /// Returns numbers about the JVM, and records its garbage collections since the last call. Runs on
+    /// the current thread, as a call does.
     ///
     /// # Errors
     /// The thread cannot call Java, or Java threw an exception.
     pub fn stats(&self) -> Result<JvmStats, CallError> {
-        parsed(worker::process(&self.0.shared)?)
+        recorded(None, worker::process(&self.0.shared)?)
     }
 
     /// Collects, and returns memory to the system: from now on the heap keeps little beyond what is
@@ -163,7 +166,7 @@ impl Jvm {
     /// # Errors
     /// The thread cannot call Java, or Java threw an exception.
     pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
-        parsed(worker::heap(&self.0.shared, true)?)
+        recorded(None, worker::heap(&self.0.shared, true)?)
     }
 
     /// Lets the heap keep what its options say again, so that it is collected less often.
@@ -171,7 +174,7 @@ impl Jvm {
     /// # Errors
     /// As of [`Jvm::tighten_heap`].
     pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
-        parsed(worker::heap(&self.0.shared, false)?)
+        recorded(None, worker::heap(&self.0.shared, false)?)
     }
 
     /// Calls a method of Java that does nothing, `count` times on the current thread: measures what

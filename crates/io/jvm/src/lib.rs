@@ -35,6 +35,7 @@ mod memory;
 mod operator;
 mod options;
 mod process;
+mod recorded;
 mod request;
 mod validate;
 mod worker;

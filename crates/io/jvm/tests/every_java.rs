@@ -27,6 +27,16 @@ fn operators_do_the_same_on_every_java() {
 }
 
 #[test]
+fn what_jvms_say_of_the_past_is_recorded_on_every_java() {
+    each(|home, mode| _ = check(&child_in(mode, home, "recorded::", 1, &[])));
+    for home in homes() {
+        for collector in ["-XX:+UseG1GC", "-XX:+UseShenandoahGC", "-XX:+UseZGC"] {
+            check(&child(&home, "recorded::a_collection", 1, &[collector]));
+        }
+    }
+}
+
+#[test]
 fn hostile_operators_are_contained_on_every_java() {
     each(|home, mode| _ = check(&child_in(mode, home, "hostile::", 1, &[])));
 }

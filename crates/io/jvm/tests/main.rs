@@ -10,5 +10,6 @@ mod every_java;
 mod hostile;
 mod pressure;
 mod process;
+mod recorded;
 mod signals;
 mod support;

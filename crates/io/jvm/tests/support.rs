@@ -2,13 +2,14 @@
 
 use millstream_columns::{Cell, Kind};
 use millstream_jvm::{
-    Answer, CallError, ColumnPlace, Input, InputColumn, InputSegment, Jvm, JvmOptions, JvmProcess,
-    JvmStats, Operator, OperatorSpec, ProcessOptions, RegisterError,
+    Answer, CallError, Collector, CollectorSpec, CollectorsStats, ColumnPlace, Deliver, HeapSize,
+    Input, InputColumn, InputSegment, Jvm, JvmOptions, JvmProcess, JvmStats, Operator,
+    OperatorSpec, ProcessOptions, RegisterError,
 };
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
@@ -164,6 +165,38 @@ impl Java {
         match self {
             Java::Inside(jvm) => jvm.stats(),
             Java::Process(process) => process.stats(),
+        }
+    }
+
+    pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
+        match self {
+            Java::Inside(jvm) => jvm.tighten_heap(),
+            Java::Process(process) => process.tighten_heap(),
+        }
+    }
+
+    pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
+        match self {
+            Java::Inside(jvm) => jvm.relax_heap(),
+            Java::Process(process) => process.relax_heap(),
+        }
+    }
+
+    pub fn collector(
+        &self,
+        spec: &CollectorSpec,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Collector, RegisterError> {
+        match self {
+            Java::Inside(jvm) => jvm.collector(spec, deliver),
+            Java::Process(process) => process.collector(spec, deliver),
+        }
+    }
+
+    pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
+        match self {
+            Java::Inside(jvm) => jvm.collector_stats(),
+            Java::Process(process) => process.collector_stats(),
         }
     }
 

@@ -89,9 +89,11 @@ impl JvmOperator {
         self.figures.count_call();
         let timer = recorder::start(EventKind::JvmCall);
         let answer = input.call(&self.operator, &self.limits);
-        let outcome = answer.as_ref().err().map_or(ANSWERED, reason_of_call);
-        let bytes = batch.text_bytes() as usize;
-        record::jvm_call(timer, out.counters.subject(), rows.len(), bytes, outcome);
+        if timer.is_on() {
+            let outcome = answer.as_ref().err().map_or(ANSWERED, reason_of_call);
+            let bytes = text_bytes(&batch, &rows);
+            record::jvm_call(timer, out.counters.subject(), rows.len(), bytes, outcome);
+        }
         match answer {
             Ok(answer) => {
                 let names = input.names;
@@ -139,8 +141,13 @@ impl JvmOperator {
     }
 }
 
-/// Returns the reason under which a failure is counted.
-/// Returns under which reason the events of a call that failed as a whole are counted.
+/// Returns the bytes of text of some rows.
+fn text_bytes(batch: &Batch, rows: &[u32]) -> usize {
+    let cells = batch.message.cells();
+    rows.iter().map(|row| cells[*row as usize].len()).sum()
+}
+
+/// Returns the reason under which the events of a call that failed as a whole are counted.
 fn reason_of_call(error: &CallError) -> &'static str {
     match error {
         CallError::ProcessEnded(_) => PROCESS_ENDED,
@@ -149,6 +156,7 @@ fn reason_of_call(error: &CallError) -> &'static str {
     }
 }
 
+/// Returns the reason under which a failure is counted.
 fn reason(reason: FailureReason) -> &'static str {
     match reason {
         FailureReason::Exception => "exception",

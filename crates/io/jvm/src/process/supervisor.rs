@@ -10,7 +10,8 @@ use crate::buffer::Pool;
 use crate::collector::{Collector, CollectorSpec, CollectorsStats, Deliver};
 use crate::error::{CallError, ControlError, RegisterError, StartError};
 use crate::jvm::{HeapSize, JvmInfo, JvmStats};
-use crate::operator::{Operator, OperatorSpec, parsed};
+use crate::operator::{Operator, OperatorSpec};
+use crate::recorded::recorded;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -181,20 +182,21 @@ impl JvmProcess {
         CollectorSlot::register(&self.0, spec, deliver).map(Collector::in_process)
     }
 
-    /// Returns what the collectors did since the process was started.
+    /// Returns what the collectors did since the process was started, and records their calls that have
+    /// ended since the last call.
     ///
     /// # Errors
     /// As of [`JvmProcess::stats`].
     pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
-        parsed(self.life()?.figures(Kind::CollectorStats, 0)?)
+        recorded(Some(self.name()), self.life()?.figures(Kind::CollectorStats, 0)?)
     }
 
-    /// Returns numbers about the JVM.
+    /// Returns numbers about the JVM, and records its garbage collections since the last call.
     ///
     /// # Errors
     /// The process does not run or answer, or Java threw an exception.
     pub fn stats(&self) -> Result<JvmStats, CallError> {
-        parsed(self.life()?.figures(Kind::Process, 0)?)
+        recorded(Some(self.name()), self.life()?.figures(Kind::Process, 0)?)
     }
 
     /// Does what [`Jvm::tighten_heap`](crate::Jvm::tighten_heap) does, in the process.
@@ -202,7 +204,7 @@ impl JvmProcess {
     /// # Errors
     /// As of [`JvmProcess::stats`].
     pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
-        parsed(self.life()?.heap(true)?)
+        recorded(Some(self.name()), self.life()?.heap(true)?)
     }
 
     /// Lets the heap keep what its options say again, so that it is collected less often.
@@ -210,7 +212,7 @@ impl JvmProcess {
     /// # Errors
     /// As of [`JvmProcess::stats`].
     pub fn relax_heap(&self) -> Result<HeapSize, CallError> {
-        parsed(self.life()?.heap(false)?)
+        recorded(Some(self.name()), self.life()?.heap(false)?)
     }
 
     fn life(&self) -> Result<Arc<Life>, CallError> {

@@ -30,6 +30,7 @@ public final class Bridge {
     private static final CollectorPool POOL = new CollectorPool(new Agent());
     private static final Watchdog WATCHDOG = new Watchdog();
     private static final HeapTarget HEAP = new HeapTarget();
+    private static final RecentCollections COLLECTIONS = RecentCollections.ofThisJvm();
     private static final Set<Worker> WORKERS = Collections.newSetFromMap(new ConcurrentHashMap<>());
     private static boolean isStarted;
     private static volatile Grower grower = Bridge::grow;
@@ -63,6 +64,7 @@ public final class Bridge {
         if (!isStarted) {
             isStarted = true;
             WATCHDOG.start();
+            COLLECTIONS.listen();
             Object worker = worker("start");
             WarmUp.run((Worker) worker);
             workerEnds(worker);
@@ -178,7 +180,7 @@ public final class Bridge {
         return Json.bytes(Map.of("rules", known == null ? List.of() : known.stats()));
     }
 
-    /** Returns JSON with the state of the virtual machine. */
+    /** Returns JSON with the state of the virtual machine, and its garbage collections since the last call. */
     public static byte[] process() {
         var memory = ManagementFactory.getMemoryMXBean();
         var heap = memory.getHeapMemoryUsage();
@@ -193,6 +195,7 @@ public final class Bridge {
         process.put("collection_ms", collectors.stream().mapToLong(each -> Math.max(each.getCollectionTime(), 0)).sum());
         process.put("threads", ManagementFactory.getThreadMXBean().getThreadCount());
         process.put("classes", ManagementFactory.getClassLoadingMXBean().getLoadedClassCount());
+        COLLECTIONS.moveTo(process);
         return Json.bytes(process);
     }
 
@@ -209,7 +212,7 @@ public final class Bridge {
     /**
      * Collects and returns memory to the system, or lets the heap keep what its options say again.
      *
-     * @return JSON with the bytes of the heap
+     * @return JSON with the bytes of the heap; in the second case that of {@link #process}
      */
     public static byte[] heap(boolean isTight) {
         try {
@@ -274,7 +277,7 @@ public final class Bridge {
         }
     }
 
-    /** Returns JSON with the threads and the state of all collectors; called by any thread. */
+    /** Returns JSON with the threads, the state of all collectors and their calls that have ended since; called by any thread. */
     public static byte[] collectorStats() {
         return answer(POOL::stats);
     }

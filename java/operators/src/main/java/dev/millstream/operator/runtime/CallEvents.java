@@ -27,6 +27,8 @@ final class CallEvents implements Events {
     private volatile boolean isBlocked;
     private volatile long blockedSinceNs;
     private volatile long waitedNs;
+    private volatile long taken;
+    private volatile long takenBytes;
 
     /**
      * Creates it.
@@ -58,6 +60,16 @@ final class CallEvents implements Events {
     /** Returns the number of events that were added. */
     synchronized long added() {
         return added;
+    }
+
+    /** Returns the number of events that the agent took. */
+    long taken() {
+        return taken;
+    }
+
+    /** Returns the bytes of their messages and fields. */
+    long takenBytes() {
+        return takenBytes;
     }
 
     @Override
@@ -117,6 +129,8 @@ final class CallEvents implements Events {
             throw new CollectorStoppedException(STOPPING);
         }
         total.addAndGet(events);
+        taken += events;
+        takenBytes += bytes - (long) events * ChunkLayout.EVENT_HEADER_BYTES;
     }
 
     private int deliver(int bytes, int events) {

@@ -22,6 +22,8 @@ final class CollectorPool {
     private static final long RETRY_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long SLEEP_NS = TimeUnit.HOURS.toNanos(1);
+    /** More calls than collectors with an interval make in the second between two questions of the agent. */
+    private static final int CALLS_MAX = 1024;
 
     private final Delivery delivery;
     private final long graceNs;
@@ -30,6 +32,7 @@ final class CollectorPool {
     private final Condition clock = lock.newCondition();
     private final List<CollectorTask> tasks = new ArrayList<>();
     private final AtomicLong started = new AtomicLong();
+    private final Recent calls = new Recent(CALLS_MAX);
     private int nextId;
     private int threadsMax = CollectorSpec.THREADS_DEFAULT;
     private int threads;
@@ -104,7 +107,7 @@ final class CollectorPool {
         release(ended);
     }
 
-    /** Returns the threads and the collectors. */
+    /** Returns the threads and the collectors, and the calls that have ended since the last question. */
     Map<String, Object> stats() {
         lock.lock();
         try {
@@ -113,6 +116,7 @@ final class CollectorPool {
             stats.put("threads_max", threadsMax);
             stats.put("threads", threads);
             stats.put("collectors", tasks.stream().map(task -> task.stats(now)).toList());
+            calls.moveTo(stats, "calls");
             return stats;
         } finally {
             lock.unlock();
@@ -304,6 +308,7 @@ final class CollectorPool {
         lock.lock();
         try {
             long now = System.nanoTime();
+            note(task, failure, now);
             task.end(failure, added, now);
             if (task.isStopping()) {
                 return close(task);
@@ -314,6 +319,15 @@ final class CollectorPool {
             return null;
         } finally {
             lock.unlock();
+        }
+    }
+
+    private void note(CollectorTask task, String failure, long now) {
+        try {
+            calls.add(task.ended(failure, now));
+        } catch (Throwable error) {
+            // There is no memory; the call must end all the same.
+            calls.omit();
         }
     }
 

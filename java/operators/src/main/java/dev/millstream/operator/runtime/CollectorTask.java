@@ -124,6 +124,26 @@ final class CollectorTask {
     }
 
     /**
+     * Returns the call, which is about to end.
+     *
+     * @param failure why it failed, or null
+     */
+    CollectorCall ended(String failure, long nowNs) {
+        String outcome = outcome(failure != null || isHanging);
+        return new CollectorCall(collector.component(), nowNs, nowNs - beganNs, call.taken(), call.takenBytes(), outcome);
+    }
+
+    private String outcome(boolean isFailed) {
+        if (!isFailed) {
+            return CollectorCall.DONE;
+        }
+        if (isStopping) {
+            return CollectorCall.STOPPED;
+        }
+        return isInterrupted ? CollectorCall.TIMEOUT : CollectorCall.FAILED;
+    }
+
+    /**
      * Ends a call; called on its thread.
      *
      * @param failure why it failed, or null

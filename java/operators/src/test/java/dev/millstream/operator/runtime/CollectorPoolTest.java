@@ -174,6 +174,53 @@ class CollectorPoolTest {
         pool.awaitStopped(id);
     }
 
+    @Test
+    void callsThatHaveEndedAreReportedOnce() {
+        Pool pool = new Pool(1);
+        AtomicInteger calls = new AtomicInteger();
+        int id = pool.start(events -> {
+            events.add("abc");
+            switch (calls.incrementAndGet()) {
+                case 1 -> events.add("de", Map.of("n", 1));
+                case 2 -> throw new IllegalStateException("no");
+                default -> Pool.sleep();
+            }
+        }, 1, 1_000);
+        pool.awaitCount(id, "failures", 2);
+        pool.awaitState(id, "running");
+        pool.stop(id);
+        pool.awaitStopped(id);
+        List<Map<String, Object>> reported = pool.calls();
+        assertEquals(calls.get(), reported.size());
+        assertEquals(List.of("done", "failed", "timeout"), members(reported, "outcome").subList(0, 3));
+        assertEquals(List.of(2L, 1L, 1L), members(reported, "rows").subList(0, 3));
+        assertEquals(List.of(10L, 3L, 3L), members(reported, "bytes").subList(0, 3), "with \"n\":1, and without braces");
+        Map<String, Object> last = reported.get(reported.size() - 1);
+        assertTrue(Set.of("stopped", "timeout").contains(last.get("outcome")), last.toString());
+        assertEquals("source", last.get("component"));
+        assertTrue((long) reported.get(2).get("took_us") >= 1_000_000, reported.toString());
+        assertTrue((long) reported.get(2).get("ended_us_ago") >= 0, reported.toString());
+        assertEquals(0, pool.omittedCalls());
+    }
+
+    private static List<Object> members(List<Map<String, Object>> of, String name) {
+        return of.stream().map(each -> each.get(name)).toList();
+    }
+
+    @Test
+    void aCallThatIsInterruptedBecauseItsSourceStopsIsReported() {
+        Pool pool = new Pool(1);
+        int id = pool.start(events -> {
+            events.add("lost");
+            Pool.sleep();
+        }, 0, 0);
+        pool.awaitState(id, "running");
+        pool.stop(id);
+        pool.awaitStopped(id);
+        assertEquals(List.of("stopped"), members(pool.calls(), "outcome"));
+        assertEquals(List.of(0L), members(pool.calls(), "rows"));
+    }
+
     private static int recurse(int depth) {
         return depth < 0 ? 0 : recurse(depth + 1) + recurse(depth + 2);
     }

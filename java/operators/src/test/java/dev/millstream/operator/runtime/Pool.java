@@ -2,6 +2,7 @@ package dev.millstream.operator.runtime;
 
 import dev.millstream.collector.Collector;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
@@ -18,6 +19,8 @@ final class Pool {
     final FakeAgent agent = new FakeAgent();
     private final CollectorPool pool;
     private final int threads;
+    private final List<Map<String, Object>> calls = new ArrayList<>();
+    private long omittedCalls;
 
     Pool(int threads, Duration grace) {
         pool = new CollectorPool(agent, grace.toNanos());
@@ -53,12 +56,32 @@ final class Pool {
     }
 
     int threads() {
-        return (int) pool.stats().get("threads");
+        return (int) stats().get("threads");
     }
 
     @SuppressWarnings("unchecked")
     List<Map<String, Object>> collectors() {
-        return (List<Map<String, Object>>) pool.stats().get("collectors");
+        return (List<Map<String, Object>>) stats().get("collectors");
+    }
+
+    /** Returns the calls that have ended. */
+    List<Map<String, Object>> calls() {
+        stats();
+        return calls;
+    }
+
+    /** Returns the number of calls that are not among them. */
+    long omittedCalls() {
+        stats();
+        return omittedCalls;
+    }
+
+    @SuppressWarnings("unchecked")
+    private Map<String, Object> stats() {
+        Map<String, Object> stats = pool.stats();
+        calls.addAll((List<Map<String, Object>>) stats.get("recent_calls"));
+        omittedCalls += (long) stats.get("omitted_calls");
+        return stats;
     }
 
     /** Returns the statistics of a collector; empty if it is gone. */

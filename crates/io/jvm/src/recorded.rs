@@ -1,0 +1,121 @@
+//! What a JVM says of the past, as recorded events: its garbage collections, and the calls of
+//! collectors that have ended.
+
+use crate::error::CallError;
+use crate::operator::parsed;
+use millstream_recorder::record::{self, Subject};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Most events of a kind in an answer: those of `RecentCollections` and `CollectorPool` are at most
+/// as many. What a child says may be more.
+const EVENTS_MAX: usize = 1024;
+
+/// An answer with what has ended since the one before.
+#[derive(Deserialize)]
+struct Answer<T> {
+    #[serde(flatten)]
+    rest: T,
+    #[serde(default)]
+    recent_collections: Vec<Collection>,
+    /// Collections that are not among them.
+    #[serde(default)]
+    omitted_collections: u64,
+    #[serde(default)]
+    recent_calls: Vec<Call>,
+    /// Calls that are not among them.
+    #[serde(default)]
+    omitted_calls: u64,
+}
+
+/// A garbage collection.
+#[derive(Deserialize)]
+struct Collection {
+    collector: String,
+    cause: String,
+    ended_ms_ago: u64,
+    took_ms: u64,
+    before: u64,
+    after: u64,
+}
+
+/// A call of a collector.
+#[derive(Deserialize)]
+struct Call {
+    component: String,
+    ended_us_ago: u64,
+    took_us: u64,
+    rows: u64,
+    bytes: u64,
+    outcome: String,
+}
+
+/// Parses an answer of a JVM, that of a separate process by its name, and records the events in it.
+pub fn recorded<T: DeserializeOwned>(
+    process: Option<&str>,
+    answer: Vec<u8>,
+) -> Result<T, CallError> {
+    let answer: Answer<T> = parsed(answer)?;
+    for collection in answer.recent_collections.iter().take(EVENTS_MAX) {
+        collection.record(process);
+    }
+    answer.recent_calls.iter().take(EVENTS_MAX).for_each(Call::record);
+    let omitted = (answer.omitted_collections, answer.omitted_calls);
+    if omitted != (0, 0) {
+        let (collections, calls) = omitted;
+        log::debug!(
+            "{collections} garbage collections and {calls} calls of collectors are not recorded: there were too many in a second"
+        );
+    }
+    Ok(answer.rest)
+}
+
+impl Collection {
+    fn record(&self, process: Option<&str>) {
+        let collector = match process {
+            Some(process) => &format!("{process}: {}", self.collector),
+            None => &self.collector,
+        };
+        let [ended_ago, took] = [self.ended_ms_ago, self.took_ms].map(Duration::from_millis);
+        let collector = Subject::component(collector);
+        record::collection(ended_ago, took, &collector, &self.cause, self.before, self.after);
+    }
+}
+
+impl Call {
+    fn record(&self) {
+        let [ended_ago, took] = [self.ended_us_ago, self.took_us].map(Duration::from_micros);
+        let component = Subject::component(&self.component);
+        record::past_jvm_call(ended_ago, took, &component, self.rows, self.bytes, &self.outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jvm::{HeapSize, JvmStats};
+
+    #[test]
+    fn an_answer_is_parsed_with_and_without_events() {
+        let tight = br#"{"heap_used":1,"heap_committed":2}"#;
+        let size: HeapSize = recorded(None, tight.to_vec()).unwrap();
+        assert_eq!((size.used, size.committed), (1, 2));
+        let events = br#"{"heap_used":1,"heap_committed":2,"heap_max":3,"non_heap_used":4,
+            "metaspace_used":5,"collections":6,"collection_ms":7,"threads":8,"classes":9,
+            "recent_collections":[{"collector":"Copy","cause":"System.gc()","ended_ms_ago":1,
+            "took_ms":2,"before":3,"after":4}],"omitted_collections":1}"#;
+        let stats: JvmStats = recorded(Some("enrich"), events.to_vec()).unwrap();
+        assert_eq!((stats.heap_used, stats.classes), (1, 9));
+        let size: HeapSize = recorded(None, events.to_vec()).unwrap();
+        assert_eq!(size.committed, 2);
+    }
+
+    #[test]
+    fn an_answer_that_is_damaged_is_an_error() {
+        for text in ["", "{}", r#"{"heap_used":1,"heap_committed":2,"recent_collections":[{}]}"#] {
+            let answer: Result<HeapSize, CallError> = recorded(None, text.into());
+            assert!(matches!(answer, Err(CallError::Exception(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Calls of operators in the agent's recording.
+
+use super::{PATIENCE, documents, each_jdk, faulty, noted, settings};
+use crate::support::{Agent, folder, millstream, wait_until};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Returns what the agent in a folder has recorded of a type.
+fn recorded(dir: &Path, kind: &str) -> Vec<Value> {
+    let mut command = Command::new(millstream());
+    command.args(["record", "--dump", "-o", "-", "--format", "jsonl", "-c", "millstream.yaml"]);
+    let output = command.current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["event"] == kind).collect()
+}
+
+#[test]
+fn calls_are_recorded_with_their_outcome() {
+    each_jdk(|home| {
+        let dir = folder();
+        let config = settings(&home)
+            + &format!(
+                "sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}\n\
+                 transforms:\n  op: {}\n\
+                 sinks: {{ out: {{ type: file, inputs: [op], path: DIR/out.json, encoding: {{ codec: json }} }} }}\n",
+                faulty("remove", "")
+            );
+        let mut agent = Agent::start(dir.path(), &home.adapt(config), &[]);
+        fs::create_dir(dir.path().join("in")).unwrap();
+        // With the second line the operator removes itself.
+        for (number, line) in ["good one", "bad", "good three"].iter().enumerate() {
+            fs::write(dir.path().join(format!("in/{number}.log")), format!("{line}\n")).unwrap();
+            let is_there = || documents(&dir.path().join("out.json")).len() > number;
+            wait_until("the line arrives", PATIENCE, is_there);
+        }
+        assert_eq!(agent.metric(&noted("call_failed")), Some(1.0), "{}", agent.log());
+        let of = |call: &Value| {
+            assert!(call["duration_ns"].as_u64() > Some(0), "{call}");
+            let fields = ["component", "rows", "bytes", "outcome"];
+            Value::from_iter(fields.map(|field| call[field].clone()))
+        };
+        let calls: Vec<Value> = recorded(dir.path(), "JvmCall").iter().map(of).collect();
+        let expected = [
+            json!(["op", 1, 8, "answered"]),
+            json!(["op", 1, 3, "answered"]),
+            json!(["op", 1, 10, "call_failed"]),
+        ];
+        assert_eq!(calls, expected);
+        assert!(agent.stop().success(), "{}", agent.log());
+    });
+}
