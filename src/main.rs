@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod client;
 mod config;
 mod config_test;
 mod generate;
@@ -10,6 +11,8 @@ mod governor;
 mod interrupts;
 mod logging;
 mod progress;
+mod record;
+mod recorder;
 mod reload;
 mod rules;
 mod run;

@@ -4,9 +4,11 @@ use crate::config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, f
 use crate::{cli, logging, run, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
-use millstream_console::ConfigState;
+use millstream_console::{ConfigState, RecorderState};
 use millstream_engine::{Running, Settings};
 use millstream_model::Kind;
+use millstream_recorder::schema::EventKind;
+use millstream_recorder::{record, recorder};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ pub struct Reloader {
     hangup: Signal,
     settings: Settings,
     state: Arc<ConfigState>,
+    recorder: Arc<RecorderState>,
 }
 
 /// The difference between two configurations.
@@ -47,9 +50,9 @@ impl Reloader {
         (files, seen): (&[PathBuf], Fingerprint),
         hangup: Signal,
         settings: Settings,
-        state: Arc<ConfigState>,
+        (state, recorder): (Arc<ConfigState>, Arc<RecorderState>),
     ) -> Reloader {
-        Reloader { config, files: files.to_vec(), seen, hangup, settings, state }
+        Reloader { config, files: files.to_vec(), seen, hangup, settings, state, recorder }
     }
 
     /// Waits until a reload is due; returns why.
@@ -69,6 +72,7 @@ impl Reloader {
             return log::warn!("{why}: a run with --until-eof does not reload");
         }
         log::info!("{why}: reloading the configuration");
+        let timer = recorder::start(EventKind::Reload);
         let task_files = self.config.task_files.clone();
         let before = fingerprint_of((self.files.clone(), TaskFiles::default())).await;
         self.seen = fingerprint_of((self.files.clone(), task_files.clone())).await;
@@ -80,27 +84,36 @@ impl Reloader {
             checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
         let seen = |config: &Config| [before, config.task_files.seen().clone()].concat();
         let seen = checked.as_ref().ok().map(seen);
-        if let Err(faults) = self.apply(running, checked).await {
-            logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
-            let count = match faults.len() {
-                1 => "1 error".to_owned(),
-                count => format!("{count} errors"),
-            };
-            log::error!(
-                "the configuration was rejected with {count}; the previous one stays in use"
-            );
-            self.state.refuse();
+        let applied = self.apply(running, checked).await;
+        match &applied {
+            Ok(None) => record::reload(timer, "unchanged", 0),
+            Ok(Some(components)) => record::reload(timer, "applied", *components),
+            Err(_) => record::reload(timer, "rejected", 0),
+        }
+        if let Err(faults) = applied {
+            self.reject(&faults);
         } else if let Some(seen) = seen {
             // The patterns of task files may be others now.
             self.seen = seen;
         }
     }
 
+    fn reject(&self, faults: &[Fault]) {
+        logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
+        let count = match faults.len() {
+            1 => "1 error".to_owned(),
+            count => format!("{count} errors"),
+        };
+        log::error!("the configuration was rejected with {count}; the previous one stays in use");
+        self.state.refuse();
+    }
+
+    /// Returns how many components differ; `None` if nothing does.
     async fn apply(
         &mut self,
         running: &mut Running,
         checked: Result<Config, Vec<Fault>>,
-    ) -> Result<(), Vec<Fault>> {
+    ) -> Result<Option<usize>, Vec<Fault>> {
         let mut next = checked?;
         logging::each(Level::Warn, module_path!(), next.warnings.iter().map(ToString::to_string));
         run::report_refused(&next);
@@ -114,6 +127,10 @@ impl Reloader {
         if !is_same {
             self.replace_components(running, &next, &changes).await?;
         }
+        // Unless they have changed, settings that were made through the API stay.
+        if next.globals.recorder != self.config.globals.recorder {
+            self.recorder.set(next.globals.recorder.all_events());
+        }
         for key in restart {
             log::warn!("`{key}` changed; it takes effect at the next start");
         }
@@ -124,7 +141,7 @@ impl Reloader {
         run::warn_of_unowned(&next);
         self.state.took(next.hash);
         self.config = next;
-        Ok(())
+        Ok((!is_same).then(|| changes.components()))
     }
 
     async fn replace_components(
@@ -163,6 +180,8 @@ fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
         ("limits.threads", keep(&running.limits.threads, &mut next.limits.threads)),
         ("limits.memory", keep(&running.limits.memory, &mut next.limits.memory)),
         ("jvm", keep(&running.jvm, &mut next.jvm)),
+        ("recorder.enabled", keep(&running.recorder.enabled, &mut next.recorder.enabled)),
+        ("recorder.size", keep(&running.recorder.size, &mut next.recorder.size)),
         ("api.listen", keep(&running.api.listen, &mut next.api.listen)),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
@@ -206,6 +225,11 @@ impl Changes {
         };
         let is_same = self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty();
         is_same && running.globals == next.globals && joined(running) == joined(next)
+    }
+
+    /// Returns how many components are added, changed or removed.
+    fn components(&self) -> usize {
+        self.added.len() + self.changed.len() + self.removed.len()
     }
 
     fn summary(&self) -> String {

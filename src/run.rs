@@ -3,11 +3,12 @@
 use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
 use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::progress::Progress;
+use crate::recorder::Recording;
 use crate::reload::Reloader;
 use crate::{config, governor, logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
-use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
+use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::{InternalMetrics, Interval, Kind};
 use std::path::PathBuf;
@@ -172,7 +173,10 @@ async fn serve(
     let mut signals = Signals::receive()?;
     let store =
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
-    let console = Api::open(&config, options).await.map_err(|message| (FAILED, message))?;
+    // Until the end of this function, so that the stop is recorded, too.
+    let recording = Recording::start(&config.globals.data_dir, &config.globals.recorder);
+    let console = Api::open(&config, options, &recording.state).await;
+    let console = console.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
     let settings = settings(&config, options.until_eof, console.internal_metrics.clone());
     let built = blueprint.build(&settings, Arc::new(store));
@@ -186,7 +190,8 @@ async fn serve(
     let progress = progress
         .transpose()
         .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))?;
-    let mut reloader = Reloader::new(config, files, hangup, settings, console.config.clone());
+    let state = (console.config.clone(), recording.state.clone());
+    let mut reloader = Reloader::new(config, files, hangup, settings, state);
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;
@@ -432,7 +437,11 @@ struct Api {
 
 impl Api {
     /// Opens the API. A one-off run uses any free port if another agent uses the configured one.
-    async fn open(config: &Config, options: Options) -> Result<Api, String> {
+    async fn open(
+        config: &Config,
+        options: Options,
+        recorder: &Arc<RecorderState>,
+    ) -> Result<Api, String> {
         let (listen, ready) = (config.globals.api.listen, Arc::new(AtomicBool::new(false)));
         let state = Arc::new(ConfigState::new(config.hash));
         let observer = Observer::default();
@@ -441,8 +450,9 @@ impl Api {
         let start = |listen| {
             let data_dir = config.globals.data_dir.clone();
             let (version, config) = (env!("CARGO_PKG_VERSION"), state.clone());
+            let recorder = recorder.clone();
             millstream_console::start(
-                ConsoleConfig { listen, data_dir, version, config },
+                ConsoleConfig { listen, data_dir, version, config, recorder },
                 snapshot.clone(),
                 ready.clone(),
             )

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
+use super::recorder::RecorderSettings;
 
 /// Smallest CPU limit in cores.
 const CPU_MIN: f64 = 0.01;
@@ -38,6 +39,8 @@ pub struct Globals {
     /// The JVM inside the agent, which starts when a component needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm: Option<JvmSettings>,
+    /// The flight recorder.
+    pub recorder: RecorderSettings,
     /// How long a stop waits for the delivery of data in flight.
     pub shutdown_timeout: Interval,
     /// The agent's HTTP API.
@@ -178,6 +181,7 @@ impl Default for Globals {
             log: Log::default(),
             limits: Limits::default(),
             jvm: None,
+            recorder: RecorderSettings::default(),
             shutdown_timeout: Interval(std::time::Duration::from_secs(20)),
             api: Api::default(),
             watch: false,
@@ -305,6 +309,7 @@ pub fn read(
     faults.extend(memory_fault(&globals, &node));
     faults.extend(cpu_fault(&globals, &node));
     faults.extend(jvm_faults(&globals, &node));
+    faults.extend(globals.recorder.fault(&node));
     let is_chosen = node.get("limits").is_some_and(|limits| limits.get("memory").is_some());
     if !is_chosen {
         globals.limits.memory = default_memory(allowed);

@@ -222,12 +222,15 @@ fn rename_references(schema: &mut Json, prefix: &str) {
     });
 }
 
-/// Editors know the formats `size` and `duration` only by their patterns.
+/// Editors know formats such as `size` and `duration` only by their patterns.
 fn add_patterns(schema: &mut Json) {
+    let threshold = format!("{}|^none$", Interval::PATTERN);
     walk(schema, &mut |object| {
         let pattern = match object.get("format").and_then(Json::as_str) {
             Some("size") => Size::PATTERN,
             Some("duration") => Interval::PATTERN,
+            Some("event-threshold") => &threshold,
+            Some("event-rate") => "^[0-9]+/s$|^none$",
             _ => return,
         };
         object.insert("pattern".into(), format!("{pattern}|{VARIABLE_PATTERN}").into());

@@ -17,7 +17,10 @@ async fn internal_metrics_have_all_components_from_the_start() {
     let config = config::load(&[file], &Registry, &|_| None)
         .unwrap_or_else(|faults| panic!("{}", faults[0]));
     let store = Arc::new(Store::open(&data).unwrap());
-    let api = Api::open(&config, Options { until_eof: true, progress: false }).await.unwrap();
+    let recorder = &config.globals.recorder;
+    let recorder = Arc::new(RecorderState::new(None, recorder.size.0, recorder.all_events()));
+    let options = Options { until_eof: true, progress: false };
+    let api = Api::open(&config, options, &recorder).await.unwrap();
     let own = api.internal_metrics.clone();
     let first = std::thread::spawn(move || {
         let mut components = BTreeSet::new();

@@ -22,6 +22,7 @@ mod output;
 mod progress;
 mod prometheus;
 mod promises;
+mod recorder;
 mod reload;
 mod rotation;
 mod rules;

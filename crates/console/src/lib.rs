@@ -7,7 +7,7 @@
 //! have sent are refused. Clients that may open the control socket need neither.
 //!
 //! The interface and the engine never wait for each other: a request takes a snapshot, renders it
-//! and sends it. Connections are bounded in number and in time.
+//! and sends it. Only the settings of the flight recorder can be changed. Connections are bounded in number and in time.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod files;
 mod listener;
 mod process;
 mod prometheus;
+mod recorder;
 mod routes;
 mod rules;
 mod token;
@@ -26,6 +27,7 @@ mod token;
 pub use config::ConfigState;
 pub use process::ProcessStats;
 pub use prometheus::{internal_metrics, prometheus};
+pub use recorder::{EventChange, Limit, RecorderState};
 pub use routes::TakeSnapshot;
 
 use listener::{Listener, Service};
@@ -49,6 +51,8 @@ pub struct ConsoleConfig {
     pub version: &'static str,
     /// Status of the configuration.
     pub config: Arc<ConfigState>,
+    /// The flight recorder.
+    pub recorder: Arc<RecorderState>,
 }
 
 /// The running interface. Dropping it without [`Console::shutdown`] closes it at once.
@@ -84,7 +88,8 @@ pub async fn start(
     let tcp = tcp_listener.local_addr()?;
     let socket_path = config.data_dir.join("control.sock");
     let unix_listener = control::bind(&config.data_dir, &socket_path)?;
-    let router = Router { snapshot, ready, version: config.version, config: config.config };
+    let (recorder, version) = (config.recorder, config.version);
+    let router = Router { snapshot, ready, version, config: config.config, recorder };
     let service = Arc::new(Service { router, token: token.clone(), listen: tcp.ip() });
     let (stop, stopped) = watch::channel(());
     let listeners = [Listener::Tcp(tcp_listener), Listener::Unix(unix_listener)]

@@ -9,7 +9,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::future::ready;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -118,7 +117,8 @@ fn start_connection(connections: &mut JoinSet<()>, stream: Stream, service: &Arc
 /// Serves one request. One per connection is enough for a scrape every few seconds, and makes the
 /// lifetime of the connection that of the request.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: Arc<Service>) {
-    let answer = service_fn(|request| ready(Ok::<_, Infallible>(answer(&service, via, &request))));
+    let answer =
+        service_fn(async |request| Ok::<_, Infallible>(answer(&service, via, request).await));
     let connection = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
@@ -135,9 +135,9 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: A
     }
 }
 
-fn answer(service: &Service, via: Via, request: &Request<Incoming>) -> Reply {
+async fn answer(service: &Service, via: Via, request: Request<Incoming>) -> Reply {
     match access::check(request.uri().path(), request.headers(), via, &service.token) {
-        Ok(()) => service.router.answer(request.method(), request.uri()),
+        Ok(()) => service.router.answer(request).await,
         Err(refusal) => refusal.reply(),
     }
 }
@@ -154,7 +154,10 @@ mod tests {
         let snapshot = Snapshot::default;
         let ready = Arc::new(AtomicBool::new(true));
         let config = Arc::new(crate::ConfigState::new(0));
-        let router = Router { snapshot: Arc::new(snapshot), ready, version: "1", config };
+        let recorder =
+            crate::RecorderState::new(None, 0, millstream_recorder::recorder::defaults());
+        let (snapshot, recorder) = (Arc::new(snapshot), Arc::new(recorder));
+        let router = Router { snapshot, ready, version: "1", config, recorder };
         Arc::new(Service {
             router,
             token: "secret".to_owned(),

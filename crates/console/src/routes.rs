@@ -4,11 +4,12 @@ use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
 use crate::prometheus::prometheus;
+use crate::recorder::{self, RecorderState};
 use crate::rules;
-use http_body_util::Full;
-use hyper::body::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use hyper::{Method, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode};
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, DiskBufferSnapshot, JvmProcessSnapshot, Snapshot,
 };
@@ -31,18 +32,54 @@ struct Route {
     path: &'static str,
     /// Whether it needs no token.
     open: bool,
-    answer: fn(&Router, query: &str) -> Reply,
+    answer: Answer,
+}
+
+/// How a route answers.
+enum Answer {
+    /// To GET and HEAD, at once.
+    Read(fn(&Router, query: &str) -> Reply),
+    /// The settings of the recorder, which PUT changes.
+    Recorder,
+    /// What was recorded, apart from what the body of a POST says.
+    Rings,
 }
 
 /// All routes.
-const ROUTES: [Route; 6] = [
-    Route { path: "/metrics", open: true, answer: |router, _| router.metrics() },
-    Route { path: "/health", open: true, answer: |router, _| router.health() },
-    Route { path: "/ready", open: true, answer: |router, _| router.ready() },
-    Route { path: "/api/snapshot", open: false, answer: |router, _| router.snapshot() },
-    Route { path: "/api/files", open: false, answer: Router::files },
-    Route { path: "/api/rules", open: false, answer: |router, _| router.rules() },
+const ROUTES: [Route; 8] = [
+    Route { path: "/metrics", open: true, answer: Answer::Read(|router, _| router.metrics()) },
+    Route { path: "/health", open: true, answer: Answer::Read(|router, _| router.health()) },
+    Route { path: "/ready", open: true, answer: Answer::Read(|router, _| router.ready()) },
+    Route {
+        path: "/api/snapshot",
+        open: false,
+        answer: Answer::Read(|router, _| router.snapshot()),
+    },
+    Route { path: "/api/files", open: false, answer: Answer::Read(Router::files) },
+    Route { path: "/api/rules", open: false, answer: Answer::Read(|router, _| router.rules()) },
+    Route { path: "/api/recorder", open: false, answer: Answer::Recorder },
+    Route { path: "/api/recorder/rings", open: false, answer: Answer::Rings },
 ];
+
+impl Answer {
+    /// Returns the methods that are allowed.
+    fn methods(&self) -> &'static [&'static str] {
+        match self {
+            Answer::Read(_) => &["GET", "HEAD"],
+            Answer::Recorder => &["GET", "HEAD", "PUT"],
+            Answer::Rings => &["GET", "HEAD", "POST"],
+        }
+    }
+
+    /// Returns the most bytes of a request's body.
+    fn body_bytes_max(&self) -> usize {
+        match self {
+            Answer::Read(_) => 0,
+            Answer::Recorder => recorder::CHANGE_BYTES_MAX,
+            Answer::Rings => recorder::KNOWN_BYTES_MAX,
+        }
+    }
+}
 
 /// Whether a path needs no token.
 pub fn is_open(path: &str) -> bool {
@@ -55,6 +92,7 @@ pub struct Router {
     pub ready: Arc<AtomicBool>,
     pub version: &'static str,
     pub config: Arc<ConfigState>,
+    pub recorder: Arc<RecorderState>,
 }
 
 /// The response of `/ready`.
@@ -108,18 +146,28 @@ struct SinkState {
 }
 
 impl Router {
-    /// Answers an authorized request.
-    pub fn answer(&self, method: &Method, uri: &Uri) -> Reply {
-        let Some(route) = ROUTES.iter().find(|route| route.path == uri.path()) else {
+    /// Answers an authorized request. The connection omits the body of a response to HEAD.
+    pub async fn answer(&self, request: Request<Incoming>) -> Reply {
+        let (head, body) = request.into_parts();
+        let Some(route) = ROUTES.iter().find(|route| route.path == head.uri.path()) else {
             return not_found();
         };
-        // The connection omits the body of a response to HEAD.
-        if matches!(*method, Method::GET | Method::HEAD) {
-            return (route.answer)(self, uri.query().unwrap_or_default());
+        let answer = &route.answer;
+        if !answer.methods().contains(&head.method.as_str()) {
+            return not_allowed(answer.methods());
         }
-        let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed");
-        reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        reply
+        let has_body = !matches!(head.method, Method::GET | Method::HEAD);
+        let body = match has_body {
+            true => read_body(body, answer.body_bytes_max()).await,
+            false => Ok(Bytes::new()),
+        };
+        match (answer, body) {
+            (_, Err(refusal)) => refusal,
+            (Answer::Read(read), _) => read(self, head.uri.query().unwrap_or_default()),
+            (Answer::Recorder, Ok(body)) if has_body => recorder::change(&self.recorder, &body),
+            (Answer::Recorder, _) => recorder::show(&self.recorder),
+            (Answer::Rings, Ok(body)) => recorder::rings(&body).await,
+        }
     }
 
     fn metrics(&self) -> Reply {
@@ -167,6 +215,28 @@ impl Router {
     }
 }
 
+/// Reads the body of a request.
+async fn read_body(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(failed) if failed.is::<LengthLimitError>() => {
+            let text = format!("the body is longer than {bytes_max} bytes");
+            Err(error(StatusCode::PAYLOAD_TOO_LARGE, &text))
+        }
+        Err(failed) => Err(error(StatusCode::BAD_REQUEST, &failed.to_string())),
+    }
+}
+
+fn not_allowed(methods: &[&str]) -> Reply {
+    let methods = methods.join(", ");
+    let text = format!("only {methods} are allowed");
+    let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &text);
+    if let Ok(methods) = HeaderValue::from_str(&methods) {
+        reply.headers_mut().insert(ALLOW, methods);
+    }
+    reply
+}
+
 fn not_found() -> Reply {
     let paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
     as_json(StatusCode::NOT_FOUND, &json!({ "error": "no such path", "routes": paths }))
@@ -190,7 +260,8 @@ pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
     }
 }
 
-fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
+/// Returns a response.
+pub fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
     let mut reply = Response::new(Full::new(body));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();

@@ -141,7 +141,9 @@ fn errors_for_unknown_paths_and_methods_list_the_valid_ones() {
             "/ready",
             "/api/snapshot",
             "/api/files",
-            "/api/rules"
+            "/api/rules",
+            "/api/recorder",
+            "/api/recorder/rings"
         ])
     );
     let host = format!("Host: {}", fixture.console().tcp);
@@ -228,6 +230,7 @@ fn an_address_in_use_is_named() {
         data_dir: dir.path().to_path_buf(),
         version: common::VERSION,
         config: Arc::new(millstream_console::ConfigState::new(0)),
+        recorder: common::recorder_state(),
     };
     let started = millstream_console::start(
         config,
@@ -290,4 +293,19 @@ fn an_oversized_head_is_rejected() {
     let _ = stream.read_to_end(&mut text);
     assert!(!text.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&text));
     assert_eq!(fixture.ask("/health", &[]).status, 200);
+}
+
+#[test]
+fn a_recorder_that_is_off_says_how_to_turn_it_on() {
+    let fixture = Fixture::new();
+    let shown = fixture.ask("/api/recorder", &[&fixture.bearer()]);
+    assert_eq!((shown.status, shown.json()["enabled"].as_bool()), (200, Some(false)));
+    assert_eq!(fixture.ask("/api/recorder", &[]).status, 401);
+    let socket = &fixture.console().socket_path;
+    for (method, path) in [("PUT", "/api/recorder"), ("GET", "/api/recorder/rings")] {
+        let refused = ask_socket(socket, method, path, &["Content-Length: 0"]);
+        assert_eq!(refused.status, 409, "{path}");
+        let error = refused.json()["error"].as_str().unwrap().to_owned();
+        assert!(error.contains("set recorder.enabled to true and restart"), "{error}");
+    }
 }

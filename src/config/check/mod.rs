@@ -9,8 +9,11 @@ mod object;
 mod pick;
 mod scalar;
 
+use millstream_console::Limit;
 use millstream_model::{Interval, Size};
+use millstream_recorder::schema::PerSecond;
 use serde_json::Value as Json;
+use std::str::FromStr;
 
 use super::fault::{Fault, Place};
 use super::node::{Data, Node, Scalar, Value};
@@ -27,7 +30,14 @@ const OWN_FORMATS: Formats = &[
     ("duration", |text| text.parse::<Interval>().map(drop).map_err(|error| error.to_string())),
     ("address", address),
     ("log-target", log_target),
+    ("event-threshold", |text| limit::<Interval>(text)),
+    ("event-rate", |text| limit::<PerSecond>(text)),
 ];
+
+fn limit<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<(), String> {
+    let bad = |error: T::Err| format!("{error} or none");
+    text.parse::<Limit<T>>().map(drop).map_err(bad)
+}
 
 fn address(text: &str) -> Result<(), String> {
     let bad = |_| format!("{text:?} is not an address and port; write for example 127.0.0.1:7878");

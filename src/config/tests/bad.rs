@@ -525,7 +525,7 @@ fn one_line_each() {
         faults_of(&text),
         [
             "m.yaml:3:1: unknown key `a\\nb`; the keys here are `data_dir`, `log`, `limits`, `jvm`, \
-             `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
+             `recorder`, `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
             "m.yaml:5:3: `${open\\n` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal \
              dollar is $$",
         ]
@@ -541,4 +541,36 @@ fn alias_faults_once() {
         faults_of(text),
         ["m.yaml:3:56: `codec`: unknown value \"xml\"; write `text` or `json`"]
     );
+}
+
+/// Settings of the flight recorder, by type of event.
+#[test]
+fn recorder() {
+    let faults = |settings: &str| faults_of(&format!("{REST}recorder: {{{settings}}}\n"));
+    for (settings, expected) in [
+        ("sise: 1MiB", "3:12: unknown key `sise`; did you mean `size`?"),
+        ("size: 1MB", "3:18: `size`: \"1MB\" is too small; write at least 1MiB"),
+        ("size: 2GiB", "3:18: `size`: \"2GiB\" is too large; write at most 1GiB"),
+        ("size: 16", "3:18: `size`: \"16\" has no unit; write for example 64MiB or 512KiB"),
+        ("enabled: yes", "3:21: `enabled`: expected true or false, found text; write true"),
+        ("events: {FileRaed: {}}", "3:21: unknown key `FileRaed`; did you mean `FileRead`?"),
+        (
+            "events: {FileRead: {treshold: 1ms}}",
+            "3:32: unknown key `treshold`; did you mean `threshold`?",
+        ),
+        (
+            "events: {FileRead: {threshold: 1}}",
+            "3:43: `threshold`: \"1\" has no unit; write for example 10s or 500ms or none",
+        ),
+        (
+            "events: {FileRead: {rate: 100}}",
+            "3:38: `rate`: \"100\" is not a number of events in a second; write for example 100/s or none",
+        ),
+        (
+            "events: {Retry: {threshold: 1ms}}",
+            "3:29: unknown key `threshold`; the keys here are `enabled` and `rate`",
+        ),
+    ] {
+        assert_eq!(faults(settings), [format!("m.yaml:{expected}")], "{settings}");
+    }
 }

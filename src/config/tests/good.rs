@@ -245,3 +245,26 @@ fn editor_schema() {
         assert!(schema.pointer(target).is_some(), "{target}");
     }
 }
+
+/// Settings of events replace the defaults of those types only.
+#[test]
+fn recorder() {
+    use millstream_recorder::recorder::defaults;
+    use millstream_recorder::schema::{EventKind, PerSecond};
+    let rest = "sources: {a: {type: stdin}}\nsinks: {o: {type: blackhole, inputs: [a]}}\n";
+    let of = |settings: &str| good(&format!("recorder: {{{settings}}}\n{rest}")).globals.recorder;
+    let usual = good(rest).globals.recorder;
+    assert_eq!((usual.enabled, usual.size.0, usual.all_events()), (true, 16 << 20, defaults()));
+    let off = of("enabled: false, size: 1MiB");
+    assert_eq!((off.enabled, off.size.0), (false, 1 << 20));
+    let events =
+        of("events: { SocketWrite: { threshold: 1ms, rate: 100/s }, Retry: { rate: none }, \
+                     WaitForCapacity: { threshold: none }, FileRead: { enabled: false } }");
+    let mut expected = defaults();
+    expected[EventKind::SocketWrite as usize].threshold = std::time::Duration::from_millis(1);
+    expected[EventKind::SocketWrite as usize].rate = Some(PerSecond(100));
+    expected[EventKind::Retry as usize].rate = None;
+    expected[EventKind::WaitForCapacity as usize].threshold = std::time::Duration::ZERO;
+    expected[EventKind::FileRead as usize].enabled = false;
+    assert_eq!(events.all_events(), expected);
+}

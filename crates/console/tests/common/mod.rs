@@ -2,7 +2,7 @@
 
 #![allow(dead_code, missing_docs)]
 
-use millstream_console::{Console, ConsoleConfig, start};
+use millstream_console::{Console, ConsoleConfig, RecorderState, start};
 use millstream_model::snapshot::{
     CheckpointSnapshot, CollectorSnapshot, CollectorsSnapshot, ComponentSnapshot,
     DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot, JvmSnapshot, MemorySnapshot,
@@ -49,6 +49,7 @@ impl Fixture {
             data_dir: dir.path().to_path_buf(),
             version: VERSION,
             config: Arc::new(millstream_console::ConfigState::new(0x1234_5678_9abc_def0)),
+            recorder: recorder_state(),
         };
         let console = runtime.block_on(start(config, Arc::new(snapshot), ready.clone())).unwrap();
         Fixture { console: Some(console), ready, dir, runtime }
@@ -110,6 +111,12 @@ pub fn exchange(
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Response { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+/// Returns the state of a recorder, which need not run.
+pub fn recorder_state() -> Arc<RecorderState> {
+    let settings = millstream_recorder::recorder::defaults();
+    Arc::new(RecorderState::new(Some("/run/a.rings".into()), 1 << 20, settings))
 }
 
 /// Three windows.

@@ -1,0 +1,258 @@
+//! A client of the API of a running agent, over its control socket or TCP.
+
+use crate::cli::{ConfigFiles, USAGE};
+use crate::config;
+use crate::wiring::Registry;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+/// How long a request may take: as long as the agent serves a connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which agent is meant.
+#[derive(clap::Args)]
+pub struct AgentArgs {
+    #[command(flatten)]
+    files: ConfigFiles,
+    /// The agent's data_dir; no configuration is read then
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    data_dir: Option<PathBuf>,
+    /// Address of the agent's API, such as http://127.0.0.1:7878, instead of its control socket
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "data_dir"])]
+    url: Option<String>,
+    /// Token for the API, which is in the file `token` of its data_dir
+    #[arg(long, requires = "url", conflicts_with = "token_file")]
+    token: Option<String>,
+    /// File with the token
+    #[arg(long, value_name = "FILE", requires = "url")]
+    token_file: Option<PathBuf>,
+}
+
+/// Where an agent answers.
+#[derive(Debug)]
+enum Place {
+    DataDir(PathBuf),
+    Tcp { authority: String, token: String },
+}
+
+/// A client of one agent.
+#[derive(Debug)]
+pub struct Client {
+    place: Place,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// No agent runs in this data folder.
+    NotRunning(PathBuf),
+    /// The agent refuses the request.
+    Refused(StatusCode, String),
+    /// The request failed, as the message says.
+    Failed(String),
+}
+
+impl std::fmt::Display for ClientError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClientError::NotRunning(data_dir) => {
+                write!(f, "no agent runs with data_dir {}", data_dir.display())
+            }
+            ClientError::Refused(status, message) => {
+                write!(f, "the agent answers {}: {message}", status.as_u16())
+            }
+            ClientError::Failed(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl AgentArgs {
+    /// Returns a client; or the exit status after an error, which is printed.
+    pub fn client(&self) -> Result<Client, u8> {
+        let place = match &self.url {
+            Some(url) => self.tcp(url).map_err(|message| {
+                eprintln!("{message}");
+                USAGE
+            })?,
+            None => Place::DataDir(self.data_dir()?),
+        };
+        Ok(Client { place })
+    }
+
+    /// Returns the data folder of the configuration. Its components are not built: operators would have
+    /// to be compiled.
+    fn data_dir(&self) -> Result<PathBuf, u8> {
+        if let Some(data_dir) = &self.data_dir {
+            return Ok(data_dir.clone());
+        }
+        let env = |name: &str| std::env::var(name).ok();
+        let loaded = config::load(&self.files.config, &Registry, &env);
+        loaded.map(|config| config.globals.data_dir).map_err(|faults| {
+            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            USAGE
+        })
+    }
+
+    fn tcp(&self, url: &str) -> Result<Place, String> {
+        let authority = authority(url)?;
+        let token = match (&self.token, &self.token_file) {
+            (Some(token), _) => token.clone(),
+            (None, Some(path)) => fs::read_to_string(path)
+                .map_err(|error| format!("--token-file {}: {error}", path.display()))?,
+            (None, None) => {
+                let text = "--url: the API needs a token; add --token-file DATA_DIR/token";
+                return Err(text.to_owned());
+            }
+        };
+        Ok(Place::Tcp { authority, token: token.trim().to_owned() })
+    }
+}
+
+/// Returns host and port of a URL.
+fn authority(url: &str) -> Result<String, String> {
+    let wrong = || format!("--url: {url:?} is not a URL; write for example http://127.0.0.1:7878");
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
+    let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http") && !has_path);
+    let authority = authority.ok_or_else(wrong)?;
+    let port = authority.port_u16().ok_or_else(wrong)?;
+    Ok(format!("{}:{port}", authority.host()))
+}
+
+impl Client {
+    /// Returns the agent's data folder, if it is known.
+    pub fn data_dir(&self) -> Option<&Path> {
+        match &self.place {
+            Place::DataDir(data_dir) => Some(data_dir),
+            Place::Tcp { .. } => None,
+        }
+    }
+
+    /// Sends a request; returns the body of the response.
+    ///
+    /// # Errors
+    ///
+    /// No agent runs there, it refuses the request, or the request fails.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Bytes, ClientError> {
+        let slow = |_| ClientError::Failed(format!("{path}: no answer for {REQUEST_TIMEOUT:?}"));
+        timeout(REQUEST_TIMEOUT, self.exchange(method, path, body)).await.map_err(slow)?
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Bytes, ClientError> {
+        let builder = Request::builder().method(method).uri(path);
+        match &self.place {
+            Place::DataDir(data_dir) => {
+                let stream = connect(data_dir).await?;
+                send(stream, builder.header(HOST, "localhost"), path, body).await
+            }
+            Place::Tcp { authority, token } => {
+                let failed =
+                    |error: io::Error| ClientError::Failed(format!("{authority}: {error}"));
+                let stream = TcpStream::connect(authority).await.map_err(failed)?;
+                // The agent knows itself by its addresses only.
+                let host = stream.peer_addr().map_err(failed)?.to_string();
+                let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+                    .map_err(|_| ClientError::Failed("the token is no text of a header".into()))?;
+                bearer.set_sensitive(true);
+                send(stream, builder.header(HOST, host).header(AUTHORIZATION, bearer), path, body)
+                    .await
+            }
+        }
+    }
+}
+
+/// Connects to the control socket: through the open folder, because the path of a socket address is
+/// short.
+async fn connect(data_dir: &Path) -> Result<UnixStream, ClientError> {
+    let failed = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            ClientError::NotRunning(data_dir.to_owned())
+        }
+        _ => ClientError::Failed(format!("{}: {error}", data_dir.join("control.sock").display())),
+    };
+    let folder = File::open(data_dir).map_err(failed)?;
+    let path = format!("/proc/self/fd/{}/control.sock", folder.as_raw_fd());
+    UnixStream::connect(path).await.map_err(failed)
+}
+
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: hyper::http::request::Builder,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Bytes, ClientError> {
+    let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
+    let request = request.body(Full::new(Bytes::from(body)));
+    let request = request.map_err(|error| ClientError::Failed(format!("{path}: {error}")))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(failed)?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(failed)?.to_bytes();
+        if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+    };
+    // The connection makes progress only while it is polled; its errors are those of the exchange.
+    let (result, _) = tokio::join!(exchange, connection);
+    result
+}
+
+/// Returns the error in the body of a response.
+fn refusal(status: StatusCode, body: &[u8]) -> ClientError {
+    let parsed: Result<serde_json::Value, _> = serde_json::from_slice(body);
+    let message = parsed.ok().and_then(|json| Some(json["error"].as_str()?.to_owned()));
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    ClientError::Refused(status, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_a_host_and_a_port() {
+        for (url, expected) in [
+            ("http://127.0.0.1:7878", "127.0.0.1:7878"),
+            ("http://[::1]:7878/", "[::1]:7878"),
+            ("http://host.example:1", "host.example:1"),
+        ] {
+            assert_eq!(authority(url).unwrap(), expected);
+        }
+        for url in
+            ["", "127.0.0.1:7878", "http://h", "https://h:1", "http://h:1/api", "http://h:1?a"]
+        {
+            let error = authority(url).unwrap_err();
+            assert!(error.ends_with("write for example http://127.0.0.1:7878"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_message_of_a_refusal_is_that_of_the_agent() {
+        let text = |body: &str| refusal(StatusCode::CONFLICT, body.as_bytes()).to_string();
+        assert_eq!(text(r#"{"error": "it is off"}"#), "the agent answers 409: it is off");
+        assert_eq!(text("<html>"), "the agent answers 409: <html>");
+    }
+}

@@ -1,0 +1,107 @@
+//! Settings of the flight recorder.
+
+use super::fault::Fault;
+use super::node::Node;
+use millstream_console::EventChange;
+use millstream_model::Size;
+use millstream_recorder::recorder::{self, AllSettings};
+use millstream_recorder::schema::{EVENTS, EventKind, EventSpec};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+
+/// Smallest recording: a minute of a quiet agent.
+const SIZE_MIN: Size = Size(1 << 20);
+
+/// Largest recording. A copy of it is in memory while a client gets it.
+const SIZE_MAX: Size = Size(1 << 30);
+
+/// The flight recorder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecorderSettings {
+    /// Whether the agent records events about its own work.
+    pub enabled: bool,
+    /// Size of the recording, 1MiB to 1GiB; older events are overwritten.
+    pub size: Size,
+    /// When events of a type are recorded, by its name.
+    #[schemars(schema_with = "events_schema")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, EventChange>,
+}
+
+impl Default for RecorderSettings {
+    fn default() -> Self {
+        RecorderSettings { enabled: true, size: Size(16 << 20), events: BTreeMap::new() }
+    }
+}
+
+impl RecorderSettings {
+    /// Returns the settings of all types of events.
+    pub fn all_events(&self) -> AllSettings {
+        let mut all = recorder::defaults();
+        for (name, change) in &self.events {
+            if let Some(kind) = EventKind::named(name) {
+                change.apply(&mut all[kind as usize]);
+            }
+        }
+        all
+    }
+
+    /// Returns what the schema cannot express.
+    pub fn fault(&self, node: &Node) -> Option<Fault> {
+        let (kind, advice) = match self.size {
+            size if size < SIZE_MIN => ("small", format!("write at least {SIZE_MIN}")),
+            size if size > SIZE_MAX => ("large", format!("write at most {SIZE_MAX}")),
+            _ => return None,
+        };
+        let size = node.nearest("/recorder/size");
+        Some(Fault::new(&size.place, format!("`size`: {} is too {kind}", size.quoted()), advice))
+    }
+}
+
+/// The JSON Schema of the settings by type of event.
+fn events_schema(_: &mut SchemaGenerator) -> Schema {
+    let of = |spec: &EventSpec| (spec.name.to_owned(), event_schema(spec));
+    let properties: Map<String, Json> = EVENTS.iter().map(of).collect();
+    let schema = json!({
+        "description": "When events of a type are recorded, by its name.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+    });
+    Schema::try_from(schema).unwrap_or_default()
+}
+
+fn event_schema(spec: &EventSpec) -> Json {
+    let defaults = &spec.defaults;
+    let mut properties = json!({
+        "enabled": {
+            "description": "Whether it is recorded at all.",
+            "type": "boolean",
+            "default": defaults.enabled,
+        },
+        "rate": {
+            "description": "Most events in a second, such as 100/s, or none.",
+            "type": "string",
+            "format": "event-rate",
+            "default": defaults.rate.map_or("none".to_owned(), |rate| rate.to_string()),
+        },
+    });
+    if spec.has_duration {
+        let shown = millstream_model::Interval(defaults.threshold).to_string();
+        properties["threshold"] = json!({
+            "description": "Shorter events are not recorded; a duration, or none.",
+            "type": "string",
+            "format": "event-threshold",
+            "default": if defaults.threshold.is_zero() { "none".to_owned() } else { shown },
+        });
+    }
+    json!({
+        "description": spec.description,
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+    })
+}

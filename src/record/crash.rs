@@ -1,0 +1,96 @@
+//! Runs of an agent that no longer runs.
+
+use super::events;
+use super::output::Target;
+use super::story::{period, time};
+use super::{Failure, print};
+use crate::recorder::files::{self, End, FOLDER, RunFile};
+use millstream_model::Interval;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Writes what a run has recorded.
+pub fn write(path: &Path, last: Option<Interval>, target: &Target) -> Result<(), Failure> {
+    let run = if path.is_dir() { choose(path)? } else { open(path)? };
+    let shown = run.path.display();
+    if let Err(error) = &run.header {
+        return Err(Failure::failed(format!("{shown}: {error}")));
+    }
+    let bytes = fs::read(&run.path);
+    let bytes = bytes.map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
+    events::write(&bytes, run.end, last, target)
+}
+
+fn open(path: &Path) -> Result<RunFile, Failure> {
+    RunFile::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
+
+/// Returns the files of all runs of a data folder, or of the folder of the recorder itself, from the
+/// oldest to the newest.
+fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
+    let inner = path.join(FOLDER);
+    let folder: PathBuf = if inner.is_dir() { inner } else { path.to_owned() };
+    let failed = |error| Failure::failed(format!("{}: {error}", folder.display()));
+    let paths = files::list(&folder).map_err(failed)?;
+    if paths.is_empty() {
+        let text = "no run has a recording here; is this the data_dir of an agent?";
+        return Err(Failure::failed(format!("{}: {text}", path.display())));
+    }
+    paths.iter().map(|path| open(path)).collect()
+}
+
+/// Returns the newest run that died, or else the newest that has ended.
+fn choose(path: &Path) -> Result<RunFile, Failure> {
+    let mut runs = runs(path)?;
+    let newest = |runs: &[RunFile], end: End| {
+        runs.iter().rposition(|run| run.end == end && run.header.is_ok())
+    };
+    if let Some(died) = newest(&runs, End::Died) {
+        return Ok(runs.swap_remove(died));
+    }
+    let path = path.display();
+    match newest(&runs, End::Ended) {
+        Some(ended) => {
+            eprintln!("{path}: no run died; this is the newest that has ended in order");
+            Ok(runs.swap_remove(ended))
+        }
+        None => Err(Failure::failed(format!(
+            "{path}: the only run is the one of the agent that runs; use --dump --data-dir {path}"
+        ))),
+    }
+}
+
+/// Prints the runs of a data folder.
+pub fn list(path: &Path) -> Result<(), Failure> {
+    let mut text = String::new();
+    let (state, pid) = ("state", "process");
+    let _ = writeln!(
+        text,
+        "{:<23}  {:<23}  {:>9}  {state:<7}  {pid:>7}  {:<8}  file",
+        "start", "last sign of life", "after", "version"
+    );
+    for run in runs(path)? {
+        text += &row(&run);
+    }
+    print(&text)
+}
+
+fn row(run: &RunFile) -> String {
+    let path = run.path.display();
+    let state = match run.end {
+        End::Running => "running",
+        End::Ended => "ended",
+        End::Died => "died",
+    };
+    let header = match &run.header {
+        Ok(header) => header,
+        Err(error) => return format!("{error}: {path}\n"),
+    };
+    let clock = header.clock();
+    let (start, end) = (clock.start_ticks, header.latest_ticks());
+    let after = period(clock.ns(end.saturating_sub(start)));
+    let (start, end) = (time(&clock, start), time(&clock, end));
+    let (pid, version) = (header.pid(), header.agent_version());
+    format!("{start}  {end}  {after:>9}  {state:<7}  {pid:>7}  {version:<8}  {path}\n")
+}

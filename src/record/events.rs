@@ -1,0 +1,208 @@
+//! The events of a snapshot, written in any format.
+
+use super::output::{Format, Output, Target};
+use super::story::{self, Head};
+use super::{Failure, json, summarize};
+use crate::recorder::files::End;
+use millstream_model::Interval;
+use millstream_recorder::event::Event;
+use millstream_recorder::jfr::{Clock, JfrWriter, Recording};
+use millstream_recorder::schema::{EVENTS, EventKind};
+use millstream_recorder::snapshot::{Reader, Snapshot};
+use std::io::{self, Write};
+
+/// Events that a recording lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Chunks that were overwritten before they were read.
+    pub lost_chunks: u64,
+    /// Events that no chunk had space for.
+    pub without_space: u64,
+    /// Events beyond the rate of their type.
+    pub over_rate: Vec<(EventKind, u64)>,
+}
+
+impl Missing {
+    /// Returns what is missing since the start of a run.
+    pub fn of(snapshot: &Snapshot, reader: &Reader) -> Missing {
+        let over = |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|of| of.1 > 0);
+        Missing {
+            lost_chunks: reader.lost_chunks(),
+            without_space: snapshot.without_space(),
+            over_rate: EVENTS.iter().filter_map(|spec| over(spec.kind)).collect(),
+        }
+    }
+
+    /// Returns what is missing since a snapshot of the same run.
+    pub fn since(snapshot: &Snapshot, before: &Snapshot, reader: &Reader) -> Missing {
+        let mut missing = Missing::of(snapshot, reader);
+        missing.without_space = missing.without_space.saturating_sub(before.without_space());
+        for (kind, count) in &mut missing.over_rate {
+            *count = count.saturating_sub(before.over_rate(*kind));
+        }
+        missing.over_rate.retain(|(_, count)| *count > 0);
+        missing
+    }
+
+    /// Describes what is missing, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.lost_chunks > 0 {
+            lines.push(format!(
+                "{} chunks of up to 1022 events were overwritten before they were read; a larger recorder.size keeps more",
+                self.lost_chunks
+            ));
+        }
+        if self.without_space > 0 {
+            lines.push(format!(
+                "{} events that there was no space for: many threads record; write a larger recorder.size",
+                self.without_space
+            ));
+        }
+        let over = self.over_rate.iter().map(|(kind, count)| {
+            format!("{count} {} events beyond the rate of that type", kind.spec().name)
+        });
+        lines.extend(over);
+        lines
+    }
+}
+
+/// Returns the end of an event in ticks.
+pub fn end_of(event: &Event) -> u64 {
+    let has_duration = event.kind.spec().has_duration;
+    event.start_ticks.saturating_add(if has_duration { event.duration_ticks } else { 0 })
+}
+
+/// Returns a clock that begins at another point in time.
+pub fn clock_from(clock: Clock, start_ticks: u64) -> Clock {
+    let start_ticks = start_ticks.max(clock.start_ticks);
+    Clock { start_ticks, start_unix_ns: clock.unix_ns(start_ticks), ..clock }
+}
+
+/// Writes events in the format of the target.
+pub struct EventWriter {
+    /// The clock of the whole run.
+    clock: Clock,
+    format: FormatWriter,
+    /// How many events were written.
+    pub events: u64,
+}
+
+enum FormatWriter {
+    Jfr(JfrWriter<Output>),
+    /// Events that others may come before.
+    Jsonl(Output, Vec<Event>),
+    Text(Output, Vec<Event>),
+}
+
+impl EventWriter {
+    /// Returns a writer of events from `start_ticks` on, of the run of this snapshot.
+    pub fn new(
+        format: Format,
+        output: Output,
+        snapshot: &Snapshot,
+        start_ticks: u64,
+    ) -> EventWriter {
+        let (clock, settings) = (snapshot.clock(), snapshot.settings());
+        let clock_of_file = clock_from(clock, start_ticks);
+        let recording =
+            Recording { clock: clock_of_file, end_ticks: start_ticks, settings: &settings };
+        let format = match format {
+            Format::Jfr => FormatWriter::Jfr(JfrWriter::new(output, &recording)),
+            Format::Jsonl => FormatWriter::Jsonl(output, Vec::new()),
+            Format::Text => FormatWriter::Text(output, Vec::new()),
+        };
+        EventWriter { clock, format, events: 0 }
+    }
+
+    /// Adds an event.
+    pub fn push(&mut self, event: &Event, tables: &Reader) -> io::Result<()> {
+        self.events += 1;
+        match &mut self.format {
+            FormatWriter::Jfr(writer) => writer.write(event, tables),
+            FormatWriter::Jsonl(_, events) | FormatWriter::Text(_, events) => {
+                events.push(*event);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes what may be written once no further event ends before this time.
+    pub fn advance(&mut self, ticks: u64, tables: &Reader) -> io::Result<()> {
+        let FormatWriter::Jsonl(output, events) = &mut self.format else { return Ok(()) };
+        events.sort_by_key(end_of);
+        let count = events.partition_point(|event| end_of(event) < ticks);
+        write_lines(output, events.drain(..count), &self.clock, tables)
+    }
+
+    /// Completes the output; returns its bytes.
+    pub fn finish(mut self, head: &Head, end_ticks: u64, tables: &Reader) -> io::Result<u64> {
+        self.advance(u64::MAX, tables)?;
+        let mut output = match self.format {
+            FormatWriter::Jfr(mut writer) => {
+                writer.extend(end_ticks);
+                writer.finish(tables)?
+            }
+            FormatWriter::Jsonl(mut output, rest) => {
+                write_lines(&mut output, rest.into_iter(), &self.clock, tables)?;
+                output
+            }
+            FormatWriter::Text(mut output, mut events) => {
+                events.sort_by_key(end_of);
+                let text = story::story(head, &self.clock, end_ticks, &events, tables);
+                output.write_all(text.as_bytes())?;
+                output
+            }
+        };
+        output.flush()?;
+        output.finish()
+    }
+}
+
+fn write_lines(
+    output: &mut Output,
+    events: impl Iterator<Item = Event>,
+    clock: &Clock,
+    tables: &Reader,
+) -> io::Result<()> {
+    for event in events {
+        serde_json::to_writer(&mut *output, &json::object(&event, clock, tables))?;
+        output.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Writes the events of a snapshot, which these bytes are, and says how many.
+pub fn write(
+    bytes: &[u8],
+    end: End,
+    last: Option<Interval>,
+    target: &Target,
+) -> Result<(), Failure> {
+    let snapshot = Snapshot::parse(bytes).map_err(|error| Failure::failed(error.to_string()))?;
+    let (mut reader, mut events) = (Reader::default(), Vec::new());
+    reader.read(&snapshot, |event, _| events.push(*event));
+    let clock = snapshot.clock();
+    let end_ticks = events.iter().map(end_of).fold(snapshot.latest_ticks(), u64::max);
+    if let Some(last) = last {
+        let ticks = last.0.as_nanos() * u128::from(clock.ticks_per_second.get()) / 1_000_000_000;
+        let from = end_ticks.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX));
+        events.retain(|event| end_of(event) >= from);
+    }
+    let start_ticks = events.iter().map(|event| event.start_ticks).min().unwrap_or(end_ticks);
+    let missing = Missing::of(&snapshot, &reader);
+    let head = Head::of(&snapshot, end, missing.clone());
+    let name = target.name();
+    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", name.display()));
+    let mut writer = EventWriter::new(target.format, target.open()?, &snapshot, start_ticks);
+    let count = events.len() as u64;
+    events.iter().try_for_each(|event| writer.push(event, &reader)).map_err(failed)?;
+    drop(events);
+    let bytes = match writer.finish(&head, end_ticks, &reader) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        written => written.map_err(failed)?,
+    };
+    let seconds = clock.ns(end_ticks.saturating_sub(start_ticks)) as f64 / 1e9;
+    summarize(name, count, seconds, bytes, &missing);
+    Ok(())
+}

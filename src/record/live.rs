@@ -1,0 +1,172 @@
+//! Recording from now on: once in a second, what is new.
+
+use super::Failure;
+use super::events::{EventWriter, Missing, end_of};
+use super::output::Target;
+use super::story::Head;
+use super::summarize;
+use crate::client::{Client, ClientError};
+use crate::recorder::files::End;
+use hyper::Method;
+use hyper::body::Bytes;
+use millstream_model::Interval;
+use millstream_recorder::snapshot::{Known, Reader, Snapshot};
+use std::io;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+/// How often new events are fetched: the agent must not overwrite them in between.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+const PATH: &str = "/api/recorder/rings";
+
+/// Returns what the agent has recorded and is not known, as bytes of a snapshot.
+pub async fn copy(client: &Client, known: Vec<u8>) -> Result<Bytes, ClientError> {
+    client.request(Method::POST, PATH, known).await
+}
+
+/// Returns what is known as the body of a request.
+fn body(known: &Known) -> Vec<u8> {
+    known
+        .iter()
+        .flat_map(|(sequence, slots)| [*sequence, *slots])
+        .flat_map(u32::to_le_bytes)
+        .collect()
+}
+
+/// Records for so long, or until a signal or the end of the agent.
+pub async fn record(client: &Client, duration: Interval, target: &Target) -> Result<(), Failure> {
+    let mut signals = Signals::receive().map_err(|error| Failure::failed(error.to_string()))?;
+    let output = target.open()?;
+    let first = parse(&copy(client, Vec::new()).await?)?;
+    let mut live = Live::begin(first, |snapshot, ticks| {
+        EventWriter::new(target.format, output, snapshot, ticks)
+    });
+    let end = Instant::now() + duration.0;
+    let (mut next, mut is_last) = (Instant::now(), false);
+    let gone = loop {
+        next += POLL_INTERVAL;
+        tokio::select! {
+            () = sleep_until(next.min(end)) => {}
+            () = signals.stop() => is_last = true,
+        }
+        is_last |= Instant::now() >= end;
+        match live.poll(client).await {
+            Ok(()) if is_last => break None,
+            Ok(()) => {}
+            Err(Poll::Gone(why)) => break Some(why),
+            Err(Poll::Output(error)) => {
+                return Err(Failure::failed(format!("{}: {error}", target.name().display())));
+            }
+        }
+    };
+    live.finish(target)?;
+    gone.map_or(Ok(()), |why| Err(ended(client, &why)))
+}
+
+/// Returns the message for an agent that ended meanwhile.
+fn ended(client: &Client, why: &str) -> Failure {
+    let advice = client.data_dir().map_or(String::new(), |data_dir| {
+        let data_dir = data_dir.display();
+        format!("; its last second is in its own file: millstream record --from-crash {data_dir}")
+    });
+    Failure::failed(format!("the recording ends early, with the agent: {why}{advice}"))
+}
+
+fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
+    let failed = |error| Failure::failed(format!("{error}; is the agent another release?"));
+    Snapshot::parse(bytes).map_err(failed)
+}
+
+/// Why there are no new events.
+enum Poll {
+    /// The agent has ended.
+    Gone(String),
+    Output(io::Error),
+}
+
+/// A recording from now on.
+struct Live {
+    first: Snapshot,
+    latest: Snapshot,
+    reader: Reader,
+    writer: EventWriter,
+    start_ticks: u64,
+    end_ticks: u64,
+}
+
+impl Live {
+    /// Begins after the last event of a snapshot.
+    fn begin(first: Snapshot, writer: impl FnOnce(&Snapshot, u64) -> EventWriter) -> Live {
+        let mut start_ticks = first.latest_ticks();
+        Reader::default().read(&first, |event, _| start_ticks = start_ticks.max(end_of(event)));
+        let mut reader = Reader::default();
+        reader.skip(&first);
+        let writer = writer(&first, start_ticks);
+        let (latest, end_ticks) = (first.clone(), start_ticks);
+        Live { first, latest, reader, writer, start_ticks, end_ticks }
+    }
+
+    /// Fetches and writes what is new.
+    async fn poll(&mut self, client: &Client) -> Result<(), Poll> {
+        let gone = |why: String| Poll::Gone(why);
+        let bytes = copy(client, body(self.reader.known())).await;
+        let bytes = bytes.map_err(|error| gone(error.to_string()))?;
+        let snapshot = Snapshot::parse(&bytes).map_err(|error| gone(error.to_string()))?;
+        if !self.is_same_run(&snapshot) {
+            return Err(gone("another one runs in its place".to_owned()));
+        }
+        let (writer, end_ticks) = (&mut self.writer, &mut self.end_ticks);
+        let mut written = Ok(());
+        self.reader.read(&snapshot, |event, reader| {
+            *end_ticks = (*end_ticks).max(end_of(event));
+            if written.is_ok() {
+                written = writer.push(event, reader);
+            }
+        });
+        // What ended before the snapshot before this one has been read.
+        let before = self.latest.latest_ticks();
+        written.and_then(|()| writer.advance(before, &self.reader)).map_err(Poll::Output)?;
+        self.end_ticks = self.end_ticks.max(snapshot.latest_ticks());
+        self.latest = snapshot;
+        Ok(())
+    }
+
+    fn is_same_run(&self, snapshot: &Snapshot) -> bool {
+        let of = |snapshot: &Snapshot| (snapshot.pid(), snapshot.clock().start_ticks);
+        of(snapshot) == of(&self.first)
+    }
+
+    fn finish(self, target: &Target) -> Result<(), Failure> {
+        let missing = Missing::since(&self.latest, &self.first, &self.reader);
+        let head = Head::of(&self.latest, End::Running, missing.clone());
+        let (events, ticks) = (self.writer.events, self.end_ticks - self.start_ticks);
+        let seconds = self.latest.clock().ns(ticks) as f64 / 1e9;
+        let bytes = self.writer.finish(&head, self.end_ticks, &self.reader);
+        let bytes = bytes
+            .map_err(|error| Failure::failed(format!("{}: {error}", target.name().display())))?;
+        summarize(target.name(), events, seconds, bytes, &missing);
+        Ok(())
+    }
+}
+
+/// The signals that end a recording.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn receive() -> io::Result<Signals> {
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Signals { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! A recording as text: what a person wants to know who asks what an agent did before it died.
+
+mod table;
+mod tallies;
+
+use super::events::{Missing, end_of};
+use crate::recorder::files::End;
+use jiff::Timestamp;
+use millstream_recorder::event::{Event, Tables};
+use millstream_recorder::jfr::Clock;
+use millstream_recorder::schema::{EventKind, FieldKind, Value};
+use millstream_recorder::snapshot::Snapshot;
+use std::fmt::Write;
+use table::Table;
+use tallies::{Components, Files, Peers, Waits};
+
+/// How long the last seconds are.
+const LAST_SECONDS: u64 = 10;
+
+/// Most rows of a table, and most errors.
+const ROWS_MAX: usize = 20;
+
+/// How many events are shown one by one.
+const EVENTS_SHOWN: usize = 20;
+
+/// Outcomes that are no errors: of checkpoints, of calls of a JVM, of reloads.
+const SUCCESS: &[&str] = &["committed", "answered", "applied", "unchanged"];
+
+/// What is known about a run beside its events.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Version of the agent.
+    pub version: String,
+    /// Number of the process.
+    pub pid: u32,
+    /// How it has ended.
+    pub end: End,
+    /// Its start in ticks.
+    pub started_ticks: u64,
+    /// Events that are missing.
+    pub missing: Missing,
+}
+
+impl Head {
+    /// Returns the head of the run of a snapshot.
+    pub fn of(snapshot: &Snapshot, end: End, missing: Missing) -> Head {
+        Head {
+            version: snapshot.agent_version(),
+            pid: snapshot.pid(),
+            end,
+            started_ticks: snapshot.clock().start_ticks,
+            missing,
+        }
+    }
+}
+
+/// Tells what happened. Events are sorted by their end, and `end_ticks` is the last sign of life.
+pub fn story<T: Tables>(
+    head: &Head,
+    clock: &Clock,
+    end_ticks: u64,
+    events: &[Event],
+    tables: &T,
+) -> String {
+    let last_ticks = clock.ticks_per_second.get().saturating_mul(LAST_SECONDS);
+    let from = end_ticks.saturating_sub(last_ticks);
+    let last = &events[events.partition_point(|event| end_of(event) < from)..];
+    let story = Story { clock, end_ticks, tables };
+    let mut text = story.head(head, events);
+    let _ = writeln!(text, "\nThe last {LAST_SECONDS} seconds");
+    if last.is_empty() {
+        text.push_str("\n  no events\n");
+    }
+    text += &story.components(last);
+    text += &story.files(last);
+    let peers = Peers::of(events);
+    text += &story.peers(&Peers::of(last));
+    text += &story.unanswered(&peers);
+    text += &story.waits(events);
+    text += &story.errors(events);
+    text += &story.last_events(events);
+    text + &missing(&head.missing)
+}
+
+/// What all parts of a story need.
+struct Story<'s, T> {
+    clock: &'s Clock,
+    end_ticks: u64,
+    tables: &'s T,
+}
+
+impl<T: Tables> Story<'_, T> {
+    fn head(&self, head: &Head, events: &[Event]) -> String {
+        let Head { version, pid, .. } = head;
+        let how = match head.end {
+            End::Running => "runs",
+            End::Ended => "ended in order",
+            End::Died => "died: it did not end in order",
+        };
+        let lived = self.end_ticks.saturating_sub(head.started_ticks);
+        let (start, end) = (self.time(head.started_ticks), self.time(self.end_ticks));
+        let lived = period(self.clock.ns(lived));
+        let mut text = format!("Millstream {version}, process {pid}, {how}\n\n");
+        let _ = writeln!(text, "  started            {start} UTC");
+        let _ = writeln!(text, "  last sign of life  {end} UTC, after {lived}");
+        if let Some(first) = events.first() {
+            let (count, from) = (events.len(), self.time(end_of(first)));
+            let _ = writeln!(text, "  recorded           {count} events since {from} UTC");
+        } else {
+            text.push_str("  recorded           nothing\n");
+        }
+        text
+    }
+
+    fn components(&self, events: &[Event]) -> String {
+        let mut table = Table::new(&["component", "batches", "rows", "bytes", "busy"]);
+        for (component, tally) in Components::of(events).sorted() {
+            table.row(vec![
+                self.text(component),
+                tally.batches.to_string(),
+                tally.rows.to_string(),
+                tally.bytes.to_string(),
+                period(self.clock.ns(tally.busy_ticks)),
+            ]);
+        }
+        table.render(ROWS_MAX)
+    }
+
+    fn files(&self, events: &[Event]) -> String {
+        let mut table =
+            Table::new(&["file", "reads", "bytes read", "writes", "bytes written", "last"]);
+        for (path, tally) in Files::of(events).sorted() {
+            table.row(vec![
+                self.text(path),
+                tally.reads.to_string(),
+                tally.bytes_read.to_string(),
+                tally.writes.to_string(),
+                tally.bytes_written.to_string(),
+                self.before_end(tally.last_ticks),
+            ]);
+        }
+        table.render(ROWS_MAX)
+    }
+
+    fn peers(&self, peers: &Peers) -> String {
+        let mut table = Table::new(&[
+            "peer",
+            "writes",
+            "bytes written",
+            "reads",
+            "bytes read",
+            "slowest",
+            "last",
+        ]);
+        for (peer, tally) in peers.sorted() {
+            table.row(vec![
+                self.peer(&peer),
+                tally.io.writes.to_string(),
+                tally.io.bytes_written.to_string(),
+                tally.io.reads.to_string(),
+                tally.io.bytes_read.to_string(),
+                period(self.clock.ns(tally.slowest_ticks)),
+                self.before_end(tally.io.last_ticks),
+            ]);
+        }
+        table.render(ROWS_MAX)
+    }
+
+    /// Peers to which something was written after the last read from them.
+    fn unanswered(&self, peers: &Peers) -> String {
+        let mut table = Table::new(&["peer", "writes since the last read", "bytes", "last"]);
+        for (peer, tally) in peers.sorted().into_iter().filter(|(_, tally)| tally.unanswered > 0) {
+            table.row(vec![
+                self.peer(&peer),
+                tally.unanswered.to_string(),
+                tally.unanswered_bytes.to_string(),
+                self.before_end(tally.io.last_ticks),
+            ]);
+        }
+        section("Requests without an answer", &table.render(ROWS_MAX))
+    }
+
+    fn waits(&self, events: &[Event]) -> String {
+        let mut table =
+            Table::new(&["component", "waits for", "times", "in total", "longest", "it ended"]);
+        for ((component, waits_for), tally) in Waits::of(events).sorted() {
+            table.row(vec![
+                self.text(component),
+                self.text(waits_for),
+                tally.times.to_string(),
+                period(self.clock.ns(tally.total_ticks)),
+                period(self.clock.ns(tally.longest_ticks)),
+                self.before_end(tally.longest_end_ticks),
+            ]);
+        }
+        section("Waits", &table.render(ROWS_MAX))
+    }
+
+    fn errors(&self, events: &[Event]) -> String {
+        let is_error = |event: &&Event| self.is_error(event);
+        let mut text = String::new();
+        for event in events.iter().rev().filter(is_error).take(ROWS_MAX) {
+            let _ = writeln!(text, "  {}", self.line(event));
+        }
+        let count = events.iter().filter(is_error).count();
+        if count > ROWS_MAX {
+            let _ = writeln!(text, "  and {} before", count - ROWS_MAX);
+        }
+        if !text.is_empty() {
+            text.insert(0, '\n');
+        }
+        section("Errors, the newest first", &text)
+    }
+
+    fn is_error(&self, event: &Event) -> bool {
+        let mut fields = event.kind.spec().fields.iter().zip(event.values);
+        let outcome = fields.find(|(field, _)| field.name == "outcome");
+        let outcome = outcome.map(|(_, bits)| Value::from_bits(FieldKind::Text, bits));
+        let text = match outcome {
+            Some(Value::Text(id)) => self.tables.text(id),
+            _ => None,
+        };
+        let has_failed = text.is_some_and(|outcome| !SUCCESS.contains(&outcome));
+        has_failed || matches!(event.kind, EventKind::Retry | EventKind::Drop)
+    }
+
+    fn last_events(&self, events: &[Event]) -> String {
+        let shown = &events[events.len().saturating_sub(EVENTS_SHOWN)..];
+        let mut text = String::new();
+        for event in shown {
+            let _ = writeln!(text, "  {}", self.line(event));
+        }
+        if !text.is_empty() {
+            text.insert(0, '\n');
+        }
+        section(&format!("The last {} events", shown.len()), &text)
+    }
+
+    /// Returns an event as a line: its end, its thread, its type and its fields.
+    fn line(&self, event: &Event) -> String {
+        let spec = event.kind.spec();
+        let thread = self.tables.thread(event.thread).map_or("?", |thread| thread.name);
+        let thread = plain(thread);
+        let mut line = format!("{}  {thread:<15}  {:<15}", self.time(end_of(event)), spec.name);
+        if spec.has_duration {
+            let _ = write!(line, "  {:>8}", period(self.clock.ns(event.duration_ticks)));
+        } else {
+            let _ = write!(line, "  {:>8}", "");
+        }
+        for (field, bits) in spec.fields.iter().zip(event.values) {
+            let _ = write!(line, "  {}={}", field.name, self.value(field.kind, bits));
+        }
+        line
+    }
+
+    fn value(&self, kind: FieldKind, bits: u64) -> String {
+        match Value::from_bits(kind, bits) {
+            Value::Unsigned(number) | Value::Bytes(number) => number.to_string(),
+            Value::Count(number) => number.to_string(),
+            Value::Signed(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Flag(flag) => flag.to_string(),
+            Value::Text(id) => self.text(u64::from(id.0)),
+            Value::Duration(ticks) => period(self.clock.ns(ticks)),
+            Value::Timestamp(ticks) => self.time(ticks),
+        }
+    }
+
+    fn text(&self, bits: u64) -> String {
+        let Value::Text(id) = Value::from_bits(FieldKind::Text, bits) else { return "?".into() };
+        self.tables.text(id).map_or_else(|| "?".to_owned(), plain)
+    }
+
+    /// Returns the name of the other end of a connection, with its address if that says more.
+    fn peer(&self, [host, address, port]: &[u64; 3]) -> String {
+        let (host, address) = (self.text(*host), self.text(*address));
+        let place = match (*port, address.contains(':')) {
+            (0, _) => address.clone(),
+            (port, true) => format!("[{address}]:{port}"),
+            (port, false) => format!("{address}:{port}"),
+        };
+        if host.is_empty() || host == address { place } else { format!("{host} ({place})") }
+    }
+
+    fn time(&self, ticks: u64) -> String {
+        time(self.clock, ticks)
+    }
+
+    /// Returns how long before the end something was.
+    fn before_end(&self, ticks: u64) -> String {
+        match self.end_ticks.saturating_sub(ticks) {
+            0 => "at the end".to_owned(),
+            ticks => format!("{} before", period(self.clock.ns(ticks))),
+        }
+    }
+}
+
+/// Returns a section with its title; nothing without content.
+fn section(title: &str, content: &str) -> String {
+    if content.is_empty() { String::new() } else { format!("\n{title}\n{content}") }
+}
+
+fn missing(missing: &Missing) -> String {
+    let lines = missing.lines();
+    match lines.is_empty() {
+        true => "\nNothing is missing but what was overwritten by newer events.\n".to_owned(),
+        false => {
+            let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+            section("What is missing", &format!("\n{lines}"))
+        }
+    }
+}
+
+/// Returns a point in time in UTC, to the millisecond.
+pub fn time(clock: &Clock, ticks: u64) -> String {
+    let time = Timestamp::from_nanosecond(i128::from(clock.unix_ns(ticks)));
+    time.map_or("?".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string())
+}
+
+/// Returns a period in the one or two units that say enough.
+pub fn period(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let of = |unit: u64, name: &str| {
+        let (whole, part) = (ns / unit, ns % unit * 100 / unit);
+        match whole {
+            0..10 => format!("{whole}.{part:02}{name}"),
+            10..100 => format!("{whole}.{}{name}", part / 10),
+            _ => format!("{whole}{name}"),
+        }
+    };
+    match ns {
+        0..1_000 => format!("{ns}ns"),
+        1_000..1_000_000 => of(1_000, "us"),
+        1_000_000..1_000_000_000 => of(1_000_000, "ms"),
+        _ if seconds < 60 => of(1_000_000_000, "s"),
+        _ if seconds < 3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        _ if seconds < 86_400 => format!("{}h{}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// Returns a text whose control characters are escaped, so that a name cannot steer a terminal.
+fn plain(text: &str) -> String {
+    let escaped = |c: char| {
+        let as_is = (!c.is_control()).then_some(c);
+        let escape = c.is_control().then(|| c.escape_default());
+        as_is.into_iter().chain(escape.into_iter().flatten())
+    };
+    text.chars().flat_map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests;
