@@ -24,7 +24,7 @@ const ROWS_MAX: usize = 20;
 const EVENTS_SHOWN: usize = 20;
 
 /// Outcomes that are no errors: of checkpoints, of calls of a JVM, of reloads.
-const SUCCESS: &[&str] = &["committed", "answered", "applied", "unchanged"];
+const SUCCESS: &[&str] = &["committed", "answered", "done", "stopped", "applied", "unchanged"];
 
 /// What is known about a run beside its events.
 #[derive(Clone, Debug)]

@@ -139,6 +139,12 @@ impl Layout {
         [0..HEADER_WORDS, self.half(FIRST_HALF).start..frequent, self.other().start..other]
     }
 
+    /// Returns the other parts.
+    pub fn rest(&self) -> [Range<usize>; 3] {
+        let [_, first, other] = self.first();
+        [self.half(1 - FIRST_HALF), first.end..self.frequent().end, other.end..self.words()]
+    }
+
     /// Returns the words of the file.
     pub fn words(&self) -> usize {
         self.other().end

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 /// Words that live as long as the process, because threads write to them until they end.
 pub type Words = &'static [AtomicU64];
 
-/// Allocates the blocks behind these words of a file: writing to memory behind which the disk has no
+/// Allocates the blocks behind these words of a file, all or none: writing to memory behind which the disk has no
 /// space would end the process.
 ///
 /// # Errors
@@ -20,11 +20,17 @@ pub type Words = &'static [AtomicU64];
 /// The disk is full, or the file system cannot allocate blocks.
 pub fn allocate(file: &File, words: Range<usize>) -> io::Result<()> {
     let bytes = |words: usize| (words * size_of::<u64>()) as u64;
+    let (at, length) = (bytes(words.start), bytes(words.len()));
     loop {
-        let (at, length) = (bytes(words.start), bytes(words.len()));
         match fallocate(file, FallocateFlags::empty(), at, length) {
             Err(Errno::INTR) => {}
-            result => return Ok(result?),
+            Err(error) => {
+                // Some file systems keep the blocks they had until the disk was full.
+                let free = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                _ = fallocate(file, free, at, length);
+                return Err(error.into());
+            }
+            Ok(()) => return Ok(()),
         }
     }
 }

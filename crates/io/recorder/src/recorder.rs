@@ -113,7 +113,9 @@ fn words(destination: &Destination<'_>, layout: &Layout) -> io::Result<Words> {
 /// Allocates the blocks of the file that are missing, once.
 fn allocate_rest(run: &Run) -> io::Result<()> {
     let Some((file, layout)) = UNALLOCATED.lock().take() else { return Ok(()) };
-    memory::allocate(&file, 0..layout.words())?;
+    for part in layout.rest().into_iter().filter(|part| !part.is_empty()) {
+        memory::allocate(&file, part)?;
+    }
     run.use_all();
     Ok(())
 }
@@ -201,8 +203,7 @@ pub fn omitted() -> Omitted {
 /// Returns what the run has recorded and a reader does not know yet, as bytes that
 /// [`crate::snapshot::Snapshot`] reads. `None` if the process does not record.
 pub fn copy(known: &Known) -> Option<Vec<u8>> {
-    let words = RUN.get()?.copy(known);
-    Some(words.into_iter().flat_map(u64::to_le_bytes).collect())
+    Some(RUN.get()?.copy(known))
 }
 
 /// Returns the time in ticks.

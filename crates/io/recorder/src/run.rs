@@ -154,7 +154,7 @@ impl Run {
 
     /// Copies the header, the table of names, and of the chunks what the reader does not know, while
     /// threads write to them. Chunks come first, so that their names are in the table.
-    pub fn copy(&self, known: &Known) -> Vec<u64> {
+    pub fn copy(&self, known: &Known) -> Vec<u8> {
         let chunks =
             [true, false].into_iter().flat_map(|is_frequent| self.pool(is_frequent).chunks());
         let known = |sequence| known.get(&sequence).copied().unwrap_or(0);
@@ -165,7 +165,7 @@ impl Run {
             halves: self.copy_names(),
             chunks: copies,
         }
-        .to_words()
+        .into_bytes()
     }
 
     fn copy_names(&self) -> [Vec<u64>; 2] {

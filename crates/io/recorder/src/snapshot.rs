@@ -45,15 +45,20 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Returns the words of the format.
-    pub fn to_words(&self) -> Vec<u64> {
-        let mut words = self.header.clone();
-        words[Field::Magic as usize] = COPY_MAGIC;
-        for section in [&self.positions].into_iter().chain(&self.halves).chain(&self.chunks) {
-            words.push(section.len() as u64);
-            words.extend_from_slice(section);
+    /// Returns the bytes of the format. Each part is freed as soon as it is among them, so that a copy
+    /// is in memory once.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.header[Field::Magic as usize] = COPY_MAGIC;
+        let mut bytes = Vec::new();
+        let put = |words: &[u64], bytes: &mut Vec<u8>| {
+            bytes.extend(words.iter().copied().flat_map(u64::to_le_bytes));
+        };
+        put(&self.header, &mut bytes);
+        for section in [self.positions].into_iter().chain(self.halves).chain(self.chunks) {
+            put(&[section.len() as u64], &mut bytes);
+            put(&section, &mut bytes);
         }
-        words
+        bytes
     }
 }
 

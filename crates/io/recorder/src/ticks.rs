@@ -17,6 +17,9 @@ const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/availa
 /// 50 ns, so that it is right to 0.1 %.
 const FIRST_MEASUREMENT: Duration = Duration::from_micros(100);
 
+/// How often the clocks are read for one moment.
+const READINGS: usize = 5;
+
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 static USES_COUNTER: AtomicBool = AtomicBool::new(false);
@@ -90,11 +93,26 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads the clocks.
+    /// Reads the clocks, some times: the thread may be taken off the processor between two of them.
     pub fn now() -> Moment {
+        let mut best = (u64::MAX, Moment { ticks: 0, monotonic_ns: 0, unix_ns: 0 });
+        for _ in 0..READINGS {
+            let (took, moment) = Moment::read();
+            if took < best.0 {
+                best = (took, moment);
+            }
+        }
+        best.1
+    }
+
+    /// Reads the clocks; returns how many ticks it took, too.
+    fn read() -> (u64, Moment) {
+        let begun = now();
+        let monotonic_ns = monotonic_ns();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let took = now().saturating_sub(begun);
         let unix_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
-        Moment { ticks: now(), monotonic_ns: monotonic_ns(), unix_ns }
+        (took, Moment { ticks: begun, monotonic_ns, unix_ns })
     }
 
     /// Returns the ticks per second from then until `later`.
@@ -131,8 +149,7 @@ mod tests {
         let seconds = (end.monotonic_ns - start.monotonic_ns) as f64 / NS_PER_SECOND as f64;
         let measured = (end.ticks - start.ticks) as f64 / start.rate(&end).get() as f64;
         assert!((measured / seconds - 1.0).abs() < 1e-6, "{measured} s, not {seconds} s");
-        // A busy host may take the thread off the processor between the two readings.
-        assert!((first / start.rate(&end).get() as f64 - 1.0).abs() < 0.5, "{first}");
+        assert!((first / start.rate(&end).get() as f64 - 1.0).abs() < 0.1, "{first}");
     }
 
     #[test]
