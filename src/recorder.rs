@@ -1,11 +1,13 @@
-//! The recording of a run of the agent: its file in the data folder, or memory.
+//! The recording of a run of the agent: a file in memory or on the disk.
 
 pub mod files;
+mod memory;
 
-use crate::config::RecorderSettings;
-use files::{FOLDER, NewFile};
+use crate::config::{RecorderSettings, RecorderStorage};
+use files::{Earlier, FOLDER, NewFile};
 use millstream_console::RecorderState;
 use millstream_recorder::recorder::{self, Destination};
+use millstream_recorder::snapshot::Known;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,26 +17,24 @@ use std::sync::Arc;
 pub struct Recording {
     /// Its state, for the API.
     pub state: Arc<RecorderState>,
-    /// The locked file, which says that the agent runs.
-    _file: Option<File>,
+    /// Its place in the data folder, and the locked file, which says that the agent runs.
+    file: Option<(PathBuf, File)>,
 }
 
 impl Recording {
     /// Starts recording, as the settings say. The caller holds the lock of the data folder.
     ///
-    /// Without space on the disk the recording is in memory: an agent that delivers is worth more than
-    /// one that can be examined after a crash.
+    /// Without space for a file the recording ends with the process: an agent that delivers is worth
+    /// more than one that can be examined after a crash.
     pub fn start(data_dir: &Path, settings: &RecorderSettings) -> Recording {
         let folder = data_dir.join(FOLDER);
-        let useless = files::useless(&folder);
-        let file = settings.enabled.then(|| start_enabled(&folder, settings, &useless)).flatten();
-        let (path, file) = file.map_or((None, None), |(path, file)| (Some(path), Some(file)));
-        if !useless.is_empty() {
-            // Freeing the pages of a file takes longer than everything else.
-            tokio::task::spawn_blocking(move || files::remove(&useless));
-        }
+        let earlier = files::earlier(&folder);
+        let file = settings.enabled.then(|| start_enabled(&folder, settings, &earlier)).flatten();
+        let path = file.as_ref().map(|(path, _)| path.clone());
+        // Freeing the pages of a file takes longer than everything else.
+        tokio::task::spawn_blocking(move || earlier.clean());
         let state = RecorderState::new(path, settings.size.0, settings.all_events());
-        Recording { state: Arc::new(state), _file: file }
+        Recording { state: Arc::new(state), file }
     }
 }
 
@@ -42,11 +42,11 @@ impl Recording {
 fn start_enabled(
     folder: &Path,
     settings: &RecorderSettings,
-    useless: &[PathBuf],
+    earlier: &Earlier,
 ) -> Option<(PathBuf, File)> {
     let mut started = start_in_file(folder, settings);
-    if started.is_err() && recorder::settings().is_none() && !useless.is_empty() {
-        files::remove(useless);
+    if started.is_err() && recorder::settings().is_none() && !earlier.useless.is_empty() {
+        files::remove(&earlier.useless);
         started = start_in_file(folder, settings);
     }
     let error = match started {
@@ -54,9 +54,7 @@ fn start_enabled(
         Err(error) => error,
     };
     let folder = folder.display();
-    log::warn!(
-        "recorder: {folder}: {error}; recordings of this run are in memory and do not survive a crash"
-    );
+    log::warn!("recorder: {folder}: {error}; what this run records does not survive a crash");
     let (bytes, events) = (settings.size.0, settings.all_events());
     // It records already if only the name of the file could not be given.
     if recorder::settings().is_none()
@@ -67,8 +65,25 @@ fn start_enabled(
     None
 }
 
+/// Starts recording into a file in memory, or on the disk if there is no space or that is configured.
 fn start_in_file(folder: &Path, settings: &RecorderSettings) -> io::Result<(PathBuf, File)> {
-    let new = NewFile::create(folder)?;
+    if settings.storage == RecorderStorage::Memory {
+        match start_in(folder, settings, RecorderStorage::Memory) {
+            Err(error) if recorder::settings().is_none() => {
+                log::debug!("recorder: not in memory: {error}");
+            }
+            started => return started,
+        }
+    }
+    start_in(folder, settings, RecorderStorage::Disk)
+}
+
+fn start_in(
+    folder: &Path,
+    settings: &RecorderSettings,
+    storage: RecorderStorage,
+) -> io::Result<(PathBuf, File)> {
+    let new = NewFile::create(folder, storage)?;
     let (bytes, events) = (settings.size.0, settings.all_events());
     recorder::start_run(&Destination::File(new.file()), bytes, &events)?;
     new.keep()
@@ -78,6 +93,17 @@ impl Drop for Recording {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             recorder::end_run();
+            self.file.iter().for_each(|(path, _)| leave_memory(path));
         }
+    }
+}
+
+/// Leaves what was recorded on the disk, if its file is in memory, which the agent needs no more.
+fn leave_memory(path: &Path) {
+    let Some(target) = memory::target(path) else { return };
+    let recorded = recorder::copy(&Known::new()).unwrap_or_default();
+    if let Err(error) = files::replace(path, &mut &recorded[..]) {
+        log::debug!("recorder: {}: {error}", path.display());
+        files::remove(&[path.to_owned(), target]);
     }
 }

@@ -182,6 +182,7 @@ fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
         ("jvm", keep(&running.jvm, &mut next.jvm)),
         ("recorder.enabled", keep(&running.recorder.enabled, &mut next.recorder.enabled)),
         ("recorder.size", keep(&running.recorder.size, &mut next.recorder.size)),
+        ("recorder.storage", keep(&running.recorder.storage, &mut next.recorder.storage)),
         ("api.listen", keep(&running.api.listen, &mut next.api.listen)),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()

@@ -43,7 +43,7 @@ pub use check::Formats;
 pub use fault::{Fault, Place};
 pub use files::{Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
-pub use recorder::RecorderSettings;
+pub use recorder::{RecorderSettings, RecorderStorage};
 pub use schema::schema;
 pub use task_files::{TaskFiles, options_of};
 pub use unit_tests::{Event, Expectation, TestInput, UnitTest};

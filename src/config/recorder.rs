@@ -25,15 +25,28 @@ pub struct RecorderSettings {
     pub enabled: bool,
     /// Size of the recording, 1MiB to 1GiB; older events are overwritten.
     pub size: Size,
+    /// Where the recording is: `memory` survives the process, `disk` may delay it.
+    pub storage: RecorderStorage,
     /// When events of a type are recorded, by its name.
     #[schemars(schema_with = "events_schema")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, EventChange>,
 }
 
+/// Where the recording is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RecorderStorage {
+    /// In `/dev/shm`. It survives the process, not a reboot.
+    Memory,
+    /// In the data folder. Threads that record may have to wait for the disk.
+    Disk,
+}
+
 impl Default for RecorderSettings {
     fn default() -> Self {
-        RecorderSettings { enabled: true, size: Size(16 << 20), events: BTreeMap::new() }
+        let (size, storage) = (Size(8 << 20), RecorderStorage::Memory);
+        RecorderSettings { enabled: true, size, storage, events: BTreeMap::new() }
     }
 }
 

@@ -1,14 +1,17 @@
 //! The files of runs in the data folder.
 //!
-//! Each run has a file `run-TIME.rings`. A run holds a lock on its file, so that others can tell
-//! whether it still runs. The next run removes the file of a run that has ended in order, and all but
-//! the newest two of runs that died.
+//! Each run has a file `run-TIME.rings`, or a link to one in memory while it runs, see
+//! [`super::memory`]. A run holds a lock on its file, so that others can tell whether it still runs. The
+//! next run removes the file of a run that has ended in order, and all but the newest two of runs that
+//! died; what of these is in memory becomes a file.
 
+use super::memory;
+use crate::config::RecorderStorage;
 use jiff::Timestamp;
 use millstream_recorder::snapshot::{NoRecording, Snapshot};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// Folder of the files in `data_dir`.
@@ -97,26 +100,49 @@ fn named_files(folder: &Path, is_named: impl Fn(&str) -> bool) -> io::Result<Vec
     Ok(paths)
 }
 
-/// Returns the files that no one needs. The caller holds the lock of the data folder.
-pub fn useless(folder: &Path) -> Vec<PathBuf> {
+/// The files of earlier runs.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// Of runs that died.
+    pub kept: Vec<PathBuf>,
+    /// Those that no one needs.
+    pub useless: Vec<PathBuf>,
+}
+
+impl Earlier {
+    /// Removes the useless ones, and moves the others to the disk.
+    pub fn clean(&self) {
+        remove(&self.useless);
+        for path in &self.kept {
+            if let Err(error) = to_disk(path) {
+                log::warn!("recorder: {} stays in memory: {error}", path.display());
+            }
+        }
+        memory::remove_abandoned();
+    }
+}
+
+/// Finds the files of earlier runs. The caller holds the lock of the data folder.
+pub fn earlier(folder: &Path) -> Earlier {
     let is_unfinished = |name: &str| name.starts_with(PREFIX) && name.ends_with(NEW);
     let mut useless = named_files(folder, is_unfinished).unwrap_or_default();
-    let mut kept = 0;
+    let mut kept = Vec::new();
     for path in list(folder).unwrap_or_default().into_iter().rev() {
         let is_kept = RunFile::open(&path).is_ok_and(|run| run.is_worth_keeping());
-        if is_kept && kept < DIED_MAX {
-            kept += 1;
+        if is_kept && kept.len() < DIED_MAX {
+            kept.push(path);
         } else {
             useless.push(path);
         }
     }
-    useless
+    Earlier { kept, useless }
 }
 
-/// Removes files.
+/// Removes files, and what they link to.
 pub fn remove(paths: &[PathBuf]) {
     for path in paths {
-        let removed = fs::remove_file(path);
+        let target = memory::target(path).map_or(Ok(()), fs::remove_file);
+        let removed = fs::remove_file(path).and(target);
         if let Err(error) = removed
             && error.kind() != ErrorKind::NotFound
         {
@@ -125,7 +151,43 @@ pub fn remove(paths: &[PathBuf]) {
     }
 }
 
-/// A file that is not complete. Dropping it removes it.
+/// Replaces a link to a file in memory by that file, so that it survives a reboot.
+fn to_disk(path: &Path) -> io::Result<()> {
+    let Some(target) = memory::target(path) else { return Ok(()) };
+    replace(path, &mut File::open(&target)?)
+}
+
+/// Replaces a link to a file in memory by a file with other content, and removes what it linked to.
+///
+/// # Errors
+///
+/// It cannot be written; then the link is as it was.
+pub fn replace(path: &Path, content: &mut dyn Read) -> io::Result<()> {
+    let target = memory::target(path);
+    let new = new_path(path);
+    let written = create_file(&new).and_then(|mut file| {
+        io::copy(content, &mut file)?;
+        fs::rename(&new, path)
+    });
+    if let Err(error) = written {
+        remove(&[new]);
+        return Err(error);
+    }
+    target.map_or(Ok(()), fs::remove_file)
+}
+
+fn new_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(NEW);
+    name.into()
+}
+
+fn create_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// A file that is not complete, or a link to it. Dropping it removes it.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -138,16 +200,18 @@ impl NewFile {
     /// # Errors
     ///
     /// The folder or the file cannot be created.
-    pub fn create(folder: &Path) -> io::Result<NewFile> {
+    pub fn create(folder: &Path, storage: RecorderStorage) -> io::Result<NewFile> {
         match DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         let start = Timestamp::now().strftime("%Y%m%dT%H%M%S%.6fZ");
         let path = folder.join(format!("{PREFIX}{start}{SUFFIX}{NEW}"));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let new = NewFile { file: Some(options.open(&path)?), path };
+        let file = match storage {
+            RecorderStorage::Disk => create_file(&path)?,
+            RecorderStorage::Memory => linked(&path, &start.to_string())?,
+        };
+        let new = NewFile { file: Some(file), path };
         // A file system without locks has none to misunderstand, either.
         let _ = new.file().try_lock();
         Ok(new)
@@ -165,6 +229,9 @@ impl NewFile {
     /// The file cannot be renamed.
     pub fn keep(mut self) -> io::Result<(PathBuf, File)> {
         let path = self.path.with_extension("");
+        if memory::target(&self.path).is_some() {
+            memory::note_link(self.file(), &path)?;
+        }
         fs::rename(&self.path, &path)?;
         let file = self.file.take().ok_or(ErrorKind::NotFound)?;
         Ok((path, file))
@@ -174,9 +241,19 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            let _ = fs::remove_file(&self.path);
+            remove(std::slice::from_ref(&self.path));
         }
     }
+}
+
+/// Creates a file in memory, and a link to it.
+fn linked(path: &Path, start: &str) -> io::Result<File> {
+    let (target, file) = memory::create(start)?;
+    if let Err(error) = symlink(&target, path) {
+        let _ = fs::remove_file(target);
+        return Err(error);
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -254,7 +254,7 @@ fn recorder() {
     let rest = "sources: {a: {type: stdin}}\nsinks: {o: {type: blackhole, inputs: [a]}}\n";
     let of = |settings: &str| good(&format!("recorder: {{{settings}}}\n{rest}")).globals.recorder;
     let usual = good(rest).globals.recorder;
-    assert_eq!((usual.enabled, usual.size.0, usual.all_events()), (true, 16 << 20, defaults()));
+    assert_eq!((usual.enabled, usual.size.0, usual.all_events()), (true, 8 << 20, defaults()));
     let off = of("enabled: false, size: 1MiB");
     assert_eq!((off.enabled, off.size.0), (false, 1 << 20));
     let events =

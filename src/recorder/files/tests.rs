@@ -33,18 +33,18 @@ fn two_runs_that_died_are_kept() {
     ] {
         fs::write(dir.path().join(name), bytes).unwrap();
     }
-    remove(&useless(dir.path()));
+    remove(&earlier(dir.path()).useless);
     assert_eq!(names(dir.path()), ["a file of a user", "run-2.rings", "run-4.rings"]);
-    assert_eq!(useless(&dir.path().join("missing")), [""; 0].map(PathBuf::from));
+    assert_eq!(earlier(&dir.path().join("missing")).useless, [""; 0].map(PathBuf::from));
 }
 
 #[test]
 fn a_file_is_complete_only_when_it_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join(FOLDER);
-    drop(NewFile::create(&folder).unwrap());
+    drop(NewFile::create(&folder, RecorderStorage::Disk).unwrap());
     assert_eq!(names(&folder), [""; 0]);
-    let new = NewFile::create(&folder).unwrap();
+    let new = NewFile::create(&folder, RecorderStorage::Disk).unwrap();
     fs::write(&new.path, header(1, false)).unwrap();
     assert_eq!(list(&folder).unwrap(), [""; 0].map(PathBuf::from));
     let (path, file) = new.keep().unwrap();
@@ -61,9 +61,58 @@ fn a_file_is_complete_only_when_it_is_kept() {
 #[test]
 fn names_sort_by_time() {
     let dir = tempfile::tempdir().unwrap();
-    let make = || NewFile::create(dir.path()).unwrap().keep().unwrap().0;
+    let make = || NewFile::create(dir.path(), RecorderStorage::Disk).unwrap().keep().unwrap().0;
     let (first, second) = (make(), make());
     assert!(first < second, "{first:?} {second:?}");
     let name = first.file_name().unwrap().to_str().unwrap();
     assert_eq!(name.len(), "run-20261126T204657.123456Z.rings".len(), "{name}");
+}
+
+#[test]
+fn a_file_in_memory_is_linked_and_becomes_a_file_once_its_run_has_died() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = NewFile::create(dir.path(), RecorderStorage::Memory).unwrap();
+    fs::write(&new.path, header(1, false)).unwrap();
+    let (path, file) = new.keep().unwrap();
+    let target = memory::target(&path).unwrap();
+    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(RunFile::open(&path).unwrap().end, End::Running);
+    // Another agent finds it linked.
+    memory::remove_abandoned();
+    assert!(target.exists());
+    drop(file);
+    memory::remove_abandoned();
+    assert_eq!(RunFile::open(&path).unwrap().end, End::Died);
+    let content = fs::read(&target).unwrap();
+    earlier(dir.path()).clean();
+    assert!(!target.exists() && memory::target(&path).is_none());
+    assert_eq!(fs::read(&path).unwrap(), content);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_file_in_memory_goes_with_its_link_or_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let make = || {
+        let new = NewFile::create(dir.path(), RecorderStorage::Memory).unwrap();
+        fs::write(&new.path, header(1, false)).unwrap();
+        new
+    };
+    let new = make();
+    let target = memory::target(&new.path).unwrap();
+    drop(new);
+    assert!(!target.exists());
+    let (path, file) = make().keep().unwrap();
+    let removed = memory::target(&path).unwrap();
+    remove(&[path]);
+    assert!(!removed.exists());
+    drop(file);
+    let (path, file) = make().keep().unwrap();
+    let abandoned = memory::target(&path).unwrap();
+    dir.close().unwrap();
+    memory::remove_abandoned();
+    assert!(abandoned.exists(), "its run holds the lock");
+    drop(file);
+    memory::remove_abandoned();
+    assert!(!abandoned.exists());
 }

@@ -7,7 +7,7 @@ use crate::e2e::full::SmallDisk;
 use crate::support::{Agent, folder, java, wait_until};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
@@ -95,22 +95,48 @@ fn without_space_on_the_disk_the_agent_runs_and_says_what_is_lost() {
     let Some(_disk) = SmallDisk::mount(dir.path().join("data")) else { return };
     write_lines(dir.path(), "a.log", 10);
     // The first part of so large a file does not fit, either.
-    let mut agent =
-        Agent::start(dir.path(), &format!("{CONFIG}recorder: {{ size: 64MiB }}\n"), &[]);
+    let mut agent = Agent::start(
+        dir.path(),
+        &format!("{CONFIG}recorder: {{ size: 64MiB, storage: disk }}\n"),
+        &[],
+    );
     settled(dir.path(), &agent);
-    let warning = "No space left on device (os error 28); recordings of this run are in memory and \
-                   do not survive a crash";
+    let warning =
+        "No space left on device (os error 28); what this run records does not survive a crash";
     assert!(agent.log().contains(warning), "{}", agent.log());
     assert_eq!(files(dir.path()), [""; 0].map(PathBuf::from));
     assert!(stdout(&record(dir.path(), &["--settings"])).starts_with("recording: in memory only"));
     assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));
     assert_eq!(agent.stop().code(), Some(0));
-    let config = format!("{CONFIG}recorder: {{ size: 8MiB }}\n");
+    let config = format!("{CONFIG}recorder: {{ size: 8MiB, storage: disk }}\n");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let warning = "the recorder has only a small part of its file: No space left on device";
     wait_until("it says so", LIMIT, || agent.log().contains(warning));
     agent.kill();
     assert!(stdout(&from_crash(dir.path(), &[])).contains("died: it did not end in order"));
+}
+
+#[test]
+fn a_recording_in_memory_moves_to_the_disk_at_the_end_or_at_the_next_start() {
+    let dir = folder();
+    write_lines(dir.path(), "a.log", 10);
+    let target = |file: &Path| fs::read_link(file).ok();
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    settled(dir.path(), &agent);
+    let died = files(dir.path()).remove(0);
+    let in_memory = target(&died).unwrap();
+    assert!(in_memory.starts_with("/dev/shm"), "{in_memory:?}");
+    agent.kill();
+    let story = stdout(&from_crash(dir.path(), &[]));
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    wait_until("it is moved", LIMIT, || target(&died).is_none() && !in_memory.exists());
+    assert_eq!(stdout(&from_crash(dir.path(), &[])), story);
+    let ended = files(dir.path()).remove(1);
+    let in_memory = target(&ended).unwrap();
+    assert_eq!(agent.stop().code(), Some(0));
+    assert!(target(&ended).is_none() && !in_memory.exists());
+    let shown = super::command(dir.path(), &["--from-crash"]).arg(&ended).output().unwrap();
+    assert!(stdout(&shown).contains(", ended in order\n"), "{}", stdout(&shown));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn changed_settings_take_effect_at_once() {
         table.contains("FileWrite        no ") && table.contains("FileRead         yes "),
         "{table}"
     );
-    assert!(table.contains("16777216 bytes"), "{table}");
+    assert!(table.contains("8388608 bytes"), "{table}");
     let reloads = dump(dir.path()).into_iter().filter(|event| event["event"] == "Reload");
     assert_eq!(reloads.count(), 0, "that type was off when the reloads began");
 }
