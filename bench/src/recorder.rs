@@ -26,16 +26,17 @@ use std::time::{Duration, Instant};
 
 /// Events or writes of one measurement.
 const EVENTS: u32 = 1_000_000;
-const WRITES: u32 = 20_000;
+const WRITES: u32 = 4_000;
 
-/// Measurements of each case, as many as in the article.
+/// Measurements of each case: of events alone as many as in the article. Writes vary more.
 const ROUNDS: usize = 50;
+const WRITE_ROUNDS: usize = 400;
 
 /// Sizes of writes.
 const SIZES: [usize; 7] = [1, 16, 256, 1024, 4096, 16_384, 65_536];
 
 /// Bytes that one measurement of a size writes, about.
-const SIZE_BYTES: usize = 32 << 20;
+const SIZE_BYTES: usize = 8 << 20;
 
 /// How often the reader empties its socket, so that a write does not wake it.
 const READ_PAUSE: Duration = Duration::from_micros(200);
@@ -219,18 +220,24 @@ fn measure(case: Case, connection: &Connection, work: &impl Work, times: u32) ->
     begun.elapsed().as_nanos() as f64 / f64::from(times)
 }
 
-/// Times of a case in nanoseconds, and those that it takes longer than [`Without`] in the same round.
+/// Times of a case in nanoseconds, and what it takes longer than the first case of the same round.
 #[derive(Default)]
 struct Measured {
     times: Samples,
     added: Samples,
 }
 
-/// Measures cases alternately. The first one is [`Without`].
-fn rounds(cases: &[Case], connection: &Connection, work: &impl Work, times: u32) -> Vec<Measured> {
+/// Measures cases alternately in some rounds of so many events. The first case is what the others are
+/// compared with.
+fn rounds(
+    cases: &[Case],
+    connection: &Connection,
+    work: &impl Work,
+    (rounds, times): (usize, u32),
+) -> Vec<Measured> {
     let mut all: Vec<Measured> = cases.iter().map(|_| Measured::default()).collect();
-    for round in 0..ROUNDS {
-        progress(&format!("recorder: {} cases, round {} of {ROUNDS}", cases.len(), round + 1));
+    for round in 0..rounds {
+        progress(&format!("recorder: {} cases, round {} of {rounds}", cases.len(), round + 1));
         let mut round_times = vec![0.0; cases.len()];
         // Another one is first in each round, because the first one finds more to be read.
         for index in (0..cases.len()).map(|index| (index + round) % cases.len()) {
@@ -263,9 +270,11 @@ struct Row {
     allocated: f64,
 }
 
+/// Measures cases: events alone beside a loop without them, writes beside those of the first case.
 fn measure_rows(cases: &[Case], connection: &Connection) -> Vec<Row> {
-    let alone = rounds(cases, connection, &Nothing, EVENTS);
-    let write = rounds(cases, connection, &Write(b"x"), WRITES);
+    let with_none = [&[Without], cases].concat();
+    let alone = rounds(&with_none, connection, &Nothing, (ROUNDS, EVENTS)).into_iter().skip(1);
+    let write = rounds(cases, connection, &Write(b"x"), (WRITE_ROUNDS, WRITES));
     let row = |((case, alone), write): ((&Case, Measured), Measured)| Row {
         case: *case,
         alone: alone.added.median(),
@@ -284,7 +293,7 @@ pub fn run(
     report: &mut Report,
 ) -> io::Result<()> {
     let connection = Connection::open(options.load_core)?;
-    let mut rows = measure_rows(&[Without, RecorderOff], &connection);
+    let mut rows = measure_rows(&[RecorderOff], &connection);
     let path = disk.join(format!("millstream-bench-recorder-{}", std::process::id()));
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
     let begun = Instant::now();
@@ -293,8 +302,7 @@ pub fn run(
     fs::remove_file(&path)?;
     started?;
     recorder::keep_time()?;
-    let recording = measure_rows(&[Without, EventOff, Below, On, OnUncached], &connection);
-    rows.extend(recording.into_iter().skip(1));
+    rows.extend(measure_rows(&[EventOff, Below, On, OnUncached], &connection));
     report.add(cases_table(&rows, start))?;
     sizes(&connection, report)?;
     drop(connection);
@@ -328,8 +336,9 @@ fn cases_table(rows: &[Row], start: Duration) -> Table {
         ]);
     }
     table.note(format!(
-        "Medians of {ROUNDS} rounds; an event alone, and what it adds, is the difference to the loop \
-         without code for events in the same round. Two readings of the clock, the time stamp counter, \
+        "Medians of {ROUNDS} rounds, with writes {WRITE_ROUNDS}. An event alone is the difference to a loop \
+         without code for events in the same round; what it adds to a write, that to the case with the \
+         event off. Two readings of the clock, the time stamp counter, \
          take {:.1} ns, which is nearly all of an event below its threshold; where there is no such \
          counter, two calls of clock_gettime take {:.1} ns. The start of the recorder takes {:.2} ms.",
         twice(recorder::now_ticks),
@@ -378,8 +387,9 @@ fn sizes(connection: &Connection, report: &mut Report) -> io::Result<()> {
     let mut shares = Vec::new();
     for size in SIZES {
         let bytes = vec![b'x'; size];
-        let times = (SIZE_BYTES / size).clamp(500, WRITES as usize) as u32;
-        let measured = rounds(&[EventOff, On], connection, &Write(&bytes), times);
+        let times = (SIZE_BYTES / size).clamp(100, WRITES as usize) as u32;
+        let counts = (WRITE_ROUNDS, times);
+        let measured = rounds(&[EventOff, On], connection, &Write(&bytes), counts);
         let [off, on] = [0, 1].map(|index| measured[index].times.median());
         let added = measured[1].added.median();
         table.row(vec![
@@ -391,7 +401,7 @@ fn sizes(connection: &Connection, report: &mut Report) -> io::Result<()> {
         ]);
         shares.push(((size as f64).log2(), added / off * 100.0));
     }
-    table.note(format!("Medians of {ROUNDS} rounds."));
+    table.note(format!("Medians of {WRITE_ROUNDS} rounds."));
     report.add(table)?;
     let axes = Axes {
         title: "An event around a write to a socket",

@@ -27,8 +27,11 @@ const _: () = assert!(EVENTS.len() <= KINDS_MAX);
 /// Chunks of each use that have memory from the start: enough for the first threads of an agent.
 pub const CHUNKS_FIRST: usize = 8;
 
-/// The half of the table that is used first: the one before the chunks.
+/// The half of the table that is used first.
 pub const FIRST_HALF: usize = 1;
+
+/// Words of it that have memory from the start: 128 KiB, more than a thousand paths.
+pub const NAME_WORDS_FIRST: usize = 16 << 10;
 
 /// Words of the version of the agent.
 const AGENT_VERSION_WORDS: usize = 8;
@@ -130,19 +133,24 @@ impl Layout {
         at..at + self.other_chunks * CHUNK_WORDS
     }
 
-    /// Returns the parts that are in use from the start: the header, one half of the table, and some
-    /// chunks of each use.
-    pub fn first(&self) -> [Range<usize>; 3] {
-        let part = |pool: Range<usize>, chunks: usize| pool.start + chunks * CHUNK_WORDS;
-        let frequent = part(self.frequent(), self.frequent_chunks.min(CHUNKS_FIRST));
-        let other = part(self.other(), self.other_chunks.min(CHUNKS_FIRST));
-        [0..HEADER_WORDS, self.half(FIRST_HALF).start..frequent, self.other().start..other]
+    /// Returns the parts that are in use from the start: the header, the begin of one half of the
+    /// table, and some chunks of each use.
+    pub fn first(&self) -> [Range<usize>; 4] {
+        let begin = |pool: Range<usize>, words: usize| pool.start..pool.end.min(pool.start + words);
+        let chunks = CHUNKS_FIRST * CHUNK_WORDS;
+        let names = begin(self.half(FIRST_HALF), NAME_WORDS_FIRST);
+        [0..HEADER_WORDS, names, begin(self.frequent(), chunks), begin(self.other(), chunks)]
     }
 
     /// Returns the other parts.
-    pub fn rest(&self) -> [Range<usize>; 3] {
-        let [_, first, other] = self.first();
-        [self.half(1 - FIRST_HALF), first.end..self.frequent().end, other.end..self.words()]
+    pub fn rest(&self) -> [Range<usize>; 4] {
+        let [_, names, frequent, other] = self.first();
+        [
+            self.half(1 - FIRST_HALF),
+            names.end..self.half(FIRST_HALF).end,
+            frequent.end..self.frequent().end,
+            other.end..self.other().end,
+        ]
     }
 
     /// Returns the words of the file.

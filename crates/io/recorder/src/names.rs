@@ -19,6 +19,7 @@
 //!
 //! A reference has the half in bit 23, and the word of the entry in the bits below.
 
+use crate::layout::NAME_WORDS_FIRST;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
@@ -53,16 +54,17 @@ pub struct Names<'m> {
     epoch: u32,
     used: usize,
     since_ticks: u64,
-    /// Whether the half that was not used first has memory.
-    has_other: bool,
+    /// Whether all of both halves has memory.
+    has_all: bool,
 }
 
 impl<'m> Names<'m> {
-    /// Returns an empty table, which uses [`crate::layout::FIRST_HALF`] until it may use the other.
+    /// Returns an empty table, which uses [`NAME_WORDS_FIRST`] of [`crate::layout::FIRST_HALF`] until it
+    /// may use all.
     pub fn new(halves: [&'m [AtomicU64]; 2], now_ticks: u64) -> Names<'m> {
         let (texts, subjects) = (HashMap::default(), HashMap::default());
-        let (epoch, used, since_ticks, has_other) = Default::default();
-        let mut names = Names { halves, texts, subjects, epoch, used, since_ticks, has_other };
+        let (epoch, used, since_ticks, has_all) = Default::default();
+        let mut names = Names { halves, texts, subjects, epoch, used, since_ticks, has_all };
         names.begin_half(now_ticks);
         names
     }
@@ -72,14 +74,14 @@ impl<'m> Names<'m> {
         self.epoch
     }
 
-    /// Returns whether both halves have memory.
-    pub fn uses_both(&self) -> bool {
-        self.has_other
+    /// Returns whether all of both halves has memory.
+    pub fn uses_all(&self) -> bool {
+        self.has_all
     }
 
-    /// Lets the table use both halves.
-    pub fn use_both(&mut self) {
-        self.has_other = true;
+    /// Lets the table use both halves in full.
+    pub fn use_all(&mut self) {
+        self.has_all = true;
     }
 
     fn half(&self) -> &'m [AtomicU64] {
@@ -109,12 +111,13 @@ impl<'m> Names<'m> {
     fn change_half(&mut self, now_ticks: u64, ticks_per_second: u64) -> Option<()> {
         let least = ticks_per_second.saturating_mul(HALF_SECONDS_MIN);
         let is_due = now_ticks.saturating_sub(self.since_ticks) >= least;
-        (is_due && self.has_other).then(|| self.begin_half(now_ticks))
+        (is_due && self.has_all).then(|| self.begin_half(now_ticks))
     }
 
     /// Appends an entry; returns its reference.
     fn append(&mut self, words: impl ExactSizeIterator<Item = u64>) -> Option<u32> {
         let half = self.half();
+        let half = if self.has_all { half } else { &half[..half.len().min(NAME_WORDS_FIRST)] };
         let at = self.used;
         let entry = half.get(at..at + words.len())?;
         entry.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!((names.epoch(), names.refer_to_subject(&parts(1), 0, RATE)), (1, Some(first)));
         let later = HALF_SECONDS_MIN * RATE;
         assert_eq!(names.refer_to_subject(&parts(99), later, RATE), None);
-        names.use_both();
+        names.use_all();
         let second = names.refer_to_subject(&parts(99), later, RATE).unwrap();
         let copied = copied(&names);
         assert_eq!(names.epoch(), 2);

@@ -76,7 +76,7 @@ impl Run {
         let (frequent, other) = (self.layout.frequent_chunks, self.layout.other_chunks);
         self.word(Field::FrequentAvailable).store(frequent as u64, Release);
         self.word(Field::OtherAvailable).store(other as u64, Release);
-        self.names.lock().use_both();
+        self.names.lock().use_all();
     }
 
     /// Stores the time, for readers that relate ticks to it. One thread at a time may call it.
@@ -170,7 +170,7 @@ impl Run {
 
     fn copy_names(&self) -> [Vec<u64>; 2] {
         // Reading a half without memory would allocate it.
-        let is_allocated = self.names.lock().uses_both();
+        let is_allocated = self.names.lock().uses_all();
         [0, 1].map(|half| match half == FIRST_HALF || is_allocated {
             true => names::copy(&self.words[self.layout.half(half)]),
             false => Vec::new(),

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// How long the first measurement of the rate takes. The two readings of the clocks are off by some
-/// 50 ns, so that it is right to 0.1 %.
-const FIRST_MEASUREMENT: Duration = Duration::from_micros(100);
+/// 50 ns, so that it is right to 0.2 %.
+const FIRST_MEASUREMENT: Duration = Duration::from_micros(50);
 
 /// How often the clocks are read for one moment.
 const READINGS: usize = 5;
@@ -124,7 +124,7 @@ impl Moment {
         rate.unwrap_or(const { NonZeroU64::new(NS_PER_SECOND).unwrap() })
     }
 
-    /// Returns the ticks per second, measured from then on for a tenth of a millisecond.
+    /// Returns the ticks per second, measured from then on for a moment.
     pub fn first_rate(&self) -> NonZeroU64 {
         let until = self.monotonic_ns + FIRST_MEASUREMENT.as_nanos() as u64;
         while monotonic_ns() < until {
