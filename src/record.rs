@@ -116,6 +116,9 @@ impl RecordArgs {
         if self.last.is_some() && matches!(task, Task::Live(_) | Task::Settings) {
             return Err("--last needs --dump or --from-crash".to_owned());
         }
+        if self.list && !matches!(task, Task::Crash(_)) {
+            return Err("--list needs --from-crash DATA_DIR".to_owned());
+        }
         let has_output = self.output.is_some() || self.format.is_some();
         if has_output && matches!(task, Task::Settings) {
             return Err("-o needs -d or --dump beside changes of settings".to_owned());
@@ -178,7 +181,9 @@ fn run(args: &RecordArgs) -> Result<(), Failure> {
     }
     let target = args.target(matches!(task, Task::Live(_))).map_err(Failure::usage)?;
     let client = args.agent.client().map_err(|status| Failure(status, None))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // Signals are received on the thread of the runtime while this one writes.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::failed(format!("the async runtime: {error}")))?;
     runtime.block_on(with_agent(args, &task, &client, &target))

@@ -368,10 +368,15 @@ fn failed(message: &str) -> u8 {
     FAILED
 }
 
+/// Sent to a process that writes beyond its limit for files.
+const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
+
 /// The signals that the agent handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// Received so that a file that exceeds `ulimit -f` is an error of that file, and ends nothing.
+    _file_size: Signal,
 }
 
 /// A second signal counts only after this long: `timeout` and shells signal the process and its
@@ -386,7 +391,8 @@ impl Signals {
     fn receive() -> Result<Signals, Refusal> {
         let (terminate, interrupt) =
             (receive(SignalKind::terminate())?, receive(SignalKind::interrupt())?);
-        Ok(Signals { terminate, interrupt })
+        let _file_size = receive(SignalKind::from_raw(SIGXFSZ))?;
+        Ok(Signals { terminate, interrupt, _file_size })
     }
 
     /// Waits for a signal to stop; returns its name.

@@ -2,7 +2,7 @@
 
 use super::events;
 use super::output::Target;
-use super::story::{period, time};
+use super::story::{period, plain, time};
 use super::{Failure, print};
 use crate::recorder::files::{self, End, FOLDER, RunFile};
 use millstream_model::Interval;
@@ -37,7 +37,18 @@ fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
         let text = "no run has a recording here; is this the data_dir of an agent?";
         return Err(Failure::failed(format!("{}: {text}", path.display())));
     }
-    paths.iter().map(|path| open(path)).collect()
+    let mut runs = Vec::new();
+    for path in &paths {
+        match RunFile::open(path) {
+            Ok(run) => runs.push(run),
+            Err(_) if path.is_symlink() && !path.exists() => {
+                let path = plain(&path.display().to_string());
+                eprintln!("{path}: its memory is gone, as after a reboot");
+            }
+            Err(error) => eprintln!("{}: {error}", plain(&path.display().to_string())),
+        }
+    }
+    Ok(runs)
 }
 
 /// Returns the newest run that died, or else the newest that has ended.
@@ -47,6 +58,10 @@ fn choose(path: &Path) -> Result<RunFile, Failure> {
         runs.iter().rposition(|run| run.end == end && run.header.is_ok())
     };
     if let Some(died) = newest(&runs, End::Died) {
+        let others = runs.iter().filter(|run| run.end == End::Died).count() - 1;
+        if others > 0 {
+            eprintln!("{}: {others} more runs died; --list shows all", path.display());
+        }
         return Ok(runs.swap_remove(died));
     }
     let path = path.display();
@@ -55,6 +70,7 @@ fn choose(path: &Path) -> Result<RunFile, Failure> {
             eprintln!("{path}: no run died; this is the newest that has ended in order");
             Ok(runs.swap_remove(ended))
         }
+        None if runs.is_empty() => Err(Failure::failed(format!("{path}: no recording is left"))),
         None => Err(Failure::failed(format!(
             "{path}: the only run is the one of the agent that runs; use --dump --data-dir {path}"
         ))),
@@ -77,7 +93,7 @@ pub fn list(path: &Path) -> Result<(), Failure> {
 }
 
 fn row(run: &RunFile) -> String {
-    let path = run.path.display();
+    let path = plain(&run.path.display().to_string());
     let state = match run.end {
         End::Running => "running",
         End::Ended => "ended",
@@ -91,6 +107,6 @@ fn row(run: &RunFile) -> String {
     let (start, end) = (clock.start_ticks, header.latest_ticks());
     let after = period(clock.ns(end.saturating_sub(start)));
     let (start, end) = (time(&clock, start), time(&clock, end));
-    let (pid, version) = (header.pid(), header.agent_version());
+    let (pid, version) = (header.pid(), plain(&header.agent_version()));
     format!("{start}  {end}  {after:>9}  {state:<7}  {pid:>7}  {version:<8}  {path}\n")
 }

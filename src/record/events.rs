@@ -20,6 +20,10 @@ pub struct Missing {
     pub without_space: u64,
     /// Events beyond the rate of their type.
     pub over_rate: Vec<(EventKind, u64)>,
+    /// Events that do not say which file, connection or component they are about.
+    pub without_name: u64,
+    /// Bytes that the file should have behind its end.
+    pub cut_bytes: u64,
 }
 
 impl Missing {
@@ -30,6 +34,8 @@ impl Missing {
             lost_chunks: reader.lost_chunks(),
             without_space: snapshot.without_space(),
             over_rate: EVENTS.iter().filter_map(|spec| over(spec.kind)).collect(),
+            without_name: snapshot.without_name(),
+            cut_bytes: snapshot.cut_bytes(),
         }
     }
 
@@ -37,6 +43,7 @@ impl Missing {
     pub fn since(snapshot: &Snapshot, before: &Snapshot, reader: &Reader) -> Missing {
         let mut missing = Missing::of(snapshot, reader);
         missing.without_space = missing.without_space.saturating_sub(before.without_space());
+        missing.without_name = missing.without_name.saturating_sub(before.without_name());
         for (kind, count) in &mut missing.over_rate {
             *count = count.saturating_sub(before.over_rate(*kind));
         }
@@ -58,6 +65,15 @@ impl Missing {
                 "{} events that there was no space for: many threads record; write a larger recorder.size",
                 self.without_space
             ));
+        }
+        if self.without_name > 0 {
+            lines.push(format!(
+                "{} names of files, connections or components that there was no space for; write a larger recorder.size",
+                self.without_name
+            ));
+        }
+        if self.cut_bytes > 0 {
+            lines.push(format!("the file is cut: its last {} bytes are not there", self.cut_bytes));
         }
         let over = self.over_rate.iter().map(|(kind, count)| {
             format!("{count} {} events beyond the rate of that type", kind.spec().name)
@@ -184,14 +200,15 @@ pub fn write(
     reader.read(&snapshot, |event, _| events.push(*event));
     let clock = snapshot.clock();
     let end_ticks = events.iter().map(end_of).fold(snapshot.latest_ticks(), u64::max);
-    if let Some(last) = last {
+    if let Some(last) = last.filter(|_| target.format != Format::Text) {
         let ticks = last.0.as_nanos() * u128::from(clock.ticks_per_second.get()) / 1_000_000_000;
         let from = end_ticks.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX));
         events.retain(|event| end_of(event) >= from);
     }
     let start_ticks = events.iter().map(|event| event.start_ticks).min().unwrap_or(end_ticks);
     let missing = Missing::of(&snapshot, &reader);
-    let head = Head::of(&snapshot, end, missing.clone());
+    let mut head = Head::of(&snapshot, end, missing.clone());
+    head.last = last.map_or(head.last, |last| last.0);
     let name = target.name();
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", name.display()));
     let mut writer = EventWriter::new(target.format, target.open()?, &snapshot, start_ticks);

@@ -5,6 +5,7 @@ use super::events::{EventWriter, Missing, end_of};
 use super::output::Target;
 use super::story::Head;
 use super::summarize;
+use crate::cli::FAILED;
 use crate::client::{Client, ClientError};
 use crate::recorder::files::End;
 use hyper::Method;
@@ -37,7 +38,9 @@ fn body(known: &Known) -> Vec<u8> {
 
 /// Records for so long, or until a signal or the end of the agent.
 pub async fn record(client: &Client, duration: Interval, target: &Target) -> Result<(), Failure> {
-    let mut signals = Signals::receive().map_err(|error| Failure::failed(error.to_string()))?;
+    let receive = || Signals::receive().map_err(|error| Failure::failed(error.to_string()));
+    let mut signals = receive()?;
+    tokio::spawn(end_at_second_signal(receive()?));
     let output = target.open()?;
     let first = parse(&copy(client, Vec::new()).await?)?;
     let mut live = Live::begin(first, |snapshot, ticks| {
@@ -149,6 +152,13 @@ impl Live {
         summarize(target.name(), events, seconds, bytes, &missing);
         Ok(())
     }
+}
+
+/// Ends the process at the second signal: a pipe that is not read keeps the first one waiting.
+async fn end_at_second_signal(mut signals: Signals) {
+    signals.stop().await;
+    signals.stop().await;
+    std::process::exit(i32::from(FAILED));
 }
 
 /// The signals that end a recording.

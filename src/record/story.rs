@@ -11,11 +11,12 @@ use millstream_recorder::jfr::Clock;
 use millstream_recorder::schema::{EventKind, FieldKind, Value};
 use millstream_recorder::snapshot::Snapshot;
 use std::fmt::Write;
+use std::time::Duration;
 use table::Table;
 use tallies::{Components, Files, Peers, Waits};
 
-/// How long the last seconds are.
-const LAST_SECONDS: u64 = 10;
+/// How long the last seconds are, unless something else is asked for.
+const LAST: Duration = Duration::from_secs(10);
 
 /// Most rows of a table, and most errors.
 const ROWS_MAX: usize = 20;
@@ -39,6 +40,8 @@ pub struct Head {
     pub started_ticks: u64,
     /// Events that are missing.
     pub missing: Missing,
+    /// How long the last seconds are.
+    pub last: Duration,
 }
 
 impl Head {
@@ -50,6 +53,7 @@ impl Head {
             end,
             started_ticks: snapshot.clock().start_ticks,
             missing,
+            last: LAST,
         }
     }
 }
@@ -62,20 +66,20 @@ pub fn story<T: Tables>(
     events: &[Event],
     tables: &T,
 ) -> String {
-    let last_ticks = clock.ticks_per_second.get().saturating_mul(LAST_SECONDS);
+    let last = u128::from(clock.ticks_per_second.get()) * head.last.as_nanos() / 1_000_000_000;
+    let last_ticks = u64::try_from(last).unwrap_or(u64::MAX);
     let from = end_ticks.saturating_sub(last_ticks);
     let last = &events[events.partition_point(|event| end_of(event) < from)..];
     let story = Story { clock, end_ticks, tables };
     let mut text = story.head(head, events);
-    let _ = writeln!(text, "\nThe last {LAST_SECONDS} seconds");
+    let _ = writeln!(text, "\nThe last {} seconds", head.last.as_secs_f64());
     if last.is_empty() {
         text.push_str("\n  no events\n");
     }
     text += &story.components(last);
     text += &story.files(last);
-    let peers = Peers::of(events);
     text += &story.peers(&Peers::of(last));
-    text += &story.unanswered(&peers);
+    text += &story.unanswered(events);
     text += &story.waits(events);
     text += &story.errors(events);
     text += &story.last_events(events);
@@ -91,7 +95,7 @@ struct Story<'s, T> {
 
 impl<T: Tables> Story<'_, T> {
     fn head(&self, head: &Head, events: &[Event]) -> String {
-        let Head { version, pid, .. } = head;
+        let (version, pid) = (plain(&head.version), head.pid);
         let how = match head.end {
             End::Running => "runs",
             End::Ended => "ended in order",
@@ -166,15 +170,15 @@ impl<T: Tables> Story<'_, T> {
         table.render(ROWS_MAX)
     }
 
-    /// Peers to which something was written after the last read from them.
-    fn unanswered(&self, peers: &Peers) -> String {
-        let mut table = Table::new(&["peer", "writes since the last read", "bytes", "last"]);
-        for (peer, tally) in peers.sorted().into_iter().filter(|(_, tally)| tally.unanswered > 0) {
+    /// Connections to which something was written after the last read from them.
+    fn unanswered(&self, events: &[Event]) -> String {
+        let mut table = Table::new(&["peer", "writes since the last read", "bytes", "begun"]);
+        for request in tallies::requests(events) {
             table.row(vec![
-                self.peer(&peer),
-                tally.unanswered.to_string(),
-                tally.unanswered_bytes.to_string(),
-                self.before_end(tally.io.last_ticks),
+                self.peer(&request.peer),
+                request.writes.to_string(),
+                request.bytes.to_string(),
+                self.before_end(request.start_ticks),
             ]);
         }
         section("Requests without an answer", &table.render(ROWS_MAX))
@@ -182,7 +186,7 @@ impl<T: Tables> Story<'_, T> {
 
     fn waits(&self, events: &[Event]) -> String {
         let mut table =
-            Table::new(&["component", "waits for", "times", "in total", "longest", "it ended"]);
+            Table::new(&["component", "waits for", "times", "in total", "longest", "last ended"]);
         for ((component, waits_for), tally) in Waits::of(events).sorted() {
             table.row(vec![
                 self.text(component),
@@ -190,10 +194,10 @@ impl<T: Tables> Story<'_, T> {
                 tally.times.to_string(),
                 period(self.clock.ns(tally.total_ticks)),
                 period(self.clock.ns(tally.longest_ticks)),
-                self.before_end(tally.longest_end_ticks),
+                self.before_end(tally.last_ticks),
             ]);
         }
-        section("Waits", &table.render(ROWS_MAX))
+        section("Waits, in all that was recorded", &table.render(ROWS_MAX))
     }
 
     fn errors(&self, events: &[Event]) -> String {
@@ -340,7 +344,7 @@ pub fn period(ns: u64) -> String {
 }
 
 /// Returns a text whose control characters are escaped, so that a name cannot steer a terminal.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let escaped = |c: char| {
         let as_is = (!c.is_control()).then_some(c);
         let escape = c.is_control().then(|| c.escape_default());

@@ -57,7 +57,7 @@ impl RunFile {
     ///
     /// The file cannot be read.
     pub fn open(path: &Path) -> io::Result<RunFile> {
-        let file = File::open(path)?;
+        let file = memory::open(path)?;
         let is_running = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
         let mut bytes = Vec::new();
         file.take(HEADER_BYTES).read_to_end(&mut bytes)?;
@@ -65,6 +65,8 @@ impl RunFile {
         let end = match &header {
             _ if is_running => End::Running,
             Ok(header) if header.has_ended() => End::Ended,
+            // It was made while the agent ran.
+            Ok(header) if header.is_copy() => End::Running,
             _ => End::Died,
         };
         Ok(RunFile { path: path.to_owned(), end, header })
@@ -141,7 +143,7 @@ pub fn earlier(folder: &Path) -> Earlier {
 /// Removes files, and what they link to.
 pub fn remove(paths: &[PathBuf]) {
     for path in paths {
-        let target = memory::target(path).map_or(Ok(()), fs::remove_file);
+        let target = memory::owned_target(path).map_or(Ok(()), fs::remove_file);
         let removed = fs::remove_file(path).and(target);
         if let Err(error) = removed
             && error.kind() != ErrorKind::NotFound
@@ -153,8 +155,8 @@ pub fn remove(paths: &[PathBuf]) {
 
 /// Replaces a link to a file in memory by that file, so that it survives a reboot.
 fn to_disk(path: &Path) -> io::Result<()> {
-    let Some(target) = memory::target(path) else { return Ok(()) };
-    replace(path, &mut File::open(&target)?)
+    let Some(target) = memory::owned_target(path) else { return Ok(()) };
+    replace(path, &mut memory::open(&target)?)
 }
 
 /// Replaces a link to a file in memory by a file with other content, and removes what it linked to.
@@ -240,7 +242,7 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if self.file.is_some() {
+        if self.file.take().is_some() {
             remove(std::slice::from_ref(&self.path));
         }
     }

@@ -3,19 +3,28 @@
 //! The data folder has a link to the file, and the file has the path of the link. Without its link a
 //! file cannot be found, and the next agent removes it.
 
-use rustix::fs::statfs;
+use millstream_recorder::snapshot::Snapshot;
+use rustix::fs::{OFlags, statfs};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Where POSIX shared memory is on Linux.
 const FOLDER: &str = "/dev/shm";
 
 const PREFIX: &str = "millstream-";
 const SUFFIX: &str = ".rings";
+
+/// How old a file is, at least, that is removed because its link is gone.
+const ABANDONED_AFTER: Duration =
+    if cfg!(test) { Duration::ZERO } else { Duration::from_secs(600) };
+
+/// Bytes of a header.
+const HEADER_BYTES: usize = 4096;
 
 /// Type of a file system in memory, as `statfs` tells it.
 const TMPFS: i64 = 0x0102_1994;
@@ -66,6 +75,40 @@ fn is_ours(path: &Path) -> bool {
     path.parent() == Some(Path::new(FOLDER)) && name.is_some_and(is_named)
 }
 
+/// Opens a file for reading, and nothing else: a pipe of that name would make others wait.
+///
+/// # Errors
+///
+/// It is no file, or those of the system.
+pub fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = options.read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a file")),
+    }
+}
+
+/// Returns the file that a link leads to, if it is that of a run that has ended, and the file has the
+/// path of this link: that of a copied data folder leads to the file of another agent.
+pub fn owned_target(link: &Path) -> Option<PathBuf> {
+    let target = target(link)?;
+    let file = open(&target).ok()?;
+    let is_unlocked = file.try_lock_shared().is_ok();
+    let noted = noted_link(&file);
+    // A file without a path is that of a run that has just begun, and failed.
+    let is_this = noted.as_os_str().is_empty() || Some(noted) == std::path::absolute(link).ok();
+    (is_unlocked && is_this).then_some(target)
+}
+
+fn noted_link(file: &File) -> PathBuf {
+    let mut bytes = [0; LINK_BYTES_MAX];
+    let read = file.read_at(&mut bytes, LINK_AT).unwrap_or(0);
+    let end = bytes[..read].iter().position(|byte| *byte == 0).unwrap_or(read);
+    PathBuf::from(OsStr::from_bytes(&bytes[..end]))
+}
+
 /// Removes the files of runs that have ended and whose link is gone, with the data folder of a test or
 /// of an agent that was removed.
 pub fn remove_abandoned() {
@@ -78,14 +121,25 @@ pub fn remove_abandoned() {
 }
 
 fn is_abandoned(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let Ok(file) = open(path) else { return false };
     // Its run holds the lock.
     if file.try_lock_shared().is_err() {
         return false;
     }
-    let mut bytes = [0; LINK_BYTES_MAX];
-    let read = file.read_at(&mut bytes, LINK_AT).unwrap_or(0);
-    let end = bytes[..read].iter().position(|byte| *byte == 0).unwrap_or(read);
-    let link = Path::new(OsStr::from_bytes(&bytes[..end]));
-    target(link).as_deref() != Some(path)
+    let is_linked = target(&noted_link(&file)).as_deref() == Some(path);
+    // The link may be where this process cannot see it.
+    !is_linked && last_sign_of_life(&file).is_none_or(|time| time.elapsed().is_ok_and(is_old))
+}
+
+fn is_old(age: Duration) -> bool {
+    age >= ABANDONED_AFTER
+}
+
+/// Returns when the run of a file was known to live, at last; `None` if the file does not tell.
+fn last_sign_of_life(file: &File) -> Option<SystemTime> {
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let header = Snapshot::parse(&header).ok()?;
+    let unix_ns = header.clock().unix_ns(header.latest_ticks());
+    Some(UNIX_EPOCH + Duration::from_nanos(unix_ns))
 }

@@ -1,5 +1,5 @@
 use super::*;
-use millstream_recorder::event::{TextId, Thread, ThreadId, bits};
+use millstream_recorder::event::{SubjectId, TextId, Thread, ThreadId, bits};
 use millstream_recorder::schema::EventKind;
 use std::num::NonZeroU64;
 
@@ -23,7 +23,14 @@ const CLOCK: Clock = Clock {
 };
 
 fn line(kind: EventKind, values: [u64; 5]) -> String {
-    let event = Event { kind, thread: ThreadId(0), start_ticks: 1_200, duration_ticks: 30, values };
+    let event = Event {
+        kind,
+        thread: ThreadId(0),
+        subject: SubjectId(0),
+        start_ticks: 1_200,
+        duration_ticks: 30,
+        values,
+    };
     object(&event, &CLOCK, &Names).to_string()
 }
 
@@ -57,6 +64,7 @@ fn periods_are_nanoseconds_and_times_have_a_date() {
 fn what_is_not_known_is_null() {
     let values = [7, 7, f64::NAN.to_bits(), 0, 0];
     let event = Event {
+        subject: SubjectId(0),
         kind: EventKind::Throttle,
         thread: ThreadId(9),
         start_ticks: 1_200,

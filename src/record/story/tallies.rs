@@ -1,7 +1,7 @@
 //! Events counted by component, file, peer and wait. Texts are numbers of the recording's table.
 
 use crate::record::events::end_of;
-use millstream_recorder::event::Event;
+use millstream_recorder::event::{Event, SubjectId};
 use millstream_recorder::schema::EventKind;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -117,17 +117,48 @@ pub struct PeerTally {
     pub io: IoTally,
     /// The longest read or write.
     pub slowest_ticks: u64,
-    /// Writes since the last read.
-    pub unanswered: u64,
+}
+
+/// What was written to a connection after the last read from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Host, address and port.
+    pub peer: [u64; 3],
+    /// How many writes.
+    pub writes: u64,
     /// Their bytes.
-    pub unanswered_bytes: u64,
+    pub bytes: u64,
+    /// Start of the first one.
+    pub start_ticks: u64,
+}
+
+/// Returns the requests without an answer, the oldest first. Events are sorted by their end.
+pub fn requests(events: &[Event]) -> Vec<Request> {
+    let mut open: HashMap<SubjectId, Request> = HashMap::new();
+    for event in events.iter().filter(|event| event.subject != SubjectId(0)) {
+        let [host, address, port, bytes, ..] = event.values;
+        match event.kind {
+            EventKind::SocketRead => _ = open.remove(&event.subject),
+            EventKind::SocketWrite => {
+                let start_ticks = event.start_ticks;
+                let new = Request { peer: [host, address, port], writes: 0, bytes: 0, start_ticks };
+                let request = open.entry(event.subject).or_insert(new);
+                request.writes += 1;
+                request.bytes = request.bytes.saturating_add(bytes);
+            }
+            _ => {}
+        }
+    }
+    let mut open: Vec<Request> = open.into_values().collect();
+    open.sort_by_key(|request| (request.start_ticks, request.peer));
+    open
 }
 
 /// Reads and writes of each peer, by host, address and port.
 pub struct Peers(HashMap<[u64; 3], PeerTally>);
 
 impl Peers {
-    /// Counts events, which are sorted by their end.
+    /// Counts events.
     pub fn of(events: &[Event]) -> Peers {
         let mut map: HashMap<[u64; 3], PeerTally> = HashMap::new();
         for event in events {
@@ -140,11 +171,6 @@ impl Peers {
             let tally = map.entry([host, address, port]).or_default();
             tally.io.add(event, is_read, bytes);
             tally.slowest_ticks = tally.slowest_ticks.max(event.duration_ticks);
-            let before = (tally.unanswered, tally.unanswered_bytes);
-            (tally.unanswered, tally.unanswered_bytes) = match is_read {
-                true => (0, 0),
-                false => (before.0 + 1, before.1.saturating_add(bytes)),
-            };
         }
         Peers(map)
     }
@@ -164,8 +190,8 @@ pub struct WaitTally {
     pub total_ticks: u64,
     /// The longest wait.
     pub longest_ticks: u64,
-    /// Its end.
-    pub longest_end_ticks: u64,
+    /// End of the last wait.
+    pub last_ticks: u64,
 }
 
 /// Waits by the component that waits and what it waits for.
@@ -180,10 +206,8 @@ impl Waits {
             let tally = map.entry((component, waits_for)).or_default();
             tally.times += 1;
             tally.total_ticks = tally.total_ticks.saturating_add(event.duration_ticks);
-            if event.duration_ticks >= tally.longest_ticks {
-                tally.longest_ticks = event.duration_ticks;
-                tally.longest_end_ticks = end_of(event);
-            }
+            tally.longest_ticks = tally.longest_ticks.max(event.duration_ticks);
+            tally.last_ticks = tally.last_ticks.max(end_of(event));
         }
         Waits(map)
     }

@@ -1,5 +1,5 @@
 use super::*;
-use millstream_recorder::event::{TextId, Thread, ThreadId, bits};
+use millstream_recorder::event::{SubjectId, TextId, Thread, ThreadId, bits};
 use std::num::NonZeroU64;
 
 /// Texts by number; the only thread is `network`.
@@ -39,13 +39,21 @@ const END_TICKS: u64 = CLOCK.start_ticks + 60_000 * MS;
 
 fn head() -> Head {
     let (version, missing) = ("1.2.3".to_owned(), Missing::default());
-    Head { version, pid: 4711, end: End::Died, started_ticks: CLOCK.start_ticks, missing }
+    Head {
+        version,
+        pid: 4711,
+        end: End::Died,
+        started_ticks: CLOCK.start_ticks,
+        missing,
+        last: LAST,
+    }
 }
 
 /// An event that ended so many milliseconds before the end.
 fn event(kind: EventKind, before_ms: u64, took_ms: u64, values: [u64; 5]) -> Event {
     let start_ticks = END_TICKS - (before_ms + took_ms) * MS;
-    Event { kind, thread: ThreadId(0), start_ticks, duration_ticks: took_ms * MS, values }
+    let subject = SubjectId(values[1] as u32 + 1);
+    Event { kind, thread: ThreadId(0), subject, start_ticks, duration_ticks: took_ms * MS, values }
 }
 
 fn told(mut events: Vec<Event>, names: &Names) -> String {
@@ -100,7 +108,7 @@ fn the_last_seconds_are_counted() {
 }
 
 #[test]
-fn a_request_without_an_answer_is_named() {
+fn a_request_without_an_answer_is_named_by_its_connection() {
     let mut names = Names(Vec::new());
     let (host, ip, other) =
         (names.id("search.example"), names.id("10.0.0.7"), names.id("10.0.0.8"));
@@ -121,14 +129,14 @@ fn a_request_without_an_answer_is_named() {
     let found = section_of(&text, "Requests without an answer");
     let found = &found[..found.find("The last").unwrap()];
     assert!(found.contains("search.example (10.0.0.7:9200)"), "{text}");
-    assert!(found.contains("2    700  20.0s before"), "{text}");
+    assert!(found.contains("2    700  30.0s before"), "{text}");
     assert!(!found.contains("10.0.0.8"), "{text}");
     let last = section_of(&text, "The last 10 seconds");
     assert!(last.contains("search.example (10.0.0.8:9200)       1"), "{text}");
 }
 
 #[test]
-fn the_longest_wait_is_named() {
+fn waits_are_counted() {
     let mut names = Names(Vec::new());
     let (app, out) = (names.id("app"), names.id("out"));
     let wait = |before, took| {
@@ -138,7 +146,7 @@ fn the_longest_wait_is_named() {
     let text = told(vec![wait(50_000, 20), wait(30_000, 1_500), wait(1, 30)], &names);
     let row = section_of(&text, "Waits").lines().find(|line| line.contains("app")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(cells, ["app", "out", "3", "1.55s", "1.50s", "30.0s", "before"]);
+    assert_eq!(cells, ["app", "out", "3", "1.55s", "1.50s", "1.00ms", "before"]);
 }
 
 #[test]
@@ -191,7 +199,7 @@ fn texts_that_are_not_known_are_question_marks() {
 #[test]
 fn what_is_missing_is_said() {
     let over_rate = vec![(EventKind::Retry, 17)];
-    let missing = Missing { lost_chunks: 2, without_space: 3, over_rate };
+    let missing = Missing { lost_chunks: 2, without_space: 3, over_rate, ..Missing::default() };
     let text = story(&Head { missing, ..head() }, &CLOCK, END_TICKS, &[], &Names(Vec::new()));
     let missing = section_of(&text, "What is missing\n");
     for part in ["  2 chunks of", "  3 events that", "  17 Retry events beyond the rate"] {

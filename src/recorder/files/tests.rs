@@ -104,9 +104,9 @@ fn a_file_in_memory_goes_with_its_link_or_its_folder() {
     assert!(!target.exists());
     let (path, file) = make().keep().unwrap();
     let removed = memory::target(&path).unwrap();
+    drop(file);
     remove(&[path]);
     assert!(!removed.exists());
-    drop(file);
     let (path, file) = make().keep().unwrap();
     let abandoned = memory::target(&path).unwrap();
     dir.close().unwrap();
@@ -115,4 +115,35 @@ fn a_file_in_memory_goes_with_its_link_or_its_folder() {
     drop(file);
     memory::remove_abandoned();
     assert!(!abandoned.exists());
+}
+
+#[test]
+fn a_copied_data_folder_leaves_the_file_of_the_agent_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let copied = tempfile::tempdir().unwrap();
+    let new = NewFile::create(dir.path(), RecorderStorage::Memory).unwrap();
+    fs::write(&new.path, header(1, false)).unwrap();
+    let (path, file) = new.keep().unwrap();
+    let target = memory::target(&path).unwrap();
+    let copy = copied.path().join(path.file_name().unwrap());
+    symlink(&target, &copy).unwrap();
+    earlier(copied.path()).clean();
+    assert!(target.exists(), "the agent runs");
+    drop(file);
+    earlier(copied.path()).clean();
+    assert!(target.exists(), "the link of the agent leads to it");
+    assert_eq!(RunFile::open(&path).unwrap().end, End::Died);
+    remove(&[path]);
+    assert!(!target.exists());
+}
+
+#[test]
+fn a_pipe_with_the_name_of_a_run_is_no_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("run-1.rings");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert!(RunFile::open(&pipe).is_err());
+    earlier(dir.path()).clean();
+    assert!(!pipe.exists());
 }

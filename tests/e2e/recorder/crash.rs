@@ -94,26 +94,29 @@ fn without_space_on_the_disk_the_agent_runs_and_says_what_is_lost() {
     let dir = folder();
     let Some(_disk) = SmallDisk::mount(dir.path().join("data")) else { return };
     write_lines(dir.path(), "a.log", 10);
-    // The first part of so large a file does not fit, either.
-    let mut agent = Agent::start(
-        dir.path(),
-        &format!("{CONFIG}recorder: {{ size: 64MiB, storage: disk }}\n"),
-        &[],
-    );
-    settled(dir.path(), &agent);
-    let warning =
-        "No space left on device (os error 28); what this run records does not survive a crash";
-    assert!(agent.log().contains(warning), "{}", agent.log());
-    assert_eq!(files(dir.path()), [""; 0].map(PathBuf::from));
-    assert!(stdout(&record(dir.path(), &["--settings"])).starts_with("recording: in memory only"));
-    assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));
-    assert_eq!(agent.stop().code(), Some(0));
-    let config = format!("{CONFIG}recorder: {{ size: 8MiB, storage: disk }}\n");
+    let config = format!("{CONFIG}recorder: {{ size: 64MiB, storage: disk }}\n");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let warning = "the recorder has only a small part of its file: No space left on device";
     wait_until("it says so", LIMIT, || agent.log().contains(warning));
+    settled(dir.path(), &agent);
+    assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));
     agent.kill();
     assert!(stdout(&from_crash(dir.path(), &[])).contains("died: it did not end in order"));
+}
+
+#[test]
+fn without_a_place_for_its_file_a_recording_ends_with_its_agent() {
+    let dir = folder();
+    write_lines(dir.path(), "a.log", 10);
+    fs::create_dir(dir.path().join("data")).unwrap();
+    fs::write(dir.path().join("data/recorder"), "not a folder").unwrap();
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    settled(dir.path(), &agent);
+    let warning = "what this run records does not survive a crash";
+    assert!(agent.log().contains(warning), "{}", agent.log());
+    assert!(stdout(&record(dir.path(), &["--settings"])).starts_with("recording: in memory only"));
+    assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));
+    assert_eq!(agent.stop().code(), Some(0));
 }
 
 #[test]

@@ -84,15 +84,20 @@ impl<W> Clone for Pool<'_, W> {
 impl<W> Copy for Pool<'_, W> {}
 
 impl<'m, W: Word> Pool<'m, W> {
+    /// Returns how many chunks have memory, whatever another process has written into the file.
+    fn count(&self) -> usize {
+        let available = usize::try_from(self.available.load(Acquire)).unwrap_or(usize::MAX);
+        available.min(self.words.len() / self.chunk_words)
+    }
+
     /// Returns the chunks that have memory.
     pub fn chunks(&self) -> impl Iterator<Item = &'m [W]> + Clone + use<'m, W> {
-        let available = self.available.load(Acquire) as usize;
-        self.words.chunks(self.chunk_words).take(available)
+        self.words.chunks(self.chunk_words).take(self.count())
     }
 
     /// Takes a chunk that has no owner. Tries each one once.
     fn take(&self, thread: &OsThread) -> Option<(&'m [W], u32)> {
-        let count = self.available.load(Acquire) as usize;
+        let count = self.count();
         for _ in 0..count {
             let at = self.cursor.fetch_add(1) as usize % count * self.chunk_words;
             let chunk = &self.words[at..at + self.chunk_words];

@@ -10,6 +10,11 @@ pub struct TextId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
+/// The number of a file, connection or component that events are about, 0 if it is not known. Two
+/// connections to one address have different numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubjectId(pub u32);
+
 /// A recorded event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
@@ -17,6 +22,8 @@ pub struct Event {
     pub kind: EventKind,
     /// The thread that recorded it.
     pub thread: ThreadId,
+    /// What it is about. JFR files do not have it.
+    pub subject: SubjectId,
     /// Begin, in ticks of the recording's clock.
     pub start_ticks: u64,
     /// Time until its end, in ticks. Ignored for types without a duration.

@@ -10,7 +10,7 @@
 //! both formats.
 //!
 //! ```
-//! use millstream_recorder::event::{self, Event, Tables, TextId, Thread, ThreadId};
+//! use millstream_recorder::event::{self, Event, SubjectId, Tables, TextId, Thread, ThreadId};
 //! use millstream_recorder::jfr::{self, Clock, Recording};
 //! use millstream_recorder::schema::{EventKind, Value};
 //! use std::num::NonZeroU64;
@@ -31,6 +31,7 @@
 //! let read = Event {
 //!     kind: EventKind::FileRead,
 //!     thread: ThreadId(0),
+//!     subject: SubjectId(1),
 //!     start_ticks: 1_000,
 //!     duration_ticks: 500,
 //!     values: event::bits([path, Value::Bytes(4096), Value::Flag(false)]),

@@ -144,8 +144,9 @@ impl<'m> Names<'m> {
         Some(reference)
     }
 
-    /// Returns the reference to a subject; `None` without space.
-    fn subject(&mut self, parts: &[Part<'_>]) -> Option<u32> {
+    /// Returns the reference to a subject, or to another one with the same values; `None` without
+    /// space.
+    fn subject(&mut self, parts: &[Part<'_>], is_new: bool) -> Option<u32> {
         let mut values = [0; 3];
         for (value, part) in values.iter_mut().zip(parts) {
             *value = match part {
@@ -153,12 +154,14 @@ impl<'m> Names<'m> {
                 Part::Number(number) => *number,
             };
         }
-        if let Some(reference) = self.subjects.get(&values) {
+        if !is_new && let Some(reference) = self.subjects.get(&values) {
             return Some(*reference);
         }
         let [first, second, third] = values.map(u64::from);
         let reference = self.append([SUBJECT | first << 32, second | third << 32].into_iter())?;
-        self.subjects.insert(values, reference);
+        if !is_new {
+            self.subjects.insert(values, reference);
+        }
         Some(reference)
     }
 
@@ -168,10 +171,15 @@ impl<'m> Names<'m> {
         found.or_else(|| self.change_half(now, rate).and_then(|()| self.text(text)))
     }
 
-    /// Returns the reference to a subject; `None` without space.
-    pub fn refer_to_subject(&mut self, parts: &[Part<'_>], now: u64, rate: u64) -> Option<u32> {
-        let found = self.subject(parts);
-        found.or_else(|| self.change_half(now, rate).and_then(|()| self.subject(parts)))
+    /// Returns the reference to a subject; `None` without space. A connection is always a new one.
+    pub fn refer_to_subject(
+        &mut self,
+        (parts, is_new): (&[Part<'_>], bool),
+        now: u64,
+        rate: u64,
+    ) -> Option<u32> {
+        let found = self.subject(parts, is_new);
+        found.or_else(|| self.change_half(now, rate).and_then(|()| self.subject(parts, is_new)))
     }
 }
 
@@ -284,14 +292,17 @@ mod tests {
         let memory = memory(40);
         let mut names = Names::new([&memory[..20], &memory[20..]], 0);
         let parts = |number| [Part::Text("host"), Part::Text("::1"), Part::Number(number)];
-        let first = names.refer_to_subject(&parts(1), 0, RATE).unwrap();
+        let first = names.refer_to_subject((&parts(1), false), 0, RATE).unwrap();
         let mut numbers = 2..;
-        while names.refer_to_subject(&parts(numbers.next().unwrap()), 0, RATE).is_some() {}
-        assert_eq!((names.epoch(), names.refer_to_subject(&parts(1), 0, RATE)), (1, Some(first)));
+        while names.refer_to_subject((&parts(numbers.next().unwrap()), false), 0, RATE).is_some() {}
+        assert_eq!(
+            (names.epoch(), names.refer_to_subject((&parts(1), false), 0, RATE)),
+            (1, Some(first))
+        );
         let later = HALF_SECONDS_MIN * RATE;
-        assert_eq!(names.refer_to_subject(&parts(99), later, RATE), None);
+        assert_eq!(names.refer_to_subject((&parts(99), false), later, RATE), None);
         names.use_all();
-        let second = names.refer_to_subject(&parts(99), later, RATE).unwrap();
+        let second = names.refer_to_subject((&parts(99), false), later, RATE).unwrap();
         let copied = copied(&names);
         assert_eq!(names.epoch(), 2);
         assert_eq!(copied.epoch(first), Some((1, 0)));

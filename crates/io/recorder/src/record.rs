@@ -34,6 +34,8 @@ use std::time::Duration;
 pub struct Subject {
     texts: [Option<Box<str>>; 2],
     number: Option<u32>,
+    /// Others with the same names are something else.
+    is_connection: bool,
     /// The reference to the stored names (32 bits), and its epoch.
     reference: AtomicU64,
 }
@@ -41,7 +43,7 @@ pub struct Subject {
 impl Subject {
     fn new(first: &str, second: Option<&str>, number: Option<u32>) -> Subject {
         let texts = [Some(first.into()), second.map(Into::into)];
-        Subject { texts, number, reference: AtomicU64::new(0) }
+        Subject { texts, number, is_connection: false, reference: AtomicU64::new(0) }
     }
 
     /// Returns a file. Bytes of its path that are not UTF-8 are replaced.
@@ -52,7 +54,8 @@ impl Subject {
     /// Returns the other end of a connection: the name that was configured, and its address.
     pub fn peer(host: &str, address: SocketAddr) -> Subject {
         let ip = address.ip().to_string();
-        Subject::new(host, Some(&ip), Some(u32::from(address.port())))
+        let peer = Subject::new(host, Some(&ip), Some(u32::from(address.port())));
+        Subject { is_connection: true, ..peer }
     }
 
     /// Returns the other end of a connection of which only the name is known.
@@ -92,7 +95,7 @@ impl Subject {
         };
         let count = parts.iter().flatten().count();
         let parts = parts.map(|part| part.unwrap_or(Part::Number(0)));
-        let (reference, epoch) = recorder::subject(&parts[..count]);
+        let (reference, epoch) = recorder::subject((&parts[..count], self.is_connection));
         self.reference.store(u64::from(reference) << 32 | u64::from(epoch), Relaxed);
         reference
     }

@@ -368,9 +368,9 @@ pub(crate) fn epoch() -> u32 {
 }
 
 /// Returns the reference to a subject and its epoch, or 0.
-pub(crate) fn subject(parts: &[Part<'_>]) -> (u32, u32) {
+pub(crate) fn subject(subject: (&[Part<'_>], bool)) -> (u32, u32) {
     let (now, rate) = (ticks::now(), SWITCHES.ticks_per_second.load(Relaxed));
-    let made = RUN.get().and_then(|run| run.refer_to_subject(parts, now, rate));
+    let made = RUN.get().and_then(|run| run.refer_to_subject(subject, now, rate));
     made.map_or((0, 0), |made| (note_epoch(made), made.1))
 }
 

@@ -21,6 +21,9 @@ pub const OFF: u64 = u64::MAX;
 /// How often a thread tries to get the table of names before it does without.
 const LOCK_TRIES: usize = 1000;
 
+/// How often the header is copied until nothing has changed meanwhile: it changes once in a second.
+const HEADER_TRIES: usize = 100;
+
 /// The shared memory of a run.
 #[derive(Debug)]
 pub struct Run {
@@ -137,9 +140,14 @@ impl Run {
     }
 
     /// Returns the reference to a subject, and its epoch; `None` if it could not be stored.
-    pub fn refer_to_subject(&self, parts: &[Part<'_>], now: u64, rate: u64) -> Option<(u32, u32)> {
+    pub fn refer_to_subject(
+        &self,
+        subject: (&[Part<'_>], bool),
+        now: u64,
+        rate: u64,
+    ) -> Option<(u32, u32)> {
         self.with_names(|names| {
-            let reference = names.refer_to_subject(parts, now, rate)?;
+            let reference = names.refer_to_subject(subject, now, rate)?;
             Some((reference, names.epoch()))
         })
     }
@@ -179,15 +187,18 @@ impl Run {
 
     fn header(&self) -> Vec<u64> {
         let words = &self.words[..HEADER_WORDS];
-        loop {
+        let mut copied = Vec::new();
+        for _ in 0..HEADER_TRIES {
             let before = self.word(Field::LatestVersion).load(Acquire);
-            let copied = words.iter().map(|word| word.load(Relaxed)).collect();
+            copied = words.iter().map(|word| word.load(Relaxed)).collect();
             fence(Acquire);
             let is_same = self.word(Field::LatestVersion).load(Relaxed) == before;
             if is_same && before.is_multiple_of(2) {
-                return copied;
+                break;
             }
         }
+        // The reader sees by the version if the time is not whole.
+        copied
     }
 }
 

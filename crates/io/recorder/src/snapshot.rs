@@ -6,7 +6,7 @@
 //! table, and each of the others has a chunk.
 
 use crate::chunks::{self, Copied, OsThread};
-use crate::event::{Event, Tables, TextId, Thread, ThreadId};
+use crate::event::{Event, SubjectId, Tables, TextId, Thread, ThreadId};
 use crate::jfr::Clock;
 use crate::layout::{self, AGENT_VERSION, CHUNK_WORDS, Field, HEADER_WORDS, Layout, OVER_RATE};
 use crate::layout::{HALF_WORDS_MAX, MAGIC, RATE, THRESHOLD_NS, VERSION};
@@ -92,6 +92,9 @@ impl std::error::Error for NoRecording {}
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     header: Vec<u64>,
+    is_copy: bool,
+    /// Bytes of the file that are not there.
+    cut_bytes: u64,
     names: CopiedNames,
     /// Sequences of all chunks, including those that were not copied.
     sequences: BTreeSet<u32>,
@@ -125,7 +128,10 @@ impl Snapshot {
         let chunks: Vec<Vec<u64>> = sections.collect();
         positions.extend(chunks.iter().filter_map(|chunk| Copied::position(chunk)));
         let sequences = positions.into_iter().filter_map(chunks::sequence).collect();
-        Ok(Snapshot { header: header.to_vec(), names, sequences, chunks })
+        let whole = if is_copy { 0 } else { layout_of(header, usize::MAX).words() };
+        let cut_bytes = whole.saturating_sub(words.len()) as u64 * 8;
+        let header = header.to_vec();
+        Ok(Snapshot { header, is_copy, cut_bytes, names, sequences, chunks })
     }
 
     fn field(&self, field: Field) -> u64 {
@@ -135,6 +141,16 @@ impl Snapshot {
     /// Returns the number of the process.
     pub fn pid(&self) -> u32 {
         self.field(Field::Pid) as u32
+    }
+
+    /// Returns whether it is a copy of a run that may have continued, and not the file of the run.
+    pub fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+
+    /// Returns how many bytes are missing at the end of the file.
+    pub fn cut_bytes(&self) -> u64 {
+        self.cut_bytes
     }
 
     /// Returns whether the run has ended in order.
@@ -218,6 +234,11 @@ impl Snapshot {
         self.field(Field::WithoutSpace)
     }
 
+    /// Returns how many events have no name of their file, connection or component.
+    pub fn without_name(&self) -> u64 {
+        self.field(Field::WithoutName)
+    }
+
     fn chunks(&self) -> Vec<Copied<'_>> {
         let chunks = self.chunks.iter().filter_map(|chunk| Copied::of_words(chunk));
         let mut chunks: Vec<Copied<'_>> = chunks.filter(|chunk| chunk.complete > 0).collect();
@@ -241,26 +262,37 @@ fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
 
 /// Returns the sections that a copy of a file would have, as far as the file has them.
 fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
-    let number = |field: Field, max: usize| {
-        usize::try_from(header[field as usize]).unwrap_or(usize::MAX).min(max)
-    };
-    let chunks_max = words.len() / CHUNK_WORDS;
-    let layout = Layout {
-        half_words: number(Field::HalfWords, HALF_WORDS_MAX),
-        frequent_chunks: number(Field::FrequentChunks, chunks_max),
-        other_chunks: number(Field::OtherChunks, chunks_max),
-    };
+    let layout = layout_of(header, words.len() / CHUNK_WORDS);
     let part = |range: std::ops::Range<usize>| {
         let end = range.end.min(words.len());
         words[range.start.min(end)..end].to_vec()
     };
     let halves = [0, 1].map(|half| part(layout.half(half)));
     let chunks = layout.frequent().start..layout.other().end.min(words.len());
-    let chunks = chunks.step_by(CHUNK_WORDS).map(|at| part(at..at + CHUNK_WORDS));
-    let chunks: Vec<Vec<u64>> = chunks.collect();
+    let chunks = chunks.step_by(CHUNK_WORDS).map(|at| at..at + CHUNK_WORDS);
+    let is_used = |at: &std::ops::Range<usize>| {
+        words.get(at.clone()).is_none_or(|chunk| Copied::position(chunk) != Some(0))
+    };
+    let chunks: Vec<Vec<u64>> = chunks.filter(is_used).map(part).collect();
     // A chunk of a file has its position.
     [Vec::new()].into_iter().chain(halves).chain(chunks).collect()
 }
+
+/// Returns the layout that a header describes, with up to so many chunks of each use.
+fn layout_of(header: &[u64], chunks_max: usize) -> Layout {
+    let number = |field: Field, max: usize| {
+        usize::try_from(header[field as usize]).unwrap_or(usize::MAX).min(max)
+    };
+    let chunks_max = chunks_max.min(CHUNKS_MAX);
+    Layout {
+        half_words: number(Field::HalfWords, HALF_WORDS_MAX),
+        frequent_chunks: number(Field::FrequentChunks, chunks_max),
+        other_chunks: number(Field::OtherChunks, chunks_max),
+    }
+}
+
+/// Most chunks of each use that a header can mean: a larger number is damage.
+const CHUNKS_MAX: usize = 1 << 24;
 
 /// Reads the events of snapshots of one run, each once.
 #[derive(Debug, Default)]
@@ -278,7 +310,7 @@ pub struct Reader {
     /// The texts of references, by epoch.
     references: HashMap<(u32, u32), u64>,
     /// The values of subjects, by epoch.
-    subjects: HashMap<(u32, u32), [u64; 3]>,
+    subjects: HashMap<(u32, u32), (SubjectId, [u64; 3])>,
 }
 
 impl Reader {
@@ -342,7 +374,7 @@ impl Reader {
 
     fn event(&mut self, snapshot: &Snapshot, stored: &Stored, thread: ThreadId) -> Event {
         let end_ticks = stored.start_ticks.saturating_add(stored.duration_ticks);
-        let shared = self.subject(snapshot, stored, end_ticks);
+        let (subject, shared) = self.subject(snapshot, stored, end_ticks);
         let mut values = [0; FIELDS_MAX];
         let (mut shared, mut own) = (shared.into_iter(), stored.own.into_iter());
         for (value, field) in values.iter_mut().zip(stored.kind.spec().fields) {
@@ -355,20 +387,24 @@ impl Reader {
                 (false, _) => own.next().unwrap_or(0),
             };
         }
-        let (kind, start_ticks) = (stored.kind, stored.start_ticks);
-        Event { kind, thread, start_ticks, duration_ticks: stored.duration_ticks, values }
+        let Stored { kind, start_ticks, duration_ticks, .. } = *stored;
+        Event { kind, thread, subject, start_ticks, duration_ticks, values }
     }
 
-    /// Returns the values of the shared fields.
-    fn subject(&mut self, snapshot: &Snapshot, stored: &Stored, end_ticks: u64) -> [u64; 3] {
+    /// Returns the subject and the values of its fields.
+    fn subject(
+        &mut self,
+        snapshot: &Snapshot,
+        stored: &Stored,
+        end_ticks: u64,
+    ) -> (SubjectId, [u64; 3]) {
+        let unknown = (SubjectId(0), [NO_TEXT, NO_TEXT, 0]);
         let names = &snapshot.names;
-        let Some(key) = valid(names, stored.subject, end_ticks) else {
-            return [NO_TEXT, NO_TEXT, 0];
-        };
-        if let Some(values) = self.subjects.get(&key) {
-            return *values;
+        let Some(key) = valid(names, stored.subject, end_ticks) else { return unknown };
+        if let Some(subject) = self.subjects.get(&key) {
+            return *subject;
         }
-        let Some(parts) = names.subject(stored.subject) else { return [NO_TEXT, NO_TEXT, 0] };
+        let Some(parts) = names.subject(stored.subject) else { return unknown };
         let fields = stored.kind.spec().fields.iter().filter(|field| field.is_shared);
         let mut values = [0; 3];
         for ((value, part), field) in values.iter_mut().zip(parts).zip(fields) {
@@ -377,8 +413,9 @@ impl Reader {
                 _ => u64::from(part),
             };
         }
-        self.subjects.insert(key, values);
-        values
+        let subject = (SubjectId(self.subjects.len() as u32 + 1), values);
+        self.subjects.insert(key, subject);
+        subject
     }
 
     /// Returns the number of the text of a reference.

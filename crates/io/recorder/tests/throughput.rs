@@ -1,7 +1,7 @@
 //! A measurement, without a limit that a slow host could miss:
 //! `cargo test --release -p millstream-recorder --test throughput -- --ignored --nocapture`.
 
-use millstream_recorder::event::{self, Event, Tables, TextId, Thread, ThreadId};
+use millstream_recorder::event::{self, Event, SubjectId, Tables, TextId, Thread, ThreadId};
 use millstream_recorder::jfr::{self, Clock, Recording};
 use millstream_recorder::schema::{EventKind, Value};
 use std::io::{self, Write};
@@ -49,7 +49,14 @@ fn event(number: u64) -> Event {
     };
     let start_ticks = 2_900_000_000_000_000 + number * 900;
     let thread = ThreadId(number as u32 % 4);
-    Event { kind, thread, start_ticks, duration_ticks: number % 100_000, values }
+    Event {
+        kind,
+        thread,
+        subject: SubjectId(0),
+        start_ticks,
+        duration_ticks: number % 100_000,
+        values,
+    }
 }
 
 #[test]

@@ -35,6 +35,14 @@ impl RecordedStream {
     }
 }
 
+/// A connection that is closed from this side has a read of 0 bytes, too, so that a recording tells
+/// connections that were open from others.
+impl Drop for RecordedStream {
+    fn drop(&mut self) {
+        record::socket_read(recorder::start(EventKind::SocketRead), &self.peer, 0);
+    }
+}
+
 impl AsFd for RecordedStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()

@@ -1,7 +1,7 @@
 //! The bytes of whole files.
 
 use super::*;
-use crate::event::{TextId, Thread, ThreadId, bits};
+use crate::event::{SubjectId, TextId, Thread, ThreadId, bits};
 use crate::schema::Value;
 
 struct Names {
@@ -32,7 +32,8 @@ fn written(texts: &[&str], events: &[Event]) -> Vec<u8> {
 fn event(path: u32, length: u64) -> Event {
     let values = bits([Value::Text(TextId(path)), Value::Bytes(length)]);
     let kind = EventKind::FileWrite;
-    Event { kind, thread: ThreadId(0), start_ticks: 1100, duration_ticks: 300, values }
+    let (thread, subject) = (ThreadId(0), SubjectId(0));
+    Event { kind, thread, subject, start_ticks: 1100, duration_ticks: 300, values }
 }
 
 /// Returns a number of the header.

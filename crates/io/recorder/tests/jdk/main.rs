@@ -2,7 +2,7 @@
 
 mod support;
 
-use millstream_recorder::event::{Event, ThreadId};
+use millstream_recorder::event::{Event, SubjectId, ThreadId};
 use millstream_recorder::jfr::{Clock, Recording};
 use millstream_recorder::schema::{EVENTS, EventKind, FIELDS_MAX, Field, FieldKind};
 use proptest::collection::vec;
@@ -138,6 +138,7 @@ fn event((kind, thread, start, duration, bits): Parts, names: &Names) -> Event {
     let spec = &EVENTS[kind.index(EVENTS.len())];
     let value = |index: usize| value(spec.fields.get(index), bits[index], names);
     Event {
+        subject: SubjectId(0),
         kind: spec.kind,
         thread: ThreadId(thread.index(names.threads.len() + 1) as u32),
         start_ticks: start,
@@ -197,6 +198,7 @@ fn one_of_each() -> (Names, Vec<Event>) {
         threads: vec![("worker-0".to_owned(), 4711), ("network".to_owned(), 4712)],
     };
     let event = |(number, kind): (usize, EventKind)| Event {
+        subject: SubjectId(0),
         kind,
         thread: ThreadId(number as u32 % 2),
         start_ticks: 1_000_000 * number as u64,
@@ -312,6 +314,7 @@ fn later_chunks_have_their_own_texts() {
         threads: (0..1000).map(|number| (format!("thread {number}"), number)).collect(),
     };
     let event = |number: u64| Event {
+        subject: SubjectId(0),
         kind: EventKind::FileWrite,
         thread: ThreadId(number as u32),
         start_ticks: number,
