@@ -3,9 +3,10 @@
 pub mod files;
 mod memory;
 
-use crate::config::{RecorderSettings, RecorderStorage};
+use crate::config::{Globals, RecorderSettings, RecorderStorage};
 use files::{Earlier, FOLDER, NewFile};
 use millstream_console::RecorderState;
+use millstream_model::Size;
 use millstream_recorder::recorder::{self, Destination};
 use millstream_recorder::snapshot::Known;
 use std::fs::File;
@@ -26,14 +27,16 @@ impl Recording {
     ///
     /// Without space for a file the recording ends with the process: an agent that delivers is worth
     /// more than one that can be examined after a crash.
-    pub fn start(data_dir: &Path, settings: &RecorderSettings) -> Recording {
+    pub fn start(data_dir: &Path, globals: &Globals) -> Recording {
+        let (settings, size) = (&globals.recorder, globals.recorder.size(globals.limits.memory));
         let folder = data_dir.join(FOLDER);
         let earlier = files::earlier(&folder);
-        let file = settings.enabled.then(|| start_enabled(&folder, settings, &earlier)).flatten();
+        let file =
+            settings.enabled.then(|| start_enabled(&folder, (settings, size), &earlier)).flatten();
         let path = file.as_ref().map(|(path, _)| path.clone());
         // Freeing the pages of a file takes longer than everything else.
         tokio::task::spawn_blocking(move || earlier.clean());
-        let state = RecorderState::new(path, settings.size.0, settings.all_events());
+        let state = RecorderState::new(path, size.0, settings.all_events());
         Recording { state: Arc::new(state), file }
     }
 }
@@ -41,13 +44,13 @@ impl Recording {
 /// Starts recording into a file, or into memory. Returns the file.
 fn start_enabled(
     folder: &Path,
-    settings: &RecorderSettings,
+    (settings, size): (&RecorderSettings, Size),
     earlier: &Earlier,
 ) -> Option<(PathBuf, File)> {
-    let mut started = start_in_file(folder, settings);
+    let mut started = start_in_file(folder, settings, size);
     if started.is_err() && recorder::settings().is_none() && !earlier.useless.is_empty() {
         files::remove(&earlier.useless);
-        started = start_in_file(folder, settings);
+        started = start_in_file(folder, settings, size);
     }
     let error = match started {
         Ok(file) => return Some(file),
@@ -55,7 +58,7 @@ fn start_enabled(
     };
     let folder = folder.display();
     log::warn!("recorder: {folder}: {error}; what this run records does not survive a crash");
-    let (bytes, events) = (settings.size.0, settings.all_events());
+    let (bytes, events) = (size.0, settings.all_events());
     // It records already if only the name of the file could not be given.
     if recorder::settings().is_none()
         && let Err(error) = recorder::start_run(&Destination::Memory, bytes, &events)
@@ -66,25 +69,29 @@ fn start_enabled(
 }
 
 /// Starts recording into a file in memory, or on the disk if there is no space or that is configured.
-fn start_in_file(folder: &Path, settings: &RecorderSettings) -> io::Result<(PathBuf, File)> {
+fn start_in_file(
+    folder: &Path,
+    settings: &RecorderSettings,
+    size: Size,
+) -> io::Result<(PathBuf, File)> {
     if settings.storage == RecorderStorage::Memory {
-        match start_in(folder, settings, RecorderStorage::Memory) {
+        match start_in(folder, (settings, size), RecorderStorage::Memory) {
             Err(error) if recorder::settings().is_none() => {
                 log::debug!("recorder: not in memory: {error}");
             }
             started => return started,
         }
     }
-    start_in(folder, settings, RecorderStorage::Disk)
+    start_in(folder, (settings, size), RecorderStorage::Disk)
 }
 
 fn start_in(
     folder: &Path,
-    settings: &RecorderSettings,
+    (settings, size): (&RecorderSettings, Size),
     storage: RecorderStorage,
 ) -> io::Result<(PathBuf, File)> {
     let new = NewFile::create(folder, storage)?;
-    let (bytes, events) = (settings.size.0, settings.all_events());
+    let (bytes, events) = (size.0, settings.all_events());
     recorder::start_run(&Destination::File(new.file()), bytes, &events)?;
     new.keep()
 }

@@ -174,7 +174,7 @@ async fn serve(
     let store =
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
     // Until the end of this function, so that the stop is recorded, too.
-    let recording = Recording::start(&config.globals.data_dir, &config.globals.recorder);
+    let recording = Recording::start(&config.globals.data_dir, &config.globals);
     let console = Api::open(&config, options, &recording.state).await;
     let console = console.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;

@@ -14,6 +14,10 @@ use std::collections::BTreeMap;
 /// Smallest recording: a minute of a quiet agent.
 const SIZE_MIN: Size = Size(1 << 20);
 
+/// The recording of an agent that has enough memory, and the share of the memory of another one.
+const SIZE_USUAL: Size = Size(8 << 20);
+const MEMORY_SHARE: u64 = 32;
+
 /// Largest recording. A copy of it is in memory while a client gets it.
 const SIZE_MAX: Size = Size(1 << 30);
 
@@ -23,8 +27,10 @@ const SIZE_MAX: Size = Size(1 << 30);
 pub struct RecorderSettings {
     /// Whether the agent records events about its own work.
     pub enabled: bool,
-    /// Size of the recording, 1MiB to 1GiB; older events are overwritten.
-    pub size: Size,
+    /// Size of the recording, 1MiB to 1GiB; older events are overwritten. By default 8MiB, or a 32nd of
+    /// `limits.memory` if that is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
     /// Where the recording is: `memory` survives the process, `disk` may delay it.
     pub storage: RecorderStorage,
     /// When events of a type are recorded, by its name.
@@ -45,12 +51,18 @@ pub enum RecorderStorage {
 
 impl Default for RecorderSettings {
     fn default() -> Self {
-        let (size, storage) = (Size(8 << 20), RecorderStorage::Memory);
+        let (size, storage) = (None, RecorderStorage::Memory);
         RecorderSettings { enabled: true, size, storage, events: BTreeMap::new() }
     }
 }
 
 impl RecorderSettings {
+    /// Returns the size of the recording of an agent with this limit of its memory.
+    pub fn size(&self, memory: Size) -> Size {
+        let share = Size(memory.0 / MEMORY_SHARE);
+        self.size.unwrap_or(share.clamp(SIZE_MIN, SIZE_USUAL))
+    }
+
     /// Returns the settings of all types of events.
     pub fn all_events(&self) -> AllSettings {
         let mut all = recorder::defaults();
@@ -64,7 +76,7 @@ impl RecorderSettings {
 
     /// Returns what the schema cannot express.
     pub fn fault(&self, node: &Node) -> Option<Fault> {
-        let (kind, advice) = match self.size {
+        let (kind, advice) = match self.size? {
             size if size < SIZE_MIN => ("small", format!("write at least {SIZE_MIN}")),
             size if size > SIZE_MAX => ("large", format!("write at most {SIZE_MAX}")),
             _ => return None,

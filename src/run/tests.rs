@@ -18,7 +18,7 @@ async fn internal_metrics_have_all_components_from_the_start() {
         .unwrap_or_else(|faults| panic!("{}", faults[0]));
     let store = Arc::new(Store::open(&data).unwrap());
     let recorder = &config.globals.recorder;
-    let recorder = Arc::new(RecorderState::new(None, recorder.size.0, recorder.all_events()));
+    let recorder = Arc::new(RecorderState::new(None, 1 << 20, recorder.all_events()));
     let options = Options { until_eof: true, progress: false };
     let api = Api::open(&config, options, &recorder).await.unwrap();
     let own = api.internal_metrics.clone();

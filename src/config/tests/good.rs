@@ -254,9 +254,12 @@ fn recorder() {
     let rest = "sources: {a: {type: stdin}}\nsinks: {o: {type: blackhole, inputs: [a]}}\n";
     let of = |settings: &str| good(&format!("recorder: {{{settings}}}\n{rest}")).globals.recorder;
     let usual = good(rest).globals.recorder;
-    assert_eq!((usual.enabled, usual.size.0, usual.all_events()), (true, 8 << 20, defaults()));
+    assert_eq!((usual.enabled, usual.size, usual.all_events()), (true, None, defaults()));
     let off = of("enabled: false, size: 1MiB");
-    assert_eq!((off.enabled, off.size.0), (false, 1 << 20));
+    assert_eq!((off.enabled, off.size), (false, Some(Size(1 << 20))));
+    let of_memory = |mib: u64| usual.size(Size(mib << 20)).0;
+    assert_eq!([16, 64, 256, 4096].map(of_memory), [1 << 20, 2 << 20, 8 << 20, 8 << 20]);
+    assert_eq!(off.size(Size(4 << 30)), Size(1 << 20));
     let events =
         of("events: { SocketWrite: { threshold: 1ms, rate: 100/s }, Retry: { rate: none }, \
                      WaitForCapacity: { threshold: none }, FileRead: { enabled: false } }");

@@ -332,7 +332,7 @@ fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
     let uri = endpoint.server.uri("/api/v1/write");
     let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
     // A small queue, so that the points of most periods go to disk.
-    let config = format!("limits: {{ memory: 64MiB }}\n{config}");
+    let config = format!("limits: {{ memory: 80MiB }}\n{config}");
     let agent = start_ready(dir.path(), &config);
     send_points(dir.path(), 1);
     wait_sum("disk", 1);

@@ -23,11 +23,18 @@ final class Thrown {
     /** Returns the class and the text of an exception; never fails, and is never empty. */
     static String text(Throwable thrown) {
         try {
-            String text = thrown instanceof OutputFullException ? thrown.getMessage() : thrown.toString();
+            Throwable told = cause(thrown);
+            String text = told instanceof OutputFullException ? told.getMessage() : told.toString();
             return text.length() <= MESSAGE_LENGTH_MAX ? text : text.substring(0, MESSAGE_LENGTH_MAX) + "...";
         } catch (Throwable error) {
             return thrown.getClass().getName();
         }
+    }
+
+    /** Returns what an error that only wraps another one, such as one without memory for a class, is about. */
+    private static Throwable cause(Throwable thrown) {
+        boolean isWrapper = thrown instanceof BootstrapMethodError || thrown instanceof ExceptionInInitializerError;
+        return isWrapper && thrown.getCause() != null ? thrown.getCause() : thrown;
     }
 
     /** Returns the text of an exception with the line of the rule that threw it. */
