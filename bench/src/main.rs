@@ -114,11 +114,7 @@ enum Part {
         disk: PathBuf,
     },
     /// The flight recorder: an event in its four cases, the agent with and without it
-    Recorder {
-        /// A folder on the disk that the recording is written to
-        #[arg(default_value = "target")]
-        disk: PathBuf,
-    },
+    Recorder,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
     /// Thousands of tasks over the same lines; the agent beside mtail; the delay of results
@@ -232,7 +228,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Spool { disk } => spool::run(options.repetitions, disk, &scratch, &mut report)?,
-        Part::Recorder { disk } => recorder::run(options, disk, &scratch, &mut report)?,
+        Part::Recorder => recorder::run(options, &scratch, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
         Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
         Part::Agent { names } => {
@@ -294,7 +290,7 @@ impl Part {
             Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Spool { .. } => "spool",
-            Part::Recorder { .. } => "recorder",
+            Part::Recorder => "recorder",
             Part::Rows => "rows",
             Part::Rules { .. } => "rules",
             Part::Agent { .. } => "agent",
