@@ -40,12 +40,10 @@ const RAW_CALLS: &[&str] = &[
 
 /// Files that record what they call: the only ones where such calls belong.
 const RECORDING: &[&str] = &[
-    "crates/components/src/util/recorded_file.rs",
+    "crates/io/recorder/src/file.rs",
     "crates/core/spool/src/disk.rs",
-    "crates/core/store/src/recorded.rs",
     "crates/io/receiver/src/connection.rs",
     "crates/io/receiver/src/receive_buffers.rs",
-    "crates/io/tail/src/recorded.rs",
     "crates/io/transport/src/recorded_stream.rs",
 ];
 

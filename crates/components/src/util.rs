@@ -7,7 +7,6 @@ pub mod glob;
 pub mod jvm;
 pub mod kafka;
 pub mod period;
-pub mod recorded_file;
 pub mod seed;
 pub mod segments;
 pub mod template;

@@ -5,7 +5,7 @@
 //! length and the last hash: what lies behind them was not committed, and is cut off. Once a segment
 //! is much larger than what it describes, the next frame begins another.
 
-use crate::util::recorded_file::{self, RecordedFile};
+use millstream_recorder::file::{self, RecordedFile};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -102,7 +102,7 @@ impl Segments {
         file.write_all_at(frame, place.length + HEAD_BYTES as u64)?;
         file.sync_content()?;
         if is_new {
-            recorded_file::sync_folder(&self.folder)?;
+            file::sync_folder(&self.folder)?;
         }
         place.length += (HEAD_BYTES + frame.len()) as u64;
         place.hash = hash;
@@ -150,7 +150,7 @@ fn segment(folder: &Path, number: u64) -> PathBuf {
 /// Reads a segment up to its committed length.
 fn read(folder: &Path, place: &Place, apply: Apply<'_>) -> io::Result<()> {
     let path = segment(folder, place.segment);
-    let bytes = recorded_file::read(&path)?;
+    let bytes = file::read(&path)?;
     let damaged = || io::Error::other(format!("{} is damaged", path.display()));
     let committed = bytes.get(..place.length as usize).ok_or_else(damaged)?;
     let (mut rest, mut hash) = (committed, 0);

@@ -1,7 +1,7 @@
 //! The files of the store in `data_dir`, written so that a full disk does not prevent updates of
 //! existing data.
 
-use crate::recorded::{self, RecordedFile};
+use millstream_recorder::file::{self, RecordedFile};
 use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -102,7 +102,7 @@ impl Disk for Folder {
     }
 
     fn read(&self, name: &'static str) -> io::Result<Vec<u8>> {
-        match recorded::read(&self.path.join(name)) {
+        match file::read(&self.path.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             read => read,
         }

@@ -27,7 +27,6 @@ mod database;
 mod disk;
 mod health;
 mod identities;
-mod recorded;
 
 pub use health::StoreHealth;
 

@@ -45,6 +45,7 @@
 
 pub mod chunks;
 pub mod event;
+pub mod file;
 pub mod jfr;
 mod layout;
 mod memory;

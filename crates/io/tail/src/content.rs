@@ -3,8 +3,8 @@
 //! The first bytes tell whether a file is gzip (RFC 1952) or zstd (RFC 8878); its name does not
 //! matter. Concatenated members or frames are one content. Offsets count decompressed bytes.
 
-use crate::recorded::RecordedFile;
 use flate2::bufread::MultiGzDecoder;
+use millstream_recorder::file::RecordedFile;
 use rustix::fs::{Stat, fstat};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

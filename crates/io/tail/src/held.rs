@@ -13,8 +13,8 @@
 
 use super::content::Content;
 use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
-use super::recorded::RecordedFile;
 use millstream_model::OriginId;
+use millstream_recorder::file::RecordedFile;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, statvfs, unlinkat};
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -26,7 +26,6 @@ mod identity;
 mod line_filter;
 mod open;
 mod range;
-mod recorded;
 mod records;
 mod renames;
 mod rotation_names;

@@ -1,8 +1,8 @@
 //! File operations missing from the standard library: renaming to an unused name, and vectored
 //! appends.
 
-use crate::util::recorded_file::{self, RecordedFile};
 use bytes::Bytes;
+use millstream_recorder::file::{self, RecordedFile};
 use rustix::fs::{CWD, RenameFlags, Stat, fstat, renameat_with};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ pub fn folder(path: &Path) -> &Path {
 
 /// Makes the directory entries in a file's folder durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
-    recorded_file::sync_folder(folder(path))
+    file::sync_folder(folder(path))
 }
 
 /// Writes all parts; returns the bytes written.

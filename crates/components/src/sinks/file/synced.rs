@@ -3,7 +3,7 @@
 
 use crate::sinks::file::compress::Compression;
 use crate::sinks::file::disk::{folder, now_ns, rename_to_free};
-use crate::util::recorded_file::RecordedFile;
+use millstream_recorder::file::RecordedFile;
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

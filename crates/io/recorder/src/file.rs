@@ -1,16 +1,19 @@
-//! The reads, writes and syncs of files: every one that components make of data and of what they keep
-//! is made here, and recorded.
+//! Files whose reads, writes and syncs are recorded.
 
-use millstream_recorder::record::{self, Subject};
-use millstream_recorder::recorder;
-use millstream_recorder::schema::EventKind;
+use crate::record::{self, Subject};
+use crate::recorder;
+use crate::schema::EventKind;
 use rustix::io::{Errno, pread, pwrite};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::path::Path;
 
-/// An open file, or folder, whose reads, writes and syncs are recorded under the path that opened it:
-/// each call of the system that succeeds is one event with the bytes that it returned.
+/// An open file, or folder, whose reads, writes and syncs are recorded under the path that opened it.
+///
+/// Every call that succeeds is one event with the bytes that the system returned, whatever they are
+/// for: lines, the head that identifies a file, or the compressed data beneath a decompressor. So over
+/// the events of a path, `bytesRead` adds up to the bytes that reads of that path returned.
+#[derive(Debug)]
 pub struct RecordedFile {
     file: File,
     subject: Subject,
@@ -27,19 +30,27 @@ impl RecordedFile {
         &self.file
     }
 
+    /// Reads at `offset`, with one call; returns 0 at the end of the file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[inline]
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let timer = recorder::start(EventKind::FileRead);
+        let bytes = pread(&self.file, buffer, offset)?;
+        record::file_read(timer, &self.subject, bytes, bytes == 0);
+        Ok(bytes)
+    }
+
     /// Fills the buffer with the bytes at `offset`.
     ///
     /// # Errors
     /// They cannot be read, or the file ends before.
     pub fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
-            let timer = recorder::start(EventKind::FileRead);
-            match pread(&self.file, &mut *buffer, offset) {
+            match self.read_at(buffer, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => {
-                    record::file_read(timer, &self.subject, bytes, bytes == 0);
-                    if bytes == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
                     buffer = &mut buffer[bytes..];
                     offset += bytes as u64;
                 }
@@ -72,6 +83,9 @@ impl RecordedFile {
     }
 
     /// Appends to a file that was opened for that, with one call; returns the bytes written.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let timer = recorder::start(EventKind::FileWrite);
         let written = (&self.file).write_vectored(slices)?;
@@ -80,6 +94,9 @@ impl RecordedFile {
     }
 
     /// Makes the content durable, and as much of the status as reading it takes.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn sync_content(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::FileSync);
         self.file.sync_data()?;
@@ -88,6 +105,9 @@ impl RecordedFile {
     }
 
     /// Makes the content and the status durable; of a folder its names.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn sync(&self) -> io::Result<()> {
         let timer = recorder::start(EventKind::FileSync);
         self.file.sync_all()?;
