@@ -17,6 +17,9 @@ const TRIM_PAUSE_MIN: Duration = Duration::from_secs(5);
 /// Longest time between two of them, while they return little.
 const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 
+/// Longest time between two of them while the pressure is high: it ends only by what returns.
+const TRIM_PAUSE_HIGH: Duration = Duration::from_secs(10);
+
 /// A return of less than one part in so many of the limit is little.
 const LITTLE_PART: u64 = 50;
 
@@ -50,7 +53,7 @@ fn resident() -> Option<u64> {
 /// plentiful. After high pressure, too: otherwise the memory would stay where it was freed.
 fn act(look: MemoryLook, trims: &mut Trims) {
     note_pressure(look.pressure);
-    if look.pressure != Pressure::Low && trims.is_due(Instant::now()) {
+    if look.pressure != Pressure::Low && trims.is_due(look.pressure, Instant::now()) {
         millstream_allocator::trim();
         let after = resident().unwrap_or(look.resident_bytes);
         let has_returned =
@@ -63,18 +66,22 @@ fn act(look: MemoryLook, trims: &mut Trims) {
 #[derive(Default)]
 struct Trims {
     pause: Duration,
-    next: Option<Instant>,
+    last: Option<Instant>,
 }
 
 impl Trims {
-    fn is_due(&self, now: Instant) -> bool {
-        self.next.is_none_or(|next| now >= next)
+    fn is_due(&self, pressure: Pressure, now: Instant) -> bool {
+        let pause = match pressure {
+            Pressure::High => self.pause.min(TRIM_PAUSE_HIGH),
+            _ => self.pause,
+        };
+        self.last.is_none_or(|last| now >= last + pause)
     }
 
     fn done(&mut self, has_returned: bool, now: Instant) {
         let pause = if has_returned { TRIM_PAUSE_MIN } else { self.pause * 2 };
         self.pause = pause.clamp(TRIM_PAUSE_MIN, TRIM_PAUSE_MAX);
-        self.next = Some(now + self.pause);
+        self.last = Some(now);
     }
 }
 
@@ -85,13 +92,24 @@ mod tests {
     #[test]
     fn returns_of_little_become_rare() {
         let (mut trims, now) = (Trims::default(), Instant::now());
-        assert!(trims.is_due(now));
+        let normal = Pressure::Normal;
+        assert!(trims.is_due(normal, now));
         let mut pause = |has_returned| {
             trims.done(has_returned, now);
-            assert!(!trims.is_due(now + trims.pause / 2) && trims.is_due(now + trims.pause));
+            let is_due_after = |pause| trims.is_due(normal, now + pause);
+            assert!(!is_due_after(trims.pause / 2) && is_due_after(trims.pause));
             trims.pause.as_secs()
         };
         assert_eq!([false; 6].map(&mut pause), [5, 10, 20, 40, 80, 120]);
         assert_eq!([true, false].map(pause), [5, 10]);
+    }
+
+    #[test]
+    fn high_pressure_shortens_a_long_pause() {
+        let now = Instant::now();
+        let trims = Trims { pause: TRIM_PAUSE_MAX, last: Some(now) };
+        let is_due = |pressure, seconds| trims.is_due(pressure, now + Duration::from_secs(seconds));
+        assert!(!is_due(Pressure::Normal, 119) && is_due(Pressure::Normal, 120));
+        assert!(!is_due(Pressure::High, 9) && is_due(Pressure::High, 10));
     }
 }

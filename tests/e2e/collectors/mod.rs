@@ -150,7 +150,8 @@ fn a_collector_begins_again_after_a_kill() {
         let config = mode.adapt(config);
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let out = dir.path().join("out.txt");
-        wait_for_lines(&out, 5);
+        // A restart removes lines that were not synced before the kill.
+        wait_for_lines(&out, 50);
         agent.kill();
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let begins = || lines(&out).iter().filter(|line| *line == "tick 1").count();

@@ -38,6 +38,14 @@ const HIGH_ENDS_PERCENT: u64 = 75;
 /// together, if components keep more. Only the JVM has another limit: its heap.
 const FULL_PERCENT: u64 = 95;
 
+/// Part of the room below the high mark, as one in so many, by which the expected bytes may grow
+/// until the next look. A new series takes at once about as much as is expected of it later.
+const GROWTH_PART: u64 = 2;
+
+/// Part of the limit, as one in so many, by which they may grow in any case. Less would stop growth
+/// just below the high mark, where the pressure never becomes high.
+const GROWTH_LEAST_PART: u64 = 32;
+
 /// Time between two steps of the grant: what returns to it is measured before the next one.
 const STEP_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -182,6 +190,7 @@ impl Governor {
         let promised_bytes = (self.host.promised_bytes)();
         let full_bytes = limit_bytes / 100 * FULL_PERCENT;
         self.state.pressure.set_full(expected_bytes + promised_bytes >= full_bytes);
+        self.state.pressure.allow_growth(growth_bytes(expected_bytes, limit_bytes));
         if pressure == Pressure::High {
             self.state.high_ms.fetch_add(elapsed.as_millis() as u64, Ordering::Relaxed);
         }
@@ -210,6 +219,12 @@ impl Governor {
             log_change(look);
         }
     }
+}
+
+/// Returns by how many bytes what is expected may grow until the next look.
+fn growth_bytes(bytes: u64, limit_bytes: u64) -> u64 {
+    let room = (limit_bytes / 100 * HIGH_PERCENT).saturating_sub(bytes);
+    (room / GROWTH_PART).max(limit_bytes / GROWTH_LEAST_PART)
 }
 
 /// Returns the time until the next look.
@@ -295,6 +310,12 @@ mod tests {
         let interval = |before, bytes| interval_after(before * MIB, bytes * MIB, 100 * MIB);
         assert_eq!(interval(50, 51), CALM_INTERVAL);
         assert_eq!((interval(50, 52), interval(52, 50)), (INTERVAL, INTERVAL));
+    }
+
+    #[test]
+    fn growth_is_half_of_the_room_but_never_nothing() {
+        let growth = |bytes| growth_bytes(bytes, 3200);
+        assert_eq!([0, 2000, 2400, 3200].map(growth), [1280, 280, 100, 100]);
     }
 
     #[test]

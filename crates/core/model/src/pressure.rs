@@ -36,6 +36,8 @@ pub struct MemoryPressure {
     level: AtomicU8,
     is_full: AtomicBool,
     expected_bytes: AtomicU64,
+    /// The expected bytes up to which components may grow until the governor looks again.
+    growth_until_bytes: AtomicU64,
 }
 
 impl Default for MemoryPressure {
@@ -49,7 +51,8 @@ impl MemoryPressure {
     pub const fn new() -> MemoryPressure {
         let level = AtomicU8::new(Pressure::Normal as u8);
         let (is_full, expected_bytes) = (AtomicBool::new(false), AtomicU64::new(0));
-        MemoryPressure { level, is_full, expected_bytes }
+        let growth_until_bytes = AtomicU64::new(u64::MAX);
+        MemoryPressure { level, is_full, expected_bytes, growth_until_bytes }
     }
 
     /// Returns the level.
@@ -63,9 +66,18 @@ impl MemoryPressure {
     }
 
     /// Whether components may keep more of what they do not give back early, such as series. Besides
-    /// low pressure that needs place for what a runtime may still take.
+    /// low pressure that needs place for what a runtime may still take, and room for what grew since
+    /// the governor looked.
     pub fn may_grow(&self) -> bool {
-        !self.is_high() && !self.is_full.load(Ordering::Relaxed)
+        !self.is_high()
+            && !self.is_full.load(Ordering::Relaxed)
+            && self.expected_bytes() < self.growth_until_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Allows the expected bytes to grow by so many until the next call. A burst of new series fills
+    /// a small limit between two looks of the governor.
+    pub fn allow_growth(&self, bytes: u64) {
+        self.growth_until_bytes.store(self.expected_bytes() + bytes, Ordering::Relaxed);
     }
 
     /// Sets whether what runtimes may still take needs all that is left.
@@ -134,6 +146,20 @@ mod tests {
         assert_eq!(pressure.expected_bytes(), 12);
         drop(first);
         assert_eq!(pressure.expected_bytes(), 5);
+    }
+
+    #[test]
+    fn growth_ends_where_it_is_allowed_to() {
+        let pressure = Arc::new(MemoryPressure::default());
+        let mut expected = ExpectedMemory::new(pressure.clone());
+        expected.set(10);
+        pressure.allow_growth(5);
+        expected.set(14);
+        assert!(pressure.may_grow());
+        expected.set(15);
+        assert!(!pressure.may_grow());
+        pressure.allow_growth(1);
+        assert!(pressure.may_grow());
     }
 
     #[test]
