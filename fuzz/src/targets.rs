@@ -13,6 +13,7 @@ mod metrics;
 mod parsers;
 mod patterns;
 mod points;
+mod profiles;
 mod recorder;
 mod rules;
 mod scan;
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "metrics_msgpack", run: metrics::metrics_msgpack, words: metrics::BLOCK_WORDS },
     Target { name: "metricserver", run: points::metric_server, words: points::PACK_WORDS },
     Target { name: "nginx", run: access::nginx, words: access::LINE_WORDS },
+    Target { name: "profiles", run: profiles::profiles, words: profiles::WORDS },
     Target { name: "recorder", run: recorder::recorder, words: recorder::WORDS },
     Target { name: "regex", run: patterns::regex, words: patterns::WORDS },
     Target { name: "rules", run: rules::rules, words: rules::WORDS },

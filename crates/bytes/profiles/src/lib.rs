@@ -1,0 +1,18 @@
+//! Profiles: stacks of named frames with their numbers of samples, and their formats.
+//!
+//! A separate crate because it is pure and fuzzed alone. It reads files of other programs.
+
+#![forbid(unsafe_code)]
+
+mod collapsed;
+mod html;
+mod pprof;
+mod profile;
+mod svg;
+mod tree;
+
+pub use collapsed::write_collapsed;
+pub use html::{write_diff_html, write_html};
+pub use pprof::{ReadError, read_pprof, write_pprof};
+pub use profile::{About, Frame, FrameId, FrameKind, Profile};
+pub use svg::{write_diff_svg, write_svg};

@@ -1,0 +1,110 @@
+//! Registers, and what differs between architectures.
+
+use gimli::{Register, RegisterRule};
+use std::ffi::c_void;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("stacks are walked on x86_64 and aarch64 only");
+
+/// The registers that walking a stack needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registers {
+    /// The address of the next instruction.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer.
+    pub fp: u64,
+    /// The return address, where a register holds it.
+    pub link: Option<u64>,
+}
+
+/// The stack pointer in unwind information.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const STACK_POINTER: Register = gimli::X86_64::RSP;
+/// The frame pointer in unwind information.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const FRAME_POINTER: Register = gimli::X86_64::RBP;
+/// The return address in unwind information.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const RETURN_ADDRESS: Register = gimli::X86_64::RA;
+/// Unwind information that is specific to a vendor.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
+
+/// The stack pointer in unwind information.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const STACK_POINTER: Register = gimli::AArch64::SP;
+/// The frame pointer in unwind information.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const FRAME_POINTER: Register = gimli::AArch64::X29;
+/// The return address in unwind information.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const RETURN_ADDRESS: Register = gimli::AArch64::X30;
+/// Unwind information that is specific to a vendor: signed return addresses.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
+
+/// Returns whether a function with this rule for its return address has no caller.
+pub(crate) fn ends_stack(rule: Option<&RegisterRule<usize>>) -> bool {
+    match rule {
+        Some(RegisterRule::Undefined) => true,
+        // A call on x86_64 stores the return address. On aarch64 it is in a register until then.
+        None => cfg!(target_arch = "x86_64"),
+        Some(_) => false,
+    }
+}
+
+/// Removes the signature that a return address on aarch64 may have in its highest bits.
+pub(crate) fn without_signature(address: u64) -> u64 {
+    match cfg!(target_arch = "aarch64") {
+        true => address & 0x0000_ffff_ffff_ffff,
+        false => address,
+    }
+}
+
+impl Registers {
+    /// Returns the registers of the code that a signal interrupted.
+    ///
+    /// # Safety
+    ///
+    /// `context` is the third argument of a signal handler.
+    #[cfg(target_arch = "x86_64")]
+    pub unsafe fn interrupted(context: *const c_void) -> Registers {
+        // SAFETY: the kernel passes a `ucontext_t`.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let value = |register: i32| registers[register as usize] as u64;
+        let (pc, sp, fp) = (value(libc::REG_RIP), value(libc::REG_RSP), value(libc::REG_RBP));
+        Registers { pc, sp, fp, link: None }
+    }
+
+    /// Returns the registers of the code that a signal interrupted.
+    ///
+    /// # Safety
+    ///
+    /// `context` is the third argument of a signal handler.
+    #[cfg(target_arch = "aarch64")]
+    pub unsafe fn interrupted(context: *const c_void) -> Registers {
+        // SAFETY: the kernel passes a `ucontext_t`.
+        let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+        let link = Some(without_signature(context.regs[30]));
+        Registers { pc: context.pc, sp: context.sp, fp: context.regs[29], link }
+    }
+}
+
+/// Returns the thread pointer. The C libraries of Linux keep what belongs to a thread, and with it this
+/// address, at the upper end of the memory of its stack, except for the main thread.
+pub(crate) fn thread_pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the ABI stores the thread pointer at the address that it has.
+    unsafe {
+        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the register may be read in user mode.
+    unsafe {
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}

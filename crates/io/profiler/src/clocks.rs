@@ -1,0 +1,211 @@
+//! Clocks of the CPU time of threads, each of which signals its thread once per interval.
+//!
+//! They are software events of `perf_event_open(2)`: they measure with a timer of high resolution while
+//! the thread runs. The kernel compares a timer of the thread's CPU time only at its ticks, some
+//! milliseconds apart; if other processes compete for the CPU, a thread may rarely be the one that runs
+//! at a tick. Events need a privilege or `kernel.perf_event_paranoid` below 2, because they include time
+//! in the kernel.
+
+use crate::timer::thread_cpu_clock;
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Descriptors whose clocks a handler can find. A thread with a higher one gets a timer.
+const DESCRIPTORS_MAX: usize = 1 << 16;
+
+/// Type of a software event.
+const SOFTWARE: u32 = 1;
+/// Software event: the time that a thread was scheduled.
+const TASK_CLOCK: u64 = 1;
+/// Flag of an event that does not count yet.
+const DISABLED: u64 = 1;
+/// Flag of `perf_event_open` that closes the descriptor at `exec`.
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+/// Request that an event starts to count.
+const ENABLE: libc::Ioctl = 0x2400;
+/// Command of `fcntl`: which signal tells of the descriptor.
+const SET_SIGNAL: c_int = 10;
+/// Command of `fcntl`: who gets the signal.
+const SET_OWNER: c_int = 15;
+
+/// Attributes of an event, in their first version.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    bytes: u32,
+    event: u64,
+    period: u64,
+    sample_kind: u64,
+    read_format: u64,
+    flags: u64,
+    wake_events: u32,
+    breakpoint_kind: u32,
+    more: u64,
+}
+
+/// Who gets a signal.
+#[repr(C)]
+struct Owner {
+    /// 0 for a thread.
+    kind: c_int,
+    id: c_int,
+}
+
+/// A clock that handlers find by its descriptor.
+#[derive(Default)]
+struct Entry {
+    /// The thread's index plus one in the upper half, and its number in the lower one. 0 without clock.
+    thread: AtomicU64,
+    /// CPU time of the thread that its samples represent so far, in nanoseconds.
+    sampled_ns: AtomicU64,
+}
+
+/// The clocks of a profile by descriptor.
+pub(crate) struct Clocks {
+    entries: Box<[Entry]>,
+    interval_ns: u64,
+}
+
+impl Clocks {
+    pub fn new(interval: Duration) -> Clocks {
+        let entries = (0..DESCRIPTORS_MAX).map(|_| Entry::default()).collect();
+        Clocks { entries, interval_ns: interval.as_nanos() as u64 }
+    }
+
+    /// Returns the index of the calling thread, and the number of intervals since its last sample.
+    /// `None` if the descriptor is not the clock of this thread. Safe in signal handlers.
+    pub fn take(&self, descriptor: usize) -> Option<(u32, u32)> {
+        let entry = self.entries.get(descriptor)?;
+        let thread = entry.thread.load(Ordering::Acquire);
+        // SAFETY: the call has no conditions.
+        let tid = unsafe { libc::gettid() };
+        if thread == 0 || thread as u32 != tid as u32 {
+            return None;
+        }
+        // A signal that is pending while more intervals pass, such as in a long system call, represents
+        // all of them. Only this thread changes the value.
+        let sampled = entry.sampled_ns.load(Ordering::Relaxed);
+        let now = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        let passed = now.saturating_sub(sampled).saturating_add(self.interval_ns / 2);
+        let weight = (passed / self.interval_ns).clamp(1, u64::from(u32::MAX));
+        entry.sampled_ns.store(sampled + weight * self.interval_ns, Ordering::Relaxed);
+        Some(((thread >> 32) as u32 - 1, weight as u32))
+    }
+}
+
+/// A clock, which ends when this is dropped.
+pub(crate) struct TaskClock {
+    descriptor: OwnedFd,
+    clocks: Arc<Clocks>,
+}
+
+impl TaskClock {
+    /// Starts the clock of a thread.
+    pub fn start(clocks: &Arc<Clocks>, tid: u32, index: u32) -> io::Result<TaskClock> {
+        let descriptor = open(tid, clocks.interval_ns)?;
+        let number = descriptor.as_raw_fd();
+        let Some(entry) = clocks.entries.get(number as usize) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        let owner = Owner { kind: 0, id: tid as i32 };
+        // SAFETY: the descriptor is open, and the commands take a number or the owner.
+        unsafe {
+            check(libc::fcntl(number, libc::F_SETFL, libc::O_ASYNC))?;
+            check(libc::fcntl(number, SET_SIGNAL, libc::SIGPROF))?;
+            check(libc::fcntl(number, SET_OWNER, &raw const owner))?;
+        }
+        entry.sampled_ns.store(cpu_ns(thread_cpu_clock(tid)), Ordering::Relaxed);
+        let thread = (u64::from(index) + 1) << 32 | u64::from(tid);
+        entry.thread.store(thread, Ordering::Release);
+        let clock = TaskClock { descriptor, clocks: Arc::clone(clocks) };
+        // SAFETY: the descriptor is open, and the request has no argument.
+        check(unsafe { libc::ioctl(number, ENABLE, 0) })?;
+        Ok(clock)
+    }
+}
+
+impl Drop for TaskClock {
+    fn drop(&mut self) {
+        // Before the descriptor may belong to another clock.
+        let number = self.descriptor.as_raw_fd() as usize;
+        self.clocks.entries[number].thread.store(0, Ordering::Release);
+    }
+}
+
+fn open(tid: u32, interval_ns: u64) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind: SOFTWARE,
+        bytes: size_of::<Attributes>() as u32,
+        event: TASK_CLOCK,
+        period: interval_ns,
+        flags: DISABLED,
+        wake_events: 1,
+        ..Attributes::default()
+    };
+    let (any_cpu, no_group) = (-1, -1);
+    // SAFETY: the attributes outlive the call.
+    let descriptor = unsafe {
+        let attributes = &raw const attributes;
+        libc::syscall(libc::SYS_perf_event_open, attributes, tid, any_cpu, no_group, CLOSE_ON_EXEC)
+    };
+    check(descriptor as c_int)?;
+    // SAFETY: the descriptor is new, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Returns the CPU time of a clock in nanoseconds, 0 if its thread has ended.
+fn cpu_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time outlives the call.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clocks, TaskClock, cpu_ns};
+    use std::os::fd::AsRawFd;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::thread;
+    use std::time::Duration;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_sample_represents_all_intervals_since_the_last_one() {
+        let clocks = Arc::new(Clocks::new(Duration::from_secs(1)));
+        // SAFETY: the call has no conditions.
+        let tid = unsafe { libc::gettid() } as u32;
+        let clock = match TaskClock::start(&clocks, tid, 7) {
+            Ok(clock) => clock,
+            Err(error) => return println!("not tested, needs a privilege: {error}"),
+        };
+        let descriptor = clock.descriptor.as_raw_fd() as usize;
+        let entry = &clocks.entries[descriptor];
+        let now = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        entry.sampled_ns.store(now, Ordering::Relaxed);
+        // A signal may arrive early.
+        assert_eq!(clocks.take(descriptor), Some((7, 1)));
+        assert_eq!(entry.sampled_ns.load(Ordering::Relaxed), now + SECOND);
+        // As if four seconds had passed.
+        let before = now.saturating_sub(4 * SECOND);
+        entry.sampled_ns.store(before, Ordering::Relaxed);
+        let expected = ((now - before + SECOND / 2) / SECOND).max(1) as u32;
+        assert_eq!(clocks.take(descriptor), Some((7, expected)));
+        assert_eq!(clocks.take(usize::MAX), None);
+        let of_other = thread::scope(|scope| scope.spawn(|| clocks.take(descriptor)).join());
+        assert_eq!(of_other.unwrap(), None);
+        drop(clock);
+        assert_eq!(clocks.take(descriptor), None);
+    }
+}

@@ -1,0 +1,402 @@
+//! The handler of SIGPROF, which takes a sample of the thread that it interrupts.
+//!
+//! The handler stays installed after a profile, because a signal may still be pending, and the default
+//! action would end the process. It finds the running profile through a pointer. Handlers count
+//! themselves before they read it, so what they may use is freed when it was replaced and the count
+//! was zero afterwards.
+
+use crate::arch::Registers;
+use crate::buffer::{ADDRESSES_MAX, Buffer, Sample};
+use crate::clocks::Clocks;
+use crate::component;
+use crate::settings::StartError;
+use crate::stack::{self, Tables};
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{io, mem, ptr, thread};
+
+/// Pause between two looks whether handlers still run. They take some microseconds.
+const HANDLERS_PAUSE: Duration = Duration::from_micros(50);
+
+/// Code of a signal of a descriptor: an interval of a clock has passed.
+const POLL_IN: c_int = 1;
+
+/// The profile that runs, or null.
+static SAMPLER: AtomicPtr<Sampler> = AtomicPtr::new(ptr::null_mut());
+
+/// Number of handlers that run now.
+static HANDLERS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Whether the handler runs on this thread. It has no destructor and no lazy initialization.
+    static IS_HANDLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether the signal handler runs on the calling thread. For tests of what it calls.
+#[doc(hidden)]
+pub fn is_handling() -> bool {
+    IS_HANDLING.get()
+}
+
+/// What handlers need of a profile.
+pub(crate) struct Sampler {
+    /// The number of the profile: a signal of an earlier one may be late.
+    pub number: u32,
+    pub buffer: Buffer,
+    clocks: Arc<Clocks>,
+    /// Never null. Owned by the sampler.
+    tables: AtomicPtr<Tables>,
+}
+
+/// Information of a signal from a timer, as the kernel lays it out. That of a descriptor has the
+/// descriptor in place of the value.
+#[repr(C)]
+struct TimerInfo {
+    signal: c_int,
+    errno: c_int,
+    code: c_int,
+    padding: c_int,
+    timer: c_int,
+    overrun: c_int,
+    value: usize,
+}
+
+const _: () = assert!(size_of::<TimerInfo>() <= size_of::<libc::siginfo_t>());
+
+impl Sampler {
+    pub fn new(number: u32, buffer: Buffer, clocks: Arc<Clocks>, tables: Tables) -> Sampler {
+        let tables = AtomicPtr::new(Box::into_raw(Box::new(tables)));
+        Sampler { number, buffer, clocks, tables }
+    }
+
+    /// Replaces the tables.
+    pub fn set_tables(&self, tables: Tables) {
+        let former = self.tables.swap(Box::into_raw(Box::new(tables)), Ordering::SeqCst);
+        wait_for_handlers();
+        // SAFETY: it came from a box, and no handler has it any more.
+        drop(unsafe { Box::from_raw(former) });
+    }
+
+    /// Returns the index of the calling thread and the number of intervals that the signal is for, or
+    /// `None` if it is not of this profile.
+    ///
+    /// # Safety
+    ///
+    /// The argument is that of a signal handler of this thread.
+    unsafe fn origin(&self, info: *const c_void) -> Option<(u32, u32)> {
+        // SAFETY: the information is at least as large as that of a timer, whose fields are integers.
+        let info = unsafe { &*info.cast::<TimerInfo>() };
+        if info.code == POLL_IN {
+            // The value begins with the descriptor.
+            return self.clocks.take(info.value as u32 as usize);
+        }
+        let (number, thread) = parts(info.value);
+        let is_ours = info.code == libc::SI_TIMER && number == self.number;
+        is_ours.then_some((thread, (info.overrun.max(0) as u32).saturating_add(1)))
+    }
+
+    /// Takes a sample of the calling thread.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of a signal handler of this thread, and the handler has counted itself.
+    unsafe fn sample(&self, info: *const c_void, context: *const c_void) {
+        // SAFETY: the caller's conditions.
+        let Some((thread, weight)) = (unsafe { self.origin(info) }) else { return };
+        // SAFETY: the pointer is never null, and the tables live until the handler has ended.
+        let tables = unsafe { &*self.tables.load(Ordering::SeqCst) };
+        // SAFETY: the context is that of a signal handler.
+        let registers = unsafe { Registers::interrupted(context) };
+        let memory = tables.stack(registers.sp, thread == 0);
+        let mut addresses = [0; ADDRESSES_MAX];
+        let (count, is_truncated) = stack::walk(tables, &memory, registers, &mut addresses);
+        self.buffer.push(&Sample {
+            thread,
+            component: component::current(),
+            weight,
+            is_truncated,
+            addresses: addresses.get(..count).unwrap_or_default(),
+        });
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and no handler has a sampler that is dropped.
+        drop(unsafe { Box::from_raw(*self.tables.get_mut()) });
+    }
+}
+
+/// Returns the value of a timer: the number of the profile, and that of the thread.
+pub(crate) fn value(number: u32, thread: u32) -> usize {
+    (u64::from(number) << 32 | u64::from(thread)) as usize
+}
+
+fn parts(value: usize) -> (u32, u32) {
+    ((value as u64 >> 32) as u32, value as u32)
+}
+
+/// A profile that handlers take samples for, until it is dropped.
+pub(crate) struct Active(Box<Sampler>);
+
+impl Active {
+    /// Installs the handler, and lets it take samples.
+    pub fn start(sampler: Box<Sampler>) -> Result<Active, StartError> {
+        install()?;
+        SAMPLER.store(ptr::from_ref(&*sampler).cast_mut(), Ordering::SeqCst);
+        Ok(Active(sampler))
+    }
+
+    pub fn sampler(&self) -> &Sampler {
+        &self.0
+    }
+
+    /// Ends sampling. Every sample is in the buffer afterwards.
+    pub fn end(&self) {
+        SAMPLER.store(ptr::null_mut(), Ordering::SeqCst);
+        wait_for_handlers();
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Waits for a moment without handlers: none has a pointer that was replaced before.
+fn wait_for_handlers() {
+    while HANDLERS.load(Ordering::SeqCst) != 0 {
+        thread::sleep(HANDLERS_PAUSE);
+    }
+}
+
+/// Installs the handler, unless another library has one.
+fn install() -> Result<(), StartError> {
+    let failed = StartError::system("handle SIGPROF");
+    // SAFETY: zeros are a valid value of this structure of the C library.
+    let mut present: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: only the present action is read.
+    if unsafe { libc::sigaction(libc::SIGPROF, ptr::null(), &mut present) } != 0 {
+        return Err(failed(io::Error::last_os_error()));
+    }
+    let ours = on_signal as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+    if present.sa_sigaction == ours {
+        return Ok(());
+    }
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&present.sa_sigaction) {
+        return Err(StartError::ForeignHandler);
+    }
+    // SAFETY: as above.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = ours;
+    action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler has the signature that the flags require, and is safe at any time.
+    match unsafe { libc::sigaction(libc::SIGPROF, &action, ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(failed(io::Error::last_os_error())),
+    }
+}
+
+/// Takes a sample if a profile runs. It allocates nothing, takes no lock and does not panic.
+extern "C" fn on_signal(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the C library returns the address of the thread's variable.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let former = unsafe { *errno };
+    IS_HANDLING.set(true);
+    HANDLERS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the sampler lives until this handler, which has counted itself, has ended.
+    if let Some(sampler) = unsafe { SAMPLER.load(Ordering::SeqCst).as_ref() } {
+        // SAFETY: the arguments are those of this handler.
+        unsafe { sampler.sample(info.cast(), context) };
+    }
+    HANDLERS.fetch_sub(1, Ordering::SeqCst);
+    IS_HANDLING.set(false);
+    // SAFETY: as above.
+    unsafe { *errno = former };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Active, Sampler, TimerInfo, on_signal, value};
+    use crate::buffer::Buffer;
+    use crate::clocks::Clocks;
+    use crate::component::Component;
+    use crate::maps::Maps;
+    use crate::modules::Modules;
+    use crate::settings::Event;
+    use crate::stack::Tables;
+    use crate::timer::Timer;
+    use parking_lot::Mutex;
+    use std::ffi::c_int;
+    use std::hint::black_box;
+    use std::mem::MaybeUninit;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    /// One test at a time activates a sampler.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn active(number: u32) -> Active {
+        let (mut modules, maps) = (Modules::default(), Maps::read().unwrap());
+        modules.update(&maps);
+        let (code, memory, main_stack) = (modules.code.clone(), maps.memory, maps.main_stack);
+        let tables = Tables { code, memory, main_stack };
+        let clocks = Arc::new(Clocks::new(Duration::from_millis(1)));
+        let sampler = Sampler::new(number, Buffer::new(1 << 20), clocks, tables);
+        Active::start(Box::new(sampler)).unwrap()
+    }
+
+    fn context() -> libc::ucontext_t {
+        let mut context = MaybeUninit::<libc::ucontext_t>::zeroed();
+        // SAFETY: zeros are a valid value of the structure, which the call overwrites.
+        unsafe {
+            assert_eq!(libc::getcontext(context.as_mut_ptr()), 0);
+            context.assume_init()
+        }
+    }
+
+    /// Calls the handler as the kernel does for a timer.
+    fn signal(code: c_int, overrun: c_int, value: usize, context: &mut libc::ucontext_t) {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let timer = TimerInfo {
+            signal: libc::SIGPROF,
+            errno: 0,
+            code,
+            padding: 0,
+            timer: 0,
+            overrun,
+            value,
+        };
+        // SAFETY: it has space for the information of a timer.
+        unsafe { info.as_mut_ptr().cast::<TimerInfo>().write(timer) };
+        on_signal(libc::SIGPROF, info.as_mut_ptr(), (&raw mut *context).cast());
+    }
+
+    fn drained(active: &Active) -> Vec<(u32, u32, usize)> {
+        let mut all = Vec::new();
+        active.sampler().buffer.drain(|sample| {
+            all.push((sample.thread, sample.weight, sample.addresses.len()));
+        });
+        all
+    }
+
+    #[test]
+    fn signals_of_other_senders_and_profiles_are_ignored() {
+        let _alone = ALONE.lock();
+        let active = active(7);
+        let mut context = context();
+        signal(libc::SI_USER, 0, value(7, 3), &mut context);
+        signal(libc::SI_TIMER, 0, value(6, 3), &mut context);
+        signal(super::POLL_IN, 0, value(7, 3), &mut context);
+        signal(super::POLL_IN, 0, usize::MAX, &mut context);
+        assert_eq!(drained(&active), []);
+        signal(libc::SI_TIMER, 0, value(7, 3), &mut context);
+        signal(libc::SI_TIMER, 4, value(7, u32::MAX), &mut context);
+        let all = drained(&active);
+        assert_eq!((all[0].0, all[0].1, all[1].0, all[1].1), (3, 1, u32::MAX, 5));
+        assert!(all.iter().all(|(_, _, addresses)| *addresses > 2), "{all:?}");
+        active.end();
+        signal(libc::SI_TIMER, 0, value(7, 3), &mut context);
+        assert_eq!(drained(&active), []);
+    }
+
+    /// Where clocks are not permitted, timers of the CPU time take their place.
+    #[test]
+    fn a_timer_samples_the_cpu_time_of_its_thread() {
+        let _alone = ALONE.lock();
+        let active = active(10);
+        // SAFETY: the call has no conditions.
+        let tid = unsafe { libc::gettid() } as u32;
+        let ms = Duration::from_millis(1);
+        let timer = Timer::start(Event::Cpu, tid, value(10, 5), ms, ms).unwrap();
+        let (begun, mut weight) = (Instant::now(), 0);
+        while weight < 100 && begun.elapsed() < Duration::from_secs(60) {
+            (0..100_000).for_each(|value| _ = black_box(value));
+            active.sampler().buffer.drain(|sample| {
+                assert_eq!(sample.thread, 5);
+                weight += sample.weight;
+            });
+        }
+        drop(timer);
+        assert!(weight >= 100, "{weight} samples");
+    }
+
+    /// Whatever registers hold, only memory that is mapped is read, and `errno` stays.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn random_registers_are_harmless() {
+        let _alone = ALONE.lock();
+        let active = active(8);
+        let here = drained as fn(&Active) -> _ as usize as u64;
+        // SAFETY: the C library returns the address of this thread's variable.
+        let errno = unsafe { libc::__errno_location() };
+        for round in 0..20_000 {
+            let mut context = context();
+            let sp = context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
+            let candidates = [
+                fastrand::u64(..),
+                sp.wrapping_add(fastrand::u64(0..1 << 21)),
+                sp & !7,
+                (sp & !7).wrapping_add(fastrand::u64(0..1 << 18) * 8),
+                here.wrapping_add(fastrand::u64(0..100_000)),
+                0,
+                u64::MAX - fastrand::u64(0..32),
+            ];
+            for register in [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP] {
+                let value = candidates[fastrand::usize(..candidates.len())];
+                context.uc_mcontext.gregs[register as usize] = value as i64;
+            }
+            // SAFETY: as above.
+            unsafe { errno.write(round) };
+            signal(libc::SI_TIMER, 0, value(8, fastrand::u32(0..2)), &mut context);
+            // SAFETY: as above.
+            assert_eq!(unsafe { errno.read() }, round);
+            assert_eq!(drained(&active).len(), 1);
+        }
+    }
+
+    #[inline(never)]
+    fn sampled_at(depth: u32, active: &Active, rounds: u32) -> f64 {
+        if depth > 0 {
+            return black_box(sampled_at(depth - 1, active, rounds));
+        }
+        let (mut context, mut elapsed) = (context(), 0.0);
+        for _ in 0..rounds / 100 {
+            let begun = Instant::now();
+            for _ in 0..100 {
+                signal(libc::SI_TIMER, 0, value(9, 1), &mut context);
+            }
+            elapsed += begun.elapsed().as_secs_f64();
+            assert!(drained(active).iter().all(|(_, _, addresses)| *addresses > 20));
+        }
+        elapsed * 1e9 / f64::from(rounds)
+    }
+
+    #[test]
+    #[ignore = "prints costs: run it in a release build"]
+    fn costs() {
+        let _alone = ALONE.lock();
+        let active = active(9);
+        for depth in [20, 60] {
+            let ns = sampled_at(depth, &active, 100_000);
+            println!("a sample of {depth} and some frames: {ns:.0} ns");
+        }
+        let begun = Instant::now();
+        let (mut modules, maps) = (Modules::default(), Maps::read().unwrap());
+        modules.update(&maps);
+        let rows: usize = modules.code.iter().map(|code| code.len()).sum();
+        println!("{rows} rows of unwind information: {:?}", begun.elapsed());
+        let (component, rounds) = (Component::named("access"), 100_000_000);
+        let begun = Instant::now();
+        for _ in 0..rounds {
+            let _entered = black_box(black_box(component).enter());
+        }
+        let ns = begun.elapsed().as_secs_f64() * 1e9 / f64::from(rounds);
+        println!("entering and leaving a component: {ns:.2} ns");
+    }
+}

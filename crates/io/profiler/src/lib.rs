@@ -1,0 +1,53 @@
+//! Samples the stacks of all threads of the process.
+//!
+//! A separate crate because it fences `unsafe`: a signal handler, which reads registers and stacks, and
+//! timers of the kernel.
+//!
+//! Each thread has a clock of its CPU time, or a timer, that signals it once per interval. The signal handler walks the stack of its thread and puts the addresses into a buffer. A thread named
+//! `profiler` sums them up, and looks for new threads and libraries ten times a second. Symbols are
+//! looked up elsewhere: a [`RawProfile`] has addresses, and the mappings that they are in.
+//!
+//! The handler finds callers with the unwind information of loaded objects, which [`start`] computes
+//! beforehand, and with frame pointers where there is none. A stack ends, and is marked as truncated, in
+//! code that a compiler has generated at run time, such as that of a JVM.
+//!
+//! ```
+//! use millstream_profiler::{Component, Event, Settings, StartError};
+//! use std::time::Duration;
+//!
+//! let settings = Settings {
+//!     event: Event::Cpu,
+//!     interval: Duration::from_millis(10),
+//!     buffer_bytes: 1 << 20,
+//! };
+//! let session = millstream_profiler::start(settings)?;
+//! {
+//!     let _entered = Component::named("parse_access").enter();
+//!     // Samples of this thread have the component.
+//! }
+//! let profile = session.stop();
+//! assert_eq!(profile.event, Event::Cpu);
+//! # Ok::<(), StartError>(())
+//! ```
+
+mod arch;
+mod buffer;
+mod clocks;
+mod component;
+mod handler;
+mod maps;
+mod modules;
+mod objects;
+mod profile;
+mod rows;
+mod session;
+mod settings;
+mod stack;
+mod threads;
+mod timer;
+
+pub use component::{Component, Entered};
+pub use handler::is_handling;
+pub use profile::{Module, RawProfile, Stack, ThreadName};
+pub use session::{Session, start};
+pub use settings::{Event, Settings, StartError, UnknownEvent};

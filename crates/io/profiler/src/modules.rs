@@ -1,0 +1,74 @@
+//! What is loaded in the process: the modules of a profile, and the rules of their code.
+
+use crate::maps::{CodeMapping, Maps};
+use crate::objects::{self, Changes};
+use crate::profile::Module;
+use crate::rows::Code;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The modules so far, and the rules of those that are loaded now.
+#[derive(Default)]
+pub(crate) struct Modules {
+    /// All mappings so far, also those of objects that were unloaded since.
+    pub all: Vec<Module>,
+    /// The rules of loaded objects, in ascending order of their addresses.
+    pub code: Vec<Arc<Code>>,
+    /// Build ids by the addresses of loaded objects.
+    build_ids: Vec<(Range<u64>, String)>,
+    changes: Changes,
+}
+
+impl Modules {
+    /// Returns whether objects were loaded or unloaded since the last update.
+    pub fn has_changed(&self) -> bool {
+        objects::changes() != self.changes
+    }
+
+    /// Adds what was loaded since the last update, and forgets the rules of what was unloaded.
+    pub fn update(&mut self, maps: &Maps) {
+        if self.has_changed() {
+            // Before the list: what is loaded meanwhile is found in the next round.
+            self.changes = objects::changes();
+            self.update_code();
+        }
+        for mapping in &maps.code {
+            let is_known = self.all.iter().any(|module| is_of(module, mapping));
+            if !is_known {
+                self.all.push(self.module(mapping));
+            }
+        }
+    }
+
+    fn update_code(&mut self) {
+        let known = |code: &Range<u64>| self.code.iter().any(|known| known.addresses == *code);
+        let (loaded, new) = objects::loaded(known);
+        self.code.retain(|code| loaded.contains(&code.addresses));
+        self.build_ids.retain(|(addresses, _)| loaded.contains(addresses));
+        for object in new {
+            self.code.push(Arc::new(Code::of(&object)));
+            self.build_ids.extend(object.build_id.map(|build_id| (object.code, build_id)));
+        }
+        self.code.sort_by_key(|code| code.addresses.start);
+    }
+
+    fn module(&self, mapping: &CodeMapping) -> Module {
+        let Range { start, end } = mapping.addresses;
+        // An object begins within its first page.
+        let is_of = |code: &Range<u64>| code.start < end && start < code.end;
+        let found = self.build_ids.iter().find(|(addresses, _)| is_of(addresses));
+        Module {
+            path: mapping.path.clone(),
+            build_id: found.map(|(_, build_id)| build_id.clone()),
+            start,
+            end,
+            file_offset: mapping.file_offset,
+        }
+    }
+}
+
+fn is_of(module: &Module, mapping: &CodeMapping) -> bool {
+    (module.start..module.end) == mapping.addresses
+        && module.file_offset == mapping.file_offset
+        && module.path == mapping.path
+}

@@ -1,0 +1,264 @@
+//! Unwind information of an object as a table: how each of its instructions finds its caller.
+//!
+//! Section `.eh_frame` is a program for a small machine, which needs kilobytes of memory per step, more
+//! than is left on the alternate stack of a thread when a signal arrives. So it runs once, before the
+//! first sample, and a signal handler searches the rows that it results in.
+
+use crate::arch::{self, FRAME_POINTER, RETURN_ADDRESS, STACK_POINTER};
+use crate::objects::{LoadedObject, UnwindSections};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
+};
+use std::ops::Range;
+
+type Bytes<'b> = EndianSlice<'b, LittleEndian>;
+
+/// The value for a register that is not saved.
+const NOT_SAVED: i16 = i16::MIN;
+
+/// The expression of entries of the procedure linkage table on x86_64: `rsp + 8`, and 8 more from
+/// offset 10 or 11 of the entry on, which is after its push.
+const PLT_EXPRESSIONS: [&[u8]; 2] = [
+    &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
+    &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22],
+];
+
+/// What the address of a frame, where its caller's stack pointer was, is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// The stack pointer.
+    StackPointer,
+    /// The frame pointer.
+    FramePointer,
+    /// The stack pointer, and the position in an entry of the procedure linkage table.
+    LinkageTable,
+    /// It has no caller.
+    EndOfStack,
+    /// There is no information, or none of a supported kind.
+    Unknown,
+}
+
+/// How instructions find their caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub base: Base,
+    /// Words from the base to the address of the frame.
+    words: i16,
+    /// Words from the address of the frame to the saved frame pointer.
+    frame_pointer: i16,
+    /// Words from the address of the frame to the return address.
+    return_address: i16,
+}
+
+impl Rule {
+    const UNKNOWN: Rule = Rule::without_values(Base::Unknown);
+
+    const fn without_values(base: Base) -> Rule {
+        Rule { base, words: 0, frame_pointer: NOT_SAVED, return_address: NOT_SAVED }
+    }
+
+    /// Returns the bytes from the base to the address of the frame.
+    pub fn offset(self) -> i64 {
+        i64::from(self.words) * 8
+    }
+
+    /// Returns the bytes from the address of the frame to the saved frame pointer.
+    pub fn frame_pointer(self) -> Option<i64> {
+        (self.frame_pointer != NOT_SAVED).then(|| i64::from(self.frame_pointer) * 8)
+    }
+
+    /// Returns the bytes from the address of the frame to the return address.
+    pub fn return_address(self) -> Option<i64> {
+        (self.return_address != NOT_SAVED).then(|| i64::from(self.return_address) * 8)
+    }
+}
+
+/// A rule, and the first instruction it is for.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Bytes from the first instruction of the object.
+    at: u32,
+    rule: Rule,
+}
+
+/// The rules of a loaded object.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub addresses: Range<u64>,
+    rows: Vec<Row>,
+}
+
+impl Code {
+    /// Computes the rules of an object.
+    pub fn of(object: &LoadedObject) -> Code {
+        let mut builder = Builder { addresses: object.code.clone(), rows: Vec::new() };
+        if let Some(sections) = &object.unwind {
+            // An error ends the table: instructions after it are without a rule.
+            _ = builder.add(sections);
+        }
+        Code { addresses: object.code.clone(), rows: builder.sorted() }
+    }
+
+    /// Returns the number of rows, of 12 bytes each.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns the rule of the instruction at an address. Safe in signal handlers.
+    pub fn rule(&self, address: u64) -> Rule {
+        let offset = address.wrapping_sub(self.addresses.start);
+        let after = self.rows.partition_point(|row| u64::from(row.at) <= offset);
+        self.rows.get(after.wrapping_sub(1)).map_or(Rule::UNKNOWN, |row| row.rule)
+    }
+}
+
+/// Rows in the order of the sections.
+struct Builder {
+    addresses: Range<u64>,
+    rows: Vec<Row>,
+}
+
+impl Builder {
+    fn add(&mut self, sections: &UnwindSections) -> gimli::Result<()> {
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(sections.header_at)
+            .set_eh_frame(sections.frames_at)
+            .set_text(self.addresses.start);
+        let header = EhFrameHdr::new(&sections.header, LittleEndian).parse(&bases, 8)?;
+        let mut frames = EhFrame::new(&sections.frames, LittleEndian);
+        frames.set_address_size(8);
+        frames.set_vendor(arch::VENDOR);
+        let Some(table) = header.table() else { return Ok(()) };
+        let mut entries = table.iter(&bases);
+        let mut context = UnwindContext::new();
+        while let Some((_, pointer)) = entries.next()? {
+            let Ok(offset) = table.pointer_to_offset(pointer) else { continue };
+            let Ok(entry) = frames.fde_from_offset(&bases, offset, EhFrame::cie_from_offset) else {
+                continue;
+            };
+            // After an error the rest of the function is without a rule.
+            _ = self.add_function(&frames, &bases, &mut context, &entry);
+            self.push(entry.end_address(), Rule::UNKNOWN);
+        }
+        Ok(())
+    }
+
+    fn add_function<'b>(
+        &mut self,
+        frames: &EhFrame<Bytes<'b>>,
+        bases: &BaseAddresses,
+        context: &mut UnwindContext<usize>,
+        entry: &FrameDescriptionEntry<Bytes<'b>>,
+    ) -> gimli::Result<()> {
+        self.push(entry.initial_address(), Rule::UNKNOWN);
+        let mut rows = entry.rows(frames, bases, context)?;
+        while let Some(row) = rows.next_row()? {
+            let rule = rule(frames, row).unwrap_or(Rule::UNKNOWN);
+            self.push(row.start_address(), rule);
+        }
+        Ok(())
+    }
+
+    /// Adds a row. It replaces one of the same address, and is omitted if it repeats the last rule.
+    fn push(&mut self, address: u64, rule: Rule) {
+        let Ok(at) = u32::try_from(address.wrapping_sub(self.addresses.start)) else { return };
+        self.rows.pop_if(|last| last.at == at);
+        if self.rows.last().is_none_or(|last| last.rule != rule || last.at > at) {
+            self.rows.push(Row { at, rule });
+        }
+    }
+
+    fn sorted(mut self) -> Vec<Row> {
+        // Functions are in ascending order, as the search table must be; this is for those that lie.
+        self.rows.sort_by_key(|row| row.at);
+        self.rows.shrink_to_fit();
+        self.rows
+    }
+}
+
+/// Returns the rule of a row, or `None` if it is of a kind that is not supported.
+fn rule(frames: &EhFrame<Bytes<'_>>, row: &UnwindTableRow<usize>) -> Option<Rule> {
+    let return_address = row.register(RETURN_ADDRESS);
+    if arch::ends_stack(return_address.as_ref()) {
+        return Some(Rule::without_values(Base::EndOfStack));
+    }
+    let (base, offset) = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } if *register == STACK_POINTER => {
+            (Base::StackPointer, *offset)
+        }
+        CfaRule::RegisterAndOffset { register, offset } if *register == FRAME_POINTER => {
+            (Base::FramePointer, *offset)
+        }
+        CfaRule::Expression(expression) => {
+            let bytes = expression.get(frames).ok()?.0;
+            PLT_EXPRESSIONS.contains(&bytes.slice()).then_some((Base::LinkageTable, 8))?
+        }
+        CfaRule::RegisterAndOffset { .. } => return None,
+    };
+    Some(Rule {
+        base,
+        words: words(offset)?,
+        frame_pointer: saved(row.register(FRAME_POINTER))?,
+        return_address: saved(return_address)?,
+    })
+}
+
+/// Returns where a register is saved, in words from the address of the frame.
+fn saved(rule: Option<RegisterRule<usize>>) -> Option<i16> {
+    match rule {
+        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(NOT_SAVED),
+        Some(RegisterRule::Offset(offset)) => words(offset),
+        Some(_) => None,
+    }
+}
+
+fn words(bytes: i64) -> Option<i16> {
+    let words = i16::try_from(bytes / 8).ok()?;
+    (bytes % 8 == 0 && words != NOT_SAVED).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Base, Builder, Code, Rule};
+    use crate::objects::loaded;
+
+    #[inline(never)]
+    fn function_with_a_frame() -> u64 {
+        std::hint::black_box([3_u64; 40]).iter().sum()
+    }
+
+    #[test]
+    fn almost_all_code_of_the_program_has_rules() {
+        assert_eq!(function_with_a_frame(), 120);
+        let here = function_with_a_frame as fn() -> u64 as usize as u64;
+        let (_, objects) = loaded(|_| false);
+        let program = objects.iter().find(|object| object.code.contains(&here)).unwrap();
+        let code = Code::of(program);
+        let first = code.rule(here);
+        assert_eq!((first.base, first.frame_pointer()), (Base::StackPointer, None));
+        assert!((0..20).any(|offset| code.rule(here + offset).offset() > first.offset()));
+        let addresses = program.code.clone().step_by(64);
+        let (all, unknown) = addresses.fold((0, 0), |(all, unknown), address| {
+            (all + 1, unknown + u32::from(code.rule(address).base == Base::Unknown))
+        });
+        assert!(unknown * 10 < all, "{unknown} of {all} addresses without a rule");
+        assert!(code.rows.is_sorted_by_key(|row| row.at));
+    }
+
+    #[test]
+    fn addresses_outside_of_functions_have_no_rule() {
+        let mut builder = Builder { addresses: 1000..2000, rows: Vec::new() };
+        let end = Rule::without_values(Base::EndOfStack);
+        builder.push(1100, Rule::UNKNOWN);
+        builder.push(1100, end);
+        builder.push(1150, end);
+        builder.push(1200, Rule::UNKNOWN);
+        let code = Code { addresses: 1000..2000, rows: builder.sorted() };
+        assert_eq!(code.rows.len(), 2);
+        let bases = [0, 999, 1099, 1100, 1199, 1200, u64::MAX].map(|at| code.rule(at).base);
+        let (end, none) = (Base::EndOfStack, Base::Unknown);
+        assert_eq!(bases, [none, none, none, end, end, none, none]);
+    }
+}

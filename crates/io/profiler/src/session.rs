@@ -1,0 +1,243 @@
+//! A profile that runs: its thread finds threads and objects, and sums up samples.
+
+use crate::buffer::Buffer;
+use crate::clocks::Clocks;
+use crate::component;
+use crate::handler::{Active, Sampler};
+use crate::maps::Maps;
+use crate::modules::Modules;
+use crate::profile::{RawProfile, Stack};
+use crate::settings::{Settings, StartError};
+use crate::stack::Tables;
+use crate::threads::Threads;
+use crate::timer;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Time between two rounds: a new thread is not sampled for that long, and the buffer takes the samples
+/// of that time.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// Whether a profile runs in this process.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Number of profiles so far.
+static PROFILES: AtomicU32 = AtomicU32::new(0);
+
+/// Starts a profile of all threads of this process.
+///
+/// Before the first sample it reads the unwind information of all loaded objects, which takes some
+/// hundredths of a second of CPU time and some megabytes of memory until the profile ends.
+pub fn start(settings: Settings) -> Result<Session, StartError> {
+    settings.check()?;
+    let claim = Claim::new()?;
+    let collector = Collector::new(settings, claim)?;
+    let stop = Arc::new(Stop::default());
+    let ours = Arc::clone(&stop);
+    let thread = thread::Builder::new().name("profiler".to_owned());
+    let thread = thread.spawn(move || collector.run(&ours));
+    let thread = thread.map_err(StartError::system("start a thread"))?;
+    Ok(Session { stop, thread: Some(thread) })
+}
+
+/// A profile that runs. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Session {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<RawProfile>>,
+}
+
+impl Session {
+    /// Ends the profile and returns its samples.
+    pub fn stop(mut self) -> RawProfile {
+        self.stop.set();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(profile)) => profile,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => unreachable!("only this and the end of the session take the thread"),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by then, and the profile is not wanted.
+            _ = thread.join();
+        }
+    }
+}
+
+/// Tells the session's thread to end.
+#[derive(Debug, Default)]
+struct Stop {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn set(&self) {
+        *self.is_set.lock() = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next round. Returns whether there is none.
+    fn wait(&self) -> bool {
+        let mut is_set = self.is_set.lock();
+        if !*is_set {
+            self.changed.wait_for(&mut is_set, ROUND);
+        }
+        *is_set
+    }
+}
+
+/// The right to be the only profile of the process.
+struct Claim;
+
+impl Claim {
+    fn new() -> Result<Claim, StartError> {
+        match IS_RUNNING.swap(true, Ordering::SeqCst) {
+            true => Err(StartError::Running),
+            false => Ok(Claim),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        IS_RUNNING.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Samples with equal thread, component and stack.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    thread: u32,
+    component: u32,
+    is_truncated: bool,
+    addresses: Box<[u64]>,
+}
+
+/// Fields are dropped in their order: timers before the sampler, and the claim last.
+struct Collector {
+    threads: Threads,
+    active: Active,
+    settings: Settings,
+    modules: Modules,
+    counts: HashMap<Key, u64>,
+    begun: Instant,
+    cpu_before: Duration,
+    _claim: Claim,
+}
+
+impl Collector {
+    /// Starts the timers of all threads that run.
+    fn new(settings: Settings, claim: Claim) -> Result<Collector, StartError> {
+        let number = PROFILES.fetch_add(1, Ordering::Relaxed);
+        let clocks = Arc::new(Clocks::new(settings.interval));
+        let mut modules = Modules::default();
+        let mut threads = Threads::new(settings, number, Arc::clone(&clocks));
+        let failed = StartError::system("read /proc/self/task");
+        let found = threads.find().map_err(failed)?;
+        let maps = Maps::read().map_err(StartError::system("read /proc/self/maps"))?;
+        modules.update(&maps);
+        let buffer = Buffer::new(settings.buffer_bytes);
+        let sampler = Box::new(Sampler::new(number, buffer, clocks, tables(&modules, maps)));
+        let active = Active::start(sampler)?;
+        let (begun, cpu_before) = (Instant::now(), timer::process_cpu_time());
+        threads.watch(&found);
+        let counts = HashMap::new();
+        Ok(Collector {
+            threads,
+            active,
+            settings,
+            modules,
+            counts,
+            begun,
+            cpu_before,
+            _claim: claim,
+        })
+    }
+
+    fn run(mut self, stop: &Stop) -> RawProfile {
+        loop {
+            self.discover();
+            if stop.wait() {
+                return self.end();
+            }
+            self.drain();
+        }
+    }
+
+    /// Finds new threads and objects. The stack of a new thread is known before its first sample.
+    fn discover(&mut self) {
+        // What cannot be read now can be in the next round.
+        let Ok(found) = self.threads.find() else { return };
+        if found.is_empty() && !self.modules.has_changed() {
+            return;
+        }
+        let Ok(maps) = Maps::read() else { return };
+        self.modules.update(&maps);
+        self.active.sampler().set_tables(tables(&self.modules, maps));
+        self.threads.watch(&found);
+    }
+
+    fn drain(&mut self) {
+        let counts = &mut self.counts;
+        self.active.sampler().buffer.drain(|sample| {
+            let key = Key {
+                thread: sample.thread,
+                component: sample.component,
+                is_truncated: sample.is_truncated,
+                addresses: sample.addresses.into(),
+            };
+            *counts.entry(key).or_default() += u64::from(sample.weight);
+        });
+    }
+
+    fn end(mut self) -> RawProfile {
+        let (duration, cpu) =
+            (self.begun.elapsed(), timer::process_cpu_time().saturating_sub(self.cpu_before));
+        self.threads.end();
+        self.active.end();
+        self.drain();
+        // What was loaded since the last round may be in samples.
+        if let Ok(maps) = Maps::read() {
+            self.modules.update(&maps);
+        }
+        RawProfile {
+            pid: std::process::id(),
+            event: self.settings.event,
+            interval_ns: self.settings.interval.as_nanos() as u64,
+            duration_ns: duration.as_nanos() as u64,
+            cpu_ns: cpu.as_nanos() as u64,
+            stacks: std::mem::take(&mut self.counts).into_iter().map(stack).collect(),
+            threads: std::mem::take(&mut self.threads.names),
+            components: component::names(),
+            modules: std::mem::take(&mut self.modules.all),
+            lost: self.active.sampler().buffer.lost(),
+            threads_sampled_at_ticks: self.threads.without_clock,
+            threads_without_timer: self.threads.without_timer,
+            threads_with_blocked_signal: self.threads.with_blocked_signal,
+        }
+    }
+}
+
+fn stack((key, count): (Key, u64)) -> Stack {
+    Stack {
+        thread: key.thread,
+        component: key.component,
+        count,
+        addresses: key.addresses.into_vec(),
+        is_truncated: key.is_truncated,
+    }
+}
+
+fn tables(modules: &Modules, maps: Maps) -> Tables {
+    Tables { code: modules.code.clone(), memory: maps.memory, main_stack: maps.main_stack }
+}

@@ -1,0 +1,152 @@
+//! What is sampled, and why a profile cannot start.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Shortest interval: the kernel checks the CPU time of a thread one to ten times per 10 ms.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+/// Longest interval: a profile of some seconds would have no samples.
+pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// Smallest buffer: some dozen samples of the deepest stacks.
+pub(crate) const BUFFER_BYTES_MIN: usize = 64 << 10;
+
+/// Largest buffer. One of 4 MiB holds the samples of 100 ms of a hundred threads at 1 ms.
+pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 20;
+
+/// What makes a thread be sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// A thread is sampled each time it has used the interval of CPU time.
+    Cpu,
+    /// A thread is sampled once per interval, also while it waits. System calls that the kernel does
+    /// not restart, such as `epoll_wait`, return `EINTR`.
+    Wall,
+}
+
+impl Event {
+    const fn name(self) -> &'static str {
+        match self {
+            Event::Cpu => "cpu",
+            Event::Wall => "wall",
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The error for a text that names no event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown event `{0}`: write `cpu` or `wall`")]
+pub struct UnknownEvent(String);
+
+impl FromStr for Event {
+    type Err = UnknownEvent;
+
+    fn from_str(text: &str) -> Result<Event, UnknownEvent> {
+        let found = [Event::Cpu, Event::Wall].into_iter().find(|event| event.name() == text);
+        found.ok_or_else(|| UnknownEvent(text.to_owned()))
+    }
+}
+
+/// The settings of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What is sampled.
+    pub event: Event,
+    /// CPU time or time between two samples of a thread, 1 ms to 1 s.
+    pub interval: Duration,
+    /// Bytes of the buffer for the samples of 100 ms, 64 KiB to 256 MiB, rounded down to a power of
+    /// two. A sample takes 16 bytes, and 8 more per frame.
+    pub buffer_bytes: usize,
+}
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.interval) {
+            return Err(StartError::Interval(self.interval));
+        }
+        if !(BUFFER_BYTES_MIN..=BUFFER_BYTES_MAX).contains(&self.buffer_bytes) {
+            return Err(StartError::Buffer(self.buffer_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Why a profile did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The interval is out of range.
+    #[error("an interval of {0:?} is not possible: use 1 ms to 1 s")]
+    Interval(Duration),
+    /// The size of the buffer is out of range.
+    #[error("a buffer of {0} bytes is not possible: use 64 KiB to 256 MiB")]
+    Buffer(usize),
+    /// Another profile runs in this process.
+    #[error("another profile runs in this process: wait for its end, then retry")]
+    Running,
+    /// Another library handles the signal that takes samples.
+    #[error(
+        "another library in this process handles SIGPROF, such as a profiler that is loaded into its \
+         JVM: stop that profiler, then retry"
+    )]
+    ForeignHandler,
+    /// The system refuses something.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was refused.
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// Returns a function that makes the error of a refused action.
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> StartError {
+        move |source| StartError::System { action, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Settings, StartError};
+    use std::time::Duration;
+
+    #[test]
+    fn events_have_names() {
+        for event in [Event::Cpu, Event::Wall] {
+            assert_eq!(event.to_string().parse::<Event>().unwrap(), event);
+            assert_eq!(serde_json::to_string(&event).unwrap(), format!("\"{event}\""));
+        }
+        let unknown = "lock".parse::<Event>().unwrap_err();
+        assert_eq!(unknown.to_string(), "unknown event `lock`: write `cpu` or `wall`");
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let good = Settings {
+            event: Event::Cpu,
+            interval: Duration::from_millis(1),
+            buffer_bytes: 1 << 20,
+        };
+        assert!(good.check().is_ok());
+        for interval in [Duration::from_micros(999), Duration::from_millis(1001)] {
+            let refused = Settings { interval, ..good }.check();
+            assert!(matches!(refused, Err(StartError::Interval(_))), "{refused:?}");
+        }
+        for buffer_bytes in [0, 65_535, (256 << 20) + 1] {
+            let refused = Settings { buffer_bytes, ..good }.check();
+            assert!(matches!(refused, Err(StartError::Buffer(_))), "{refused:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Walking the stack of the interrupted thread. Everything here is safe in signal handlers.
+
+use crate::arch::{self, Registers};
+use crate::rows::{Base, Code, Rule};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of a stack that are read if its end is not known.
+const UNKNOWN_STACK_BYTES: u64 = 1 << 20;
+
+/// Bytes below the main stack that the kernel keeps free for its growth.
+const STACK_GAP_BYTES: u64 = 1 << 20;
+
+/// What walking a stack needs to know of the process. All ranges are in ascending order.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// The rules of loaded objects.
+    pub code: Vec<Arc<Code>>,
+    /// Private writable mappings.
+    pub memory: Vec<Range<u64>>,
+    /// The stack of the main thread.
+    pub main_stack: Range<u64>,
+}
+
+impl Tables {
+    fn code(&self, address: u64) -> Option<&Code> {
+        let after = self.code.partition_point(|code| code.addresses.start <= address);
+        let code = self.code.get(after.wrapping_sub(1))?;
+        (address < code.addresses.end).then_some(code)
+    }
+
+    fn memory(&self, address: u64) -> Option<&Range<u64>> {
+        let after = self.memory.partition_point(|range| range.start <= address);
+        let range = self.memory.get(after.wrapping_sub(1))?;
+        (address < range.end).then_some(range)
+    }
+
+    /// Returns the memory of the calling thread's stack from a stack pointer on.
+    ///
+    /// The mappings are at least as new as the thread is known. Its stack is there as long as the
+    /// thread runs, but the mapping may be larger, and its rest unmapped since. So the end is the
+    /// thread pointer, which is part of the stack's memory.
+    pub fn stack(&self, sp: u64, is_main: bool) -> StackMemory {
+        let main = self.main_stack.start.saturating_sub(STACK_GAP_BYTES)..self.main_stack.end;
+        if is_main && main.contains(&sp) {
+            return StackMemory { addresses: sp..main.end, is_mapped: true };
+        }
+        let end = arch::thread_pointer();
+        let mapping = self.memory(end).filter(|mapping| mapping.contains(&sp) && sp < end);
+        match mapping.filter(|_| !is_main) {
+            Some(_) => StackMemory { addresses: sp..end, is_mapped: true },
+            None => {
+                let end = sp.saturating_add(UNKNOWN_STACK_BYTES);
+                StackMemory { addresses: sp..end, is_mapped: false }
+            }
+        }
+    }
+}
+
+/// The memory of a stack.
+#[derive(Debug)]
+pub(crate) struct StackMemory {
+    addresses: Range<u64>,
+    /// Whether all of it is mapped for as long as the thread runs.
+    is_mapped: bool,
+}
+
+impl StackMemory {
+    /// Returns the word at an address, or `None` outside of the stack.
+    fn word(&self, address: u64) -> Option<u64> {
+        let is_within = address >= self.addresses.start
+            && address <= self.addresses.end.saturating_sub(8)
+            && address.is_multiple_of(8);
+        match is_within {
+            // SAFETY: the word is aligned, and on the stack of this thread. Its code may change it, but
+            // is interrupted.
+            true if self.is_mapped => Some(unsafe { (address as *const u64).read_volatile() }),
+            true => copied(address),
+            false => None,
+        }
+    }
+}
+
+/// Returns a word of the process, or `None` where nothing is mapped.
+fn copied(address: u64) -> Option<u64> {
+    let mut word = 0_u64;
+    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<u64>() };
+    let from = libc::iovec { iov_base: address as *mut _, iov_len: size_of::<u64>() };
+    // SAFETY: the kernel writes to `word` only, and fails where it cannot read.
+    let bytes = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    (bytes == size_of::<u64>() as isize).then_some(word)
+}
+
+/// How a step to the caller ends.
+enum Step {
+    Caller(Registers),
+    /// There is no caller.
+    End,
+    /// The caller is not known.
+    Unknown,
+}
+
+/// Writes the addresses of a stack, leaf first. Returns how many, and whether callers are missing.
+pub(crate) fn walk(
+    tables: &Tables,
+    stack: &StackMemory,
+    mut registers: Registers,
+    addresses: &mut [u64],
+) -> (usize, bool) {
+    let mut address = registers.pc;
+    for (index, slot) in addresses.iter_mut().enumerate() {
+        *slot = address;
+        match step(tables, stack, &registers, address) {
+            Step::Caller(caller) => registers = caller,
+            Step::End => return (index + 1, false),
+            Step::Unknown => return (index + 1, true),
+        }
+        // A call may be the last instruction of its function.
+        address = registers.pc.wrapping_sub(1);
+    }
+    (addresses.len(), true)
+}
+
+/// Finds the caller of an instruction.
+fn step(tables: &Tables, stack: &StackMemory, registers: &Registers, address: u64) -> Step {
+    let Some(code) = tables.code(address) else { return Step::Unknown };
+    let rule = code.rule(address);
+    let caller = match rule.base {
+        Base::EndOfStack => return Step::End,
+        Base::Unknown => by_frame_pointer(tables, stack, registers),
+        _ => by_rule(stack, registers, rule),
+    };
+    match caller {
+        Some(caller) if caller.pc == 0 => Step::End,
+        Some(caller) => Step::Caller(caller),
+        None => Step::Unknown,
+    }
+}
+
+fn by_rule(stack: &StackMemory, registers: &Registers, rule: Rule) -> Option<Registers> {
+    let base = match rule.base {
+        Base::FramePointer => registers.fp,
+        // An entry has 16 bytes. Those of both kinds push with an instruction that ends at 11.
+        Base::LinkageTable if registers.pc % 16 >= 11 => registers.sp.wrapping_add(8),
+        _ => registers.sp,
+    };
+    let frame = base.wrapping_add_signed(rule.offset());
+    let saved = |offset: i64| stack.word(frame.wrapping_add_signed(offset));
+    let return_address = match rule.return_address() {
+        Some(offset) => saved(offset)?,
+        None => registers.link?,
+    };
+    let fp = rule.frame_pointer().map_or(Some(registers.fp), saved)?;
+    // Only a leaf whose return address is in a register may have a frame without bytes.
+    let has_advanced = frame > registers.sp || (frame == registers.sp && registers.link.is_some());
+    let pc = arch::without_signature(return_address);
+    has_advanced.then_some(Registers { pc, sp: frame, fp, link: None })
+}
+
+/// Finds the caller with the frame pointer, which many functions without unwind information maintain.
+fn by_frame_pointer(
+    tables: &Tables,
+    stack: &StackMemory,
+    registers: &Registers,
+) -> Option<Registers> {
+    if registers.fp < registers.sp {
+        return None;
+    }
+    let fp = stack.word(registers.fp)?;
+    let pc = arch::without_signature(stack.word(registers.fp.wrapping_add(8))?);
+    let sp = registers.fp.wrapping_add(16);
+    // Other values in the register are unlikely to lead to code.
+    let is_code = pc == 0 || tables.code(pc).is_some();
+    is_code.then_some(Registers { pc, sp, fp, link: None })
+}

@@ -1,0 +1,174 @@
+//! The threads of the process, and their timers.
+
+use crate::clocks::{Clocks, TaskClock};
+use crate::handler;
+use crate::profile::ThreadName;
+use crate::settings::{Event, Settings};
+use crate::timer::Timer;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
+
+/// Rounds after which a thread has the name that it keeps. A new thread has that of its creator.
+const NAMING_ROUNDS: u32 = 3;
+
+/// What signals a thread. It ends when this is dropped.
+enum Signal {
+    Clock { _clock: TaskClock },
+    Timer { _timer: Timer },
+}
+
+/// A thread that runs.
+struct Running {
+    /// Its position among the names.
+    index: u32,
+    rounds: u32,
+    /// Signals it when it is due.
+    _signal: Option<Signal>,
+}
+
+/// The threads that were found so far.
+pub(crate) struct Threads {
+    settings: Settings,
+    /// The number of the profile.
+    number: u32,
+    clocks: Arc<Clocks>,
+    running: HashMap<u32, Running>,
+    pub names: Vec<ThreadName>,
+    pub without_clock: u64,
+    pub without_timer: u64,
+    pub with_blocked_signal: u64,
+}
+
+impl Threads {
+    /// Returns no threads but the main one, whose index is 0. It has no timer yet.
+    pub fn new(settings: Settings, number: u32, clocks: Arc<Clocks>) -> Threads {
+        Threads {
+            settings,
+            number,
+            clocks,
+            running: HashMap::new(),
+            names: vec![ThreadName { tid: std::process::id(), name: String::new() }],
+            without_clock: 0,
+            without_timer: 0,
+            with_blocked_signal: 0,
+        }
+    }
+
+    /// Returns the threads that run and have no timer yet, after forgetting those that have ended.
+    pub fn find(&mut self) -> io::Result<Vec<u32>> {
+        let tids = running()?;
+        self.running.retain(|tid, _| tids.binary_search(tid).is_ok());
+        for (tid, thread) in &mut self.running {
+            thread.rounds += 1;
+            if thread.rounds <= NAMING_ROUNDS {
+                self.names[thread.index as usize].set(*tid);
+            }
+        }
+        Ok(tids.into_iter().filter(|tid| !self.running.contains_key(tid)).collect())
+    }
+
+    /// Starts the timers of threads that [`Threads::find`] returned. The memory of their stacks is known
+    /// to the handler by now.
+    pub fn watch(&mut self, tids: &[u32]) {
+        for &tid in tids {
+            let index = match tid == self.names[0].tid {
+                true => 0,
+                false => {
+                    self.names.push(ThreadName { tid, name: String::new() });
+                    self.names.len() as u32 - 1
+                }
+            };
+            self.names[index as usize].set(tid);
+            let signal = self.signal(tid, index);
+            self.running.insert(tid, Running { index, rounds: 0, _signal: signal });
+        }
+    }
+
+    /// Starts a clock, or a timer where that is not permitted or the time is sampled.
+    fn signal(&mut self, tid: u32, index: u32) -> Option<Signal> {
+        if self.settings.event == Event::Cpu {
+            if let Ok(clock) = TaskClock::start(&self.clocks, tid, index) {
+                return Some(Signal::Clock { _clock: clock });
+            }
+            self.without_clock += 1;
+        }
+        self.timer(tid, index).map(|timer| Signal::Timer { _timer: timer })
+    }
+
+    fn timer(&mut self, tid: u32, index: u32) -> Option<Timer> {
+        let interval = self.settings.interval;
+        // Else threads that start together would always be sampled together.
+        let first = Duration::from_nanos(fastrand::u64(1..=interval.as_nanos() as u64));
+        let value = handler::value(self.number, index);
+        let started = Timer::start(self.settings.event, tid, value, first, interval);
+        // Other errors are those of a thread that has ended.
+        let is_refused =
+            |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
+        self.without_timer += u64::from(started.as_ref().err().is_some_and(is_refused));
+        started.ok()
+    }
+
+    /// Deletes the timers, after a last look at the threads that run.
+    pub fn end(&mut self) {
+        for (tid, thread) in std::mem::take(&mut self.running) {
+            self.names[thread.index as usize].set(tid);
+            self.with_blocked_signal += u64::from(blocks_signal(tid));
+        }
+    }
+}
+
+impl ThreadName {
+    /// Reads the name again. A thread that has ended keeps the last one.
+    fn set(&mut self, tid: u32) {
+        if let Ok(name) = fs::read_to_string(format!("/proc/self/task/{tid}/comm")) {
+            name.trim_end_matches('\n').clone_into(&mut self.name);
+        }
+    }
+}
+
+/// Returns the threads that run, in ascending order.
+fn running() -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc/self/task")?;
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let mut tids: Vec<u32> = entries.filter_map(|entry| number(entry.ok()?)).collect();
+    tids.sort_unstable();
+    Ok(tids)
+}
+
+/// Returns whether a thread blocks SIGPROF.
+fn blocks_signal(tid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or_default() >> (libc::SIGPROF - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{blocks_signal, running};
+    use std::thread;
+
+    #[test]
+    fn this_thread_runs_and_blocks_no_signal() {
+        // SAFETY: the call has no conditions.
+        let tid = unsafe { libc::gettid() } as u32;
+        assert!(running().unwrap().contains(&tid));
+        assert!(!blocks_signal(tid));
+    }
+
+    #[test]
+    fn a_blocked_signal_is_seen() {
+        let block = || {
+            // SAFETY: zeros are a valid set, and the calls change the mask of this thread only.
+            unsafe {
+                let mut set: libc::sigset_t = std::mem::zeroed();
+                libc::sigaddset(&mut set, libc::SIGPROF);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+                libc::gettid() as u32
+            }
+        };
+        assert!(thread::spawn(move || blocks_signal(block())).join().unwrap());
+    }
+}
