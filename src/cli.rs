@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, config_test, generate, record, rules, run, spool, verify};
+use crate::{config, config_test, generate, profile, record, rules, run, spool, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,6 +85,9 @@ enum Command {
     /// Record what an agent does, or read what it recorded before it died
     #[command(after_help = record::HELP)]
     Record(record::RecordArgs),
+    /// Show in a flame graph what an agent's CPU time is used for
+    #[command(after_help = profile::HELP)]
+    Profile(profile::ProfileArgs),
     /// Run operators for the agent that started this process
     #[command(hide = true, name = "jvm-process")]
     JvmProcess,
@@ -168,6 +171,7 @@ fn run_command(command: Command) -> u8 {
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Record(args) => record::record(&args),
+        Command::Profile(args) => profile::profile(&args),
         Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),
         Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),

@@ -1,9 +1,10 @@
-//! Counts SIGINT and SIGTERM, for commands that end their work in order.
+//! SIGINT and SIGTERM of commands that end their work in order.
 
+use crate::cli::FAILED;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Counts SIGINT and SIGTERM from now on; they no longer end the process.
 pub fn count() -> io::Result<Arc<AtomicUsize>> {
@@ -27,4 +28,33 @@ pub fn count() -> io::Result<Arc<AtomicUsize>> {
     // A thread that could not listen has dropped its end.
     is_ready.recv().map_err(io::Error::other)?;
     Ok(count)
+}
+
+/// Ends the process at the second signal: a pipe that is not read keeps the first one waiting.
+pub async fn end_at_second_signal(mut signals: Signals) {
+    signals.stop().await;
+    signals.stop().await;
+    std::process::exit(i32::from(FAILED));
+}
+
+/// The signals that end a command early.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Receives them from now on; they no longer end the process.
+    pub fn receive() -> io::Result<Signals> {
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Signals { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one.
+    pub async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

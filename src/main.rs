@@ -10,6 +10,8 @@ mod generate;
 mod governor;
 mod interrupts;
 mod logging;
+mod output;
+mod profile;
 mod progress;
 mod record;
 mod recorder;

@@ -1,8 +1,9 @@
 //! The events of a snapshot, written in any format.
 
-use super::output::{Format, Output, Target};
+use super::output::{Format, Target};
 use super::story::{self, Head};
 use super::{Failure, json, summarize};
+use crate::output::Output;
 use crate::recorder::files::End;
 use millstream_model::Interval;
 use millstream_recorder::event::Event;

@@ -5,8 +5,8 @@ use super::events::{EventWriter, Missing, end_of};
 use super::output::Target;
 use super::story::Head;
 use super::summarize;
-use crate::cli::FAILED;
 use crate::client::{Client, ClientError};
+use crate::interrupts::{Signals, end_at_second_signal};
 use crate::recorder::files::End;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -14,7 +14,6 @@ use millstream_model::Interval;
 use millstream_recorder::snapshot::{Known, Reader, Snapshot};
 use std::io;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 /// How often new events are fetched: the agent must not overwrite them in between.
@@ -151,32 +150,5 @@ impl Live {
             .map_err(|error| Failure::failed(format!("{}: {error}", target.name().display())))?;
         summarize(target.name(), events, seconds, bytes, &missing);
         Ok(())
-    }
-}
-
-/// Ends the process at the second signal: a pipe that is not read keeps the first one waiting.
-async fn end_at_second_signal(mut signals: Signals) {
-    signals.stop().await;
-    signals.stop().await;
-    std::process::exit(i32::from(FAILED));
-}
-
-/// The signals that end a recording.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn receive() -> io::Result<Signals> {
-        let terminate = signal(SignalKind::terminate())?;
-        Ok(Signals { terminate, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

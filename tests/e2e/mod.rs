@@ -19,6 +19,7 @@ mod memory;
 mod metrics;
 mod operators;
 mod output;
+mod profile;
 mod progress;
 mod prometheus;
 mod promises;

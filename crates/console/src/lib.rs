@@ -7,7 +7,8 @@
 //! have sent are refused. Clients that may open the control socket need neither.
 //!
 //! The interface and the engine never wait for each other: a request takes a snapshot, renders it
-//! and sends it. Only the settings of the flight recorder can be changed. Connections are bounded in number and in time.
+//! and sends it. A request can change the settings of the flight recorder, and start a profile.
+//! Connections are bounded in number and in time.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod control;
 mod files;
 mod listener;
 mod process;
+mod profile;
 mod prometheus;
 mod recorder;
 mod routes;
@@ -26,6 +28,7 @@ mod token;
 
 pub use config::ConfigState;
 pub use process::ProcessStats;
+pub use profile::{ProfileRequest, ProfileStarted};
 pub use prometheus::{internal_metrics, prometheus};
 pub use recorder::{EventChange, Limit, RecorderState};
 pub use routes::TakeSnapshot;

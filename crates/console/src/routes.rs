@@ -3,6 +3,7 @@
 use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
+use crate::profile;
 use crate::prometheus::prometheus;
 use crate::recorder::{self, RecorderState};
 use crate::rules;
@@ -43,10 +44,12 @@ enum Answer {
     Recorder,
     /// What was recorded, apart from what the body of a POST says.
     Rings,
+    /// A profile, which POST starts and DELETE ends.
+    Profile,
 }
 
 /// All routes.
-const ROUTES: [Route; 8] = [
+const ROUTES: [Route; 9] = [
     Route { path: "/metrics", open: true, answer: Answer::Read(|router, _| router.metrics()) },
     Route { path: "/health", open: true, answer: Answer::Read(|router, _| router.health()) },
     Route { path: "/ready", open: true, answer: Answer::Read(|router, _| router.ready()) },
@@ -59,6 +62,7 @@ const ROUTES: [Route; 8] = [
     Route { path: "/api/rules", open: false, answer: Answer::Read(|router, _| router.rules()) },
     Route { path: "/api/recorder", open: false, answer: Answer::Recorder },
     Route { path: "/api/recorder/rings", open: false, answer: Answer::Rings },
+    Route { path: "/api/profile", open: false, answer: Answer::Profile },
 ];
 
 impl Answer {
@@ -68,6 +72,7 @@ impl Answer {
             Answer::Read(_) => &["GET", "HEAD"],
             Answer::Recorder => &["GET", "HEAD", "PUT"],
             Answer::Rings => &["GET", "HEAD", "POST"],
+            Answer::Profile => &["GET", "HEAD", "POST", "DELETE"],
         }
     }
 
@@ -77,6 +82,7 @@ impl Answer {
             Answer::Read(_) => 0,
             Answer::Recorder => recorder::CHANGE_BYTES_MAX,
             Answer::Rings => recorder::KNOWN_BYTES_MAX,
+            Answer::Profile => profile::REQUEST_BYTES_MAX,
         }
     }
 }
@@ -167,6 +173,13 @@ impl Router {
             (Answer::Recorder, Ok(body)) if has_body => recorder::change(&self.recorder, &body),
             (Answer::Recorder, _) => recorder::show(&self.recorder),
             (Answer::Rings, Ok(body)) => recorder::rings(&body).await,
+            (Answer::Profile, Ok(body)) if head.method == Method::POST => {
+                profile::start(&body).await
+            }
+            (Answer::Profile, _) if head.method == Method::DELETE => {
+                profile::end(head.uri.query().unwrap_or_default()).await
+            }
+            (Answer::Profile, _) => profile::show(),
         }
     }
 

@@ -143,7 +143,8 @@ fn errors_for_unknown_paths_and_methods_list_the_valid_ones() {
             "/api/files",
             "/api/rules",
             "/api/recorder",
-            "/api/recorder/rings"
+            "/api/recorder/rings",
+            "/api/profile"
         ])
     );
     let host = format!("Host: {}", fixture.console().tcp);

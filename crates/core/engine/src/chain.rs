@@ -139,6 +139,7 @@ impl Worker {
         }
         let Instance::Encoder(encoder) = &mut self.instances[index] else { return };
         self.at = index;
+        let _entered = node.counters.enter();
         let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
         let (events, bytes) = (batch.events() as u64, batch.text_bytes());
         let mut payload = Payload::new(events);
@@ -175,6 +176,7 @@ fn applied(
     batch: Batch,
     apply: impl FnOnce(Batch, &mut Outputs) -> Result<(), ComponentError>,
 ) -> Vec<(usize, Batch)> {
+    let _entered = node.counters.enter();
     let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
     let (mut out, events, bytes) = received(node, &batch);
     if let Err(error) = apply(batch, &mut out) {
@@ -273,6 +275,7 @@ impl Core {
     pub fn call(&self, queue: &Arc<OffloadQueue>, batches: Vec<Batch>) -> Vec<Outputs> {
         // A transform with tickets is in the topology.
         let Some(node) = self.offload_node(queue) else { return Vec::new() };
+        let _entered = node.counters.enter();
         let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
         let (mut outputs, mut events, mut bytes) = (Vec::with_capacity(batches.len()), 0, 0);
         for batch in &batches {

@@ -350,6 +350,7 @@ impl Core {
     /// A panic in a source pauses it; the data it was about to issue is read again.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
+            let _entered = slot.counters.enter();
             let (ready, blocked) = self.capacity(slot, now.since_start);
             let overflow = self.overflow(slot, now.since_start);
             let mut cx = SourceCx {

@@ -238,6 +238,16 @@ pub(crate) struct LaneDriver {
     pub after: Vec<Arc<LaneQueue>>,
 }
 
+/// Runs a future whose samples in a profile have the component as root.
+async fn entered<F: Future>(counters: Arc<Counters>, future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        let _entered = counters.enter();
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
 impl LaneDriver {
     /// Drives the lane until it is closed and empty. A panic in the sink ends only the attempt: the
     /// lane is reopened, the payload in delivery is abandoned, and accepted payloads are returned.
@@ -253,7 +263,12 @@ impl LaneDriver {
         let mut backoff = Backoff::new(Jitter::Equal);
         while !driver.queue.is_let_go() {
             let sent = driver.counters.snapshot().sent_events;
-            let failed = match tokio::spawn(driver.clone().drive()).await {
+            let failed = match tokio::spawn(entered(
+                driver.counters.clone(),
+                driver.clone().drive(),
+            ))
+            .await
+            {
                 Ok(End::Closed) => return,
                 Ok(End::TakenBack) => {
                     driver.give_back();

@@ -1,6 +1,7 @@
 //! Counters of one component, updated once per batch.
 
 use crate::histogram::{Histogram, HistogramSnapshot};
+use millstream_profiler::{Component, Entered};
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
@@ -16,6 +17,8 @@ use std::time::Duration;
 pub struct Counters {
     /// The component in recorded events.
     subject: OnceLock<Subject>,
+    /// The component in profiles.
+    component: Component,
     received_events: AtomicU64,
     received_bytes: AtomicU64,
     sent_events: AtomicU64,
@@ -103,7 +106,15 @@ fn read<T: Copy, U>(
 impl Counters {
     /// Returns counters of a component.
     pub fn of(id: &str) -> Counters {
-        Counters { subject: Subject::component(id).into(), ..Counters::default() }
+        let (subject, component) = (Subject::component(id).into(), Component::named(id));
+        Counters { subject, component, ..Counters::default() }
+    }
+
+    /// Makes the component the root of the calling thread's samples in a profile, until the result is
+    /// dropped.
+    #[inline]
+    pub fn enter(&self) -> Entered {
+        self.component.enter()
     }
 
     /// Returns the component in recorded events.

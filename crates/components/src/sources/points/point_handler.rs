@@ -106,6 +106,7 @@ impl PointHandler {
 
 impl millstream_receiver::MessageHandler for PointHandler {
     fn round(&mut self, messages: &Messages<'_>) {
+        let _entered = self.round_counts.enter();
         self.swap_and_evict(EVICT_PER_ROUND);
         self.shard.set_may_grow(self.expected.pressure().may_grow());
         let arrived = messages.received_ns();

@@ -2,6 +2,7 @@
 
 use millstream_model::Counters;
 use millstream_points::{Fault, Note};
+use millstream_profiler::Entered;
 use std::sync::Arc;
 
 /// Shortest time in nanoseconds between two log lines about rejected points with the same reason.
@@ -69,6 +70,11 @@ impl RoundCounts {
     /// Starts a round that arrived at this time, in nanoseconds since 1970.
     pub fn begin_round(&mut self, arrived: u64) {
         self.arrived = arrived;
+    }
+
+    /// Makes the component the root of the thread's samples in a profile.
+    pub fn enter(&self) -> Entered {
+        self.counters.enter()
     }
 
     /// Adds the counts of a round of this many bytes to the counters, and resets them.

@@ -1,0 +1,245 @@
+//! Profiles of the agent: `/api/profile`.
+//!
+//! POST starts one, DELETE ends it and returns its samples as addresses. The client looks up their
+//! symbols: that takes hundreds of megabytes of memory, which the agent does not have.
+
+use crate::routes::{Reply, as_json, error};
+use hyper::StatusCode;
+use millstream_model::Interval;
+use millstream_profiler::{Event, RawProfile, Session, Settings, StartError};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// Most bytes of a request's body.
+pub const REQUEST_BYTES_MAX: usize = 4 << 10;
+
+/// Longest profile.
+const DURATION_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a finished profile waits for its client.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Bytes for samples that are not summed up yet: those of a tenth of a second.
+const BUFFER_BYTES: usize = 2 << 20;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRequest {
+    /// What is sampled.
+    pub event: Event,
+    /// Time between two samples of a thread.
+    pub interval: Interval,
+    /// How long.
+    pub duration: Interval,
+}
+
+/// The answer to a start.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ProfileStarted {
+    /// Number of the profile, for its end.
+    pub id: u64,
+}
+
+/// The profile of the process.
+struct Job {
+    id: u64,
+    until: Instant,
+    state: State,
+}
+
+enum State {
+    Starting,
+    Running(Session),
+    /// The session ends on another thread.
+    Ending,
+    Finished(RawProfile),
+}
+
+static JOB: Mutex<Option<Job>> = Mutex::new(None);
+
+/// The number of the last profile.
+static LAST_ID: Mutex<u64> = Mutex::new(0);
+
+/// The state of the profiler.
+#[derive(Serialize)]
+struct Shown {
+    running: bool,
+    /// Seconds until the running profile ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_seconds: Option<f64>,
+}
+
+/// Returns whether a profile runs.
+pub fn show() -> Reply {
+    let job = JOB.lock();
+    let remaining = job.as_ref().filter(|job| job.is_running()).map(Job::remaining_seconds);
+    as_json(StatusCode::OK, &Shown { running: remaining.is_some(), remaining_seconds: remaining })
+}
+
+impl Job {
+    fn is_running(&self) -> bool {
+        !matches!(self.state, State::Finished(_))
+    }
+
+    fn remaining_seconds(&self) -> f64 {
+        self.until.saturating_duration_since(Instant::now()).as_secs_f64()
+    }
+}
+
+/// Starts a profile.
+pub async fn start(body: &[u8]) -> Reply {
+    let request = match request(body) {
+        Ok(request) => request,
+        Err(message) => return error(StatusCode::BAD_REQUEST, &message),
+    };
+    let id = match reserve(request.duration.0) {
+        Ok(id) => id,
+        Err(message) => return error(StatusCode::CONFLICT, &message),
+    };
+    let settings =
+        Settings { event: request.event, interval: request.interval.0, buffer_bytes: BUFFER_BYTES };
+    // Reading the tables for unwinding takes milliseconds, and this thread delivers.
+    let started = tokio::task::spawn_blocking(move || millstream_profiler::start(settings)).await;
+    match started {
+        Ok(Ok(session)) => {
+            set(id, State::Running(session));
+            tokio::spawn(end_after(id, request.duration.0));
+            as_json(StatusCode::OK, &ProfileStarted { id })
+        }
+        Ok(Err(failed)) => {
+            remove(id);
+            let status = match failed {
+                StartError::Interval(_) => StatusCode::BAD_REQUEST,
+                _ => StatusCode::CONFLICT,
+            };
+            error(status, &failed.to_string())
+        }
+        Err(failed) => {
+            remove(id);
+            error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string())
+        }
+    }
+}
+
+fn request(body: &[u8]) -> Result<ProfileRequest, String> {
+    let request: ProfileRequest = serde_json::from_slice(body).map_err(|error| {
+        format!(
+            "the body is not {{\"event\": \"cpu\", \"interval\": \"10ms\", \"duration\": \"15s\"}}: {error}"
+        )
+    })?;
+    if request.duration.0.is_zero() || request.duration.0 > DURATION_MAX {
+        return Err(format!("duration: {} is not from 1ms to 1h", request.duration));
+    }
+    Ok(request)
+}
+
+/// Takes the place of the process's one profile; returns its number.
+fn reserve(duration: Duration) -> Result<u64, String> {
+    let mut job = JOB.lock();
+    if let Some(running) = job.as_ref().filter(|job| job.is_running()) {
+        let seconds = running.remaining_seconds().ceil();
+        return Err(format!("another profile runs for {seconds} s; only one can run at a time"));
+    }
+    let mut last = LAST_ID.lock();
+    *last += 1;
+    *job = Some(Job { id: *last, until: Instant::now() + duration, state: State::Starting });
+    Ok(*last)
+}
+
+fn set(id: u64, state: State) {
+    if let Some(job) = JOB.lock().as_mut().filter(|job| job.id == id) {
+        job.state = state;
+    }
+}
+
+fn remove(id: u64) {
+    let mut job = JOB.lock();
+    if job.as_ref().is_some_and(|job| job.id == id) {
+        *job = None;
+    }
+}
+
+/// Ends a profile that its client does not end, and forgets what is not fetched.
+async fn end_after(id: u64, duration: Duration) {
+    tokio::time::sleep(duration).await;
+    if let Some(profile) = end_session(id).await {
+        set(id, State::Finished(profile));
+    }
+    tokio::time::sleep(KEPT).await;
+    remove(id);
+}
+
+/// Ends the session of a profile that runs.
+async fn end_session(id: u64) -> Option<RawProfile> {
+    let session = {
+        let mut job = JOB.lock();
+        let job = job.as_mut().filter(|job| job.id == id)?;
+        match std::mem::replace(&mut job.state, State::Ending) {
+            State::Running(session) => session,
+            other => {
+                job.state = other;
+                return None;
+            }
+        }
+    };
+    tokio::task::spawn_blocking(move || session.stop()).await.ok()
+}
+
+/// Ends a profile, and returns what it has sampled.
+pub async fn end(query: &str) -> Reply {
+    let id = query.strip_prefix("id=").and_then(|id| id.parse().ok());
+    let Some(id) = id else {
+        return error(StatusCode::BAD_REQUEST, "add ?id= with the number that the start returned");
+    };
+    let profile = match end_session(id).await {
+        Some(profile) => Some(profile),
+        None => finished(id).await,
+    };
+    remove(id);
+    match profile {
+        Some(profile) => {
+            let reply = tokio::task::spawn_blocking(move || as_json(StatusCode::OK, &profile));
+            reply.await.unwrap_or_else(|failed| {
+                error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string())
+            })
+        }
+        None => error(StatusCode::NOT_FOUND, &format!("there is no profile {id}")),
+    }
+}
+
+/// Returns a profile that has ended by itself, or just does.
+async fn finished(id: u64) -> Option<RawProfile> {
+    loop {
+        {
+            let mut slot = JOB.lock();
+            let job = slot.take_if(|job| job.id == id)?;
+            match job.state {
+                State::Finished(profile) => return Some(profile),
+                state => *slot = Some(Job { state, ..job }),
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_says_what_is_wrong() {
+        let with = |event: &str, interval: &str, duration: &str| {
+            let body = format!(
+                r#"{{"event": "{event}", "interval": "{interval}", "duration": "{duration}"}}"#
+            );
+            request(body.as_bytes()).map(|request| request.interval.0)
+        };
+        assert_eq!(with("cpu", "10ms", "15s"), Ok(Duration::from_millis(10)));
+        assert!(with("disk", "10ms", "15s").unwrap_err().contains("disk"));
+        assert!(with("cpu", "10", "15s").unwrap_err().contains("has no unit"));
+        assert_eq!(with("cpu", "10ms", "2h").unwrap_err(), "duration: 2h is not from 1ms to 1h");
+        assert!(request(b"").unwrap_err().starts_with("the body is not {\"event\": \"cpu\""));
+    }
+}

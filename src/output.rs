@@ -1,0 +1,106 @@
+//! The output of a command: a file that has its name only when it is complete, or standard output.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// An open output. A file has its name only when it is complete.
+pub struct Output {
+    writer: BufWriter<Box<dyn Write>>,
+    bytes: u64,
+    /// The name until it is complete, and the one it gets.
+    names: Option<(PathBuf, PathBuf)>,
+    is_unnamed: bool,
+}
+
+impl Output {
+    /// Returns an output to standard output.
+    pub fn stdout() -> Output {
+        Output::new(Box::new(io::stdout()))
+    }
+
+    fn new(writer: Box<dyn Write>) -> Output {
+        Output { writer: BufWriter::new(writer), bytes: 0, names: None, is_unnamed: false }
+    }
+
+    /// Creates a file; `is_unnamed` if the user does not know its name, which is printed then.
+    pub fn create(path: &Path, is_unnamed: bool) -> io::Result<Output> {
+        // A device or a pipe stays what it is.
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return Ok(Output::new(Box::new(File::options().write(true).open(path)?)));
+        }
+        let file_name = path.file_name().ok_or(ErrorKind::InvalidFilename)?;
+        let mut new_name = file_name.to_owned();
+        new_name.push(format!(".{}.new", std::process::id()));
+        let new = path.with_file_name(new_name);
+        let file = File::create_new(&new)?;
+        let mut output = Output::new(Box::new(file));
+        output.names = Some((new, path.to_owned()));
+        output.is_unnamed = is_unnamed;
+        Ok(output)
+    }
+
+    /// Gives the file its name; returns how many bytes were written.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.writer.flush()?;
+        if let Some((new, path)) = &self.names {
+            fs::rename(new, path)?;
+            if self.is_unnamed {
+                println!("{}", path.display());
+            }
+            self.names = None;
+        }
+        Ok(self.bytes)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some((new, _)) = &self.names {
+            let _ = fs::remove_file(new);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_only_when_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        fs::write(&path, "before").unwrap();
+        let files = || fs::read_dir(dir.path()).unwrap().count();
+        let mut output = Output::create(&path, false).unwrap();
+        output.write_all(b"half").unwrap();
+        output.flush().unwrap();
+        assert_eq!((files(), fs::read_to_string(&path).unwrap()), (2, "before".to_owned()));
+        drop(output);
+        assert_eq!(files(), 1);
+        let mut output = Output::create(&path, false).unwrap();
+        output.write_all(b"whole").unwrap();
+        assert_eq!(output.finish().unwrap(), 5);
+        assert_eq!((files(), fs::read_to_string(&path).unwrap()), (1, "whole".to_owned()));
+    }
+
+    #[test]
+    fn a_device_is_not_replaced() {
+        let mut output = Output::create(Path::new("/dev/null"), false).unwrap();
+        output.write_all(b"gone").unwrap();
+        assert_eq!(output.finish().unwrap(), 4);
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}

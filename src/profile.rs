@@ -1,0 +1,172 @@
+//! `millstream profile`: flame graphs of a running agent.
+
+mod stacks;
+mod symbols;
+mod target;
+
+use crate::cli::{DONE, FAILED, USAGE};
+use crate::client::{AgentArgs, Client, ClientError};
+use crate::interrupts::{Signals, end_at_second_signal};
+use hyper::{Method, StatusCode};
+use millstream_console::{ProfileRequest, ProfileStarted};
+use millstream_model::Interval;
+use millstream_profiler::{Event, RawProfile};
+use millstream_profiles::{Profile, read_pprof};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use symbols::Symbols;
+use target::{ProfileFormat, Target};
+
+/// The help of `profile`.
+pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s -o flame.html\n  \
+    millstream profile -e wall -i 20ms -o wall.svg\n  \
+    millstream profile -d 1m -o before.pb.gz\n  \
+    millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
+    Files *.html are flame graphs to search and zoom in, *.svg are pictures, *.collapsed and *.folded\n\
+    have a stack in each line, *.pb.gz is for go tool pprof. Without -o it is millstream-TIME.html.\n\n\
+    Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall). The roots are\n\
+    the ids of the components; what works for no component is below the name of its thread. SIGINT\n\
+    ends the profile early.\n\n\
+    Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
+    2 invalid configuration or usage.";
+
+/// Most bytes of a profile that is compared.
+const PPROF_BYTES_MAX: u64 = 64 << 20;
+
+/// The arguments of `profile`.
+#[derive(clap::Args)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    agent: AgentArgs,
+    /// How long [default: 15s]
+    #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
+    duration: Option<Interval>,
+    /// Time between two samples of a thread, from 1ms to 1s [default: 10ms]
+    #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
+    interval: Option<Interval>,
+    /// What is sampled: cpu or wall
+    #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
+    event: Event,
+    /// Output file, or - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Format of the output, instead of that of its name
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<ProfileFormat>,
+    /// Start each stack with the name of its thread
+    #[arg(long)]
+    threads: bool,
+    /// Compare two profiles, *.pb.gz: widths are those of AFTER, colors show what changed
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
+    diff: Option<Vec<PathBuf>>,
+}
+
+/// Why the command ends early: its exit status, and the message unless it is printed already.
+#[derive(Debug)]
+struct Failure(u8, Option<String>);
+
+impl Failure {
+    fn failed(message: impl Into<String>) -> Failure {
+        Failure(FAILED, Some(message.into()))
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let status = match &error {
+            ClientError::Refused(StatusCode::BAD_REQUEST, _) => USAGE,
+            _ => FAILED,
+        };
+        Failure(status, Some(error.to_string()))
+    }
+}
+
+/// Runs the command; returns the exit status.
+pub fn profile(args: &ProfileArgs) -> u8 {
+    match run(args) {
+        Ok(()) => DONE,
+        Err(Failure(status, message)) => {
+            message.iter().for_each(|message| eprintln!("{message}"));
+            status
+        }
+    }
+}
+
+fn run(args: &ProfileArgs) -> Result<(), Failure> {
+    let target = Target::new(args.output.as_deref(), args.format)
+        .map_err(|message| Failure(USAGE, Some(message)))?;
+    match args.diff.as_deref() {
+        Some([before, after]) => target.write_difference(&read(before)?, &read(after)?),
+        _ => {
+            let client = args.agent.client().map_err(|status| Failure(status, None))?;
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let runtime =
+                runtime.map_err(|error| Failure::failed(format!("the async runtime: {error}")))?;
+            let started = SystemTime::now();
+            let raw = runtime.block_on(sample(args, &client))?;
+            write(args, &raw, started, client.data_dir().is_some(), &target)
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Profile, Failure> {
+    let failed = |error: String| Failure::failed(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    read_pprof(&mut BufReader::new(file), PPROF_BYTES_MAX)
+        .map_err(|error| failed(error.to_string()))
+}
+
+/// The path of profiles in the API.
+const PATH: &str = "/api/profile";
+
+/// How long is sampled unless something else is asked for.
+const DURATION_DEFAULT: Interval = Interval(Duration::from_secs(15));
+
+/// Time between two samples unless something else is asked for.
+const INTERVAL_DEFAULT: Interval = Interval(Duration::from_millis(10));
+
+/// Lets the agent sample its threads, for the time that is asked for or until a signal.
+async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failure> {
+    let receive = || Signals::receive().map_err(|error| Failure::failed(error.to_string()));
+    let mut signals = receive()?;
+    tokio::spawn(end_at_second_signal(receive()?));
+    let request = ProfileRequest {
+        event: args.event,
+        interval: args.interval.unwrap_or(INTERVAL_DEFAULT),
+        duration: args.duration.unwrap_or(DURATION_DEFAULT),
+    };
+    let unreadable = |error: serde_json::Error| {
+        Failure::failed(format!("{PATH}: {error}; is the agent another release?"))
+    };
+    let body = serde_json::to_vec(&request).map_err(unreadable)?;
+    let started = client.request(Method::POST, PATH, body).await?;
+    let started: ProfileStarted = serde_json::from_slice(&started).map_err(unreadable)?;
+    tokio::select! {
+        () = tokio::time::sleep(request.duration.0) => {}
+        () = signals.stop() => {}
+    }
+    let path = format!("{PATH}?id={}", started.id);
+    let raw = client.request(Method::DELETE, &path, Vec::new()).await?;
+    serde_json::from_slice(&raw).map_err(unreadable)
+}
+
+/// Looks up the symbols of what was sampled, and writes it.
+fn write(
+    args: &ProfileArgs,
+    raw: &RawProfile,
+    started: SystemTime,
+    is_local: bool,
+    target: &Target,
+) -> Result<(), Failure> {
+    let symbols = Symbols::open(raw, is_local);
+    let missing = symbols.missing();
+    let notes = stacks::notes(raw, &missing);
+    let profile = stacks::profile(raw, &symbols, started, notes.clone(), args.threads);
+    target.write(&profile)?;
+    eprintln!("{}: {} samples", target.name().display(), profile.samples());
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! `millstream profile`, with the real binary.
+
+use crate::support::java::{built, homes};
+use crate::support::{Agent, folder, lines, millstream, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A pipeline whose regular expression takes most of its time.
+const CONFIG: &str = "
+limits: { threads: 2 }
+sources: { app: { type: file, include: ['DIR/app.log'] } }
+transforms:
+  parsed: { type: parse, inputs: [app], format: regex, pattern: '^(?P<a>\\S+) (?P<b>[a-z ]+) (?P<c>\\d+)$' }
+sinks: { out: { type: blackhole, inputs: [parsed] } }
+";
+
+/// Writes a log as fast as it can until it is dropped, and truncates it now and then.
+struct Writer {
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(dir: &Path) -> Writer {
+        let (path, done) = (dir.join("app.log"), Arc::new(AtomicBool::new(false)));
+        let ended = done.clone();
+        let text: String = (0..2000).map(|n| format!("host some words here {n}\n")).collect();
+        let thread = std::thread::spawn(move || {
+            let mut file = File::options().create(true).append(true).open(&path).unwrap();
+            while !ended.load(Ordering::Relaxed) {
+                file.write_all(text.as_bytes()).unwrap();
+                if file.metadata().unwrap().len() > 64 << 20 {
+                    file.set_len(0).unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Writer { done, thread: Some(thread) }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Returns a `profile` command for the agent in a folder.
+fn command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(millstream());
+    command.arg("profile").args(args).args(["-c", "millstream.yaml"]).current_dir(dir);
+    command
+}
+
+fn profile(dir: &Path, args: &[&str]) -> Output {
+    command(dir, args).output().unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Starts an agent that reads and parses what a writer writes.
+fn busy(dir: &Path) -> (Agent, Writer) {
+    let writer = Writer::start(dir);
+    let agent = Agent::start(dir, CONFIG, &[]);
+    wait_until("the agent reads", LIMIT, || {
+        let line = "millstream_component_received_events_total{component_id=\"parsed\"";
+        agent.metric(line).is_some_and(|events| events > 0.0)
+    });
+    (agent, writer)
+}
+
+/// Returns the samples by the root of their stacks.
+fn by_root(stacks: &[String]) -> BTreeMap<String, u64> {
+    let mut samples = BTreeMap::new();
+    for stack in stacks {
+        let (frames, count) = stack.rsplit_once(' ').unwrap();
+        let root = frames.split(';').next().unwrap().to_owned();
+        *samples.entry(root).or_default() += count.parse::<u64>().unwrap();
+    }
+    samples
+}
+
+#[test]
+fn stacks_have_components_as_roots_and_names_of_functions() {
+    let dir = folder();
+    let (_agent, _writer) = busy(dir.path());
+    let output = profile(dir.path(), &["-d", "3s", "-i", "1ms", "-o", "out.collapsed"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let stacks = lines(&dir.path().join("out.collapsed"));
+    let roots = by_root(&stacks);
+    let of = |root: &str| roots.get(root).copied().unwrap_or(0);
+    let all: u64 = roots.values().sum();
+    assert!(all >= 100, "{roots:?}");
+    assert!(of("app") > 0 && of("parsed") > of("app"), "{roots:?}");
+    let of_regex =
+        |stack: &&String| stack.starts_with("parsed;") && stack.contains("regex_automata::");
+    assert!(stacks.iter().any(|stack| of_regex(&stack)), "{stacks:#?}");
+    let in_c = |stack: &String| stack.starts_with("app;") && stack.contains("millstream_tail::");
+    assert!(stacks.iter().any(in_c), "{stacks:#?}");
+}
+
+#[test]
+fn each_format_is_written_and_two_profiles_are_compared() {
+    let dir = folder();
+    let (_agent, _writer) = busy(dir.path());
+    for (name, start) in [("a.html", "<!doctype html>"), ("a.svg", "<?xml"), ("a.collapsed", "")] {
+        let output = profile(dir.path(), &["-d", "300ms", "-i", "1ms", "-o", name]);
+        assert!(output.status.success(), "{}", errors(&output));
+        let text = std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(text.to_lowercase().starts_with(start), "{name}: {:.80}", text);
+        assert!(text.contains("parsed"), "{name}");
+    }
+    for name in ["before.pb.gz", "after.pb.gz"] {
+        let output = profile(dir.path(), &["-d", "300ms", "-i", "1ms", "-o", name]);
+        assert!(output.status.success(), "{}", errors(&output));
+    }
+    let diff = ["profile", "--diff", "before.pb.gz", "after.pb.gz", "-o", "diff.svg"];
+    let output = Command::new(millstream()).args(diff).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(std::fs::read_to_string(dir.path().join("diff.svg")).unwrap().contains("parsed"));
+}
+
+#[test]
+fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
+    let dir = folder();
+    let (agent, _writer) = busy(dir.path());
+    let mut first = command(dir.path(), &["-d", "10m", "-o", "first.collapsed"]).spawn().unwrap();
+    wait_until("a profile runs", LIMIT, || {
+        agent.get("/api/profile").is_some_and(|body| body.contains("\"running\":true"))
+    });
+    let second = profile(dir.path(), &["-d", "1s", "-o", "second.collapsed"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(errors(&second).contains("another profile runs for"), "{}", errors(&second));
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = Pid::from_child(&first);
+    kill_process(pid, Signal::INT).unwrap();
+    assert!(first.wait().unwrap().success());
+    assert!(!lines(&dir.path().join("first.collapsed")).is_empty());
+    assert!(!dir.path().join("second.collapsed").exists());
+}
+
+#[test]
+fn wrong_uses_say_what_to_write() {
+    let dir = folder();
+    let none = profile(dir.path(), &["--data-dir", "data", "-o", "a.svg"]);
+    assert_eq!(none.status.code(), Some(2), "-c and --data-dir exclude each other");
+    std::fs::write(dir.path().join("millstream.yaml"), CONFIG.replace("DIR", ".")).unwrap();
+    let name = profile(dir.path(), &["-o", "a.gz"]);
+    assert_eq!(name.status.code(), Some(2));
+    assert!(errors(&name).contains("name it *.html"), "{}", errors(&name));
+    let (_agent, _writer) = busy(dir.path());
+    let fast = profile(dir.path(), &["-i", "1us", "-o", "a.svg"]);
+    assert_eq!(fast.status.code(), Some(2));
+    assert!(errors(&fast).contains("use 1 ms to 1 s"), "{}", errors(&fast));
+    let long = profile(dir.path(), &["-d", "2h", "-o", "a.svg"]);
+    assert!(errors(&long).contains("is not from 1ms to 1h"), "{}", errors(&long));
+    let diff = ["profile", "--diff", "millstream.yaml", "millstream.yaml", "-o", "a.svg"];
+    let diff = Command::new(millstream()).args(diff).current_dir(dir.path()).output().unwrap();
+    assert_eq!(diff.status.code(), Some(1));
+    assert!(errors(&diff).contains("millstream.yaml: "), "{}", errors(&diff));
+}
+
+#[test]
+fn an_agent_that_dies_fails_its_profile_and_leaves_no_file() {
+    let dir = folder();
+    let (mut agent, _writer) = busy(dir.path());
+    let first = command(dir.path(), &["-d", "2s", "-o", "first.html"]).spawn().unwrap();
+    wait_until("a profile runs", LIMIT, || {
+        agent.get("/api/profile").is_some_and(|body| body.contains("\"running\":true"))
+    });
+    agent.kill();
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(1));
+    let left = std::fs::read_dir(dir.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("first")), "{left:?}");
+}
+
+/// Code that a JVM has compiled has no tables for unwinding: stacks end there, and nothing crashes.
+#[test]
+fn an_agent_with_a_jvm_is_profiled_while_its_operator_runs() {
+    built();
+    for home in homes() {
+        let dir = folder();
+        let config = format!(
+            "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n\
+             sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}\n\
+             transforms:\n  grow: {{ type: jvm, inputs: [app], language: groovy, \
+             script: \"row.message = String.format('%s %s', row.message.reverse(), 7); return true\" }}\n\
+             sinks: {{ out: {{ type: blackhole, inputs: [grow] }} }}\n",
+            home.display()
+        );
+        let _writer = Writer::start(dir.path());
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        wait_until("the operator's samples", LIMIT, || {
+            assert!(!agent.poll_ended(), "{}", agent.log());
+            let output = profile(dir.path(), &["-d", "1s", "-i", "1ms", "-o", "jvm.collapsed"]);
+            let is_early = errors(&output).contains("no agent runs");
+            assert!(output.status.success() || is_early, "{}", errors(&output));
+            by_root(&lines(&dir.path().join("jvm.collapsed"))).contains_key("grow")
+        });
+        for event in ["cpu", "wall"] {
+            let args = ["-d", "2s", "-i", "1ms", "-e", event, "-o", "jvm.collapsed"];
+            let output = profile(dir.path(), &args);
+            assert!(output.status.success(), "{}\n{}", errors(&output), agent.log());
+        }
+        assert!(agent.stop().success(), "{}", agent.log());
+    }
+}
+
+/// Reloads and both events, at the shortest interval, under full load.
+#[test]
+fn an_agent_survives_profiles_while_it_is_reloaded() {
+    let dir = folder();
+    let (mut agent, _writer) = busy(dir.path());
+    for turn in 0..10 {
+        let event = if turn % 2 == 0 { "cpu" } else { "wall" };
+        let name = format!("{turn}.collapsed");
+        let args = ["-d", "1500ms", "-i", "1ms", "-e", event, "-o", &name];
+        let running = command(dir.path(), &args).spawn().unwrap();
+        for change in 0..3 {
+            std::thread::sleep(Duration::from_millis(300));
+            agent.reload(&CONFIG.replace("<a>", &format!("<a{turn}{change}>")));
+        }
+        let output = running.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", agent.log());
+        assert!(!lines(&dir.path().join(name)).is_empty());
+    }
+    assert!(agent.stop().success(), "{}", agent.log());
+}
