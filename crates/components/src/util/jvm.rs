@@ -21,6 +21,14 @@ use std::time::SystemTime;
 /// The class of the exception that Java throws when it has too little memory.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
+/// The beginnings of errors that Java throws in place of its lack of metaspace, if that ends while it
+/// links the first classes of the runtime.
+const UNLINKED: [&str; 3] = [
+    "does not work: java.lang.InternalError",
+    "does not work: java.lang.BootstrapMethodError",
+    "does not work: java.lang.NoClassDefFoundError",
+];
+
 /// Calls that only print, log, or look at the stack. `log.*` means every call on a variable `log`.
 const REMOVED_CALLS: &[&str] =
     &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
@@ -67,6 +75,9 @@ pub fn advised(text: String) -> String {
     }
     if text.contains(OUT_OF_MEMORY) {
         return format!("{text}; raise jvm.heap");
+    }
+    if UNLINKED.iter().any(|beginning| text.contains(beginning)) {
+        return format!("{text}; if jvm.options limit the metaspace, raise -XX:MaxMetaspaceSize");
     }
     text
 }

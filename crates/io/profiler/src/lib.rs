@@ -3,7 +3,8 @@
 //! A separate crate because it fences `unsafe`: a signal handler, which reads registers and stacks, and
 //! timers of the kernel.
 //!
-//! Each thread has a clock of its CPU time, or a timer, that signals it once per interval. The signal handler walks the stack of its thread and puts the addresses into a buffer. A thread named
+//! Each thread has a clock of its CPU time, or a timer, that signals it once per interval. The signal
+//! handler walks the stack of its thread and puts the addresses into a buffer. A thread named
 //! `profiler` sums them up, and looks for new threads and libraries ten times a second. Symbols are
 //! looked up elsewhere: a [`RawProfile`] has addresses, and the mappings that they are in.
 //!
