@@ -13,7 +13,7 @@ const THREAD_BEGINS: &str = "std::sys::backtrace::__rust_begin_short_backtrace";
 pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     let mut notes = Vec::new();
     if raw.lost > 0 {
-        notes.push(format!("{} samples were lost, as the buffer was full", raw.lost));
+        notes.push(format!("{} samples were lost for lack of room", raw.lost));
     }
     let threads = [
         (raw.threads_without_timer, "threads could not be sampled"),

@@ -164,27 +164,31 @@ fn remove(id: u64) {
 /// Ends a profile that its client does not end, and forgets what is not fetched.
 async fn end_after(id: u64, duration: Duration) {
     tokio::time::sleep(duration).await;
-    if let Some(profile) = end_session(id).await {
-        set(id, State::Finished(profile));
-    }
+    finish(id).await;
     tokio::time::sleep(KEPT).await;
     remove(id);
 }
 
-/// Ends the session of a profile that runs.
-async fn end_session(id: u64) -> Option<RawProfile> {
-    let session = {
-        let mut job = JOB.lock();
-        let job = job.as_mut().filter(|job| job.id == id)?;
-        match std::mem::replace(&mut job.state, State::Ending) {
-            State::Running(session) => session,
-            other => {
-                job.state = other;
-                return None;
-            }
+/// Ends the session of a profile that runs, and keeps its samples.
+async fn finish(id: u64) {
+    let Some(session) = take_session(id) else { return };
+    match tokio::task::spawn_blocking(move || session.stop()).await {
+        Ok(profile) => set(id, State::Finished(profile)),
+        Err(_) => remove(id),
+    }
+}
+
+/// Takes the session of a profile that runs.
+fn take_session(id: u64) -> Option<Session> {
+    let mut job = JOB.lock();
+    let job = job.as_mut().filter(|job| job.id == id)?;
+    match std::mem::replace(&mut job.state, State::Ending) {
+        State::Running(session) => Some(session),
+        other => {
+            job.state = other;
+            None
         }
-    };
-    tokio::task::spawn_blocking(move || session.stop()).await.ok()
+    }
 }
 
 /// Ends a profile, and returns what it has sampled.
@@ -193,12 +197,9 @@ pub async fn end(query: &str) -> Reply {
     let Some(id) = id else {
         return error(StatusCode::BAD_REQUEST, "add ?id= with the number that the start returned");
     };
-    let profile = match end_session(id).await {
-        Some(profile) => Some(profile),
-        None => finished(id).await,
-    };
-    remove(id);
-    match profile {
+    // A task: if the client goes away meanwhile, the profile must end all the same.
+    let _ = tokio::spawn(finish(id)).await;
+    match finished(id).await {
         Some(profile) => {
             let reply = tokio::task::spawn_blocking(move || as_json(StatusCode::OK, &profile));
             reply.await.unwrap_or_else(|failed| {

@@ -1,6 +1,6 @@
 //! A profile that runs: its thread finds threads and objects, and sums up samples.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Sample};
 use crate::clocks::Clocks;
 use crate::component;
 use crate::handler::{Active, Sampler};
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// Time between two rounds: a new thread is not sampled for that long, and the buffer takes the samples
 /// of that time.
 const ROUND: Duration = Duration::from_millis(100);
+
+/// Most bytes of different stacks. A profile of an hour may have many.
+const STACKS_BYTES_MAX: usize = 16 << 20;
 
 /// Whether a profile runs in this process.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
@@ -123,13 +126,45 @@ struct Key {
     addresses: Box<[u64]>,
 }
 
+/// The samples of each different stack, in bounded memory.
+#[derive(Default)]
+struct Stacks {
+    counts: HashMap<Key, u64>,
+    bytes: usize,
+    /// Samples of stacks that had no room.
+    lost: u64,
+}
+
+impl Stacks {
+    fn add(&mut self, sample: &Sample<'_>, bytes_max: usize) {
+        let weight = u64::from(sample.weight);
+        let key = Key {
+            thread: sample.thread,
+            component: sample.component,
+            is_truncated: sample.is_truncated,
+            addresses: sample.addresses.into(),
+        };
+        if let Some(count) = self.counts.get_mut(&key) {
+            *count += weight;
+            return;
+        }
+        let bytes = size_of::<(Key, u64)>() + size_of_val(&*key.addresses);
+        if self.bytes + bytes > bytes_max {
+            self.lost += weight;
+            return;
+        }
+        self.bytes += bytes;
+        self.counts.insert(key, weight);
+    }
+}
+
 /// Fields are dropped in their order: timers before the sampler, and the claim last.
 struct Collector {
     threads: Threads,
     active: Active,
     settings: Settings,
     modules: Modules,
-    counts: HashMap<Key, u64>,
+    stacks: Stacks,
     begun: Instant,
     cpu_before: Duration,
     _claim: Claim,
@@ -151,13 +186,13 @@ impl Collector {
         let active = Active::start(sampler)?;
         let (begun, cpu_before) = (Instant::now(), timer::process_cpu_time());
         threads.watch(&found);
-        let counts = HashMap::new();
+        let stacks = Stacks::default();
         Ok(Collector {
             threads,
             active,
             settings,
             modules,
-            counts,
+            stacks,
             begun,
             cpu_before,
             _claim: claim,
@@ -188,16 +223,8 @@ impl Collector {
     }
 
     fn drain(&mut self) {
-        let counts = &mut self.counts;
-        self.active.sampler().buffer.drain(|sample| {
-            let key = Key {
-                thread: sample.thread,
-                component: sample.component,
-                is_truncated: sample.is_truncated,
-                addresses: sample.addresses.into(),
-            };
-            *counts.entry(key).or_default() += u64::from(sample.weight);
-        });
+        let stacks = &mut self.stacks;
+        self.active.sampler().buffer.drain(|sample| stacks.add(sample, STACKS_BYTES_MAX));
     }
 
     fn end(mut self) -> RawProfile {
@@ -216,11 +243,11 @@ impl Collector {
             interval_ns: self.settings.interval.as_nanos() as u64,
             duration_ns: duration.as_nanos() as u64,
             cpu_ns: cpu.as_nanos() as u64,
-            stacks: std::mem::take(&mut self.counts).into_iter().map(stack).collect(),
+            stacks: std::mem::take(&mut self.stacks.counts).into_iter().map(stack).collect(),
             threads: std::mem::take(&mut self.threads.names),
             components: component::names(),
             modules: std::mem::take(&mut self.modules.all),
-            lost: self.active.sampler().buffer.lost(),
+            lost: self.active.sampler().buffer.lost() + self.stacks.lost,
             threads_sampled_at_ticks: self.threads.without_clock,
             threads_without_timer: self.threads.without_timer,
             threads_with_blocked_signal: self.threads.with_blocked_signal,
@@ -240,4 +267,25 @@ fn stack((key, count): (Key, u64)) -> Stack {
 
 fn tables(modules: &Modules, maps: Maps) -> Tables {
     Tables { code: modules.code.clone(), memory: maps.memory, main_stack: maps.main_stack }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sample, Stacks};
+
+    #[test]
+    fn stacks_take_bounded_memory_and_the_rest_is_counted_as_lost() {
+        let mut stacks = Stacks::default();
+        let mut add = |address: u64| {
+            let addresses = &[address, 2][..];
+            let sample =
+                Sample { thread: 1, component: 0, weight: 2, is_truncated: false, addresses };
+            stacks.add(&sample, 1000);
+        };
+        (0..100).for_each(&mut add);
+        (0..100).for_each(&mut add);
+        let kept: u64 = stacks.counts.values().sum();
+        assert!((2..100).contains(&stacks.counts.len()) && stacks.bytes <= 1000);
+        assert_eq!((kept, kept + stacks.lost), (4 * stacks.counts.len() as u64, 400));
+    }
 }
