@@ -38,24 +38,27 @@ fn finish(dir: &Path, config: &str) {
 /// Asserts that deduplication by id leaves every line up to `count` once, and nothing else.
 fn assert_every_line_once(dir: &Path, count: usize) {
     let events = crate::support::lines(&dir.join("out.json"));
-    let (mut ids, mut times) = (HashSet::new(), HashMap::<String, usize>::new());
+    let (mut ids, mut places) = (HashSet::new(), HashMap::<String, Vec<String>>::new());
     for event in &events {
         let event: serde_json::Value = serde_json::from_str(event).unwrap();
         if ids.insert(event["meta"]["id"].as_str().unwrap().to_owned()) {
-            *times.entry(event["message"].as_str().unwrap().to_owned()).or_default() += 1;
+            let line = event["message"].as_str().unwrap().to_owned();
+            places.entry(line).or_default().push(event["meta"].to_string());
         }
     }
     let lost: Vec<usize> =
-        (0..count).filter(|number| !times.contains_key(&line(*number))).collect();
-    let repeated = times.values().filter(|times| **times > 1).count();
-    let torn = times.keys().filter(|text| !is_line(text, count)).take(3);
+        (0..count).filter(|number| !places.contains_key(&line(*number))).collect();
+    let repeated: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
+    let torn = places.keys().filter(|text| !is_line(text, count)).take(3);
     // Compressed bytes would fill pages of output.
     let torn: Vec<String> = torn.map(|text| text.chars().take(40).collect()).collect();
     assert!(
-        lost.is_empty() && repeated == 0 && torn.is_empty(),
-        "of {count} lines {} are lost, such as {:?}; {repeated} came under several ids; no lines: {torn:?}",
+        lost.is_empty() && repeated.is_empty() && torn.is_empty(),
+        "of {count} lines {} are lost, such as {:?}; {} came under several ids, such as {:?}; no lines: {torn:?}",
         lost.len(),
         lost.first().map(|number| line(*number)),
+        repeated.len(),
+        repeated.first(),
     );
 }
 

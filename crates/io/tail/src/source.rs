@@ -205,10 +205,17 @@ impl FileSource {
             if let Some(tail) = self.files.get_mut(again.origin) {
                 tail.reread(&again);
                 self.schedule.poll_at(tail, now);
-            } else {
+            } else if !self.take_back(&again) {
                 self.drop_reread(&again, now);
             }
         }
+    }
+
+    /// Leaves a range that must be read again to the awaited copy of its file; returns whether there
+    /// is one.
+    fn take_back(&mut self, again: &Reread) -> bool {
+        let sink = self.open.sinks.iter().find(|(index, _)| *index == again.sink);
+        sink.is_some_and(|(_, id)| self.orphans.take_back(again.origin, id, again.range.start))
     }
 
     /// Counts and settles a range that must be read again but was truncated.

@@ -449,6 +449,12 @@ impl Tail {
         cx.ledger.note_end(self.origin.id, end);
     }
 
+    /// Removes the inode from the descriptor: the file was truncated, and the inode has other content
+    /// now. Only a copy matches the descriptor then.
+    pub fn leave_inode(&mut self) {
+        self.descriptor.inode = 0;
+    }
+
     /// Resets the head, so that the next read hashes and saves it again.
     pub fn forget_head(&mut self) {
         self.descriptor.head = Head::default();

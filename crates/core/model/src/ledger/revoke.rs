@@ -1,4 +1,5 @@
-//! Origins that another agent takes over, such as a partition of a consumer group.
+//! Origins that are not read any more although ranges of them are unsettled: a partition that another
+//! agent takes over, or a file that was truncated.
 
 use super::{Accounts, Entry, Ledger, RangeState};
 use crate::origin::OriginId;
@@ -23,9 +24,30 @@ impl Ledger {
         state.remove(origin);
         in_flight
     }
+
+    /// Closes an origin once each range of it is settled or abandoned; returns whether it did.
+    /// Abandoned ranges stay unsettled. A moved checkpoint is still committed.
+    pub fn release(&self, origin: OriginId) -> bool {
+        let mut state = self.lock();
+        let Some(accounts) = state.origins.get(&origin) else { return true };
+        if accounts.has_open() {
+            return false;
+        }
+        let checkpoints = accounts.checkpoints();
+        if state.moved.remove(&origin) {
+            state.retired.push((origin, checkpoints));
+        }
+        state.remove(origin);
+        true
+    }
 }
 
 impl Accounts {
+    fn has_open(&self) -> bool {
+        let is_open = |entry: &Entry| matches!(entry.state, RangeState::Open | RangeState::Taken);
+        self.sinks.iter().any(|account| account.out.iter().any(is_open))
+    }
+
     fn in_flight(&self) -> u64 {
         let is_open = |entry: &&Entry| entry.state != RangeState::Settled;
         self.sinks
@@ -66,5 +88,21 @@ mod tests {
         again.hold(sink).unwrap().settle(Outcome::Delivered);
         again.finish();
         assert_eq!(ledger.checkpoint(ORIGIN, sink), Some(200));
+    }
+    #[test]
+    fn a_released_origin_keeps_its_checkpoint_before_abandoned_ranges() {
+        let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "")));
+        let sink = SinkIndex::new(0);
+        ledger.open(&origin, [(sink, 0)]);
+        let issue = |range| ledger.issue(ORIGIN, range, SinkSet::one(sink), 0, EngineTime::ZERO);
+        issue(0..40).finish();
+        drop(issue(40..100));
+        let late = issue(100..130);
+        assert!(!ledger.release(ORIGIN), "a range is in flight");
+        late.finish();
+        assert!(!ledger.close(ORIGIN) && ledger.release(ORIGIN));
+        assert_eq!(ledger.take_moved(), [(ORIGIN, vec![(sink, 40)])]);
+        assert!(ledger.owed(ORIGIN).is_none());
+        assert_eq!(ledger.take_rereads().len(), 1, "the source knows what it did not read again");
     }
 }

@@ -13,7 +13,7 @@ use crate::copy_detection::{Candidate, Originals, may_be_rotation};
 use crate::folder_inodes::FolderInodes;
 use crate::identity::{Descriptor, Fingerprint, Inode};
 use crate::open::open_regular;
-use crate::records::FileRecord;
+use crate::records::{FileRecord, forget};
 use crate::tail::Tail;
 use millstream_model::{Cursor, OriginId, OriginRecord, OriginStore, Remainder, SourceCx};
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,13 +248,24 @@ impl FileSource {
         Some(id)
     }
 
-    /// Keeps the record of a truncated file for a while, in case its copy appears.
+    /// Keeps the record of a truncated file for a while, in case its copy appears; also on disk, as
+    /// the agent may be killed before it sees the copy.
     pub(super) fn orphan(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_fingerprint();
         self.orphans.close(id);
-        // A saved record could match the new file after a restart, as they share the inode.
-        self.forget(id, cx);
+        old.leave_inode();
+        let saved = self.open.store.keep(&[(id, old.descriptor().to_bytes())]);
+        if let Err(error) = saved {
+            log::warn!(
+                "source {}: cannot save that {} was truncated: {error}; if the agent is killed before it sees \
+                 the copy, it reads the copy as a new file",
+                cx.info.id,
+                old.name()
+            );
+            // The record with the inode could match the new content after a restart.
+            self.forget(id, cx);
+        }
         self.orphans.push(Orphan::new(old, &self.open.sinks, cx.now.since_start));
         if self.is_finite(cx) {
             self.expire_orphans(cx);
@@ -277,9 +288,12 @@ impl FileSource {
             false => self.orphans.take_late(cx.now.since_start),
         };
         late.iter().for_each(|orphan| self.count_truncated(orphan.name(), orphan.unread()));
+        let late: Vec<OriginId> = late.iter().map(Orphan::id).collect();
+        forget(&late, &*self.open.store, &cx.info.id);
     }
 
-    /// Counts the unread data of truncated files without a copy, at a stop.
+    /// Counts the unread data of truncated files without a copy, at a stop. Their records stay for
+    /// the next start, which may find the copies.
     pub(super) fn count_orphans(&mut self) {
         let orphans = self.orphans.take_all();
         orphans.iter().for_each(|orphan| self.count_truncated(orphan.name(), orphan.unread()));

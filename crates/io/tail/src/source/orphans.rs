@@ -19,18 +19,18 @@ pub(super) struct Orphan {
     descriptor: Descriptor,
     fingerprints: Fingerprints,
     name: String,
-    unread: u64,
+    /// The known size; 0 if unread data does not count as lost.
+    size: u64,
 }
 
 impl Orphan {
     /// Creates the orphan of a file that was truncated at `now`. `sinks` are those of its source.
     pub(super) fn new(mut old: Tail, sinks: &[(SinkIndex, String)], now: EngineTime) -> Orphan {
         let checkpoints = old.checkpoints(sinks);
-        let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
         Orphan {
             since: now,
             record: OriginRecord { id: old.id(), descriptor: Vec::new(), checkpoints },
-            unread: old.known_size() - least,
+            size: old.known_size(),
             name: old.name().to_owned(),
             fingerprints: old.take_fingerprints(),
             descriptor: old.into_descriptor(),
@@ -39,7 +39,12 @@ impl Orphan {
 
     /// Returns the same orphan, whose unread data does not count as lost.
     pub(super) fn without_loss(self) -> Orphan {
-        Orphan { unread: 0, ..self }
+        Orphan { size: 0, ..self }
+    }
+
+    /// Returns the id of the file.
+    pub(super) fn id(&self) -> OriginId {
+        self.record.id
     }
 
     /// Returns the first path of the file.
@@ -50,7 +55,18 @@ impl Orphan {
     /// Returns the number of bytes that some sink has not read, as far as the file's length was
     /// known.
     pub(super) fn unread(&self) -> u64 {
-        self.unread
+        self.size.saturating_sub(self.least())
+    }
+
+    /// Returns the lowest checkpoint.
+    fn least(&self) -> u64 {
+        self.record.checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0)
+    }
+
+    /// Moves the checkpoint of a sink back to an offset.
+    fn take_back(&mut self, sink: &str, offset: u64) {
+        let of_sink = self.record.checkpoints.iter_mut().filter(|(id, _)| id == sink);
+        of_sink.for_each(|(_, checkpoint)| *checkpoint = offset.min(*checkpoint));
     }
 
     /// Whether `copy` contains what was read of the file, or all of it except the bytes read just
@@ -66,10 +82,9 @@ impl Orphan {
         if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
             log::warn!("cannot read the copy {}: {error}", copy.path.display());
         }
-        // The store has no checkpoints of the file until one advances. Until then a restart
+        // The store may have no checkpoints of the file until one advances. Until then a restart
         // continues at `start`.
-        let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
-        self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
+        self.descriptor.start = self.descriptor.start.max(self.least());
         (self.record, self.descriptor)
     }
 }
@@ -98,9 +113,20 @@ impl Orphans {
         self.closing.push(id);
     }
 
-    /// Closes the files without data in flight.
+    /// Closes the files without data in flight. What was abandoned of a file is read from its copy.
     pub(super) fn close_settled(&mut self, ledger: &Ledger) {
-        self.closing.retain(|id| !ledger.close(*id));
+        let is_orphan = |id: &OriginId| self.orphans.iter().any(|orphan| orphan.record.id == *id);
+        self.closing.retain(|id| match is_orphan(id) {
+            true => !ledger.release(*id),
+            false => !ledger.close(*id),
+        });
+    }
+
+    /// Notes that a sink abandoned data of a truncated file from `offset` on, which is then read
+    /// from the copy; returns whether a copy is awaited.
+    pub(super) fn take_back(&mut self, id: OriginId, sink: &str, offset: u64) -> bool {
+        let orphan = self.orphans.iter_mut().find(|orphan| orphan.record.id == id);
+        orphan.map(|orphan| orphan.take_back(sink, offset)).is_some()
     }
 
     /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues

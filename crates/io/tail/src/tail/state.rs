@@ -135,12 +135,12 @@ impl Tail {
         &self.cursors
     }
 
-    /// Returns the position of each sink, as it would be saved: re-reads are not considered.
+    /// Returns from where each sink must read to miss nothing.
     pub fn checkpoints(&self, sinks: &[(SinkIndex, String)]) -> Vec<(String, u64)> {
         let position = |sink| {
-            let is_of = |cursor: &&Cursor| cursor.until.is_none() && cursor.sinks.contains(sink);
-            let cursor = self.cursors.list().iter().find(is_of);
-            cursor.map_or(self.cursors.head(), |cursor| cursor.position)
+            let is_of = |cursor: &&Cursor| cursor.sinks.contains(sink);
+            let positions = self.cursors.list().iter().filter(is_of).map(|cursor| cursor.position);
+            positions.min().unwrap_or(self.cursors.head())
         };
         sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect()
     }

@@ -547,6 +547,37 @@ fn a_late_copy_continues_once_nothing_is_in_flight() {
     assert_eq!(fixture.read(), []);
 }
 
+/// A file is truncated, and the agent ends before it sees the copy. Lines that were delivered are not
+/// read again from the copy, and lines that were not keep their ids.
+#[test]
+fn a_copy_that_appears_while_the_agent_is_down_is_not_read_again() {
+    for (is_compressed, committed) in [(false, 300), (true, 300), (false, 100), (true, 100)] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", numbered(0, committed));
+        settle(&mut fixture);
+        fixture.rig.commit();
+        fixture.append("a.log", numbered(committed, 300));
+        let rest = settle(&mut fixture);
+        fs::copy(fixture.path("a.log"), fixture.dir.path().join("saved")).unwrap();
+        File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+        fixture.append("a.log", numbered(300, 400));
+        assert_eq!(numbers(&settle(&mut fixture)), (300..400).collect::<Vec<_>>());
+        fixture.rename("saved", "a.log.1");
+        if is_compressed {
+            compress(&fixture, "a.log.1");
+        }
+        fixture.restart(committed == 300);
+        let again = settle(&mut fixture);
+        let of_copy: Vec<usize> =
+            numbers(&again).into_iter().filter(|number| *number < 300).collect();
+        let case = format!("compressed: {is_compressed}, committed: {committed}");
+        assert_eq!(of_copy, numbers(&rest), "{case}");
+        assert!(rest.iter().all(|line| again.contains(line)), "other ids; {case}");
+        fixture.restart(true);
+        assert_eq!(settle(&mut fixture), []);
+    }
+}
+
 /// A file whose first lines are those of another one, shorter than a head, is not its copy.
 #[test]
 fn a_short_beginning_does_not_prove_a_continuation() {

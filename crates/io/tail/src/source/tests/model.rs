@@ -43,6 +43,10 @@ enum Operation {
     Date(usize),
     /// Copies and truncates, with or without a poll in between.
     CopyTruncate(usize, bool),
+    /// Copies and truncates; the copy gets its name only with `Appear`, at a start, or before a long
+    /// pause.
+    CopyAway(usize),
+    Appear,
     /// Truncates and rewrites to a size.
     Rewrite(usize, Size),
     Delete(usize),
@@ -104,6 +108,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => name().prop_map(Rotate),
         1 => name().prop_map(Date),
         4 => (name(), any::<bool>()).prop_map(|(name, polled)| CopyTruncate(name, polled)),
+        2 => name().prop_map(CopyAway),
+        2 => Just(Appear),
         3 => (name(), size).prop_map(|(name, size)| Rewrite(name, size)),
         1 => name().prop_map(Delete),
         2 => name().prop_map(Replace),

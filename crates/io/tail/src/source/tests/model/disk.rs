@@ -3,7 +3,7 @@
 use super::Size;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -58,11 +58,19 @@ pub struct Disk {
     next: usize,
     /// Inode numbers of copies, which no writer has open.
     copies: HashSet<u64>,
+    /// Copies without the name of a rotation yet, by the name of their log.
+    away: BTreeMap<String, PathBuf>,
 }
 
 impl Disk {
     pub fn new(dir: &Path, heads: Heads) -> Disk {
-        Disk { dir: dir.to_path_buf(), heads, next: 0, copies: HashSet::new() }
+        Disk {
+            dir: dir.to_path_buf(),
+            heads,
+            next: 0,
+            copies: HashSet::new(),
+            away: BTreeMap::new(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -160,6 +168,26 @@ impl Disk {
             let to = self.path(&format!("{name}.1"));
             fs::copy(self.path(name), &to).unwrap();
             self.copies.insert(fs::metadata(to).unwrap().ino());
+        }
+    }
+
+    /// Copies a log to a name that is no rotation name, and truncates it.
+    pub fn copy_away(&mut self, name: &str) {
+        if has_one_name(&self.path(name)) && !self.away.contains_key(name) {
+            let number = self.next();
+            let to = self.path(&format!("away-{number}"));
+            fs::copy(self.path(name), &to).unwrap();
+            self.copies.insert(fs::metadata(&to).unwrap().ino());
+            self.away.insert(name.to_owned(), to);
+            self.truncate(name);
+        }
+    }
+
+    /// Gives the copies made by [`Disk::copy_away`] the names of rotations.
+    pub fn appear(&mut self) {
+        for (name, copy) in std::mem::take(&mut self.away) {
+            self.shift(&name);
+            fs::rename(copy, self.path(&format!("{name}.1"))).unwrap();
         }
     }
 

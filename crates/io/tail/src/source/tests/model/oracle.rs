@@ -127,13 +127,14 @@ impl Oracle {
         self.furthest.clear();
     }
 
-    /// Checks that missing lines of deleted files are in held files.
+    /// Checks that missing lines of deleted files are in held files, or in files that the next start
+    /// reads.
     pub fn are_kept<'a>(
         &self,
         deleted: impl Iterator<Item = &'a Content>,
-        held: &[Content],
+        kept: impl Iterator<Item = &'a Content>,
     ) -> Result<(), String> {
-        let held: HashSet<&String> = held.iter().flat_map(|content| &content.lines).collect();
+        let held: HashSet<&String> = kept.flat_map(|content| &content.lines).collect();
         let mut owed =
             deleted.flat_map(|content| &content.lines).filter(|line| !self.ids.contains_key(*line));
         match owed.find(|line| !held.contains(line)) {

@@ -72,6 +72,12 @@ impl World {
             Rotate(name) => self.disk.rotate(NAMES[name]),
             Date(name) => self.disk.date(NAMES[name]),
             CopyTruncate(name, polled) => self.copy_truncate(NAMES[name], polled)?,
+            // While the agent still searches for what it had read, it looks for copies only once.
+            CopyAway(name) if self.fixture.source.walks.is_searched() => {
+                self.disk.copy_away(NAMES[name])
+            }
+            CopyAway(_) => {}
+            Appear => self.disk.appear(),
             Rewrite(name, size) => self.disk.rewrite(NAMES[name], size),
             Delete(name) => self.disk.delete(NAMES[name]),
             Replace(name) => self.replace(NAMES[name]),
@@ -198,6 +204,10 @@ impl World {
 
     /// Advances the time. Checkpoints are committed once a second, as the source expects.
     fn advance(&mut self, ms: u64) -> Result<(), String> {
+        if ms >= 10_000 {
+            self.disk.appear();
+            self.observe();
+        }
         if ms >= 1000 {
             self.commit()?;
         }
@@ -230,7 +240,8 @@ impl World {
             self.fixture.source.leave();
             let held = disk::held(&self.fixture.rig.held_dir);
             if self.holding != Holding::Little {
-                self.oracle.are_kept(self.held.values(), &held)?;
+                let named = self.files.values().filter(|content| content.named);
+                self.oracle.are_kept(self.held.values(), held.iter().chain(named))?;
                 if self.fixture.dropped("deleted_undelivered") > 0 {
                     return Err("data was lost at a stop although it could be held".into());
                 }
@@ -250,6 +261,8 @@ impl World {
 
     fn start(&mut self) {
         if !self.up {
+            self.disk.appear();
+            self.observe();
             self.fixture.restart(false);
             self.up = true;
         }
