@@ -22,13 +22,15 @@ use target::{ProfileFormat, Target};
 /// The help of `profile`.
 pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s -o flame.html\n  \
     millstream profile -e wall -i 20ms -o wall.svg\n  \
+    millstream profile --last 5m -o late.html\n  \
     millstream profile -d 1m -o before.pb.gz\n  \
     millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
     Files *.html are flame graphs to search and zoom in, *.svg are pictures, *.collapsed and *.folded\n\
     have a stack in each line, *.pb.gz is for go tool pprof. Without -o it is millstream-TIME.html.\n\n\
     Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall). The roots are\n\
     the ids of the components; what works for no component is below the name of its thread. SIGINT\n\
-    ends the profile early.\n\n\
+    ends the profile early. --last gets the samples that an agent with profiler.continuous has taken\n\
+    before.\n\n\
     Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
     2 invalid configuration or usage.";
 
@@ -46,6 +48,9 @@ pub struct ProfileArgs {
     /// Time between two samples of a thread, from 1ms to 1s [default: 10ms]
     #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
     interval: Option<Interval>,
+    /// Get what continuous profiling has sampled in the last time, see profiler.continuous
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["duration", "interval", "event", "diff"])]
+    last: Option<Interval>,
     /// What is sampled: cpu or wall
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
     event: Event,
@@ -105,9 +110,13 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let runtime =
                 runtime.map_err(|error| Failure::failed(format!("the async runtime: {error}")))?;
-            let started = SystemTime::now();
-            let raw = runtime.block_on(sample(args, &client))?;
-            write(args, &raw, started, client.data_dir().is_some(), &target)
+            let now = SystemTime::now();
+            let (raw, started) = match args.last {
+                Some(last) => (runtime.block_on(sampled(last, &client))?, now.checked_sub(last.0)),
+                None => (runtime.block_on(sample(args, &client))?, Some(now)),
+            };
+            let is_local = client.data_dir().is_some();
+            write(args, &raw, started.unwrap_or(now), is_local, &target)
         }
     }
 }
@@ -128,6 +137,17 @@ const DURATION_DEFAULT: Interval = Interval(Duration::from_secs(15));
 /// Time between two samples unless something else is asked for.
 const INTERVAL_DEFAULT: Interval = Interval(Duration::from_millis(10));
 
+/// Returns what continuous profiling has sampled in the last time.
+async fn sampled(last: Interval, client: &Client) -> Result<RawProfile, Failure> {
+    let path = format!("{PATH}?last={last}");
+    let raw = client.request(Method::GET, &path, Vec::new()).await?;
+    serde_json::from_slice(&raw).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &serde_json::Error) -> Failure {
+    Failure::failed(format!("{PATH}: {error}; is the agent another release?"))
+}
+
 /// Lets the agent sample its threads, for the time that is asked for or until a signal.
 async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failure> {
     let receive = || Signals::receive().map_err(|error| Failure::failed(error.to_string()));
@@ -138,19 +158,17 @@ async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failu
         interval: args.interval.unwrap_or(INTERVAL_DEFAULT),
         duration: args.duration.unwrap_or(DURATION_DEFAULT),
     };
-    let unreadable = |error: serde_json::Error| {
-        Failure::failed(format!("{PATH}: {error}; is the agent another release?"))
-    };
-    let body = serde_json::to_vec(&request).map_err(unreadable)?;
+    let body = serde_json::to_vec(&request).map_err(|error| unreadable(&error))?;
     let started = client.request(Method::POST, PATH, body).await?;
-    let started: ProfileStarted = serde_json::from_slice(&started).map_err(unreadable)?;
+    let started: ProfileStarted =
+        serde_json::from_slice(&started).map_err(|error| unreadable(&error))?;
     tokio::select! {
         () = tokio::time::sleep(request.duration.0) => {}
         () = signals.stop() => {}
     }
     let path = format!("{PATH}?id={}", started.id);
     let raw = client.request(Method::DELETE, &path, Vec::new()).await?;
-    serde_json::from_slice(&raw).map_err(unreadable)
+    serde_json::from_slice(&raw).map_err(|error| unreadable(&error))
 }
 
 /// Looks up the symbols of what was sampled, and writes it.

@@ -131,6 +131,9 @@ impl Reloader {
         if next.globals.recorder != self.config.globals.recorder {
             self.recorder.set(next.globals.recorder.all_events());
         }
+        if next.globals.profiler != self.config.globals.profiler {
+            millstream_console::keep_profiles(next.globals.profiler.kept());
+        }
         for key in restart {
             log::warn!("`{key}` changed; it takes effect at the next start");
         }

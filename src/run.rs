@@ -473,6 +473,7 @@ impl Api {
         let console = console.map_err(|error| {
             format!("{error}; choose another address, or port 0 for any free one")
         })?;
+        millstream_console::keep_profiles(config.globals.profiler.kept());
         log::info!(
             "millstream {} runs {} components; metrics and API at http://{}, control socket {}, token in {}",
             env!("CARGO_PKG_VERSION"),

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
+use super::profiler::ProfilerSettings;
 use super::recorder::RecorderSettings;
 
 /// Smallest CPU limit in cores.
@@ -41,6 +42,8 @@ pub struct Globals {
     pub jvm: Option<JvmSettings>,
     /// The flight recorder.
     pub recorder: RecorderSettings,
+    /// The profiler.
+    pub profiler: ProfilerSettings,
     /// How long a stop waits for the delivery of data in flight.
     pub shutdown_timeout: Interval,
     /// The agent's HTTP API.
@@ -182,6 +185,7 @@ impl Default for Globals {
             limits: Limits::default(),
             jvm: None,
             recorder: RecorderSettings::default(),
+            profiler: ProfilerSettings::default(),
             shutdown_timeout: Interval(std::time::Duration::from_secs(20)),
             api: Api::default(),
             watch: false,
@@ -310,6 +314,7 @@ pub fn read(
     faults.extend(cpu_fault(&globals, &node));
     faults.extend(jvm_faults(&globals, &node));
     faults.extend(globals.recorder.fault(&node));
+    faults.extend(globals.profiler.fault(&node));
     let is_chosen = node.get("limits").is_some_and(|limits| limits.get("memory").is_some());
     if !is_chosen {
         globals.limits.memory = default_memory(allowed);

@@ -15,6 +15,7 @@ mod hash;
 mod merge;
 mod node;
 mod parse;
+mod profiler;
 mod recorder;
 mod replace;
 mod scalar;

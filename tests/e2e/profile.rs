@@ -152,6 +152,38 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     assert!(!dir.path().join("second.collapsed").exists());
 }
 
+/// Continuous profiling: samples from before the command, which a profile of 1 ms interrupts.
+#[test]
+fn an_agent_that_profiles_itself_has_samples_of_the_last_minutes() {
+    let dir = folder();
+    let (mut agent, _writer) = busy(dir.path());
+    let off = profile(dir.path(), &["--last", "1m", "-o", "off.collapsed"]);
+    assert_eq!(off.status.code(), Some(1));
+    assert!(errors(&off).contains("set profiler.continuous to true"), "{}", errors(&off));
+    agent.reload(&format!("profiler: {{ continuous: true }}\n{CONFIG}"));
+    let samples = |name: &str| {
+        wait_until("samples", LIMIT, || {
+            let output = profile(dir.path(), &["--last", "1m", "-o", name]);
+            let stacks = lines(&dir.path().join(name));
+            output.status.success() && by_root(&stacks).contains_key("parsed")
+        });
+        by_root(&lines(&dir.path().join(name))).values().sum::<u64>()
+    };
+    let before = samples("before.collapsed");
+    let fine = profile(dir.path(), &["-d", "1s", "-i", "1ms", "-o", "fine.collapsed"]);
+    assert!(fine.status.success(), "{}", errors(&fine));
+    wait_until("sampling continues", LIMIT, || samples("after.collapsed") > before);
+    let state = agent.get("/api/profile").unwrap();
+    assert!(state.contains("\"keep_seconds\":900"), "{state}");
+    let wrong = profile(dir.path(), &["--last", "5", "-o", "wrong.collapsed"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", errors(&wrong));
+    agent.reload(CONFIG);
+    wait_until("it is off", LIMIT, || {
+        !profile(dir.path(), &["--last", "1m", "-o", "off.collapsed"]).status.success()
+    });
+    assert!(agent.stop().success(), "{}", agent.log());
+}
+
 #[test]
 fn wrong_uses_say_what_to_write() {
     let dir = folder();

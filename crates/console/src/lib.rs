@@ -28,7 +28,7 @@ mod token;
 
 pub use config::ConfigState;
 pub use process::ProcessStats;
-pub use profile::{ProfileRequest, ProfileStarted};
+pub use profile::{ProfileRequest, ProfileStarted, keep_profiles};
 pub use prometheus::{internal_metrics, prometheus};
 pub use recorder::{EventChange, Limit, RecorderState};
 pub use routes::TakeSnapshot;

@@ -1,15 +1,22 @@
 //! Profiles of the agent: `/api/profile`.
 //!
 //! POST starts one, DELETE ends it and returns its samples as addresses. The client looks up their
-//! symbols: that takes hundreds of megabytes of memory, which the agent does not have.
+//! symbols: that takes hundreds of megabytes of memory, which the agent does not have. GET with `?last=`
+//! returns what continuous profiling has sampled.
+
+mod continuous;
+
+pub use continuous::keep_profiles;
 
 use crate::routes::{Reply, as_json, error};
+use continuous::Kept;
 use hyper::StatusCode;
 use millstream_model::Interval;
 use millstream_profiler::{Event, RawProfile, Session, Settings, StartError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
+use tokio::task::JoinError;
 
 /// Most bytes of a request's body.
 pub const REQUEST_BYTES_MAX: usize = 4 << 10;
@@ -69,13 +76,26 @@ struct Shown {
     /// Seconds until the running profile ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_seconds: Option<f64>,
+    /// What continuous profiling keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continuous: Option<Kept>,
 }
 
-/// Returns whether a profile runs.
-pub fn show() -> Reply {
+/// Returns whether a profile runs, or the samples that the query asks for.
+pub async fn show(query: &str) -> Reply {
+    match query.strip_prefix("last=") {
+        Some(last) => continuous::last(last).await,
+        None => state(),
+    }
+}
+
+fn state() -> Reply {
     let job = JOB.lock();
     let remaining = job.as_ref().filter(|job| job.is_running()).map(Job::remaining_seconds);
-    as_json(StatusCode::OK, &Shown { running: remaining.is_some(), remaining_seconds: remaining })
+    let running = remaining.is_some();
+    drop(job);
+    let continuous = continuous::kept();
+    as_json(StatusCode::OK, &Shown { running, remaining_seconds: remaining, continuous })
 }
 
 impl Job {
@@ -98,11 +118,19 @@ pub async fn start(body: &[u8]) -> Reply {
         Ok(id) => id,
         Err(message) => return error(StatusCode::CONFLICT, &message),
     };
+    // A task: if the client goes away meanwhile, the profile must end all the same.
+    tokio::spawn(start_as(id, request)).await.unwrap_or_else(|failed| internal_error(&failed))
+}
+
+async fn start_as(id: u64, request: ProfileRequest) -> Reply {
     let settings =
         Settings { event: request.event, interval: request.interval.0, buffer_bytes: BUFFER_BYTES };
     // Reading the tables for unwinding takes milliseconds, and this thread delivers.
-    let started = tokio::task::spawn_blocking(move || millstream_profiler::start(settings)).await;
-    match started {
+    let started = tokio::task::spawn_blocking(move || {
+        continuous::pause();
+        millstream_profiler::start(settings)
+    });
+    match started.await {
         Ok(Ok(session)) => {
             set(id, State::Running(session));
             tokio::spawn(end_after(id, request.duration.0));
@@ -118,9 +146,13 @@ pub async fn start(body: &[u8]) -> Reply {
         }
         Err(failed) => {
             remove(id);
-            error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string())
+            internal_error(&failed)
         }
     }
+}
+
+fn internal_error(failed: &JoinError) -> Reply {
+    error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string())
 }
 
 fn request(body: &[u8]) -> Result<ProfileRequest, String> {
@@ -149,15 +181,19 @@ fn reserve(duration: Duration) -> Result<u64, String> {
 }
 
 fn set(id: u64, state: State) {
+    let has_ended = matches!(state, State::Finished(_));
     if let Some(job) = JOB.lock().as_mut().filter(|job| job.id == id) {
         job.state = state;
+    }
+    if has_ended {
+        continuous::resume();
     }
 }
 
 fn remove(id: u64) {
-    let mut job = JOB.lock();
-    if job.as_ref().is_some_and(|job| job.id == id) {
-        *job = None;
+    let removed = JOB.lock().take_if(|job| job.id == id);
+    if removed.is_some_and(|job| job.is_running()) {
+        continuous::resume();
     }
 }
 
@@ -202,9 +238,7 @@ pub async fn end(query: &str) -> Reply {
     match finished(id).await {
         Some(profile) => {
             let reply = tokio::task::spawn_blocking(move || as_json(StatusCode::OK, &profile));
-            reply.await.unwrap_or_else(|failed| {
-                error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string())
-            })
+            reply.await.unwrap_or_else(|failed| internal_error(&failed))
         }
         None => error(StatusCode::NOT_FOUND, &format!("there is no profile {id}")),
     }

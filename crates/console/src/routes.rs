@@ -179,7 +179,7 @@ impl Router {
             (Answer::Profile, _) if head.method == Method::DELETE => {
                 profile::end(head.uri.query().unwrap_or_default()).await
             }
-            (Answer::Profile, _) => profile::show(),
+            (Answer::Profile, _) => profile::show(head.uri.query().unwrap_or_default()).await,
         }
     }
 

@@ -525,7 +525,7 @@ fn one_line_each() {
         faults_of(&text),
         [
             "m.yaml:3:1: unknown key `a\\nb`; the keys here are `data_dir`, `log`, `limits`, `jvm`, \
-             `recorder`, `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
+             `recorder`, `profiler`, `shutdown_timeout`, `api`, `watch`, `sources`, `transforms`, `sinks` and `tests`",
             "m.yaml:5:3: `${open\\n` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal \
              dollar is $$",
         ]
@@ -541,6 +541,18 @@ fn alias_faults_once() {
         faults_of(text),
         ["m.yaml:3:56: `codec`: unknown value \"xml\"; write `text` or `json`"]
     );
+}
+
+#[test]
+fn profiler() {
+    let faults = |settings: &str| faults_of(&format!("{REST}profiler: {{{settings}}}\n"));
+    for (settings, expected) in [
+        ("continous: true", "3:12: unknown key `continous`; did you mean `continuous`?"),
+        ("keep: 10s", "3:18: `keep`: \"10s\" is too short; write at least 1m"),
+        ("keep: 2h", "3:18: `keep`: \"2h\" is too long; write at most 1h"),
+    ] {
+        assert_eq!(faults(settings), [format!("m.yaml:{expected}")], "{settings}");
+    }
 }
 
 /// Settings of the flight recorder, by type of event.

@@ -129,9 +129,9 @@ impl Buffer {
         }
     }
 
-    /// Returns the weight of the samples without space since the start.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    /// Returns the weight of the samples without space since the last call.
+    pub fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
             let expected = vec![(7, addresses), (u32::MAX / 3, vec![0])];
             assert_eq!(drained(&buffer), expected, "round {round}");
         }
-        assert_eq!(buffer.lost(), 0);
+        assert_eq!(buffer.take_lost(), 0);
     }
 
     #[test]
@@ -176,10 +176,10 @@ mod tests {
         for _ in 0..4 {
             buffer.push(&sample(0, &addresses));
         }
-        assert_eq!(buffer.lost(), 0);
+        assert_eq!(buffer.take_lost(), 0);
         buffer.push(&sample(9, &addresses));
         buffer.push(&sample(0, &[]));
-        assert_eq!(buffer.lost(), 10 + 1);
+        assert_eq!((buffer.take_lost(), buffer.take_lost()), (10 + 1, 0));
         assert_eq!(drained(&buffer).len(), 4);
         buffer.push(&sample(9, &addresses));
         assert_eq!(drained(&buffer).len(), 1);
@@ -222,7 +222,7 @@ mod tests {
             });
             writers.into_iter().for_each(|writer| writer.join().unwrap());
             is_over.store(true, Ordering::Release);
-            assert_eq!(reader.join().unwrap() + buffer.lost(), 200_000);
+            assert_eq!(reader.join().unwrap() + buffer.take_lost(), 200_000);
         });
     }
 }

@@ -37,6 +37,7 @@ mod clocks;
 mod component;
 mod handler;
 mod maps;
+mod merge;
 mod modules;
 mod objects;
 mod profile;
@@ -49,6 +50,7 @@ mod timer;
 
 pub use component::{Component, Entered};
 pub use handler::is_handling;
+pub use merge::merge;
 pub use profile::{Module, RawProfile, Stack, ThreadName};
 pub use session::{Session, start};
 pub use settings::{Event, Settings, StartError, UnknownEvent};

@@ -37,7 +37,7 @@ pub struct RawProfile {
 }
 
 /// A thread and its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ThreadName {
     /// The number of the thread in the system.
     pub tid: u32,
@@ -46,7 +46,7 @@ pub struct ThreadName {
 }
 
 /// An executable mapping.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Module {
     /// The path of the file, with ` (deleted)` at its end if it was replaced, or `[vdso]`.
     pub path: String,

@@ -11,16 +11,22 @@ use crate::settings::{Settings, StartError};
 use crate::stack::Tables;
 use crate::threads::Threads;
 use crate::timer;
-use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time between two rounds: a new thread is not sampled for that long, and the buffer takes the samples
-/// of that time.
-const ROUND: Duration = Duration::from_millis(100);
+/// Intervals between two rounds: a new thread is not sampled for that long, and the buffer takes the
+/// samples of that time.
+const ROUND_INTERVALS: u32 = 10;
+
+/// Shortest time between two rounds.
+const ROUND_MIN: Duration = Duration::from_millis(100);
+
+/// Longest time between two rounds.
+const ROUND_MAX: Duration = Duration::from_secs(1);
 
 /// Most bytes of different stacks. A profile of an hour may have many.
 const STACKS_BYTES_MAX: usize = 16 << 20;
@@ -39,63 +45,49 @@ pub fn start(settings: Settings) -> Result<Session, StartError> {
     settings.check()?;
     let claim = Claim::new()?;
     let collector = Collector::new(settings, claim)?;
-    let stop = Arc::new(Stop::default());
-    let ours = Arc::clone(&stop);
+    let (requests, received) = mpsc::channel();
     let thread = thread::Builder::new().name("profiler".to_owned());
-    let thread = thread.spawn(move || collector.run(&ours));
+    let thread = thread.spawn(move || collector.run(&received));
     let thread = thread.map_err(StartError::system("start a thread"))?;
-    Ok(Session { stop, thread: Some(thread) })
+    Ok(Session { requests: Some(requests), thread: Some(thread) })
 }
 
 /// A profile that runs. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Session {
-    stop: Arc<Stop>,
+    /// Asks for what was sampled so far. The thread ends when it is dropped.
+    requests: Option<Sender<Sender<RawProfile>>>,
     thread: Option<JoinHandle<RawProfile>>,
 }
 
 impl Session {
+    /// Returns what was sampled since the start or the last call, and samples on. Returns `None` if the
+    /// session's thread has panicked.
+    pub fn take(&self) -> Option<RawProfile> {
+        let (reply, profile) = mpsc::channel();
+        self.requests.as_ref()?.send(reply).ok()?;
+        profile.recv().ok()
+    }
+
     /// Ends the profile and returns its samples.
     pub fn stop(mut self) -> RawProfile {
-        self.stop.set();
-        match self.thread.take().map(JoinHandle::join) {
+        match self.end() {
             Some(Ok(profile)) => profile,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
             None => unreachable!("only this and the end of the session take the thread"),
         }
     }
+
+    fn end(&mut self) -> Option<thread::Result<RawProfile>> {
+        drop(self.requests.take());
+        self.thread.take().map(JoinHandle::join)
+    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.stop.set();
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported by then, and the profile is not wanted.
-            _ = thread.join();
-        }
-    }
-}
-
-/// Tells the session's thread to end.
-#[derive(Debug, Default)]
-struct Stop {
-    is_set: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Stop {
-    fn set(&self) {
-        *self.is_set.lock() = true;
-        self.changed.notify_one();
-    }
-
-    /// Waits for the next round. Returns whether there is none.
-    fn wait(&self) -> bool {
-        let mut is_set = self.is_set.lock();
-        if !*is_set {
-            self.changed.wait_for(&mut is_set, ROUND);
-        }
-        *is_set
+        // A panic was reported by then, and the profile is not wanted.
+        _ = self.end();
     }
 }
 
@@ -199,13 +191,24 @@ impl Collector {
         })
     }
 
-    fn run(mut self, stop: &Stop) -> RawProfile {
+    fn run(mut self, requests: &Receiver<Sender<RawProfile>>) -> RawProfile {
+        let round = (self.settings.interval * ROUND_INTERVALS).clamp(ROUND_MIN, ROUND_MAX);
         loop {
             self.discover();
-            if stop.wait() {
-                return self.end();
+            match requests.recv_timeout(round) {
+                // Who has asked may have gone.
+                Ok(reply) => {
+                    let blocked = self.threads.look();
+                    _ = reply.send(self.take(blocked));
+                }
+                Err(RecvTimeoutError::Timeout) => self.drain(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let blocked = self.threads.look();
+                    self.threads.end();
+                    self.active.end();
+                    return self.take(blocked);
+                }
             }
-            self.drain();
         }
     }
 
@@ -227,30 +230,31 @@ impl Collector {
         self.active.sampler().buffer.drain(|sample| stacks.add(sample, STACKS_BYTES_MAX));
     }
 
-    fn end(mut self) -> RawProfile {
-        let (duration, cpu) =
-            (self.begun.elapsed(), timer::process_cpu_time().saturating_sub(self.cpu_before));
-        self.threads.end();
-        self.active.end();
+    /// Returns what was sampled since the start or the last call. `blocked` threads block the signal.
+    fn take(&mut self, blocked: u64) -> RawProfile {
+        let (now, cpu_now) = (Instant::now(), timer::process_cpu_time());
+        let begun = std::mem::replace(&mut self.begun, now);
+        let cpu_before = std::mem::replace(&mut self.cpu_before, cpu_now);
         self.drain();
         // What was loaded since the last round may be in samples.
         if let Ok(maps) = Maps::read() {
             self.modules.update(&maps);
         }
+        let stacks = std::mem::take(&mut self.stacks);
         RawProfile {
             pid: std::process::id(),
             event: self.settings.event,
             interval_ns: self.settings.interval.as_nanos() as u64,
-            duration_ns: duration.as_nanos() as u64,
-            cpu_ns: cpu.as_nanos() as u64,
-            stacks: std::mem::take(&mut self.stacks.counts).into_iter().map(stack).collect(),
-            threads: std::mem::take(&mut self.threads.names),
+            duration_ns: (now - begun).as_nanos() as u64,
+            cpu_ns: cpu_now.saturating_sub(cpu_before).as_nanos() as u64,
+            stacks: stacks.counts.into_iter().map(stack).collect(),
+            threads: self.threads.names.clone(),
             components: component::names(),
-            modules: std::mem::take(&mut self.modules.all),
-            lost: self.active.sampler().buffer.lost() + self.stacks.lost,
+            modules: self.modules.all.clone(),
+            lost: self.active.sampler().buffer.take_lost() + stacks.lost,
             threads_sampled_at_ticks: self.threads.without_clock,
             threads_without_timer: self.threads.without_timer,
-            threads_with_blocked_signal: self.threads.with_blocked_signal,
+            threads_with_blocked_signal: blocked,
         }
     }
 }

@@ -38,7 +38,6 @@ pub(crate) struct Threads {
     pub names: Vec<ThreadName>,
     pub without_clock: u64,
     pub without_timer: u64,
-    pub with_blocked_signal: u64,
 }
 
 impl Threads {
@@ -52,7 +51,6 @@ impl Threads {
             names: vec![ThreadName { tid: std::process::id(), name: String::new() }],
             without_clock: 0,
             without_timer: 0,
-            with_blocked_signal: 0,
         }
     }
 
@@ -110,12 +108,17 @@ impl Threads {
         started.ok()
     }
 
-    /// Deletes the timers, after a last look at the threads that run.
-    pub fn end(&mut self) {
-        for (tid, thread) in std::mem::take(&mut self.running) {
-            self.names[thread.index as usize].set(tid);
-            self.with_blocked_signal += u64::from(blocks_signal(tid));
+    /// Reads the names of the threads that run again, and returns how many of them block the signal.
+    pub fn look(&mut self) -> u64 {
+        for (tid, thread) in &self.running {
+            self.names[thread.index as usize].set(*tid);
         }
+        self.running.keys().filter(|tid| blocks_signal(**tid)).count() as u64
+    }
+
+    /// Deletes the timers.
+    pub fn end(&mut self) {
+        self.running.clear();
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use millstream_profiler::{Component, Event, Settings, StartError};
+use millstream_profiler::{Component, Event, RawProfile, Settings, StartError};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -173,6 +173,28 @@ fn one_profile_runs_at_a_time() {
     assert!(matches!(second, Err(StartError::Running)), "{second:?}");
     drop(session);
     millstream_profiler::start(settings(Event::Wall)).unwrap().stop();
+}
+
+#[test]
+fn a_running_profile_gives_away_its_samples_in_slices() {
+    let _alone = alone();
+    let session = millstream_profiler::start(settings(Event::Cpu)).unwrap();
+    let of_burning = |raw: RawProfile| {
+        let profile = Profile::from(raw);
+        (profile.with("burn_one"), profile.with("burn_three"))
+    };
+    thread::spawn(|| burn_one(Duration::from_millis(300))).join().unwrap();
+    let first = session.take().unwrap();
+    thread::spawn(|| burn_three(Duration::from_millis(300))).join().unwrap();
+    let second = session.take().unwrap();
+    let rest = session.stop();
+    let durations = [&first, &second, &rest].map(|profile| profile.duration_ns);
+    let merged = millstream_profiler::merge([first.clone(), second.clone(), rest]).unwrap();
+    assert_eq!(merged.duration_ns, durations.iter().sum::<u64>());
+    let (first, second, all) = (of_burning(first), of_burning(second), of_burning(merged));
+    assert!(first.0 > 0 && first.1 == 0, "{first:?}");
+    assert!(second.0 == 0 && second.1 > 0, "{second:?}");
+    assert_eq!(all, (first.0, second.1));
 }
 
 #[test]

@@ -1,0 +1,281 @@
+//! Continuous profiling: the agent samples itself at a low rate, and keeps the last minutes.
+//!
+//! What was sampled is taken in slices, so that old ones can be forgotten. A profile that a client
+//! starts pauses it, as a process has one profile at a time.
+
+use crate::routes::{Reply, as_json, error};
+use hyper::StatusCode;
+use millstream_model::Interval;
+use millstream_profiler::{Event, RawProfile, Session, Settings};
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Time between two samples of a thread: 19 in a second of its CPU time. Work that repeats each 10 or
+/// 100 ms has no fixed phase to it.
+const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 19);
+
+/// Time of a slice.
+const SLICE: Duration = Duration::from_secs(10);
+
+/// Most bytes of slices: those of some ten minutes of a busy agent with a hundred threads.
+const SLICES_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes for the samples of half a second.
+const BUFFER_BYTES: usize = 512 << 10;
+
+/// Threads after which the session starts again, because it keeps the names of those that have ended.
+const THREADS_MAX: usize = 4096;
+
+/// What continuous profiling does now.
+#[derive(Default)]
+struct Continuous {
+    /// How long samples are kept; `None` if it is off.
+    keep: Option<Duration>,
+    /// Whether its task runs.
+    has_task: bool,
+    /// Whether a client's profile runs in its place.
+    is_paused: bool,
+    session: Option<Session>,
+    /// The error of the last attempt to start.
+    failed: Option<String>,
+    slices: Slices,
+}
+
+static CONTINUOUS: LazyLock<Mutex<Continuous>> = LazyLock::new(Mutex::default);
+
+/// Wakes the task.
+static CHANGED: Notify = Notify::const_new();
+
+/// Samples of the last minutes, oldest first.
+#[derive(Default)]
+struct Slices {
+    slices: VecDeque<Slice>,
+    bytes: usize,
+}
+
+struct Slice {
+    ended: Instant,
+    bytes: usize,
+    profile: RawProfile,
+}
+
+impl Slices {
+    fn push(&mut self, profile: RawProfile, now: Instant) {
+        let bytes = bytes(&profile);
+        self.bytes += bytes;
+        self.slices.push_back(Slice { ended: now, bytes, profile });
+    }
+
+    /// Forgets what ended before `keep`, and the oldest beyond `bytes_max`.
+    fn trim(&mut self, now: Instant, keep: Duration, bytes_max: usize) {
+        let is_old = |slice: &Slice| now.saturating_duration_since(slice.ended) > keep;
+        while self.bytes > bytes_max || self.slices.front().is_some_and(is_old) {
+            let Some(oldest) = self.slices.pop_front() else { return };
+            self.bytes -= oldest.bytes;
+        }
+    }
+
+    fn last(&self, now: Instant, time: Duration) -> impl Iterator<Item = RawProfile> {
+        let is_within = move |slice: &&Slice| now.saturating_duration_since(slice.ended) < time;
+        self.slices.iter().filter(is_within).map(|slice| slice.profile.clone())
+    }
+}
+
+/// Returns about how much memory a profile takes.
+fn bytes(profile: &RawProfile) -> usize {
+    let stacks = profile.stacks.iter().map(|stack| size_of_val(stack) + 8 * stack.addresses.len());
+    let threads = profile.threads.iter().map(|thread| size_of_val(thread) + thread.name.len());
+    let modules = profile.modules.iter().map(|module| size_of_val(module) + module.path.len());
+    let components = profile.components.iter().map(|id| size_of_val(id) + id.len());
+    stacks.chain(threads).chain(modules).chain(components).sum()
+}
+
+/// Turns continuous profiling on or off. Samples are kept for `keep`; `None` is off.
+///
+/// Call it within a Tokio runtime.
+pub fn keep_profiles(keep: Option<Duration>) {
+    let mut continuous = CONTINUOUS.lock();
+    continuous.keep = keep;
+    let starts = keep.is_some() && !std::mem::replace(&mut continuous.has_task, keep.is_some());
+    drop(continuous);
+    match starts {
+        true => drop(tokio::spawn(run())),
+        false => CHANGED.notify_one(),
+    }
+}
+
+/// Takes a slice after each while, until continuous profiling is off.
+async fn run() {
+    while tokio::task::spawn_blocking(|| CONTINUOUS.lock().step()).await.unwrap_or(false) {
+        tokio::select! {
+            () = tokio::time::sleep(SLICE) => {}
+            () = CHANGED.notified() => {}
+        }
+    }
+}
+
+impl Continuous {
+    /// Takes a slice, or starts sampling. Returns whether it is on.
+    fn step(&mut self) -> bool {
+        let Some(keep) = self.keep else {
+            *self = Continuous { is_paused: self.is_paused, ..Continuous::default() };
+            return false;
+        };
+        self.take();
+        self.slices.trim(Instant::now(), keep, SLICES_BYTES_MAX);
+        if self.session.is_none() && !self.is_paused {
+            self.start();
+        }
+        true
+    }
+
+    fn start(&mut self) {
+        let settings =
+            Settings { event: Event::Cpu, interval: INTERVAL, buffer_bytes: BUFFER_BYTES };
+        let failed = match millstream_profiler::start(settings) {
+            Ok(session) => {
+                self.session = Some(session);
+                None
+            }
+            Err(failed) => Some(failed.to_string()),
+        };
+        if let Some(failed) = failed.as_ref().filter(|failed| self.failed.as_ref() != Some(failed))
+        {
+            log::warn!("continuous profiling cannot start: {failed}; trying again");
+        }
+        self.failed = failed;
+    }
+
+    /// Takes what was sampled since the last slice.
+    fn take(&mut self) {
+        let Some(session) = &self.session else { return };
+        let profile = session.take();
+        let is_full = profile.as_ref().is_none_or(|profile| profile.threads.len() > THREADS_MAX);
+        profile.into_iter().for_each(|profile| self.slices.push(profile, Instant::now()));
+        if is_full {
+            self.session = None;
+        }
+    }
+}
+
+/// Ends sampling for the profile of a client. Blocks for some milliseconds.
+pub fn pause() {
+    let mut continuous = CONTINUOUS.lock();
+    continuous.is_paused = true;
+    if let Some(session) = continuous.session.take() {
+        continuous.slices.push(session.stop(), Instant::now());
+    }
+}
+
+/// Continues after [`pause`].
+pub fn resume() {
+    CONTINUOUS.lock().is_paused = false;
+    CHANGED.notify_one();
+}
+
+/// What is kept.
+#[derive(Serialize)]
+pub struct Kept {
+    /// Seconds of which samples are kept at most.
+    keep_seconds: f64,
+    /// Seconds of which there are samples.
+    sampled_seconds: f64,
+    /// Bytes that they take.
+    bytes: usize,
+    /// Why it does not sample; `null` if it does.
+    error: Option<String>,
+}
+
+/// Returns what is kept, or `None` if continuous profiling is off.
+pub fn kept() -> Option<Kept> {
+    let continuous = CONTINUOUS.lock();
+    let sampled_ns: u64 =
+        continuous.slices.slices.iter().map(|slice| slice.profile.duration_ns).sum();
+    Some(Kept {
+        keep_seconds: continuous.keep?.as_secs_f64(),
+        sampled_seconds: Duration::from_nanos(sampled_ns).as_secs_f64(),
+        bytes: continuous.slices.bytes,
+        error: continuous.failed.clone(),
+    })
+}
+
+/// Returns the samples of the last time, whose length `last` says.
+pub async fn last(last: &str) -> Reply {
+    let time: Interval = match last.parse() {
+        Ok(time) => time,
+        Err(failed) => return error(StatusCode::BAD_REQUEST, &format!("last: {failed}")),
+    };
+    match tokio::task::spawn_blocking(move || merged(time.0)).await {
+        Ok(reply) => reply,
+        Err(failed) => error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string()),
+    }
+}
+
+fn merged(time: Duration) -> Reply {
+    let mut continuous = CONTINUOUS.lock();
+    if continuous.keep.is_none() {
+        let message = "continuous profiling is off: set profiler.continuous to true";
+        return error(StatusCode::CONFLICT, message);
+    }
+    continuous.take();
+    let slices: Vec<RawProfile> = continuous.slices.last(Instant::now(), time).collect();
+    let failed = continuous.failed.clone();
+    drop(continuous);
+    match millstream_profiler::merge(slices) {
+        Some(profile) => as_json(StatusCode::OK, &profile),
+        None => {
+            let reason = failed.unwrap_or_else(|| "it has just started".to_owned());
+            error(StatusCode::CONFLICT, &format!("continuous profiling has no samples: {reason}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_profiler::Stack;
+
+    fn profile(stacks: u64) -> RawProfile {
+        let stack = |address| Stack {
+            thread: 0,
+            component: 0,
+            count: 1,
+            addresses: vec![address],
+            is_truncated: false,
+        };
+        RawProfile {
+            pid: 1,
+            event: Event::Cpu,
+            interval_ns: 1,
+            duration_ns: SLICE.as_nanos() as u64,
+            cpu_ns: 0,
+            threads: Vec::new(),
+            components: Vec::new(),
+            modules: Vec::new(),
+            stacks: (0..stacks).map(stack).collect(),
+            lost: 0,
+            threads_sampled_at_ticks: 0,
+            threads_without_timer: 0,
+            threads_with_blocked_signal: 0,
+        }
+    }
+
+    #[test]
+    fn the_oldest_slices_are_forgotten_by_age_and_by_size() {
+        let (begun, mut slices) = (Instant::now(), Slices::default());
+        let at = |slice: u32| begun + SLICE * slice;
+        (1..=10).for_each(|slice| slices.push(profile(2), at(slice)));
+        let bytes = slices.bytes / 10;
+        assert_eq!(slices.last(at(10), SLICE * 3).count(), 3);
+        slices.trim(at(10), SLICE * 4, usize::MAX);
+        assert_eq!((slices.slices.len(), slices.bytes), (5, 5 * bytes));
+        slices.trim(at(10), SLICE * 4, 2 * bytes);
+        assert_eq!((slices.slices.len(), slices.bytes), (2, 2 * bytes));
+        slices.trim(at(100), SLICE, usize::MAX);
+        assert_eq!((slices.slices.len(), slices.bytes), (0, 0));
+    }
+}

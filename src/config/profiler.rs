@@ -1,0 +1,48 @@
+//! Settings of the profiler.
+
+use super::fault::Fault;
+use super::node::Node;
+use millstream_model::Interval;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Shortest time of which samples are kept: they are taken each ten seconds.
+const KEEP_MIN: Interval = Interval(Duration::from_mins(1));
+
+/// Longest time of which samples are kept.
+const KEEP_MAX: Interval = Interval(Duration::from_hours(1));
+
+/// The profiler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfilerSettings {
+    /// Whether the agent samples its threads all the time, 19 times in a second of CPU time.
+    pub continuous: bool,
+    /// How long samples are kept, 1m to 1h, in at most 16MiB.
+    pub keep: Interval,
+}
+
+impl Default for ProfilerSettings {
+    fn default() -> Self {
+        ProfilerSettings { continuous: false, keep: Interval(Duration::from_mins(15)) }
+    }
+}
+
+impl ProfilerSettings {
+    /// Returns how long samples are kept, or `None` if the agent is not profiled all the time.
+    pub fn kept(&self) -> Option<Duration> {
+        self.continuous.then_some(self.keep.0)
+    }
+
+    /// Returns what the schema cannot express.
+    pub fn fault(&self, node: &Node) -> Option<Fault> {
+        let (kind, advice) = match self.keep {
+            keep if keep.0 < KEEP_MIN.0 => ("short", format!("write at least {KEEP_MIN}")),
+            keep if keep.0 > KEEP_MAX.0 => ("long", format!("write at most {KEEP_MAX}")),
+            _ => return None,
+        };
+        let keep = node.nearest("/profiler/keep");
+        Some(Fault::new(&keep.place, format!("`keep`: {} is too {kind}", keep.quoted()), advice))
+    }
+}
