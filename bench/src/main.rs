@@ -27,6 +27,7 @@ mod plot;
 mod points;
 mod points_parse;
 mod process;
+mod profiler;
 mod recorder;
 mod redact;
 mod report;
@@ -81,7 +82,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, memory, recorder, rows, rules, operators and peers, within twenty minutes
+    /// Everything but framing, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -115,6 +116,8 @@ enum Part {
     },
     /// The flight recorder: an event in its four cases, the agent with and without it
     Recorder,
+    /// Profiles: what they cost the agent, continuous and at 10 ms, with and without a JVM
+    Profiler,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
     /// Thousands of tasks over the same lines; the agent beside mtail; the delay of results
@@ -229,6 +232,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Spool { disk } => spool::run(options.repetitions, disk, &scratch, &mut report)?,
         Part::Recorder => recorder::run(options, &scratch, &mut report)?,
+        Part::Profiler => profiler::run(options, &scratch, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
         Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
         Part::Agent { names } => {
@@ -291,6 +295,7 @@ impl Part {
             Part::Expressions => "expressions",
             Part::Spool { .. } => "spool",
             Part::Recorder => "recorder",
+            Part::Profiler => "profiler",
             Part::Rows => "rows",
             Part::Rules { .. } => "rules",
             Part::Agent { .. } => "agent",

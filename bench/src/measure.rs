@@ -67,7 +67,7 @@ impl Samples {
     }
 
     /// Returns the value at `quantile` (0 to 1) of the sorted values.
-    fn quantile(&self, quantile: f64) -> f64 {
+    pub fn quantile(&self, quantile: f64) -> f64 {
         sorted_quantile(&self.0, quantile).unwrap_or(f64::NAN)
     }
 }

@@ -26,14 +26,14 @@ const HOMES: &str = "/usr/lib/jvm";
 const VERSION_MIN: u32 = 17;
 
 /// A JDK of the host.
-struct Jdk {
-    home: PathBuf,
-    version: u32,
+pub struct Jdk {
+    pub home: PathBuf,
+    pub version: u32,
 }
 
 impl Jdk {
     /// Returns the suitable ones, the oldest first.
-    fn all() -> io::Result<Vec<Jdk>> {
+    pub fn all() -> io::Result<Vec<Jdk>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(HOMES)? {
             let home = fs::canonicalize(entry?.path())?;

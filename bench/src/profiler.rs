@@ -1,0 +1,180 @@
+//! What profiles cost the agent: CPU time per event without one, with continuous profiling, and with a
+//! profile that a client has started.
+
+use crate::Options;
+use crate::header::Header;
+use crate::measure::{Samples, pinned, progress};
+use crate::operators::Jdk;
+use crate::process::{Program, Subject};
+use crate::report::{Report, Table};
+use crate::scratch::{Input, Scratch};
+use crate::variables::Variables;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Most share of the CPU time with continuous profiling, and with a profile.
+const SHARES_MAX: [f64; 2] = [0.005, 0.02];
+
+/// Size of the web log in megabytes: some seconds of CPU time, so that a start is a small part.
+const INPUT_MB: usize = 1000;
+
+/// Pause between two attempts to start a profile of an agent that is just starting.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
+
+const COLUMNS: &[&str] = &[
+    "scenario",
+    "Java",
+    "ns per event",
+    "continuous, 19 Hz",
+    "range",
+    "target",
+    "profile, 10 ms",
+    "range",
+    "target",
+];
+
+/// What samples the agent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Off,
+    Continuous,
+    Profile,
+}
+
+const MODES: [Mode; 3] = [Mode::Off, Mode::Continuous, Mode::Profile];
+
+/// Measures each scenario.
+pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    let scenarios = Header::read_folder(&options.folder.join("profiler"), &[])?;
+    let input = Input::weblog(scratch, options.input_mb.unwrap_or(INPUT_MB) * 1_000_000, 1)?;
+    let mut table = Table::new("profiler", "The agent while it is profiled, one core", COLUMNS);
+    for scenario in &scenarios {
+        let jdks = match scenario.config.contains("type: jvm") {
+            true => Jdk::all()?.into_iter().map(Some).collect(),
+            false => vec![None],
+        };
+        for jdk in jdks {
+            table.row(row(options, scenario, jdk.as_ref(), &input, scratch)?);
+        }
+    }
+    table.note(format!(
+        "CPU time of the agent per event of the second half of {} million, so without its start. Shares are \
+         the medians of the differences within each of {} repetitions, and the range of their middle \
+         half; the three cases alternate.",
+        input.lines / 1_000_000,
+        options.repetitions
+    ));
+    report.add(table)
+}
+
+fn row(
+    options: &Options,
+    scenario: &Header,
+    jdk: Option<&Jdk>,
+    input: &Input,
+    scratch: &Scratch,
+) -> io::Result<Vec<String>> {
+    let (mut off, mut shares) = (Samples::default(), [Samples::default(), Samples::default()]);
+    let java = jdk.map_or(String::new(), |jdk| jdk.version.to_string());
+    for repetition in 1..=options.repetitions {
+        let label = format!("{} {java} {repetition}/{}", scenario.name, options.repetitions);
+        progress(&format!("profiler: {label}"));
+        let mut ns = [0.0; 3];
+        for (ns, mode) in ns.iter_mut().zip(MODES) {
+            *ns = ns_per_event(options, (scenario, jdk, mode), input, scratch)?;
+        }
+        off.push(ns[0]);
+        shares.iter_mut().zip(&ns[1..]).for_each(|(share, ns_on)| share.push(ns_on / ns[0] - 1.0));
+    }
+    let mut cells = vec![scenario.name.clone(), java, format!("{:.0}", off.median())];
+    for (share, share_max) in shares.iter().zip(SHARES_MAX) {
+        let percent = |share: f64| format!("{:.2} %", share * 100.0);
+        let verdict = if share.median() < share_max { "holds" } else { "MISSED" };
+        cells.push(percent(share.median()));
+        cells.push(format!(
+            "{} to {}",
+            percent(share.quantile(0.25)),
+            percent(share.quantile(0.75))
+        ));
+        cells.push(format!("< {:.1} %: {verdict}", share_max * 100.0));
+    }
+    Ok(cells)
+}
+
+/// Returns the CPU time per event of the second half.
+fn ns_per_event(
+    options: &Options,
+    (scenario, jdk, mode): (&Header, Option<&Jdk>, Mode),
+    input: &Input,
+    scratch: &Scratch,
+) -> io::Result<f64> {
+    let variables = Variables::fresh(scratch, &input.path)?;
+    let config = match mode {
+        Mode::Continuous => format!("profiler: {{ continuous: true }}\n{}", scenario.config),
+        Mode::Off | Mode::Profile => scenario.config.clone(),
+    };
+    let home = jdk.map(|jdk| format!("JAVA_HOME={}", jdk.home.display()));
+    let mut subject = Subject::agent(&options.agent, "--until-eof", scenario);
+    subject.config = &config;
+    subject.env = home.as_deref().unwrap_or_default();
+    let program = Program::start(&subject, &variables, &[options.core])?;
+    let points = match mode {
+        Mode::Profile => profiled(options, &program, &variables.path("DATA"))?,
+        Mode::Off | Mode::Continuous => program.progress()?,
+    };
+    let outcome = program.wait(input.lines)?;
+    let (events, seconds) = points[points.len() - 1];
+    if outcome.lines != input.lines || events == 0 {
+        let lines = outcome.lines;
+        return Err(io::Error::other(format!("{lines} of {} lines are counted", input.lines)));
+    }
+    let is_half = |(reached, _): &&(u64, f64)| *reached >= events / 2;
+    let (half_events, half_seconds) = points.iter().find(is_half).copied().unwrap_or_default();
+    Ok((seconds - half_seconds) * 1e9 / (events - half_events) as f64)
+}
+
+/// Profiles the agent from its start to its end.
+fn profiled(options: &Options, program: &Program, data_dir: &Path) -> io::Result<Vec<(u64, f64)>> {
+    let has_ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let client = scope.spawn(|| profile_until(&has_ended, options, data_dir));
+        let points = program.progress();
+        has_ended.store(true, Ordering::Release);
+        let is_profiled = client.join().unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
+        match is_profiled {
+            true => points,
+            false => Err(io::Error::other("the agent was not profiled")),
+        }
+    })
+}
+
+/// Starts a profile as soon as the agent answers. The agent's end ends its client. Returns whether a
+/// client ran to the end.
+fn profile_until(has_ended: &AtomicBool, options: &Options, data_dir: &Path) -> io::Result<bool> {
+    loop {
+        let mut client = client(options, data_dir)?;
+        loop {
+            if has_ended.load(Ordering::Acquire) {
+                let was_running = client.try_wait()?.is_none();
+                client.kill()?;
+                client.wait()?;
+                return Ok(was_running);
+            }
+            if client.try_wait()?.is_some() {
+                break;
+            }
+            thread::sleep(ATTEMPT_PAUSE);
+        }
+    }
+}
+
+fn client(options: &Options, data_dir: &Path) -> io::Result<Child> {
+    let mut command = Command::new(&options.agent);
+    command.args(["profile", "-d", "1h", "-i", "10ms", "-o", "-", "--data-dir"]).arg(data_dir);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    pinned(&[options.load_core], || command.spawn())
+}
