@@ -1,5 +1,6 @@
 //! `millstream profile`: flame graphs of a running agent.
 
+mod kernel;
 mod stacks;
 mod symbols;
 mod target;

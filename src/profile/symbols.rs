@@ -1,7 +1,8 @@
 //! The functions and lines at addresses of an agent.
 
+use super::kernel::KernelSymbols;
 use addr2line::Loader;
-use millstream_profiler::{Module, RawProfile};
+use millstream_profiler::{Module, RawProfile, is_kernel};
 use millstream_profiles::{Frame, FrameKind};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ReadCache};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Symbols {
     /// In the order of their addresses.
     modules: Vec<LoadedModule>,
+    kernel: KernelSymbols,
 }
 
 struct LoadedModule {
@@ -48,7 +50,10 @@ impl Symbols {
         let mut modules: Vec<LoadedModule> =
             profile.modules.iter().filter(used).map(open).collect();
         modules.sort_by_key(|loaded| loaded.module.start);
-        Symbols { modules }
+        let mut addresses = profile.stacks.iter().flat_map(|stack| &stack.addresses);
+        let has_kernel = is_local && addresses.any(|address| is_kernel(*address));
+        let kernel = if has_kernel { KernelSymbols::read() } else { KernelSymbols::default() };
+        Symbols { modules, kernel }
     }
 
     /// Returns the files whose symbols cannot be read.
@@ -63,11 +68,21 @@ impl Symbols {
 
     /// Returns the function at an address, and before it those that it is inlined into.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
+        if is_kernel(address) {
+            return vec![self.kernel_frame(address)];
+        }
         let at = self.modules.partition_point(|loaded| loaded.module.end <= address);
         match self.modules.get(at).filter(|loaded| loaded.module.start <= address) {
             Some(loaded) => loaded.frames(address),
             None => vec![frame("[generated code]".to_owned(), FrameKind::Unknown)],
         }
+    }
+}
+
+impl Symbols {
+    fn kernel_frame(&self, address: u64) -> Frame {
+        let name = self.kernel.name(address).to_owned();
+        Frame { address: Some(address), ..frame(name, FrameKind::Kernel) }
     }
 }
 

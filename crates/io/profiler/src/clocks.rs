@@ -6,12 +6,14 @@
 //! at a tick. Events need a privilege or `kernel.perf_event_paranoid` below 2, because they include time
 //! in the kernel.
 
+use crate::kernel::{self, Ring};
 use crate::timer::thread_cpu_clock;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Descriptors whose clocks a handler can find. A thread with a higher one gets a timer.
@@ -21,8 +23,13 @@ const DESCRIPTORS_MAX: usize = 1 << 16;
 const SOFTWARE: u32 = 1;
 /// Software event: the time that a thread was scheduled.
 const TASK_CLOCK: u64 = 1;
+/// Kind of a sample: the stack.
+const CALL_CHAIN: u64 = 1 << 5;
 /// Flag of an event that does not count yet.
 const DISABLED: u64 = 1;
+/// Flag of an event whose stacks have the kernel's part only: the kernel needs frame pointers for the
+/// rest.
+const EXCLUDE_USER_STACK: u64 = 1 << 22;
 /// Flag of `perf_event_open` that closes the descriptor at `exec`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 /// Request that an event starts to count.
@@ -63,6 +70,36 @@ struct Entry {
     thread: AtomicU64,
     /// CPU time of the thread that its samples represent so far, in nanoseconds.
     sampled_ns: AtomicU64,
+    /// The mapped ring with stacks in the kernel, or null.
+    ring: AtomicPtr<c_void>,
+}
+
+/// What a signal of a clock is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The index of the calling thread.
+    pub thread: u32,
+    /// The number of intervals since its last sample.
+    pub weight: u32,
+    /// The mapped ring of the clock, or null.
+    ring: *const c_void,
+}
+
+impl Due {
+    /// Returns what the signal of a timer is for.
+    pub fn of_timer(thread: u32, weight: u32) -> Due {
+        Due { thread, weight, ring: ptr::null() }
+    }
+
+    /// Writes the frames in the kernel, leaf first; returns how many. Safe in signal handlers.
+    pub fn take_kernel_stack(&self, frames: &mut [u64]) -> usize {
+        if self.ring.is_null() {
+            return 0;
+        }
+        // SAFETY: the ring is that of the calling thread, so that only it reads it, and it is unmapped
+        // when the thread or its handler has ended.
+        unsafe { kernel::take_stack(self.ring, frames) }
+    }
 }
 
 /// The clocks of a profile by descriptor.
@@ -77,9 +114,9 @@ impl Clocks {
         Clocks { entries, interval_ns: interval.as_nanos() as u64 }
     }
 
-    /// Returns the index of the calling thread, and the number of intervals since its last sample.
-    /// `None` if the descriptor is not the clock of this thread. Safe in signal handlers.
-    pub fn take(&self, descriptor: usize) -> Option<(u32, u32)> {
+    /// Returns what a signal is for. `None` if the descriptor is not the clock of the calling thread. Safe
+    /// in signal handlers.
+    pub fn take(&self, descriptor: usize) -> Option<Due> {
         let entry = self.entries.get(descriptor)?;
         let thread = entry.thread.load(Ordering::Acquire);
         // SAFETY: the call has no conditions.
@@ -94,13 +131,16 @@ impl Clocks {
         let passed = now.saturating_sub(sampled).saturating_add(self.interval_ns / 2);
         let weight = (passed / self.interval_ns).clamp(1, u64::from(u32::MAX));
         entry.sampled_ns.store(sampled + weight * self.interval_ns, Ordering::Relaxed);
-        Some(((thread >> 32) as u32 - 1, weight as u32))
+        let ring = entry.ring.load(Ordering::Relaxed);
+        Some(Due { thread: (thread >> 32) as u32 - 1, weight: weight as u32, ring })
     }
 }
 
 /// A clock, which ends when this is dropped.
 pub(crate) struct TaskClock {
     descriptor: OwnedFd,
+    /// `None` where memory for it is not permitted.
+    ring: Option<Ring>,
     clocks: Arc<Clocks>,
 }
 
@@ -119,10 +159,13 @@ impl TaskClock {
             check(libc::fcntl(number, SET_SIGNAL, libc::SIGPROF))?;
             check(libc::fcntl(number, SET_OWNER, &raw const owner))?;
         }
+        let ring = Ring::map(descriptor.as_fd()).ok();
+        let address = ring.as_ref().map_or(ptr::null_mut(), Ring::address);
+        entry.ring.store(address, Ordering::Relaxed);
         entry.sampled_ns.store(cpu_ns(thread_cpu_clock(tid)), Ordering::Relaxed);
         let thread = (u64::from(index) + 1) << 32 | u64::from(tid);
         entry.thread.store(thread, Ordering::Release);
-        let clock = TaskClock { descriptor, clocks: Arc::clone(clocks) };
+        let clock = TaskClock { descriptor, ring, clocks: Arc::clone(clocks) };
         // SAFETY: the descriptor is open, and the request has no argument.
         check(unsafe { libc::ioctl(number, ENABLE, 0) })?;
         Ok(clock)
@@ -133,7 +176,10 @@ impl Drop for TaskClock {
     fn drop(&mut self) {
         // Before the descriptor may belong to another clock.
         let number = self.descriptor.as_raw_fd() as usize;
-        self.clocks.entries[number].thread.store(0, Ordering::Release);
+        let entry = &self.clocks.entries[number];
+        entry.thread.store(0, Ordering::Release);
+        entry.ring.store(ptr::null_mut(), Ordering::Relaxed);
+        drop(self.ring.take());
     }
 }
 
@@ -143,7 +189,8 @@ fn open(tid: u32, interval_ns: u64) -> io::Result<OwnedFd> {
         bytes: size_of::<Attributes>() as u32,
         event: TASK_CLOCK,
         period: interval_ns,
-        flags: DISABLED,
+        sample_kind: CALL_CHAIN,
+        flags: DISABLED | EXCLUDE_USER_STACK,
         wake_events: 1,
         ..Attributes::default()
     };
@@ -195,17 +242,18 @@ mod tests {
         let now = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         entry.sampled_ns.store(now, Ordering::Relaxed);
         // A signal may arrive early.
-        assert_eq!(clocks.take(descriptor), Some((7, 1)));
+        let taken = || clocks.take(descriptor).map(|due| (due.thread, due.weight));
+        assert_eq!(taken(), Some((7, 1)));
         assert_eq!(entry.sampled_ns.load(Ordering::Relaxed), now + SECOND);
         // As if four seconds had passed.
         let before = now.saturating_sub(4 * SECOND);
         entry.sampled_ns.store(before, Ordering::Relaxed);
         let expected = ((now - before + SECOND / 2) / SECOND).max(1) as u32;
-        assert_eq!(clocks.take(descriptor), Some((7, expected)));
+        assert_eq!(taken(), Some((7, expected)));
         assert_eq!(clocks.take(usize::MAX), None);
-        let of_other = thread::scope(|scope| scope.spawn(|| clocks.take(descriptor)).join());
+        let of_other = thread::scope(|scope| scope.spawn(taken).join());
         assert_eq!(of_other.unwrap(), None);
         drop(clock);
-        assert_eq!(clocks.take(descriptor), None);
+        assert_eq!(taken(), None);
     }
 }

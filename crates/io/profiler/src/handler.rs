@@ -7,8 +7,9 @@
 
 use crate::arch::Registers;
 use crate::buffer::{ADDRESSES_MAX, Buffer, Sample};
-use crate::clocks::Clocks;
+use crate::clocks::{Clocks, Due};
 use crate::component;
+use crate::kernel::FRAMES_MAX;
 use crate::settings::StartError;
 use crate::stack::{self, Tables};
 use std::cell::Cell;
@@ -80,13 +81,12 @@ impl Sampler {
         drop(unsafe { Box::from_raw(former) });
     }
 
-    /// Returns the index of the calling thread and the number of intervals that the signal is for, or
-    /// `None` if it is not of this profile.
+    /// Returns what the signal is for, or `None` if it is not of this profile.
     ///
     /// # Safety
     ///
     /// The argument is that of a signal handler of this thread.
-    unsafe fn origin(&self, info: *const c_void) -> Option<(u32, u32)> {
+    unsafe fn origin(&self, info: *const c_void) -> Option<Due> {
         // SAFETY: the information is at least as large as that of a timer, whose fields are integers.
         let info = unsafe { &*info.cast::<TimerInfo>() };
         if info.code == POLL_IN {
@@ -95,7 +95,8 @@ impl Sampler {
         }
         let (number, thread) = parts(info.value);
         let is_ours = info.code == libc::SI_TIMER && number == self.number;
-        is_ours.then_some((thread, (info.overrun.max(0) as u32).saturating_add(1)))
+        let weight = (info.overrun.max(0) as u32).saturating_add(1);
+        is_ours.then(|| Due::of_timer(thread, weight))
     }
 
     /// Takes a sample of the calling thread.
@@ -105,20 +106,23 @@ impl Sampler {
     /// The arguments are those of a signal handler of this thread, and the handler has counted itself.
     unsafe fn sample(&self, info: *const c_void, context: *const c_void) {
         // SAFETY: the caller's conditions.
-        let Some((thread, weight)) = (unsafe { self.origin(info) }) else { return };
+        let Some(due) = (unsafe { self.origin(info) }) else { return };
         // SAFETY: the pointer is never null, and the tables live until the handler has ended.
         let tables = unsafe { &*self.tables.load(Ordering::SeqCst) };
         // SAFETY: the context is that of a signal handler.
         let registers = unsafe { Registers::interrupted(context) };
-        let memory = tables.stack(registers.sp, thread == 0);
+        let memory = tables.stack(registers.sp, due.thread == 0);
         let mut addresses = [0; ADDRESSES_MAX];
-        let (count, is_truncated) = stack::walk(tables, &memory, registers, &mut addresses);
+        let (in_kernel, _) = addresses.split_at_mut(FRAMES_MAX);
+        let in_kernel = due.take_kernel_stack(in_kernel);
+        let (_, rest) = addresses.split_at_mut(in_kernel);
+        let (count, is_truncated) = stack::walk(tables, &memory, registers, rest);
         self.buffer.push(&Sample {
-            thread,
+            thread: due.thread,
             component: component::current(),
-            weight,
+            weight: due.weight,
             is_truncated,
-            addresses: addresses.get(..count).unwrap_or_default(),
+            addresses: addresses.get(..in_kernel + count).unwrap_or_default(),
         });
     }
 }

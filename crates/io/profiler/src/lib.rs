@@ -36,6 +36,7 @@ mod buffer;
 mod clocks;
 mod component;
 mod handler;
+mod kernel;
 mod maps;
 mod merge;
 mod modules;
@@ -50,6 +51,7 @@ mod timer;
 
 pub use component::{Component, Entered};
 pub use handler::is_handling;
+pub use kernel::is_kernel;
 pub use merge::merge;
 pub use profile::{Module, RawProfile, Stack, ThreadName};
 pub use session::{Session, start};

@@ -150,10 +150,11 @@ impl Stacks {
     }
 }
 
-/// Fields are dropped in their order: timers before the sampler, and the claim last.
+/// Fields are dropped in their order: the sampler before clocks, whose memory handlers read, and the claim
+/// last.
 struct Collector {
-    threads: Threads,
     active: Active,
+    threads: Threads,
     settings: Settings,
     modules: Modules,
     stacks: Stacks,
@@ -204,8 +205,9 @@ impl Collector {
                 Err(RecvTimeoutError::Timeout) => self.drain(),
                 Err(RecvTimeoutError::Disconnected) => {
                     let blocked = self.threads.look();
-                    self.threads.end();
+                    // First: clocks have memory that handlers read.
                     self.active.end();
+                    self.threads.end();
                     return self.take(blocked);
                 }
             }

@@ -175,6 +175,35 @@ fn one_profile_runs_at_a_time() {
     millstream_profiler::start(settings(Event::Wall)).unwrap().stop();
 }
 
+#[inline(never)]
+fn read_zeros(time: Duration) -> usize {
+    let (mut file, begun) = (std::fs::File::open("/dev/zero").unwrap(), thread_cpu_time());
+    let mut zeros = vec![1; 1 << 20];
+    while thread_cpu_time() - begun < time {
+        file.read_exact(&mut zeros).unwrap();
+    }
+    std::hint::black_box(zeros.len())
+}
+
+#[test]
+fn stacks_begin_in_the_kernel_where_that_is_permitted() {
+    let _alone = alone();
+    let session = millstream_profiler::start(settings(Event::Cpu)).unwrap();
+    thread::spawn(|| read_zeros(Duration::from_millis(500))).join().unwrap();
+    let profile = Profile::from(session.stop());
+    if profile.raw.threads_sampled_at_ticks > 0 {
+        return println!("not tested: the process may not use perf_event_open");
+    }
+    let reading = profile.with("read_zeros");
+    let in_kernel = profile.raw.stacks.iter().filter(|stack| {
+        let mut names = stack.addresses.iter().map(|address| profile.name(*address));
+        millstream_profiler::is_kernel(stack.addresses[0])
+            && names.any(|name| name.contains("read_zeros"))
+    });
+    let in_kernel: u64 = in_kernel.map(|stack| stack.count).sum();
+    assert!(in_kernel * 10 > reading * 8, "{in_kernel} of {reading} samples");
+}
+
 #[test]
 fn a_running_profile_gives_away_its_samples_in_slices() {
     let _alone = alone();
