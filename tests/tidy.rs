@@ -124,7 +124,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-groups", &["millstream-scan", "millstream-series"]),
     ("millstream-host", &[]),
-    ("millstream-jvm", &["millstream-columns", "millstream-recorder"]),
+    ("millstream-jvm", &["millstream-columns", "millstream-profiler", "millstream-recorder"]),
     ("millstream-kafka", &["millstream-recorder"]),
     (
         "millstream-model",

@@ -2,10 +2,11 @@
 
 use super::kernel::KernelSymbols;
 use addr2line::Loader;
-use millstream_profiler::{Module, RawProfile, is_kernel};
+use millstream_profiler::{Module, RawProfile, RuntimeMethod, is_kernel};
 use millstream_profiles::{Frame, FrameKind};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ReadCache};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ pub struct Symbols {
     /// In the order of their addresses.
     modules: Vec<LoadedModule>,
     kernel: KernelSymbols,
+    /// Methods of a JVM, by what is in stacks in place of their addresses.
+    methods: HashMap<u64, Frame>,
 }
 
 struct LoadedModule {
@@ -53,7 +56,8 @@ impl Symbols {
         let mut addresses = profile.stacks.iter().flat_map(|stack| &stack.addresses);
         let has_kernel = is_local && addresses.any(|address| is_kernel(*address));
         let kernel = if has_kernel { KernelSymbols::read() } else { KernelSymbols::default() };
-        Symbols { modules, kernel }
+        let methods = profile.methods.iter().map(|method| (method.address, java(method)));
+        Symbols { modules, kernel, methods: methods.collect() }
     }
 
     /// Returns the files whose symbols cannot be read.
@@ -68,6 +72,9 @@ impl Symbols {
 
     /// Returns the function at an address, and before it those that it is inlined into.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
+        if let Some(method) = self.methods.get(&address) {
+            return vec![method.clone()];
+        }
         if is_kernel(address) {
             return vec![self.kernel_frame(address)];
         }
@@ -168,12 +175,15 @@ impl Image {
     }
 }
 
-/// Source files whose functions only call a closure, between a caller and a panic's catcher.
-const PLUMBING: [&str; 4] = [
+/// Source files whose functions only call a closure, between a caller and a panic's catcher, or note where
+/// a call of Java is.
+const PLUMBING: [&str; 6] = [
     "library/core/src/ops/function.rs",
     "library/core/src/panic/unwind_safe.rs",
     "library/std/src/panic.rs",
     "library/std/src/panicking.rs",
+    "crates/io/profiler/src/runtime.rs",
+    "crates/io/profiler/src/arch.rs",
 ];
 
 fn is_plumbing(frame: &Frame) -> bool {
@@ -203,6 +213,11 @@ fn candidates(path: &str, pid: Option<u32>) -> Vec<PathBuf> {
         true => vec![exe, own],
         false => vec![root, PathBuf::from(path)],
     }
+}
+
+fn java(method: &RuntimeMethod) -> Frame {
+    let (file, line) = (method.file.clone(), method.line);
+    Frame { file, line, ..frame(method.name.clone(), FrameKind::Java) }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -224,22 +224,42 @@ fn an_agent_that_dies_fails_its_profile_and_leaves_no_file() {
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("first")), "{left:?}");
 }
 
-/// Code that a JVM has compiled has no tables for unwinding: stacks end there, and nothing crashes.
+/// An agent whose operator formats strings, in this Java.
+fn operator(home: &Path, script_number: usize) -> String {
+    format!(
+        "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n\
+         sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}\n\
+         transforms:\n  grow: {{ type: jvm, inputs: [app], language: groovy, \
+         script: \"row.message = String.format('%s %s', row.message.reverse(), {script_number})\" }}\n\
+         sinks: {{ out: {{ type: blackhole, inputs: [grow] }} }}\n",
+        home.display()
+    )
+}
+
+/// Profiles the agent at the shortest interval while its script changes, so that classes are loaded and
+/// unloaded.
+fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> OperatorSamples {
+    let args = ["-d", "2s", "-i", "1ms", "-e", event, "-o", "jvm.collapsed"];
+    let running = command(dir, &args).stderr(Stdio::piped()).spawn().unwrap();
+    for script_number in 0..4 {
+        std::thread::sleep(Duration::from_millis(400));
+        agent.reload(&operator(home, script_number));
+    }
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}\n{}", errors(&output), agent.log());
+    OperatorSamples::of(&lines(&dir.join("jvm.collapsed")))
+}
+
+/// Java's frames are between those of the runtime that they call and of the Rust function that has called
+/// them, below the component's root. `PROFILE_SECONDS` is how long each Java is profiled in all.
 #[test]
-fn an_agent_with_a_jvm_is_profiled_while_its_operator_runs() {
+fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
     built();
+    let seconds = std::env::var("PROFILE_SECONDS").map_or(4, |text| text.parse().unwrap());
     for home in homes() {
         let dir = folder();
-        let config = format!(
-            "limits: {{ memory: 640MiB, threads: 2 }}\njvm: {{ home: {}, heap: 64MiB }}\n\
-             sources: {{ app: {{ type: file, include: ['DIR/app.log'] }} }}\n\
-             transforms:\n  grow: {{ type: jvm, inputs: [app], language: groovy, \
-             script: \"row.message = String.format('%s %s', row.message.reverse(), 7); return true\" }}\n\
-             sinks: {{ out: {{ type: blackhole, inputs: [grow] }} }}\n",
-            home.display()
-        );
         let _writer = Writer::start(dir.path());
-        let mut agent = Agent::start(dir.path(), &config, &[]);
+        let mut agent = Agent::start(dir.path(), &operator(&home, 7), &[]);
         wait_until("the operator's samples", LIMIT, || {
             assert!(!agent.poll_ended(), "{}", agent.log());
             let output = profile(dir.path(), &["-d", "1s", "-i", "1ms", "-o", "jvm.collapsed"]);
@@ -247,12 +267,49 @@ fn an_agent_with_a_jvm_is_profiled_while_its_operator_runs() {
             assert!(output.status.success() || is_early, "{}", errors(&output));
             by_root(&lines(&dir.path().join("jvm.collapsed"))).contains_key("grow")
         });
-        for event in ["cpu", "wall"] {
-            let args = ["-d", "2s", "-i", "1ms", "-e", event, "-o", "jvm.collapsed"];
-            let output = profile(dir.path(), &args);
-            assert!(output.status.success(), "{}\n{}", errors(&output), agent.log());
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            for event in ["cpu", "wall"] {
+                let samples = profile_reloaded(dir.path(), &mut agent, &home, event);
+                let OperatorSamples { all, java, whole, format } = samples;
+                assert_eq!(java, whole, "{event}: {samples:?}");
+                // A thread also waits in the JVM for a collection of garbage.
+                let least = if event == "cpu" { all * 7 / 10 } else { 1 };
+                assert!(java >= least && format * 4 > java, "{event}: {samples:?}");
+            }
         }
         assert!(agent.stop().success(), "{}", agent.log());
+    }
+}
+
+/// Samples of an operator.
+#[derive(Debug, Default)]
+struct OperatorSamples {
+    all: u64,
+    /// Those with Java frames.
+    java: u64,
+    /// Those with Java frames above the Rust function that has called them.
+    whole: u64,
+    /// Those in `String.format`.
+    format: u64,
+}
+
+impl OperatorSamples {
+    fn of(stacks: &[String]) -> OperatorSamples {
+        let mut samples = OperatorSamples::default();
+        for stack in stacks.iter().filter(|stack| stack.starts_with("grow;")) {
+            let (frames, count) = stack.rsplit_once(' ').unwrap();
+            let count: u64 = count.parse().unwrap();
+            let at = |name: &str| frames.split(';').position(|frame| frame.contains(name));
+            let caller = at("millstream_jvm::operator::Operator::call");
+            let called = at("dev.millstream.operator.runtime.Bridge.apply");
+            let format = at("java.lang.String.format").filter(|at| Some(*at) > called);
+            samples.all += count;
+            samples.java += count * u64::from(called.is_some());
+            samples.whole += count * u64::from(caller.is_some() && caller < called);
+            samples.format += count * u64::from(format.is_some());
+        }
+        samples
     }
 }
 

@@ -90,8 +90,9 @@ fn bytes(profile: &RawProfile) -> usize {
     let stacks = profile.stacks.iter().map(|stack| size_of_val(stack) + 8 * stack.addresses.len());
     let threads = profile.threads.iter().map(|thread| size_of_val(thread) + thread.name.len());
     let modules = profile.modules.iter().map(|module| size_of_val(module) + module.path.len());
+    let methods = profile.methods.iter().map(|method| size_of_val(method) + method.name.len());
     let components = profile.components.iter().map(|id| size_of_val(id) + id.len());
-    stacks.chain(threads).chain(modules).chain(components).sum()
+    stacks.chain(threads).chain(modules).chain(components).chain(methods).sum()
 }
 
 /// Turns continuous profiling on or off. Samples are kept for `keep`; `None` is off.
@@ -256,6 +257,7 @@ mod tests {
             threads: Vec::new(),
             components: Vec::new(),
             modules: Vec::new(),
+            methods: Vec::new(),
             stacks: (0..stacks).map(stack).collect(),
             lost: 0,
             threads_sampled_at_ticks: 0,

@@ -3,6 +3,7 @@
 use crate::discover::Java;
 use crate::error::StartError;
 use crate::jni::{Env, VERSION, Vm};
+use crate::profile::{self, AsyncGetCallTrace};
 use jni_sys::{JNI_EEXIST, JNI_EINVAL, JNI_ENOMEM, JNI_EVERSION, JNI_OK};
 use jni_sys::{JNIEnv, JavaVM, JavaVMInitArgs, JavaVMOption};
 use parking_lot::Mutex;
@@ -30,12 +31,19 @@ pub fn was_called() -> bool {
     WAS_CALLED.load(Ordering::Relaxed)
 }
 
+/// What a JVM's library has.
+struct Library {
+    create: Create,
+    /// HotSpot has it.
+    walk: Option<AsyncGetCallTrace>,
+}
+
 /// Creates the JVM of the process; the current thread is attached to it.
 ///
 /// # Errors
 /// The library cannot be loaded, or the JVM refuses to start.
 pub fn create(java: &Java, arguments: &[String]) -> Result<(Vm, Env), StartError> {
-    let create = load(java)?;
+    let Library { create, walk } = load(java)?;
     WAS_CALLED.store(true, Ordering::Relaxed);
     *OUTPUT.lock() = Some(String::new());
     let created = call(create, arguments);
@@ -43,14 +51,15 @@ pub fn create(java: &Java, arguments: &[String]) -> Result<(Vm, Env), StartError
     match created {
         Ok(created) => {
             output.lines().for_each(|line| log::warn!("jvm: {line}"));
+            profile::offer(created.0, walk);
             Ok(created)
         }
         Err(code) => Err(StartError::Create { code: describe(code), output }),
     }
 }
 
-/// Loads the library and returns its function `JNI_CreateJavaVM`.
-fn load(java: &Java) -> Result<Create, StartError> {
+/// Loads the library and finds its functions.
+fn load(java: &Java) -> Result<Library, StartError> {
     let failed = |error: libloading::Error| StartError::Library {
         library: java.library.clone(),
         reason: error.to_string(),
@@ -61,8 +70,10 @@ fn load(java: &Java) -> Result<Create, StartError> {
     // A JVM cannot be unloaded.
     let library = ManuallyDrop::new(library);
     // SAFETY: every JVM has this function with these parameters, according to JNI.
-    let create = unsafe { library.get::<Create>(c"JNI_CreateJavaVM") };
-    create.map(|create| *create).map_err(failed)
+    let create = unsafe { library.get::<Create>(c"JNI_CreateJavaVM") }.map_err(failed)?;
+    // SAFETY: a JVM that has this function has HotSpot's.
+    let walk = unsafe { library.get::<AsyncGetCallTrace>(c"AsyncGetCallTrace") };
+    Ok(Library { create: *create, walk: walk.ok().map(|walk| *walk) })
 }
 
 fn call(create: Create, arguments: &[String]) -> Result<(Vm, Env), c_int> {

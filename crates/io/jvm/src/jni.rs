@@ -112,6 +112,15 @@ impl Vm {
         env.map(|env| Env(env, PhantomData)).ok_or(code)
     }
 
+    /// Returns the environment of the current thread in an interface of this version; `None` if the thread
+    /// is not attached. Safe in signal handlers of threads that have run Java.
+    pub fn environment(self, version: i32) -> Option<NonNull<c_void>> {
+        let mut env = ptr::null_mut();
+        // SAFETY: the pointer is to a local.
+        let code = unsafe { call!(self, GetEnv, &raw mut env, version) };
+        NonNull::new(env).filter(|_| code == JNI_OK)
+    }
+
     /// Detaches the thread of this environment.
     ///
     /// # Safety
@@ -149,6 +158,15 @@ impl Env {
     pub unsafe fn delete(self, global: Global) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteGlobalRef, global.0) }
+    }
+
+    /// Deletes a local reference.
+    ///
+    /// # Safety
+    /// It is one of this thread, and is not used afterwards.
+    pub unsafe fn delete_local(self, object: jobject) {
+        // SAFETY: as the caller promises.
+        unsafe { call!(self, DeleteLocalRef, object) }
     }
 
     /// Returns a static method of a class.

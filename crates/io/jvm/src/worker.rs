@@ -10,6 +10,7 @@ use crate::layout;
 use crate::request::{Request, Tables};
 use crate::validate::{self, Parsed};
 use jni_sys::{JNIEnv, jclass};
+use millstream_profiler::{RuntimeCall, SignalStack};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
@@ -54,6 +55,9 @@ struct Worker {
     context: Global,
     call: Box<Call>,
     tables: Tables,
+    /// For profiles: that of the standard library is too small to walk Java frames. `None` if there is no
+    /// memory for it.
+    _signal_stack: Option<SignalStack>,
 }
 
 thread_local! {
@@ -172,7 +176,8 @@ impl Worker {
             attach(&thrown.0)
         })?;
         let call = Box::new(Call::new(Buffer::new(Arc::clone(&shared.pool))));
-        Ok(Worker { shared, env, context, call, tables: Tables::default() })
+        let (tables, signal_stack) = (Tables::default(), SignalStack::install().ok());
+        Ok(Worker { shared, env, context, call, tables, _signal_stack: signal_stack })
     }
 
     fn call(
@@ -213,6 +218,7 @@ impl Worker {
     #[inline(always)]
     unsafe fn apply_at(&self, operator: i32, request: i64) -> Result<i64, CallError> {
         let bridge = &self.shared.bridge;
+        let _call = RuntimeCall::begin();
         // SAFETY: as the caller promises.
         let result = unsafe { bridge.apply(self.env, self.context, operator, request) };
         match result.map_err(exception)? {

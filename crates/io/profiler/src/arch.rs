@@ -92,6 +92,60 @@ impl Registers {
     }
 }
 
+impl Registers {
+    /// Returns the registers of the function that this one is inlined into.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn here() -> Registers {
+        let (pc, sp, fp): (u64, u64, u64);
+        // SAFETY: the instructions only read registers.
+        unsafe {
+            std::arch::asm!(
+                "lea {pc}, [rip]", "mov {sp}, rsp", "mov {fp}, rbp",
+                pc = out(reg) pc, sp = out(reg) sp, fp = out(reg) fp,
+                options(nostack, nomem, preserves_flags)
+            );
+        }
+        Registers { pc, sp, fp, link: None }
+    }
+
+    /// Returns the registers of the function that this one is inlined into.
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    pub fn here() -> Registers {
+        let (pc, sp, fp): (u64, u64, u64);
+        // SAFETY: the instructions only read registers.
+        unsafe {
+            std::arch::asm!(
+                "adr {pc}, .", "mov {sp}, sp", "mov {fp}, x29",
+                pc = out(reg) pc, sp = out(reg) sp, fp = out(reg) fp,
+                options(nostack, nomem, preserves_flags)
+            );
+        }
+        Registers { pc, sp, fp, link: None }
+    }
+
+    /// Makes these the registers of an interrupted context.
+    ///
+    /// # Safety
+    ///
+    /// `context` is the third argument of a signal handler, which restores them before it returns.
+    pub unsafe fn put(self, context: *mut c_void) {
+        // SAFETY: the kernel passes a `ucontext_t`.
+        let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+        #[cfg(target_arch = "x86_64")]
+        {
+            context.gregs[libc::REG_RIP as usize] = self.pc as i64;
+            context.gregs[libc::REG_RSP as usize] = self.sp as i64;
+            context.gregs[libc::REG_RBP as usize] = self.fp as i64;
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            (context.pc, context.sp, context.regs[29]) = (self.pc, self.sp, self.fp);
+        }
+    }
+}
+
 /// Returns the thread pointer. The C libraries of Linux keep what belongs to a thread, and with it this
 /// address, at the upper end of the memory of its stack, except for the main thread.
 pub(crate) fn thread_pointer() -> u64 {

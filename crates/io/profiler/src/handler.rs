@@ -10,8 +10,9 @@ use crate::buffer::{ADDRESSES_MAX, Buffer, Sample};
 use crate::clocks::{Clocks, Due};
 use crate::component;
 use crate::kernel::FRAMES_MAX;
+use crate::runtime;
 use crate::settings::StartError;
-use crate::stack::{self, Tables};
+use crate::stack::{self, StackMemory, Tables};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -104,7 +105,7 @@ impl Sampler {
     /// # Safety
     ///
     /// The arguments are those of a signal handler of this thread, and the handler has counted itself.
-    unsafe fn sample(&self, info: *const c_void, context: *const c_void) {
+    unsafe fn sample(&self, info: *const c_void, context: *mut c_void) {
         // SAFETY: the caller's conditions.
         let Some(due) = (unsafe { self.origin(info) }) else { return };
         // SAFETY: the pointer is never null, and the tables live until the handler has ended.
@@ -116,7 +117,20 @@ impl Sampler {
         let (in_kernel, _) = addresses.split_at_mut(FRAMES_MAX);
         let in_kernel = due.take_kernel_stack(in_kernel);
         let (_, rest) = addresses.split_at_mut(in_kernel);
-        let (count, is_truncated) = stack::walk(tables, &memory, registers, rest);
+        let walked = stack::walk(tables, &memory, registers, rest);
+        let (count, is_truncated) = match walked.generated {
+            // SAFETY: the context is that of a signal handler.
+            Some(generated) => unsafe {
+                walk_generated(
+                    tables,
+                    &memory,
+                    (context, registers),
+                    (walked.count, generated),
+                    rest,
+                )
+            },
+            None => (walked.count, walked.is_truncated),
+        };
         self.buffer.push(&Sample {
             thread: due.thread,
             component: component::current(),
@@ -125,6 +139,70 @@ impl Sampler {
             addresses: addresses.get(..in_kernel + count).unwrap_or_default(),
         });
     }
+}
+
+/// Continues a stack that has reached generated code: with the frames of its runtime, and with the callers
+/// of that. Returns the number of addresses, and whether callers are missing.
+///
+/// # Safety
+///
+/// The context is that of a signal handler of this thread, with these registers.
+unsafe fn walk_generated(
+    tables: &Tables,
+    memory: &StackMemory,
+    (context, interrupted): (*mut c_void, Registers),
+    (count, generated): (usize, Registers),
+    addresses: &mut [u64],
+) -> (usize, bool) {
+    // The last address says nothing if the runtime knows its frames.
+    let (before, rest) = addresses.split_at_mut(count - 1);
+    // SAFETY: the caller's condition.
+    let frames = unsafe { runtime_frames(memory, context, (interrupted, generated), rest) };
+    let count = before.len() + frames.max(1);
+    let (_, rest) = addresses.split_at_mut(count);
+    match runtime::caller_of(interrupted.sp) {
+        Some(caller) if !rest.is_empty() => {
+            let walked = stack::walk(tables, memory, caller, rest);
+            (count + walked.count, walked.is_truncated)
+        }
+        // A thread of the runtime has no other callers.
+        _ => (count, frames == 0),
+    }
+}
+
+/// Writes the frames of the runtime; returns how many.
+///
+/// The runtime knows its methods, but not each of its other pieces of code, such as those that find a
+/// method or copy memory. So it is also asked for the caller of such code.
+///
+/// # Safety
+///
+/// As of [`walk_generated`].
+unsafe fn runtime_frames(
+    memory: &StackMemory,
+    context: *mut c_void,
+    (interrupted, generated): (Registers, Registers),
+    addresses: &mut [u64],
+) -> usize {
+    let Some(runtime) = runtime::runtime() else { return 0 };
+    let callers = [
+        Some(generated),
+        stack::caller_without_frame(memory, generated),
+        stack::caller_by_frame_pointer(memory, generated),
+    ];
+    let mut frames = 0;
+    for registers in callers.into_iter().flatten() {
+        // SAFETY: the context is that of a signal handler, and has its registers back below.
+        unsafe { registers.put(context) };
+        // SAFETY: the registers are those of the interrupted code or of a caller.
+        frames = unsafe { runtime.walk(context, addresses) }.min(addresses.len());
+        if frames > 0 {
+            break;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { interrupted.put(context) };
+    frames
 }
 
 impl Drop for Sampler {

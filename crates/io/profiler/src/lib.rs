@@ -10,7 +10,8 @@
 //!
 //! The handler finds callers with the unwind information of loaded objects, which [`start`] computes
 //! beforehand, and with frame pointers where there is none. A stack ends, and is marked as truncated, in
-//! code that a compiler has generated at run time, such as that of a JVM.
+//! code that a compiler has generated at run time, unless a [`Runtime`] knows its frames, as that of a JVM
+//! does.
 //!
 //! ```
 //! use millstream_profiler::{Component, Event, Settings, StartError};
@@ -43,8 +44,10 @@ mod modules;
 mod objects;
 mod profile;
 mod rows;
+mod runtime;
 mod session;
 mod settings;
+mod signal_stack;
 mod stack;
 mod threads;
 mod timer;
@@ -54,5 +57,9 @@ pub use handler::is_handling;
 pub use kernel::is_kernel;
 pub use merge::merge;
 pub use profile::{Module, RawProfile, Stack, ThreadName};
+pub use runtime::{
+    MethodAddress, Runtime, RuntimeCall, RuntimeMethod, method_address, set_runtime,
+};
 pub use session::{Session, start};
 pub use settings::{Event, Settings, StartError, UnknownEvent};
+pub use signal_stack::{SignalStack, handler_room};

@@ -1,6 +1,7 @@
 //! Merging profiles that followed each other in one process.
 
 use crate::profile::{Module, RawProfile, Stack, ThreadName};
+use crate::runtime::RuntimeMethod;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -50,12 +51,14 @@ pub fn merge(profiles: impl IntoIterator<Item = RawProfile>) -> Option<RawProfil
     let mut threads = Positions::<ThreadName>::new(std::mem::take(&mut merged.threads));
     let mut components = Positions::<String>::new(std::mem::take(&mut merged.components));
     let mut modules = Positions::<Module>::new(std::mem::take(&mut merged.modules));
+    let mut methods = Positions::<RuntimeMethod>::new(std::mem::take(&mut merged.methods));
     let mut counts = HashMap::new();
     add(&mut counts, std::mem::take(&mut merged.stacks), |thread| thread, |component| component);
     for profile in profiles {
         let thread_of = threads.add_all(profile.threads);
         let component_of = components.add_all(profile.components);
         modules.add_all(profile.modules);
+        methods.add_all(profile.methods);
         let at = |positions: &[u32], old: u32| positions.get(old as usize).copied().unwrap_or(0);
         add(
             &mut counts,
@@ -72,7 +75,8 @@ pub fn merge(profiles: impl IntoIterator<Item = RawProfile>) -> Option<RawProfil
     }
     let stacks = counts.into_iter().map(stack).collect();
     let (threads, components, modules) = (threads.list, components.list, modules.list);
-    Some(RawProfile { stacks, threads, components, modules, ..merged })
+    let methods = methods.list;
+    Some(RawProfile { stacks, threads, components, modules, methods, ..merged })
 }
 
 fn add(
@@ -118,6 +122,7 @@ mod tests {
             threads: threads.to_vec(),
             components: components.iter().map(ToString::to_string).collect(),
             modules: vec![module("/agent", 0)],
+            methods: Vec::new(),
             stacks: stacks.to_vec(),
             lost: 1,
             threads_sampled_at_ticks: 0,

@@ -1,5 +1,6 @@
 //! The samples of a profile as addresses.
 
+use crate::runtime::RuntimeMethod;
 use crate::settings::Event;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ pub struct RawProfile {
     pub components: Vec<String>,
     /// The executable mappings of files, and of the kernel (`[vdso]`).
     pub modules: Vec<Module>,
+    /// The methods of a runtime, such as a JVM, that are in stacks in place of addresses.
+    #[serde(default)]
+    pub methods: Vec<RuntimeMethod>,
     /// The samples. Those with equal stack, thread and component are one entry.
     pub stacks: Vec<Stack>,
     /// Samples without space in the buffer.

@@ -7,11 +7,12 @@ use crate::handler::{Active, Sampler};
 use crate::maps::Maps;
 use crate::modules::Modules;
 use crate::profile::{RawProfile, Stack};
+use crate::runtime::{self, MethodAddress, Runtime, RuntimeMethod};
 use crate::settings::{Settings, StartError};
 use crate::stack::Tables;
 use crate::threads::Threads;
 use crate::timer;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -160,6 +161,8 @@ struct Collector {
     stacks: Stacks,
     begun: Instant,
     cpu_before: Duration,
+    /// The runtime that is prepared for this profile.
+    runtime: Option<&'static dyn Runtime>,
     _claim: Claim,
 }
 
@@ -188,6 +191,7 @@ impl Collector {
             stacks,
             begun,
             cpu_before,
+            runtime: None,
             _claim: claim,
         })
     }
@@ -196,6 +200,7 @@ impl Collector {
         let round = (self.settings.interval * ROUND_INTERVALS).clamp(ROUND_MIN, ROUND_MAX);
         loop {
             self.discover();
+            self.begin_runtime();
             match requests.recv_timeout(round) {
                 // Who has asked may have gone.
                 Ok(reply) => {
@@ -208,9 +213,21 @@ impl Collector {
                     // First: clocks have memory that handlers read.
                     self.active.end();
                     self.threads.end();
-                    return self.take(blocked);
+                    let profile = self.take(blocked);
+                    self.runtime.iter().for_each(|runtime| runtime.end());
+                    return profile;
                 }
             }
+        }
+    }
+
+    /// Prepares the runtime, which may start later than the profile.
+    fn begin_runtime(&mut self) {
+        if self.runtime.is_none()
+            && let Some(runtime) = runtime::runtime()
+        {
+            runtime.begin();
+            self.runtime = Some(runtime);
         }
     }
 
@@ -243,6 +260,7 @@ impl Collector {
             self.modules.update(&maps);
         }
         let stacks = std::mem::take(&mut self.stacks);
+        let methods = self.methods(&stacks);
         RawProfile {
             pid: std::process::id(),
             event: self.settings.event,
@@ -253,10 +271,25 @@ impl Collector {
             threads: self.threads.names.clone(),
             components: component::names(),
             modules: self.modules.all.clone(),
+            methods,
             lost: self.active.sampler().buffer.take_lost() + stacks.lost,
             threads_sampled_at_ticks: self.threads.without_clock,
             threads_without_timer: self.threads.without_timer,
             threads_with_blocked_signal: blocked,
+        }
+    }
+}
+
+impl Collector {
+    /// Describes the methods in stacks.
+    fn methods(&self, stacks: &Stacks) -> Vec<RuntimeMethod> {
+        let Some(runtime) = self.runtime else { return Vec::new() };
+        let addresses = stacks.counts.keys().flat_map(|key| key.addresses.iter());
+        let methods: BTreeSet<MethodAddress> =
+            addresses.filter_map(|address| MethodAddress::of(*address)).collect();
+        match methods.is_empty() {
+            true => Vec::new(),
+            false => runtime.describe(&methods.into_iter().collect::<Vec<_>>()),
         }
     }
 }

@@ -100,25 +100,65 @@ enum Step {
     Unknown,
 }
 
-/// Writes the addresses of a stack, leaf first. Returns how many, and whether callers are missing.
+/// A stack as far as it could be walked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walked {
+    /// Number of addresses.
+    pub count: usize,
+    /// Whether callers are missing.
+    pub is_truncated: bool,
+    /// The registers of the last frame, if its code is in no loaded object.
+    pub generated: Option<Registers>,
+}
+
+/// Writes the addresses of a stack, leaf first.
 pub(crate) fn walk(
     tables: &Tables,
     stack: &StackMemory,
     mut registers: Registers,
     addresses: &mut [u64],
-) -> (usize, bool) {
+) -> Walked {
     let mut address = registers.pc;
     for (index, slot) in addresses.iter_mut().enumerate() {
         *slot = address;
         match step(tables, stack, &registers, address) {
             Step::Caller(caller) => registers = caller,
-            Step::End => return (index + 1, false),
-            Step::Unknown => return (index + 1, true),
+            Step::End => {
+                return Walked { count: index + 1, is_truncated: false, generated: None };
+            }
+            Step::Unknown => {
+                let generated = tables.code(address).is_none().then_some(registers);
+                return Walked { count: index + 1, is_truncated: true, generated };
+            }
         }
         // A call may be the last instruction of its function.
         address = registers.pc.wrapping_sub(1);
     }
-    (addresses.len(), true)
+    Walked { count: addresses.len(), is_truncated: true, generated: None }
+}
+
+/// Returns the caller of a function that has no frame: its return address is on the top of the stack.
+pub(crate) fn caller_without_frame(stack: &StackMemory, registers: Registers) -> Option<Registers> {
+    match registers.link {
+        Some(pc) => Some(Registers { pc, link: None, ..registers }),
+        None => {
+            let pc = stack.word(registers.sp)?;
+            Some(Registers { pc, sp: registers.sp + 8, ..registers })
+        }
+    }
+}
+
+/// Returns the caller of a function that maintains the frame pointer.
+pub(crate) fn caller_by_frame_pointer(
+    stack: &StackMemory,
+    registers: Registers,
+) -> Option<Registers> {
+    if registers.fp < registers.sp {
+        return None;
+    }
+    let fp = stack.word(registers.fp)?;
+    let pc = arch::without_signature(stack.word(registers.fp.wrapping_add(8))?);
+    Some(Registers { pc, sp: registers.fp.wrapping_add(16), fp, link: None })
 }
 
 /// Finds the caller of an instruction.
@@ -163,13 +203,8 @@ fn by_frame_pointer(
     stack: &StackMemory,
     registers: &Registers,
 ) -> Option<Registers> {
-    if registers.fp < registers.sp {
-        return None;
-    }
-    let fp = stack.word(registers.fp)?;
-    let pc = arch::without_signature(stack.word(registers.fp.wrapping_add(8))?);
-    let sp = registers.fp.wrapping_add(16);
+    let caller = caller_by_frame_pointer(stack, *registers)?;
     // Other values in the register are unlikely to lead to code.
-    let is_code = pc == 0 || tables.code(pc).is_some();
-    is_code.then_some(Registers { pc, sp, fp, link: None })
+    let is_code = caller.pc == 0 || tables.code(caller.pc).is_some();
+    is_code.then_some(caller)
 }

@@ -1,0 +1,280 @@
+//! The part of JVMTI that profiles use, with safe functions around its table of function pointers.
+//!
+//! Numbers are those of the tables in the JVM Tool Interface's specification.
+
+use crate::jni::{Env, Vm};
+use jni_sys::{JNIEnv, jclass, jint, jmethodID, jobject};
+use std::ffi::{CStr, c_char, c_uchar, c_void};
+use std::ptr::{self, NonNull};
+
+/// Version 11, the oldest that every supported JVM has.
+const VERSION: jint = 0x300B_0000;
+
+/// Mode and types of events.
+const ENABLE: jint = 1;
+const DISABLE: jint = 0;
+const CLASS_LOAD: jint = 55;
+const CLASS_PREPARE: jint = 56;
+
+/// The type of the first callback.
+const FIRST_EVENT: jint = 50;
+
+/// Number of callbacks in version 11.
+const EVENTS: usize = 37;
+
+/// Bits of capabilities.
+const GET_SOURCE_FILE_NAME: u32 = 11;
+const GET_LINE_NUMBERS: u32 = 12;
+
+/// Numbers of functions.
+const SET_EVENT_NOTIFICATION_MODE: usize = 2;
+const DEALLOCATE: usize = 47;
+const GET_CLASS_SIGNATURE: usize = 48;
+const GET_SOURCE_FILE_NAME_FUNCTION: usize = 50;
+const GET_CLASS_METHODS: usize = 52;
+const GET_METHOD_NAME: usize = 64;
+const GET_METHOD_DECLARING_CLASS: usize = 65;
+const GET_LINE_NUMBER_TABLE: usize = 70;
+const GET_LOADED_CLASSES: usize = 78;
+const SET_EVENT_CALLBACKS: usize = 122;
+const ADD_CAPABILITIES: usize = 142;
+
+/// A pointer to a table of functions, the first of which has number 1.
+type Interface = *const *const c_void;
+
+type SetMode = unsafe extern "C" fn(*mut Interface, jint, jint, jobject, ...) -> jint;
+type Free = unsafe extern "C" fn(*mut Interface, *mut c_uchar) -> jint;
+type OfClass = unsafe extern "C" fn(*mut Interface, jclass, *mut *mut c_char) -> jint;
+type Signature =
+    unsafe extern "C" fn(*mut Interface, jclass, *mut *mut c_char, *mut *mut c_char) -> jint;
+type Methods = unsafe extern "C" fn(*mut Interface, jclass, *mut jint, *mut *mut jmethodID) -> jint;
+type MethodName = unsafe extern "C" fn(
+    *mut Interface,
+    jmethodID,
+    *mut *mut c_char,
+    *mut *mut c_char,
+    *mut *mut c_char,
+) -> jint;
+type DeclaringClass = unsafe extern "C" fn(*mut Interface, jmethodID, *mut jclass) -> jint;
+type Lines =
+    unsafe extern "C" fn(*mut Interface, jmethodID, *mut jint, *mut *mut LineEntry) -> jint;
+type Classes = unsafe extern "C" fn(*mut Interface, *mut jint, *mut *mut jclass) -> jint;
+type SetCallbacks = unsafe extern "C" fn(*mut Interface, *const Callbacks, jint) -> jint;
+type Capabilities = unsafe extern "C" fn(*mut Interface, *const [u32; 4]) -> jint;
+
+/// Callbacks by type of event.
+#[repr(C)]
+struct Callbacks([*const c_void; EVENTS]);
+
+/// A location from which on code is of a line.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LineEntry {
+    location: i64,
+    line: jint,
+}
+
+/// An environment of JVMTI. It is never disposed of.
+#[derive(Clone, Copy, Debug)]
+pub struct Jvmti(NonNull<Interface>);
+
+// SAFETY: JVMTI permits its functions on every attached thread.
+unsafe impl Send for Jvmti {}
+// SAFETY: as above.
+unsafe impl Sync for Jvmti {}
+
+/// Calls a function by its number; the table exists as long as the process.
+macro_rules! call {
+    ($jvmti:expr, $number:expr, $kind:ty $(, $argument:expr)*) => {{
+        let entry = (*$jvmti.0.as_ptr()).add($number - 1);
+        let function = std::mem::transmute::<*const c_void, $kind>(*entry);
+        function($jvmti.0.as_ptr() $(, $argument)*)
+    }};
+}
+
+/// Memory that JVMTI has allocated.
+struct Allocated<T>(Jvmti, *mut T);
+
+impl<T> Drop for Allocated<T> {
+    fn drop(&mut self) {
+        // SAFETY: the memory came from this environment, and is freed once. Null is permitted.
+        unsafe { call!(self.0, DEALLOCATE, Free, self.1.cast()) };
+    }
+}
+
+impl Allocated<c_char> {
+    fn text(&self) -> Option<String> {
+        // SAFETY: JVMTI returns texts that end with 0.
+        let text = (!self.1.is_null()).then(|| unsafe { CStr::from_ptr(self.1) });
+        text.map(|text| text.to_string_lossy().into_owned())
+    }
+}
+
+/// A method, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodText {
+    /// Its class, such as `java.lang.String`, and its name.
+    pub name: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+}
+
+impl Jvmti {
+    /// Creates an environment whose methods have lines.
+    pub fn new(vm: Vm) -> Option<Jvmti> {
+        let jvmti = Jvmti(vm.environment(VERSION)?.cast());
+        let wanted: [u32; 4] = [1 << GET_SOURCE_FILE_NAME | 1 << GET_LINE_NUMBERS, 0, 0, 0];
+        let mut callbacks = Callbacks([ptr::null(); EVENTS]);
+        let at = |event: jint| (event - FIRST_EVENT) as usize;
+        callbacks.0[at(CLASS_LOAD)] = class_loads as *const c_void;
+        callbacks.0[at(CLASS_PREPARE)] = class_is_prepared as *const c_void;
+        // SAFETY: both structures are those of the functions, which copy them. Without the
+        // capabilities there are no lines.
+        let code = unsafe {
+            call!(jvmti, ADD_CAPABILITIES, Capabilities, &raw const wanted);
+            let bytes = size_of::<Callbacks>() as jint;
+            call!(jvmti, SET_EVENT_CALLBACKS, SetCallbacks, &raw const callbacks, bytes)
+        };
+        (code == 0).then_some(jvmti)
+    }
+
+    /// Turns the events of classes on or off. While they are on, each method has an id.
+    pub fn watch_classes(self, is_on: bool) -> Result<(), jint> {
+        let mode = if is_on { ENABLE } else { DISABLE };
+        for event in [CLASS_LOAD, CLASS_PREPARE] {
+            let thread: jobject = ptr::null_mut();
+            // SAFETY: the arguments are those of the function, with no thread for all.
+            match unsafe { call!(self, SET_EVENT_NOTIFICATION_MODE, SetMode, mode, event, thread) }
+            {
+                0 => {}
+                code => return Err(code),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an id to each method of the classes that are loaded.
+    pub fn identify_methods(self, env: Env) -> Result<(), jint> {
+        let (mut count, mut classes) = (0, ptr::null_mut());
+        // SAFETY: both pointers are to locals.
+        let code =
+            unsafe { call!(self, GET_LOADED_CLASSES, Classes, &raw mut count, &raw mut classes) };
+        let classes = Allocated(self, classes);
+        for index in 0..usize::try_from(count).unwrap_or_default() {
+            // SAFETY: there are as many classes.
+            let class = unsafe { *classes.1.add(index) };
+            self.identify_methods_of(class);
+            // SAFETY: the reference is one of this thread, and was not deleted.
+            unsafe { env.delete_local(class) };
+        }
+        if code == 0 { Ok(()) } else { Err(code) }
+    }
+
+    /// Asking for the methods of a class gives them ids.
+    fn identify_methods_of(self, class: jclass) {
+        let (mut count, mut methods) = (0, ptr::null_mut());
+        // SAFETY: the class is a reference of this thread, and both pointers are to locals. A class that is
+        // not prepared is an error.
+        unsafe { call!(self, GET_CLASS_METHODS, Methods, class, &raw mut count, &raw mut methods) };
+        drop(Allocated(self, methods));
+    }
+
+    /// Describes a method and the line of a location in it; `None` if its class was unloaded.
+    pub fn describe(
+        self,
+        env: Env,
+        method: jmethodID,
+        location: Option<u32>,
+    ) -> Option<MethodText> {
+        let (mut name, mut class) = (ptr::null_mut(), ptr::null_mut());
+        let (no_signature, no_generic) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: ids of unloaded methods are errors; the pointers are to locals, or null where nothing is
+        // wanted.
+        let code = unsafe {
+            call!(
+                self,
+                GET_METHOD_NAME,
+                MethodName,
+                method,
+                &raw mut name,
+                no_signature,
+                no_generic
+            )
+        };
+        let name = Allocated(self, name).text().filter(|_| code == 0)?;
+        // SAFETY: as above.
+        let code = unsafe {
+            call!(self, GET_METHOD_DECLARING_CLASS, DeclaringClass, method, &raw mut class)
+        };
+        if code != 0 {
+            return None;
+        }
+        let described = MethodText {
+            name: format!("{}.{name}", self.class_name(class).unwrap_or_default()),
+            file: self.file(class),
+            line: location.and_then(|location| self.line(method, location)),
+        };
+        // SAFETY: the reference is one of this thread, and was not deleted.
+        unsafe { env.delete_local(class) };
+        Some(described)
+    }
+
+    fn class_name(self, class: jclass) -> Option<String> {
+        let mut signature = ptr::null_mut();
+        // SAFETY: the class is a reference of this thread, and no generic signature is wanted.
+        unsafe {
+            let no_generic = ptr::null_mut();
+            call!(self, GET_CLASS_SIGNATURE, Signature, class, &raw mut signature, no_generic)
+        };
+        Allocated(self, signature).text().map(|signature| written(&signature))
+    }
+
+    fn file(self, class: jclass) -> Option<String> {
+        let mut file = ptr::null_mut();
+        // SAFETY: the class is a reference of this thread.
+        unsafe { call!(self, GET_SOURCE_FILE_NAME_FUNCTION, OfClass, class, &raw mut file) };
+        Allocated(self, file).text()
+    }
+
+    fn line(self, method: jmethodID, location: u32) -> Option<u32> {
+        let (mut count, mut lines) = (0, ptr::null_mut());
+        // SAFETY: the pointers are to locals.
+        unsafe {
+            call!(self, GET_LINE_NUMBER_TABLE, Lines, method, &raw mut count, &raw mut lines)
+        };
+        let lines = Allocated(self, lines);
+        // SAFETY: there are as many entries.
+        let entry = |index: usize| unsafe { *lines.1.add(index) };
+        let entries = (0..usize::try_from(count).unwrap_or_default()).map(entry);
+        let before = entries.filter(|entry| entry.location <= i64::from(location));
+        u32::try_from(before.max_by_key(|entry| entry.location)?.line).ok()
+    }
+}
+
+/// Returns a class as it is written, such as `java.lang.String`, of its signature.
+fn written(signature: &str) -> String {
+    let name = signature.strip_prefix('L').and_then(|name| name.strip_suffix(';'));
+    name.unwrap_or(signature).replace('/', ".")
+}
+
+/// Nothing: the event must be on for `AsyncGetCallTrace`.
+extern "C" fn class_loads(_: *mut Interface, _: *mut JNIEnv, _: jobject, _: jclass) {}
+
+/// Gives an id to each method of a new class.
+extern "C" fn class_is_prepared(jvmti: *mut Interface, _: *mut JNIEnv, _: jobject, class: jclass) {
+    if let Some(jvmti) = NonNull::new(jvmti) {
+        Jvmti(jvmti).identify_methods_of(class);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written;
+
+    #[test]
+    fn classes_are_named_as_they_are_written() {
+        assert_eq!(written("Ljava/lang/String;"), "java.lang.String");
+        assert_eq!(written("LFoo$Bar;"), "Foo$Bar");
+        assert_eq!(written("[I"), "[I");
+    }
+}

@@ -1,0 +1,139 @@
+//! Java frames in the profiles of this process.
+//!
+//! `AsyncGetCallTrace`, a function that HotSpot has for profilers, walks the Java frames of the calling
+//! thread in a signal handler. It knows methods by ids, which exist only if they were asked for before:
+//! so they are at the start of a profile, and for each class that is loaded meanwhile.
+
+use crate::jni::{Env, Vm};
+use crate::jvmti::Jvmti;
+use jni_sys::{JNIEnv, jint, jmethodID};
+use millstream_profiler::{MethodAddress, Runtime, RuntimeMethod, handler_room, method_address};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// Most Java frames of a stack.
+const FRAMES_MAX: usize = 96;
+
+/// Bytes of a stack that a walk needs: the JVM holds maps of all registers, of some KB each.
+const WALK_BYTES: usize = 32 << 10;
+
+/// Name of the profile's thread in the JVM.
+const THREAD: &str = "profiler";
+
+/// A frame, as HotSpot writes it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CallFrame {
+    /// Index of the byte code, or a negative number.
+    location: jint,
+    method: jmethodID,
+}
+
+/// A stack, as HotSpot writes it.
+#[repr(C)]
+pub struct CallTrace {
+    env: *mut JNIEnv,
+    /// Number of frames; 0 or less without Java frames or if they cannot be walked now.
+    count: jint,
+    frames: *mut CallFrame,
+}
+
+/// `AsyncGetCallTrace`.
+pub type AsyncGetCallTrace = unsafe extern "C" fn(*mut CallTrace, jint, *mut c_void);
+
+/// The JVM of the process, for profiles.
+struct JavaFrames {
+    vm: Vm,
+    walk: AsyncGetCallTrace,
+    jvmti: Jvmti,
+}
+
+static FRAMES: OnceLock<JavaFrames> = OnceLock::new();
+
+/// Lets profiles of this process have Java frames. The current thread is attached.
+pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
+    let frames = walk.zip(Jvmti::new(vm)).map(|(walk, jvmti)| JavaFrames { vm, walk, jvmti });
+    match frames {
+        Some(frames) => millstream_profiler::set_runtime(FRAMES.get_or_init(|| frames)),
+        None => log::debug!("jvm: profiles have no Java frames with this JVM"),
+    }
+}
+
+impl JavaFrames {
+    /// Runs a function on this thread, which is attached meanwhile. Logs an error, which is a code of JNI
+    /// or JVMTI.
+    fn attached<T>(&self, what: &str, run: impl FnOnce(Env) -> Result<T, jint>) -> Option<T> {
+        let result = self.vm.attach(THREAD).and_then(|env| {
+            let result = run(env);
+            // SAFETY: the environment was used by `run` alone, which has returned.
+            unsafe { self.vm.detach(env) };
+            result
+        });
+        let failed = |code: &jint| log::warn!("jvm: cannot {what} for a profile: error {code}");
+        result.inspect_err(failed).ok()
+    }
+}
+
+impl Runtime for JavaFrames {
+    fn begin(&self) {
+        self.attached("identify methods", |env| {
+            self.jvmti.watch_classes(true)?;
+            self.jvmti.identify_methods(env)
+        });
+    }
+
+    fn end(&self) {
+        self.attached("end the events of classes", |_| self.jvmti.watch_classes(false));
+    }
+
+    unsafe fn walk(&self, context: *mut c_void, addresses: &mut [u64]) -> usize {
+        if handler_room().is_some_and(|bytes| bytes < WALK_BYTES) {
+            return 0;
+        }
+        let Some(env) = self.vm.environment(crate::jni::VERSION) else { return 0 };
+        // SAFETY: the caller's condition.
+        unsafe { walk(self.walk, env.as_ptr().cast(), context, addresses) }
+    }
+
+    fn describe(&self, methods: &[MethodAddress]) -> Vec<RuntimeMethod> {
+        let describe =
+            |env: Env| Ok(methods.iter().map(|at| self.describe_one(env, *at)).collect());
+        self.attached("name methods", describe).unwrap_or_default()
+    }
+}
+
+impl JavaFrames {
+    fn describe_one(&self, env: Env, at: MethodAddress) -> RuntimeMethod {
+        let id = ptr::with_exposed_provenance_mut::<c_void>(at.id() as usize).cast();
+        let text = self.jvmti.describe(env, id, at.location());
+        let name = text.as_ref().map_or("[unloaded method]", |text| &text.name).to_owned();
+        let (file, line) = text.map_or((None, None), |text| (text.file, text.line));
+        RuntimeMethod { address: at.0, name, file, line }
+    }
+}
+
+/// Writes the Java frames of the calling thread; returns how many. Its frame is large.
+///
+/// # Safety
+/// The environment is that of this thread, and the context that of a signal handler on it.
+#[inline(never)]
+unsafe fn walk(
+    walk: AsyncGetCallTrace,
+    env: *mut JNIEnv,
+    context: *mut c_void,
+    addresses: &mut [u64],
+) -> usize {
+    let mut frames = [CallFrame { location: 0, method: ptr::null_mut() }; FRAMES_MAX];
+    let mut trace = CallTrace { env, count: 0, frames: frames.as_mut_ptr() };
+    let depth = addresses.len().min(FRAMES_MAX);
+    // SAFETY: there is room for as many frames, and the rest is the caller's condition.
+    unsafe { walk(&raw mut trace, depth as jint, context) };
+    let count = usize::try_from(trace.count).unwrap_or_default().min(depth);
+    for (address, frame) in addresses.iter_mut().zip(&frames[..count]) {
+        // Native methods have negative locations, and methods without an id are null.
+        let location = u32::try_from(frame.location).unwrap_or(u32::MAX);
+        *address = method_address(frame.method.expose_provenance() as u64, location);
+    }
+    count
+}
