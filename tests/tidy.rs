@@ -124,6 +124,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-groups", &["millstream-scan", "millstream-series"]),
     ("millstream-host", &[]),
+    ("millstream-jfr", &[]),
     ("millstream-jvm", &["millstream-columns", "millstream-profiler", "millstream-recorder"]),
     ("millstream-kafka", &["millstream-recorder"]),
     (
@@ -141,9 +142,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-points", &["millstream-scan", "millstream-series"]),
     ("millstream-profiler", &[]),
-    ("millstream-profiles", &[]),
+    ("millstream-profiles", &["millstream-jfr"]),
     ("millstream-receiver", &["millstream-recorder"]),
-    ("millstream-recorder", &[]),
+    ("millstream-recorder", &["millstream-jfr"]),
     ("millstream-scan", &[]),
     (
         "millstream-rules",

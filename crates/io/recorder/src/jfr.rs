@@ -6,48 +6,16 @@
 //! event is read twice.
 
 mod chunk;
-mod elements;
-mod header;
 mod metadata;
 mod pools;
 mod types;
-mod varint;
 
 use crate::event::{Event, Tables};
 use crate::schema::{EventKind, Settings};
-use chunk::Chunk;
-use header::Header;
+use chunk::EventChunk;
+use millstream_jfr::CHUNK_BYTES_MAX;
+pub use millstream_jfr::Clock;
 use std::io::{self, Write};
-use std::num::NonZeroU64;
-
-/// Bytes after which a chunk ends. It bounds the memory of a writer; each chunk repeats 7 kB of
-/// declarations, and the texts that its events refer to.
-const CHUNK_BYTES_MAX: usize = 8 << 20;
-
-/// Relation of ticks and time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
-    /// Ticks in a second.
-    pub ticks_per_second: NonZeroU64,
-    /// A point in time in ticks.
-    pub start_ticks: u64,
-    /// The same in nanoseconds since 1970.
-    pub start_unix_ns: u64,
-}
-
-impl Clock {
-    /// Returns the nanoseconds that a number of ticks takes, up to 292 years: readers take the numbers
-    /// of a header as signed.
-    pub fn ns(&self, ticks: u64) -> u64 {
-        let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second.get());
-        i64::try_from(ns).unwrap_or(i64::MAX).cast_unsigned()
-    }
-
-    /// Returns a point in time in nanoseconds since 1970, at least the start of the clock.
-    pub fn unix_ns(&self, ticks: u64) -> u64 {
-        self.start_unix_ns.saturating_add(self.ns(ticks.saturating_sub(self.start_ticks)))
-    }
-}
 
 /// What a file says about all of its events.
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +35,14 @@ pub struct JfrWriter<W> {
     output: W,
     clock: Clock,
     end_ticks: u64,
-    chunk: Chunk,
+    chunk: EventChunk,
 }
 
 impl<W: Write> JfrWriter<W> {
     /// Returns a writer. Nothing is written before the first chunk is complete.
     pub fn new(output: W, recording: &Recording<'_>) -> JfrWriter<W> {
         let clock = recording.clock;
-        let mut chunk = Chunk::new(clock.start_ticks);
+        let mut chunk = EventChunk::new(clock.start_ticks);
         chunk.push_settings(recording.settings);
         let end_ticks = recording.end_ticks.max(clock.start_ticks);
         JfrWriter { output, clock, end_ticks, chunk }
@@ -110,18 +78,7 @@ impl<W: Write> JfrWriter<W> {
     }
 
     fn end_chunk<T: Tables + ?Sized>(&mut self, end_ticks: u64, tables: &T) -> io::Result<()> {
-        let start_ticks = self.chunk.start_ticks();
-        let pools_at = self.chunk.len();
-        self.chunk.push_pools(tables);
-        let header = Header {
-            chunk_bytes: self.chunk.len() as u64,
-            pools_at: pools_at as u64,
-            start_unix_ns: self.clock.unix_ns(start_ticks),
-            duration_ns: self.clock.ns(end_ticks - start_ticks),
-            start_ticks,
-            ticks_per_second: self.clock.ticks_per_second,
-        };
-        self.output.write_all(self.chunk.with_header(&header))?;
+        self.output.write_all(self.chunk.end(&self.clock, end_ticks, tables))?;
         self.chunk.restart(end_ticks);
         Ok(())
     }

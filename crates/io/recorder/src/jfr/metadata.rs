@@ -1,14 +1,12 @@
 //! The declaration of all types, from the schema.
 
-use super::elements::Element;
-use super::types::{self, TypeId};
-use crate::schema::{EVENTS, EventSpec, FieldKind, NAME_PREFIX, Settings};
-use std::borrow::Cow;
+use super::types::of_event;
+use crate::schema::{EVENTS, EventSpec, FieldKind, Settings};
+use millstream_jfr::elements::Element;
+use millstream_jfr::metadata::{
+    self, annotation, category, class, field, label, setting_type, start_time, types,
+};
 use std::time::Duration;
-
-const SUPER_EVENT: &str = "jdk.jfr.Event";
-const SUPER_ANNOTATION: &str = "java.lang.annotation.Annotation";
-const SUPER_SETTING: &str = "jdk.jfr.SettingControl";
 
 /// Names of the settings of an event.
 const ENABLED: &str = "enabled";
@@ -18,14 +16,9 @@ const STACK_TRACE: &str = "stackTrace";
 
 /// Returns the whole tree.
 pub fn tree() -> Element {
-    let all = Element::new("metadata")
-        .containing(values())
-        .containing(annotations())
-        .containing(setting_types())
-        .containing([active_setting()])
-        .containing(EVENTS.iter().map(event));
-    let region = Element::new("region").with("locale", "en_US").with("gmtOffset", "0");
-    Element::new("root").containing([all, region])
+    let all = values().into_iter().chain(metadata::annotations()).chain(setting_types());
+    let events = EVENTS.iter().map(event);
+    metadata::root(all.chain([metadata::active_setting()]).chain(events))
 }
 
 /// Returns the settings of a type as names and values of the JDK.
@@ -48,85 +41,33 @@ fn timespan(period: Duration) -> String {
     whole.map_or_else(|| format!("{ns} ns"), |(name, unit)| format!("{} {name}", ns / unit))
 }
 
-fn class(name: impl Into<Cow<'static, str>>, id: TypeId) -> Element {
-    Element::new("class").with("name", name).with_type("id", id)
-}
-
 /// Types of values: primitive ones, and threads.
 fn values() -> Vec<Element> {
-    let thread = class("java.lang.Thread", types::THREAD).containing([
-        label("Thread"),
-        field("osName", types::STRING, "OS Thread Name"),
-        field("osThreadId", types::LONG, "OS Thread Id"),
-        field("javaName", types::STRING, "Java Thread Name"),
-        field("javaThreadId", types::LONG, "Java Thread Id"),
-    ]);
     vec![
         class("boolean", types::BOOLEAN),
         class("double", types::DOUBLE),
         class("long", types::LONG),
         class("java.lang.String", types::STRING),
-        thread,
+        metadata::thread_type(),
     ]
-}
-
-fn annotations() -> Vec<Element> {
-    let categories = Element::new("field")
-        .with("name", "value")
-        .with_type("class", types::STRING)
-        .with("dimension", "1");
-    vec![
-        annotation_type("jdk.jfr.Label", types::LABEL).containing([text_value()]),
-        annotation_type("jdk.jfr.Category", types::CATEGORY).containing([categories]),
-        annotation_type("jdk.jfr.Description", types::DESCRIPTION).containing([text_value()]),
-        annotation_type("jdk.jfr.Name", types::NAME).containing([text_value()]),
-        annotation_type("jdk.jfr.ContentType", types::CONTENT_TYPE),
-        content_type("jdk.jfr.Timestamp", types::TIMESTAMP, "Timestamp").containing([text_value()]),
-        content_type("jdk.jfr.Timespan", types::TIMESPAN, "Timespan").containing([text_value()]),
-        content_type("jdk.jfr.DataAmount", types::DATA_AMOUNT, "Data Amount")
-            .containing([text_value()]),
-        content_type("jdk.jfr.Unsigned", types::UNSIGNED, "Unsigned Value"),
-    ]
-}
-
-fn annotation_type(name: &'static str, id: TypeId) -> Element {
-    class(name, id).with("superType", SUPER_ANNOTATION)
-}
-
-/// An annotation that gives the unit of a field.
-fn content_type(name: &'static str, id: TypeId, text: &'static str) -> Element {
-    let marker = Element::new("annotation").with_type("class", types::CONTENT_TYPE);
-    annotation_type(name, id).containing([label(text), marker])
-}
-
-fn text_value() -> Element {
-    Element::new("field").with("name", "value").with_type("class", types::STRING)
 }
 
 fn setting_types() -> Vec<Element> {
-    let setting = |name: &'static str, id, text: &'static str, description: &'static str| {
-        let annotations = [
-            annotation(types::LABEL, text),
-            annotation(types::DESCRIPTION, description),
-            annotation(types::NAME, name),
-        ];
-        class(name, id).with("superType", SUPER_SETTING).containing(annotations)
-    };
     vec![
-        setting("jdk.settings.Enabled", types::ENABLED_SETTING, "Enabled", "Record event"),
-        setting(
+        setting_type("jdk.settings.Enabled", types::ENABLED_SETTING, "Enabled", "Record event"),
+        setting_type(
             "jdk.settings.Threshold",
             types::THRESHOLD_SETTING,
             "Threshold",
             "Record event with duration above or equal to threshold",
         ),
-        setting(
+        setting_type(
             "jdk.settings.Throttle",
             types::THROTTLE_SETTING,
             "Throttle",
             "Most events in a period",
         ),
-        setting(
+        setting_type(
             "jdk.settings.StackTrace",
             types::STACK_TRACE_SETTING,
             "Stack Trace",
@@ -135,28 +76,13 @@ fn setting_types() -> Vec<Element> {
     ]
 }
 
-/// The JDK's event that says which value a setting has.
-fn active_setting() -> Element {
-    class("jdk.ActiveSetting", types::ACTIVE_SETTING).with("superType", SUPER_EVENT).containing([
-        label("Recording Setting"),
-        Element::new("annotation")
-            .with_type("class", types::CATEGORY)
-            .with("value-0", "Flight Recorder"),
-        start_time(),
-        field("id", types::LONG, "Event Id"),
-        field("name", types::STRING, "Setting Name"),
-        field("value", types::STRING, "Setting Value"),
-    ])
-}
-
 /// Returns the declaration of a type of event. Start and duration are its first fields: the parser of
 /// the JDK expects them there.
 fn event(spec: &EventSpec) -> Element {
     let duration = field("duration", types::LONG, "Duration")
         .containing([annotation(types::TIMESPAN, "TICKS")]);
     let thread = field("eventThread", types::THREAD, "Event Thread").with("constantPool", "true");
-    class(format!("{NAME_PREFIX}{}", spec.name), types::of_event(spec.kind))
-        .with("superType", SUPER_EVENT)
+    metadata::event(spec.jfr_name(), of_event(spec.kind))
         .containing(event_settings(spec))
         .containing([start_time()])
         .containing(spec.has_duration.then_some(duration))
@@ -164,7 +90,7 @@ fn event(spec: &EventSpec) -> Element {
         .containing(spec.fields.iter().map(event_field))
         .containing([
             label(spec.label),
-            category(spec),
+            category(spec.category),
             annotation(types::DESCRIPTION, spec.description),
         ])
 }
@@ -208,31 +134,6 @@ fn units(kind: FieldKind) -> Vec<Element> {
         FieldKind::Timestamp => vec![annotation(types::TIMESTAMP, "TICKS")],
         FieldKind::Signed | FieldKind::Float | FieldKind::Flag | FieldKind::Text => Vec::new(),
     }
-}
-
-fn start_time() -> Element {
-    field("startTime", types::LONG, "Start Time")
-        .containing([annotation(types::TIMESTAMP, "TICKS")])
-}
-
-fn field(name: &'static str, id: TypeId, text: &'static str) -> Element {
-    Element::new("field").with("name", name).with_type("class", id).containing([label(text)])
-}
-
-fn label(text: &'static str) -> Element {
-    annotation(types::LABEL, text)
-}
-
-fn category(spec: &EventSpec) -> Element {
-    let empty = Element::new("annotation").with_type("class", types::CATEGORY);
-    let add = |element: Element, (index, name): (usize, &&'static str)| {
-        element.with(format!("value-{index}"), *name)
-    };
-    spec.category.iter().enumerate().fold(empty, add)
-}
-
-fn annotation(id: TypeId, value: &'static str) -> Element {
-    Element::new("annotation").with_type("class", id).with("value", value)
 }
 
 #[cfg(test)]

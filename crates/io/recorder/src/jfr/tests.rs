@@ -3,6 +3,7 @@
 use super::*;
 use crate::event::{SubjectId, TextId, Thread, ThreadId, bits};
 use crate::schema::Value;
+use std::num::NonZeroU64;
 
 struct Names {
     texts: Vec<String>,
@@ -147,17 +148,4 @@ fn errors_of_the_output_are_returned() {
     let tables = Names { texts: Vec::new() };
     let result = write(Full, &recording(), &tables, [event(0, 1)]);
     assert_eq!(result.err().unwrap().kind(), io::ErrorKind::StorageFull);
-}
-
-#[test]
-fn ticks_become_nanoseconds_without_overflow() {
-    let mut clock = recording().clock;
-    assert_eq!(clock.ns(7), 7);
-    assert_eq!(clock.unix_ns(1007), 5_000_007);
-    assert_eq!(clock.unix_ns(1), 5_000_000);
-    clock.ticks_per_second = NonZeroU64::new(3_000_000_000).unwrap();
-    assert_eq!(clock.ns(u64::MAX), 6_148_914_691_236_517_205);
-    clock.ticks_per_second = NonZeroU64::MIN;
-    assert_eq!(clock.ns(2), 2_000_000_000);
-    assert_eq!(clock.ns(u64::MAX), i64::MAX as u64);
 }

@@ -1,8 +1,7 @@
 //! A tree of elements with attributes, the form of the metadata.
 
-use super::pools::push_text;
-use super::types::TypeId;
-use super::varint;
+use crate::metadata::TypeId;
+use crate::{text, varint};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -10,6 +9,7 @@ use std::collections::HashMap;
 type Text = Cow<'static, str>;
 
 /// An element with attributes and children.
+#[derive(Debug)]
 pub struct Element {
     name: &'static str,
     attributes: Vec<(Text, Text)>,
@@ -45,8 +45,8 @@ impl Element {
         let mut tree = Vec::new();
         self.push_tree(&mut table, &mut tree);
         varint::push(out, table.texts.len() as u64);
-        for text in &table.texts {
-            push_text(out, text);
+        for name in &table.texts {
+            text::push(out, name);
         }
         out.extend_from_slice(&tree);
     }

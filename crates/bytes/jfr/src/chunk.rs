@@ -1,0 +1,106 @@
+//! A chunk in memory: header, metadata, settings, events and pools.
+
+use crate::Clock;
+use crate::elements::Element;
+use crate::header::{HEADER_BYTES, Header};
+use crate::metadata::{TypeId, types};
+use crate::{text, varint};
+
+/// Bytes after which a writer ends a chunk. It bounds the memory of a writer; each chunk repeats 7 kB
+/// of declarations, and what its events refer to.
+pub const CHUNK_BYTES_MAX: usize = 8 << 20;
+
+/// Version of the metadata, which is the same in all chunks of a file.
+const METADATA_VERSION: u64 = 1;
+
+/// A chunk that is being built.
+#[derive(Debug)]
+pub struct Chunk {
+    bytes: Vec<u8>,
+    /// The declarations that each chunk repeats.
+    declarations: Vec<u8>,
+    start_ticks: u64,
+}
+
+impl Chunk {
+    /// Returns a chunk without events, whose types are those of a tree.
+    pub fn new(tree: &Element, start_ticks: u64) -> Chunk {
+        let mut declarations = Vec::new();
+        tree.push(&mut declarations);
+        let mut chunk = Chunk { bytes: Vec::new(), declarations, start_ticks };
+        chunk.restart(start_ticks);
+        chunk
+    }
+
+    /// Returns the number of bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns when the chunk begins.
+    pub fn start_ticks(&self) -> u64 {
+        self.start_ticks
+    }
+
+    /// Begins the next chunk.
+    pub fn restart(&mut self, start_ticks: u64) {
+        self.start_ticks = start_ticks;
+        self.bytes.clear();
+        self.bytes.resize(HEADER_BYTES, 0);
+        let at = varint::push_size(&mut self.bytes);
+        varint::push(&mut self.bytes, u64::from(types::METADATA.0));
+        varint::push(&mut self.bytes, start_ticks);
+        varint::push(&mut self.bytes, 0);
+        varint::push(&mut self.bytes, METADATA_VERSION);
+        self.bytes.extend_from_slice(&self.declarations);
+        varint::put_size(&mut self.bytes, at);
+    }
+
+    /// Appends an event `jdk.ActiveSetting`: the value of a setting of a type of event.
+    pub fn push_setting(&mut self, event: TypeId, name: &str, value: &str) {
+        let at = varint::push_size(&mut self.bytes);
+        varint::push(&mut self.bytes, u64::from(types::ACTIVE_SETTING.0));
+        varint::push(&mut self.bytes, self.start_ticks);
+        varint::push(&mut self.bytes, u64::from(event.0));
+        text::push(&mut self.bytes, name);
+        text::push(&mut self.bytes, value);
+        varint::put_size(&mut self.bytes, at);
+    }
+
+    /// Returns where a whole event is appended.
+    #[inline]
+    pub fn events(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Appends the number of pools and the pools, and returns the complete chunk.
+    pub fn end(
+        &mut self,
+        clock: &Clock,
+        end_ticks: u64,
+        push_pools: impl FnOnce(&mut Vec<u8>),
+    ) -> &[u8] {
+        let pools_at = self.bytes.len();
+        self.push_checkpoint(push_pools);
+        let header = Header {
+            chunk_bytes: self.bytes.len() as u64,
+            pools_at: pools_at as u64,
+            start_unix_ns: clock.unix_ns(self.start_ticks),
+            duration_ns: clock.ns(end_ticks - self.start_ticks),
+            start_ticks: self.start_ticks,
+            ticks_per_second: clock.ticks_per_second,
+        };
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        &self.bytes
+    }
+
+    fn push_checkpoint(&mut self, push_pools: impl FnOnce(&mut Vec<u8>)) {
+        let at = varint::push_size(&mut self.bytes);
+        varint::push(&mut self.bytes, u64::from(types::CHECKPOINT.0));
+        varint::push(&mut self.bytes, self.start_ticks);
+        // No duration, no earlier pools in this chunk, and a checkpoint of no special type.
+        self.bytes.extend_from_slice(&[0, 0, 0]);
+        push_pools(&mut self.bytes);
+        varint::put_size(&mut self.bytes, at);
+    }
+}

@@ -1,0 +1,119 @@
+//! Constant pools: what the events of a chunk refer to.
+
+use crate::metadata::TypeId;
+use crate::{text, varint};
+
+/// Key for a value that is not known.
+pub const NO_KEY: u64 = 0;
+
+/// Most bytes of a key: up to 2^32.
+pub const KEY_BYTES_MAX: usize = 5;
+
+/// Most bytes of an entry with a text apart from the text: key, encoding, length, number.
+pub const ENTRY_BYTES_MAX: usize = 24;
+
+/// Returns the key of an entry. It is the same in all chunks, because the JDK's parser takes an entry
+/// of the previous chunk if it has the same key.
+#[inline]
+pub fn key(id: u32) -> u64 {
+    u64::from(id) + 1
+}
+
+/// The entries of a pool that the events of a chunk refer to.
+#[derive(Debug, Default)]
+pub struct Used {
+    ids: Vec<u32>,
+    /// Whether an entry is among them, by its number.
+    marks: Vec<bool>,
+    /// Most bytes of their pool.
+    bytes_max: usize,
+}
+
+impl Used {
+    /// Returns whether an entry is in the pool.
+    #[inline]
+    pub fn has(&self, id: u32) -> bool {
+        self.marks.get(id as usize) == Some(&true)
+    }
+
+    /// Adds an entry that the pool does not have, with the most bytes that it takes.
+    #[cold]
+    pub fn add(&mut self, id: u32, bytes_max: usize) {
+        let index = id as usize;
+        self.marks.resize(self.marks.len().max(index + 1), false);
+        self.marks[index] = true;
+        self.ids.push(id);
+        self.bytes_max += bytes_max;
+    }
+
+    /// Returns whether the pool has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Returns the most bytes of the pool.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Forgets all, for the next chunk.
+    pub fn clear(&mut self) {
+        self.bytes_max = 0;
+        for id in self.ids.drain(..) {
+            self.marks[id as usize] = false;
+        }
+    }
+}
+
+/// Appends the number of pools: of those that have entries.
+pub fn push_count<'p>(out: &mut Vec<u8>, pools: impl IntoIterator<Item = &'p Used>) {
+    let count = pools.into_iter().filter(|used| !used.is_empty()).count();
+    varint::push(out, count as u64);
+}
+
+/// Appends a pool of values of a type. One without entries is left out: the parser of the JDK refuses
+/// it.
+pub fn push_pool(
+    out: &mut Vec<u8>,
+    id: TypeId,
+    used: &Used,
+    push_entry: impl Fn(&mut Vec<u8>, u32),
+) {
+    if used.is_empty() {
+        return;
+    }
+    varint::push(out, u64::from(id.0));
+    varint::push(out, used.ids.len() as u64);
+    for id in &used.ids {
+        varint::push(out, key(*id));
+        push_entry(out, *id);
+    }
+}
+
+/// Appends the entry of a thread: its name and number in the system, and no name and number in Java.
+pub fn push_thread(out: &mut Vec<u8>, name: &str, os_id: u32) {
+    text::push(out, name);
+    varint::push(out, u64::from(os_id));
+    text::push_none(out);
+    varint::push(out, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_has_each_entry_once_and_none_without_entries() {
+        let (mut used, empty) = (Used::default(), Used::default());
+        used.add(7, 10);
+        assert!(used.has(7) && !used.has(6) && !used.has(8));
+        let mut out = Vec::new();
+        push_count(&mut out, [&used, &empty]);
+        push_pool(&mut out, TypeId(9), &used, |out, id| out.push(id as u8));
+        push_pool(&mut out, TypeId(5), &empty, |_, _| panic!("no entry"));
+        assert_eq!(out, [1, 9, 1, 8, 7]);
+        assert_eq!(used.bytes_max(), 10);
+        used.clear();
+        assert!(used.is_empty() && !used.has(7) && used.bytes_max() == 0);
+    }
+}
