@@ -27,7 +27,7 @@ pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s
     millstream profile -d 1m -o before.pb.gz\n  \
     millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
     Files *.html are flame graphs to search and zoom in, *.svg are pictures, *.collapsed and *.folded\n\
-    have a stack in each line, *.pb.gz is for go tool pprof. Without -o it is millstream-TIME.html.\n\n\
+    have a stack in each line, *.pb.gz is for go tool pprof, *.jfr for JDK\n    Mission Control. Without -o it is millstream-TIME.html.\n\n\
     Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall). The roots are\n\
     the ids of the components; what works for no component is below the name of its thread. SIGINT\n\
     ends the profile early. --last gets the samples that an agent with profiler.continuous has taken\n\
@@ -183,7 +183,8 @@ fn write(
     let symbols = Symbols::open(raw, is_local);
     let missing = symbols.missing();
     let notes = stacks::notes(raw, &missing);
-    let profile = stacks::profile(raw, &symbols, started, notes.clone(), args.threads);
+    let with_threads = args.threads || target.has_threads();
+    let profile = stacks::profile(raw, &symbols, started, notes.clone(), with_threads);
     target.write(&profile)?;
     eprintln!("{}: {} samples", target.name().display(), profile.samples());
     notes.iter().for_each(|note| eprintln!("note: {note}"));

@@ -20,16 +20,19 @@ pub enum ProfileFormat {
     Collapsed,
     /// For go tool pprof
     Pprof,
+    /// For the tools of the JDK and JDK Mission Control
+    Jfr,
 }
 
 /// The ends of file names, and their formats.
-const NAMES: [(&str, ProfileFormat); 6] = [
+const NAMES: [(&str, ProfileFormat); 7] = [
     (".html", ProfileFormat::Html),
     (".svg", ProfileFormat::Svg),
     (".collapsed", ProfileFormat::Collapsed),
     (".folded", ProfileFormat::Collapsed),
     (".pb.gz", ProfileFormat::Pprof),
     (".pprof", ProfileFormat::Pprof),
+    (".jfr", ProfileFormat::Jfr),
 ];
 
 /// Where a profile is written to.
@@ -59,11 +62,12 @@ impl Target {
         };
         let format = format.or(of_name).ok_or_else(|| {
             let path = path.display();
-            let advice = "name it *.html, *.svg, *.collapsed or *.pb.gz, or add --format";
+            let advice = "name it *.html, *.svg, *.collapsed, *.pb.gz or *.jfr, or add --format";
             format!("-o {path}: the name does not say the format; {advice}")
         })?;
-        if is_stdout && format == ProfileFormat::Pprof && io::stdout().is_terminal() {
-            return Err("a terminal cannot show pprof; add -o FILE".to_owned());
+        let is_binary = matches!(format, ProfileFormat::Pprof | ProfileFormat::Jfr);
+        if is_stdout && is_binary && io::stdout().is_terminal() {
+            return Err("a terminal cannot show this format; add -o FILE".to_owned());
         }
         let path = (!is_stdout).then(|| path.to_owned());
         Ok(Target { format, path, is_unnamed: false })
@@ -81,6 +85,11 @@ impl Target {
         self.path.as_deref().unwrap_or(Path::new("standard output"))
     }
 
+    /// Returns whether the format has threads beside the stacks.
+    pub fn has_threads(&self) -> bool {
+        self.format == ProfileFormat::Jfr
+    }
+
     /// Writes a profile.
     pub fn write(&self, profile: &Profile) -> Result<(), Failure> {
         self.with_output(|output| match self.format {
@@ -88,6 +97,7 @@ impl Target {
             ProfileFormat::Svg => formats::write_svg(profile, output),
             ProfileFormat::Collapsed => formats::write_collapsed(profile, output),
             ProfileFormat::Pprof => formats::write_pprof(profile, output),
+            ProfileFormat::Jfr => formats::write_jfr(profile, output),
         })
     }
 
@@ -100,7 +110,7 @@ impl Target {
             ProfileFormat::Svg => {
                 self.with_output(|output| formats::write_diff_svg(before, after, output))
             }
-            ProfileFormat::Collapsed | ProfileFormat::Pprof => {
+            ProfileFormat::Collapsed | ProfileFormat::Pprof | ProfileFormat::Jfr => {
                 let message = "--diff writes *.html or *.svg".to_owned();
                 Err(Failure(USAGE, Some(message)))
             }
@@ -136,6 +146,7 @@ mod tests {
         let of = |name: &str| Target::new(Some(Path::new(name)), None).map(|target| target.format);
         assert_eq!(of("a.html"), Ok(ProfileFormat::Html));
         assert_eq!(of("x/a.pb.gz"), Ok(ProfileFormat::Pprof));
+        assert_eq!(of("a.jfr"), Ok(ProfileFormat::Jfr));
         assert_eq!(of("-"), Ok(ProfileFormat::Collapsed));
         assert!(of("a.gz").unwrap_err().contains("--format"));
         let named = Target::new(Some(Path::new("a.gz")), Some(ProfileFormat::Svg)).unwrap();

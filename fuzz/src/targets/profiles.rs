@@ -1,8 +1,8 @@
 //! Files in the format of pprof: what is read is written in every format, and read again.
 
 use millstream_profiles::{
-    Profile, read_pprof, write_collapsed, write_diff_html, write_diff_svg, write_html, write_pprof,
-    write_svg,
+    Profile, read_pprof, write_collapsed, write_diff_html, write_diff_svg, write_html, write_jfr,
+    write_pprof, write_svg,
 };
 
 pub const WORDS: &[&[u8]] = &[
@@ -31,9 +31,28 @@ pub fn profiles(input: &[u8]) {
     written(|output| write_svg(&profile, output));
     written(|output| write_diff_html(&profile, &profile, output));
     written(|output| write_diff_svg(&profile, &profile, output));
+    jfr(&profile);
     // The format has signed values.
     if i64::try_from(profile.samples()).is_ok() {
         assert_eq!(reread(&profile).samples(), profile.samples());
+    }
+}
+
+/// Most samples that are written as events, so that a case takes a moment.
+const SAMPLES_MAX: u64 = 1 << 16;
+
+/// Checks that the chunks of a file, by the sizes in their headers, are the whole file.
+fn jfr(profile: &Profile) {
+    if profile.samples() > SAMPLES_MAX {
+        return;
+    }
+    let mut file = Vec::new();
+    write_jfr(profile, &mut file).expect("memory takes everything");
+    let mut rest = &file[..];
+    while !rest.is_empty() {
+        assert!(rest.starts_with(b"FLR\0"), "a chunk begins where another one ends");
+        let bytes = rest[8..16].try_into().expect("a header has the size");
+        rest = &rest[usize::try_from(u64::from_be_bytes(bytes)).expect("memory has it")..];
     }
 }
 

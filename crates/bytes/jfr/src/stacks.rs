@@ -17,9 +17,9 @@ const NO_LINE: u64 = u32::MAX as u64;
 /// Returns the types of stack traces and of what they refer to.
 pub fn types() -> Vec<Element> {
     vec![
-        class("jdk.types.ThreadState", types::THREAD_STATE).containing([text_field("name")]),
-        class("jdk.types.FrameType", types::FRAME_TYPE).containing([text_field("description")]),
-        class("jdk.types.Symbol", types::SYMBOL).containing([text_field("string")]),
+        text_class("jdk.types.ThreadState", types::THREAD_STATE, "name"),
+        text_class("jdk.types.FrameType", types::FRAME_TYPE, "description"),
+        text_class("jdk.types.Symbol", types::SYMBOL, "string"),
         class("java.lang.Class", types::CLASS).containing([
             reference("name", types::SYMBOL, "Name"),
             field("modifiers", types::INT, "Access Modifiers"),
@@ -44,8 +44,10 @@ pub fn types() -> Vec<Element> {
     ]
 }
 
-fn text_field(name: &'static str) -> Element {
-    Element::new("field").with("name", name).with_type("class", types::STRING)
+/// Returns a type whose values are a text; tools show the text in their place.
+fn text_class(name: &'static str, id: TypeId, field: &'static str) -> Element {
+    let text = Element::new("field").with("name", field).with_type("class", types::STRING);
+    class(name, id).with("simpleType", "true").containing([text])
 }
 
 /// Returns a field whose value is an entry of a pool.

@@ -6,6 +6,7 @@
 
 mod collapsed;
 mod html;
+mod jfr;
 mod pprof;
 mod profile;
 mod svg;
@@ -13,6 +14,7 @@ mod tree;
 
 pub use collapsed::write_collapsed;
 pub use html::{write_diff_html, write_html};
+pub use jfr::write_jfr;
 pub use pprof::{ReadError, read_pprof, write_pprof};
 pub use profile::{About, Frame, FrameId, FrameKind, Profile};
 pub use svg::{write_diff_svg, write_svg};

@@ -1,6 +1,7 @@
 //! The tools of every JDK on the host read the files.
 
 mod support;
+mod tool;
 
 use millstream_recorder::event::{Event, SubjectId, ThreadId};
 use millstream_recorder::jfr::{Clock, Recording};
@@ -11,7 +12,8 @@ use proptest::test_runner::TestRunner;
 use std::num::NonZeroU64;
 use std::sync::Mutex;
 use std::thread;
-use support::{Jdk, Names, file, jdks, printed, sorted};
+use support::{Names, file, printed, sorted};
+use tool::{Jdk, jdks};
 
 /// 2026-11-26T18:30:00Z.
 const START_UNIX_NS: u64 = 1_795_717_800_000_000_000;

@@ -1,0 +1,194 @@
+//! Frames as methods of classes, and threads.
+
+use super::thread_frames;
+use crate::{Frame, FrameKind, Profile};
+use millstream_jfr::stacks::StackFrame;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Longest symbol in bytes, so that what one stack refers to has a limit.
+const SYMBOL_BYTES_MAX: usize = 4 << 10;
+
+/// The number of the symbol of all descriptors.
+pub const DESCRIPTOR: u32 = 0;
+
+/// The descriptor of all methods: no parameters, and a type without a name. Mission Control shows no
+/// type then.
+const NO_PARAMETERS: &str = "()L;";
+
+/// The frame types, by number. Tools know these texts.
+pub const FRAME_TYPES: [&str; 4] = ["Native", "Inlined", "Kernel", "JIT compiled"];
+
+/// The numbers of the values of a table, each once.
+struct Table<T> {
+    values: Vec<T>,
+    numbers: HashMap<T, u32>,
+}
+
+impl<T: Clone + Eq + Hash> Table<T> {
+    fn new() -> Table<T> {
+        Table { values: Vec::new(), numbers: HashMap::new() }
+    }
+
+    fn number(&mut self, value: T) -> u32 {
+        if let Some(number) = self.numbers.get(&value) {
+            return *number;
+        }
+        let number = self.values.len() as u32;
+        self.values.push(value.clone());
+        self.numbers.insert(value, number);
+        number
+    }
+}
+
+/// A method: the number of its class, and that of the symbol of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Method {
+    pub class: u32,
+    pub name: u32,
+}
+
+/// What the pools of all chunks take their entries from.
+pub struct Names<'a> {
+    pub symbols: Vec<&'a str>,
+    /// The symbol of the name of each class.
+    pub classes: Vec<u32>,
+    pub methods: Vec<Method>,
+    /// Names of threads.
+    pub threads: Vec<&'a str>,
+    /// The frames of the profile, by number.
+    pub frames: Vec<StackFrame>,
+    /// The thread of each stack.
+    pub thread_of: Vec<Option<u32>>,
+    /// How many frames at the root of each stack are not in its stack trace.
+    pub skipped: Vec<usize>,
+}
+
+impl<'a> Names<'a> {
+    /// Collects the names of a profile.
+    pub fn of(profile: &'a Profile) -> Names<'a> {
+        let (mut symbols, mut classes) = (Table::<&str>::new(), Table::new());
+        let (mut methods, mut threads) = (Table::new(), Table::new());
+        symbols.number(NO_PARAMETERS);
+        let mut frames = Vec::new();
+        for frame in profile.frames() {
+            let (class, name) = split(frame);
+            let class = classes.number(symbols.number(cut(class)));
+            let method = methods.number(Method { class, name: symbols.number(cut(name)) });
+            frames.push(StackFrame { method, line: frame.line, frame_type: frame_type(frame) });
+        }
+        let (mut thread_of, mut skipped) = (Vec::new(), Vec::new());
+        for (stack, _) in profile.stacks() {
+            let root = stack.first().map(|id| profile.get(*id));
+            let thread = root.filter(|root| root.kind == FrameKind::Thread);
+            thread_of.push(thread.map(|thread| threads.number(cut(&thread.name))));
+            skipped.push(thread_frames(stack.iter().map(|id| profile.get(*id).kind)));
+        }
+        Names {
+            symbols: symbols.values,
+            classes: classes.values,
+            methods: methods.values,
+            threads: threads.values,
+            frames,
+            thread_of,
+            skipped,
+        }
+    }
+}
+
+fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(SYMBOL_BYTES_MAX)]
+}
+
+fn frame_type(frame: &Frame) -> u32 {
+    match frame.kind {
+        FrameKind::Kernel => 2,
+        FrameKind::Java => 3,
+        _ => u32::from(frame.is_inlined),
+    }
+}
+
+/// Returns the class and the method that a frame is shown as. Without a path in its name, the class is
+/// the file that has its code, or else what kind of frame it is.
+fn split(frame: &Frame) -> (&str, &str) {
+    let name = frame.name.as_str();
+    let divided = match frame.kind {
+        FrameKind::Rust | FrameKind::C => split_path(name),
+        FrameKind::Java => split_java(name),
+        FrameKind::Component | FrameKind::Thread | FrameKind::Kernel | FrameKind::Unknown => None,
+    };
+    let module = || frame.module.as_deref().unwrap_or(frame.kind.name());
+    divided.unwrap_or_else(|| (module(), name))
+}
+
+/// Divides `a::B::c` into `a::B` and `c`, and `a::b::{closure#0}` into `a` and `b::{closure#0}`: what
+/// is in brackets is not divided, and stays with the name before it.
+fn split_path(name: &str) -> Option<(&str, &str)> {
+    let mut depth = 0_usize;
+    let (mut last, mut before) = (None, ' ');
+    for (at, char) in name.char_indices() {
+        match char {
+            '<' | '(' | '[' | '{' => depth += 1,
+            // The arrow of a type of functions closes nothing.
+            '>' if before == '-' => {}
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ':' if before == ':' && depth == 0 && !name[at + 1..].starts_with(['{', '<']) => {
+                last = Some(at);
+            }
+            _ => {}
+        }
+        before = char;
+    }
+    let at = last?;
+    Some((&name[..at - 1], &name[at + 1..]))
+        .filter(|(class, name)| !class.is_empty() && !name.is_empty())
+}
+
+/// Divides `a.B.c` into `a.B` and `c`.
+fn split_java(name: &str) -> Option<(&str, &str)> {
+    let end = name.find('(').unwrap_or(name.len());
+    let at = name[..end].rfind('.')?;
+    Some((&name[..at], &name[at + 1..end]))
+        .filter(|(class, name)| !class.is_empty() && !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, kind: FrameKind) -> (String, String) {
+        let frame = Frame::named(name, kind);
+        let (class, method) = split(&frame);
+        (class.to_owned(), method.to_owned())
+    }
+
+    #[test]
+    fn a_function_is_a_method_of_its_path() {
+        let cases = [
+            ("core::fmt::write", "core::fmt", "write"),
+            ("a::B::c::{closure#0}", "a::B", "c::{closure#0}"),
+            ("a::b::{closure#0}::{closure#1}", "a", "b::{closure#0}::{closure#1}"),
+            ("<a::Ser<&str> as b::X>::write", "<a::Ser<&str> as b::X>", "write"),
+            ("<fn() -> a::T as b::X>::call", "<fn() -> a::T as b::X>", "call"),
+            ("a::sort::<b::C>", "a", "sort::<b::C>"),
+            ("foo::bar(std::x)", "foo", "bar(std::x)"),
+            ("push (vec.rs)", "Rust", "push (vec.rs)"),
+            ("::", "Rust", "::"),
+            ("a::", "Rust", "a::"),
+            ("{closure#0}", "Rust", "{closure#0}"),
+        ];
+        for (name, class, method) in cases {
+            assert_eq!(of(name, FrameKind::Rust), (class.to_owned(), method.to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_frames_are_methods_of_their_file_or_kind() {
+        let pair = |class: &str, method: &str| (class.to_owned(), method.to_owned());
+        assert_eq!(of("app", FrameKind::Component), pair("component", "app"));
+        assert_eq!(of("a.b.C.d(I)", FrameKind::Java), pair("a.b.C", "d"));
+        let module = Some("libc.so.6".to_owned());
+        let frame = Frame { module, ..Frame::named("memcpy", FrameKind::C) };
+        assert_eq!(split(&frame), ("libc.so.6", "memcpy"));
+    }
+}
