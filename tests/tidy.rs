@@ -663,6 +663,8 @@ fn only_the_program_ends_the_process() {
 /// Public types of several crates that share a name, and the reason. All other names are exported
 /// once.
 const SHARED_NAMES: &[(&str, &str)] = &[
+    ("Chunk", "of a JFR file; events of a collector in a JVM"),
+    ("Clock", "ticks of a JFR file and their time; what the engine takes the time from"),
     ("Counts", "what each crate counted, qualified by it"),
     ("Event", "of a consumer group; of DogStatsD; what a profile samples: qualified by its crate"),
     ("Failure", "a failed record of Kafka; a line that a parser cannot read"),

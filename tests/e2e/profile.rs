@@ -127,6 +127,11 @@ fn each_format_is_written_and_two_profiles_are_compared() {
         assert!(text.to_lowercase().starts_with(start), "{name}: {:.80}", text);
         assert!(text.contains("parsed"), "{name}");
     }
+    let output = profile(dir.path(), &["-d", "300ms", "-i", "1ms", "-o", "a.jfr"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let file = std::fs::read(dir.path().join("a.jfr")).unwrap();
+    let has = |text: &[u8]| file.windows(text.len()).any(|part| part == text);
+    assert!(file.starts_with(b"FLR\0") && has(b"jdk.ExecutionSample") && has(b"parsed"));
     for name in ["before.pb.gz", "after.pb.gz"] {
         let output = profile(dir.path(), &["-d", "300ms", "-i", "1ms", "-o", name]);
         assert!(output.status.success(), "{}", errors(&output));
