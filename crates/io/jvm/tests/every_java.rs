@@ -37,6 +37,13 @@ fn what_jvms_say_of_the_past_is_recorded_on_every_java() {
 }
 
 #[test]
+fn profiles_have_java_frames_on_every_java() {
+    for home in homes() {
+        check(&child(&home, "frames::", 1, &[]));
+    }
+}
+
+#[test]
 fn hostile_operators_are_contained_on_every_java() {
     each(|home, mode| _ = check(&child_in(mode, home, "hostile::", 1, &[])));
 }

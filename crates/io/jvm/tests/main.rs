@@ -7,6 +7,7 @@
 mod cases;
 mod endurance;
 mod every_java;
+mod frames;
 mod hostile;
 mod pressure;
 mod process;

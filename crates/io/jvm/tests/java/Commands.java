@@ -13,6 +13,7 @@ import java.util.Map;
 public final class Commands implements Operator {
     private Map<String, Object> options = Map.of();
     private long rows;
+    private static volatile long sink;
 
     @Override
     public void open(Context context) {
@@ -69,12 +70,25 @@ public final class Commands implements Operator {
             case "exit" -> System.exit(3);
             case "garbage" -> garbage();
             case "crash" -> crash();
+            case "burn" -> burn(System.nanoTime() + 200_000_000);
             case "collect" -> System.gc();
             case "halt" -> Runtime.getRuntime().halt(3);
             default -> {
                 return;
             }
         }
+    }
+
+    /** Uses the CPU for a while. */
+    private static long burn(long endNs) {
+        long value = 1;
+        while (System.nanoTime() < endNs) {
+            for (int round = 0; round < 2000; round++) {
+                value = value * 31 + (value >>> 7);
+            }
+        }
+        sink = value;
+        return value;
     }
 
     private static void undone(Row row) {

@@ -1,0 +1,139 @@
+//! Java frames in profiles.
+
+use crate::support::{Batch, jvm, operator};
+use millstream_profiler::{Component, Event, MethodAddress, RawProfile, Session, Settings, Stack};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn start() -> Session {
+    let interval = Duration::from_millis(1);
+    let settings = Settings { event: Event::Cpu, interval, buffer_bytes: 8 << 20 };
+    millstream_profiler::start(settings).unwrap()
+}
+
+/// Returns the position of a Java method in a stack.
+fn position(profile: &RawProfile, stack: &Stack, name: &str) -> Option<usize> {
+    let named = profile.methods.iter().filter(|method| method.name == name);
+    let addresses: Vec<u64> = named.map(|method| method.address).collect();
+    stack.addresses.iter().position(|address| addresses.contains(address))
+}
+
+fn is_java(address: u64) -> bool {
+    MethodAddress::of(address).is_some()
+}
+
+/// Samples of a thread.
+#[derive(Debug, Default)]
+struct Samples {
+    all: u64,
+    /// Those with the method.
+    found: u64,
+    /// Those of the component, with the method, the Rust functions that have called it, and their callers.
+    whole: u64,
+}
+
+impl Samples {
+    fn of(profile: &RawProfile, thread: &str, component: &str, method: &str) -> Samples {
+        let thread = profile.threads.iter().position(|other| other.name == thread).unwrap();
+        let mut samples = Samples::default();
+        for stack in profile.stacks.iter().filter(|stack| stack.thread as usize == thread) {
+            samples.all += stack.count;
+            let Some(at) = position(profile, stack, method) else { continue };
+            samples.found += stack.count;
+            let has_callers = stack.addresses.iter().skip(at).any(|address| !is_java(*address));
+            let is_of = profile.components[stack.component as usize] == component;
+            let is_whole = has_callers && is_of && !stack.is_truncated;
+            samples.whole += stack.count * u64::from(is_whole);
+        }
+        samples
+    }
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn an_operator_that_uses_the_cpu_is_between_what_it_calls_and_its_caller() {
+    let operator = operator();
+    Batch::new(&["burn", "burn"]).call(&operator);
+    let session = start();
+    let burner = thread::Builder::new().name("burner".to_owned()).spawn(move || {
+        let _entered = Component::named("burning").enter();
+        Batch::new(&["burn"; 10]).call(&operator);
+    });
+    burner.unwrap().join().unwrap();
+    let profile = session.stop();
+    let samples = Samples::of(&profile, "burner", "burning", "test.Commands.burn");
+    let Samples { all, found, whole } = samples;
+    assert!(all > 500 && found * 10 >= all * 9 && whole * 10 >= all * 9, "{samples:?}");
+    let burn = profile.methods.iter().find(|method| method.name == "test.Commands.burn").unwrap();
+    assert_eq!(burn.file.as_deref(), Some("Commands.java"));
+    assert!(burn.line.is_some());
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn a_profile_that_begins_before_the_jvm_has_its_frames() {
+    let session = start();
+    let operator = operator();
+    // Methods have ids from the next round on.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) {
+        Batch::new(&["burn"]).call(&operator);
+    }
+    let profile = session.stop();
+    assert!(profile.methods.iter().any(|method| method.name == "test.Commands.burn"));
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn profiles_start_and_stop_while_operators_run() {
+    let (operator, stop) = (operator(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                Batch::new(&["add x", "drop", "throw"]).call(&operator);
+            }
+        });
+        let with_java = (0..50).filter(|_| {
+            let session = start();
+            thread::sleep(Duration::from_millis(10));
+            !session.stop().methods.is_empty()
+        });
+        let with_java = with_java.count();
+        stop.store(true, Ordering::Relaxed);
+        assert!(with_java > 10, "{with_java} of 50 profiles");
+    });
+}
+
+#[test]
+#[ignore = "run by every_java"]
+fn profiles_of_classes_that_come_and_go_are_harmless() {
+    jvm();
+    let (current, stop) = (Mutex::new(operator()), AtomicBool::new(false));
+    let load = || {
+        while !stop.load(Ordering::Relaxed) {
+            let operator = current.lock().clone();
+            Batch::new(&["add x", "drop", "throw", "recurse"]).call(&operator);
+        }
+    };
+    let (session, begun) = (start(), Instant::now());
+    let mut profiles = Vec::new();
+    thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(load)));
+        while begun.elapsed() < Duration::from_secs(5) {
+            let next = operator();
+            *current.lock() = next;
+            Batch::new(&["collect"]).call(&operator());
+            profiles.extend(session.take());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    profiles.push(session.stop());
+    let profile = millstream_profiler::merge(profiles).unwrap();
+    let samples: u64 = profile.stacks.iter().map(|stack| stack.count).sum();
+    let has_java = |stack: &&Stack| stack.addresses.iter().any(|address| is_java(*address));
+    let with_java: u64 = profile.stacks.iter().filter(has_java).map(|stack| stack.count).sum();
+    assert!(profile.methods.len() > 100, "{} methods", profile.methods.len());
+    assert!(samples > 1000 && with_java * 4 > samples, "{with_java} of {samples} samples");
+}
