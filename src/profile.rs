@@ -28,8 +28,8 @@ pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s
     millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
     Files *.html are flame graphs to search and zoom in, *.svg are pictures, *.collapsed and *.folded\n\
     have a stack in each line, *.pb.gz is for go tool pprof, *.jfr for JDK\n    Mission Control. Without -o it is millstream-TIME.html.\n\n\
-    Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall). The roots are\n\
-    the ids of the components; what works for no component is below the name of its thread. SIGINT\n\
+    Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall), or once per\n\
+    512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are the ids of the components; what works for no component is below the name of its thread. SIGINT\n\
     ends the profile early. --last gets the samples that an agent with profiler.continuous has taken\n\
     before.\n\n\
     Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
@@ -52,7 +52,7 @@ pub struct ProfileArgs {
     /// Get what continuous profiling has sampled in the last time, see profiler.continuous
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["duration", "interval", "event", "diff"])]
     last: Option<Interval>,
-    /// What is sampled: cpu or wall
+    /// What is sampled: cpu, wall or alloc
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
     event: Event,
     /// Output file, or - for standard output
@@ -103,6 +103,10 @@ pub fn profile(args: &ProfileArgs) -> u8 {
 fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let target = Target::new(args.output.as_deref(), args.format)
         .map_err(|message| Failure(USAGE, Some(message)))?;
+    if args.event == Event::Alloc && args.interval.is_some() {
+        let message = "-i is not for -e alloc, which samples each 512 KiB of objects".to_owned();
+        return Err(Failure(USAGE, Some(message)));
+    }
     match args.diff.as_deref() {
         Some([before, after]) => target.write_difference(&read(before)?, &read(after)?),
         _ => {

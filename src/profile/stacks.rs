@@ -1,7 +1,7 @@
 //! Turns sampled addresses into stacks of named frames.
 
 use super::symbols::Symbols;
-use millstream_profiler::{RawProfile, Stack};
+use millstream_profiler::{ALLOC_BYTES, Event, RawProfile, Stack};
 use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,6 +12,10 @@ const THREAD_BEGINS: &str = "std::sys::backtrace::__rust_begin_short_backtrace";
 /// Returns what a reader must know of the samples.
 pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     let mut notes = Vec::new();
+    if raw.event == Event::Alloc {
+        let kib = ALLOC_BYTES >> 10;
+        notes.push(format!("each sample is {kib} KiB of objects allocated in the JVM"));
+    }
     if raw.lost > 0 {
         notes.push(format!("{} samples were lost for lack of room", raw.lost));
     }
@@ -26,7 +30,10 @@ pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     let threads = threads.into_iter().filter(|(number, _)| *number > 0);
     notes.extend(threads.map(|(number, what)| format!("{number} {what}")));
     if raw.stacks.is_empty() {
-        notes.push("no thread used the CPU for one interval".to_owned());
+        notes.push(match raw.event {
+            Event::Alloc => "no objects were sampled".to_owned(),
+            Event::Cpu | Event::Wall => "no thread used the CPU for one interval".to_owned(),
+        });
     }
     notes.extend(missing.iter().map(|path| format!("{path}: its symbols cannot be read")));
     notes

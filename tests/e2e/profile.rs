@@ -206,6 +206,11 @@ fn wrong_uses_say_what_to_write() {
     let fast = profile(dir.path(), &["-i", "1us", "-o", "a.svg"]);
     assert_eq!(fast.status.code(), Some(2));
     assert!(errors(&fast).contains("use 1 ms to 1 s"), "{}", errors(&fast));
+    let alloc = profile(dir.path(), &["-e", "alloc", "-d", "1s", "-o", "a.svg"]);
+    assert_eq!(alloc.status.code(), Some(1));
+    assert!(errors(&alloc).contains("the objects of a JVM"), "{}", errors(&alloc));
+    let alloc = profile(dir.path(), &["-e", "alloc", "-i", "10ms", "-o", "a.svg"]);
+    assert_eq!(alloc.status.code(), Some(2), "{}", errors(&alloc));
     let long = profile(dir.path(), &["-d", "2h", "-o", "a.svg"]);
     assert!(errors(&long).contains("is not from 1ms to 1h"), "{}", errors(&long));
     let diff = ["profile", "--diff", "millstream.yaml", "millstream.yaml", "-o", "a.svg"];
@@ -283,6 +288,12 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
                 assert!(java >= least && format * 4 > java, "{event}: {samples:?}");
             }
         }
+        let output = profile(dir.path(), &["-d", "1s", "-e", "alloc", "-o", "alloc.collapsed"]);
+        assert!(output.status.success(), "{}", errors(&output));
+        assert!(errors(&output).contains("512 KiB of objects"), "{}", errors(&output));
+        let samples = OperatorSamples::of(&lines(&dir.path().join("alloc.collapsed")));
+        let OperatorSamples { all, whole, format, .. } = samples;
+        assert!(all > 0 && whole == all && format > 0, "{samples:?}");
         assert!(agent.stop().success(), "{}", agent.log());
     }
 }

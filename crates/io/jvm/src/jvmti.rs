@@ -4,6 +4,7 @@
 
 use crate::jni::{Env, Vm};
 use jni_sys::{JNIEnv, jclass, jint, jmethodID, jobject};
+use millstream_profiler::{method_address, sample_allocation};
 use std::ffi::{CStr, c_char, c_uchar, c_void};
 use std::ptr::{self, NonNull};
 
@@ -15,6 +16,10 @@ const ENABLE: jint = 1;
 const DISABLE: jint = 0;
 const CLASS_LOAD: jint = 55;
 const CLASS_PREPARE: jint = 56;
+const SAMPLED_OBJECT_ALLOC: jint = 86;
+
+/// Most frames of a sampled allocation.
+const FRAMES_MAX: usize = 96;
 
 /// The type of the first callback.
 const FIRST_EVENT: jint = 50;
@@ -25,6 +30,8 @@ const EVENTS: usize = 37;
 /// Bits of capabilities.
 const GET_SOURCE_FILE_NAME: u32 = 11;
 const GET_LINE_NUMBERS: u32 = 12;
+/// Of the second word.
+const GENERATE_SAMPLED_OBJECT_ALLOC: u32 = 43 - 32;
 
 /// Numbers of functions.
 const SET_EVENT_NOTIFICATION_MODE: usize = 2;
@@ -36,8 +43,10 @@ const GET_METHOD_NAME: usize = 64;
 const GET_METHOD_DECLARING_CLASS: usize = 65;
 const GET_LINE_NUMBER_TABLE: usize = 70;
 const GET_LOADED_CLASSES: usize = 78;
+const GET_STACK_TRACE: usize = 104;
 const SET_EVENT_CALLBACKS: usize = 122;
 const ADD_CAPABILITIES: usize = 142;
+const SET_HEAP_SAMPLING_INTERVAL: usize = 156;
 
 /// A pointer to a table of functions, the first of which has number 1.
 type Interface = *const *const c_void;
@@ -60,6 +69,9 @@ type Lines =
     unsafe extern "C" fn(*mut Interface, jmethodID, *mut jint, *mut *mut LineEntry) -> jint;
 type Classes = unsafe extern "C" fn(*mut Interface, *mut jint, *mut *mut jclass) -> jint;
 type SetCallbacks = unsafe extern "C" fn(*mut Interface, *const Callbacks, jint) -> jint;
+type SetInterval = unsafe extern "C" fn(*mut Interface, jint) -> jint;
+type Trace =
+    unsafe extern "C" fn(*mut Interface, jobject, jint, jint, *mut FrameInfo, *mut jint) -> jint;
 type Capabilities = unsafe extern "C" fn(*mut Interface, *const [u32; 4]) -> jint;
 
 /// Callbacks by type of event.
@@ -72,6 +84,14 @@ struct Callbacks([*const c_void; EVENTS]);
 struct LineEntry {
     location: i64,
     line: jint,
+}
+
+/// A frame of a stack.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FrameInfo {
+    method: jmethodID,
+    location: i64,
 }
 
 /// An environment of JVMTI. It is never disposed of.
@@ -128,6 +148,7 @@ impl Jvmti {
         let at = |event: jint| (event - FIRST_EVENT) as usize;
         callbacks.0[at(CLASS_LOAD)] = class_loads as *const c_void;
         callbacks.0[at(CLASS_PREPARE)] = class_is_prepared as *const c_void;
+        callbacks.0[at(SAMPLED_OBJECT_ALLOC)] = object_is_sampled as *const c_void;
         // SAFETY: both structures are those of the functions, which copy them. Without the
         // capabilities there are no lines.
         let code = unsafe {
@@ -141,16 +162,30 @@ impl Jvmti {
     /// Turns the events of classes on or off. While they are on, each method has an id.
     pub fn watch_classes(self, is_on: bool) -> Result<(), jint> {
         let mode = if is_on { ENABLE } else { DISABLE };
-        for event in [CLASS_LOAD, CLASS_PREPARE] {
-            let thread: jobject = ptr::null_mut();
-            // SAFETY: the arguments are those of the function, with no thread for all.
-            match unsafe { call!(self, SET_EVENT_NOTIFICATION_MODE, SetMode, mode, event, thread) }
-            {
-                0 => {}
-                code => return Err(code),
-            }
-        }
-        Ok(())
+        self.set_mode(mode, CLASS_LOAD)?;
+        self.set_mode(mode, CLASS_PREPARE)
+    }
+
+    fn set_mode(self, mode: jint, event: jint) -> Result<(), jint> {
+        let thread: jobject = ptr::null_mut();
+        // SAFETY: the arguments are those of the function, with no thread for all.
+        checked(unsafe { call!(self, SET_EVENT_NOTIFICATION_MODE, SetMode, mode, event, thread) })
+    }
+
+    /// Samples one allocation in about this many bytes from now on.
+    pub fn sample_allocations(self, bytes: u64) -> Result<(), jint> {
+        let wanted: [u32; 4] = [0, 1 << GENERATE_SAMPLED_OBJECT_ALLOC, 0, 0];
+        let bytes = jint::try_from(bytes).unwrap_or(jint::MAX);
+        // SAFETY: the structure is that of the function, which copies it.
+        checked(unsafe { call!(self, ADD_CAPABILITIES, Capabilities, &raw const wanted) })?;
+        // SAFETY: the argument is that of the function.
+        checked(unsafe { call!(self, SET_HEAP_SAMPLING_INTERVAL, SetInterval, bytes) })?;
+        self.set_mode(ENABLE, SAMPLED_OBJECT_ALLOC)
+    }
+
+    /// Ends sampling of allocations, if there is any.
+    pub fn end_allocations(self) -> Result<(), jint> {
+        self.set_mode(DISABLE, SAMPLED_OBJECT_ALLOC)
     }
 
     /// Gives an id to each method of the classes that are loaded.
@@ -251,6 +286,10 @@ impl Jvmti {
     }
 }
 
+fn checked(code: jint) -> Result<(), jint> {
+    if code == 0 { Ok(()) } else { Err(code) }
+}
+
 /// Returns a class as it is written, such as `java.lang.String`, of its signature.
 fn written(signature: &str) -> String {
     let name = signature.strip_prefix('L').and_then(|name| name.strip_suffix(';'));
@@ -265,6 +304,33 @@ extern "C" fn class_is_prepared(jvmti: *mut Interface, _: *mut JNIEnv, _: jobjec
     if let Some(jvmti) = NonNull::new(jvmti) {
         Jvmti(jvmti).identify_methods_of(class);
     }
+}
+
+/// Adds a sample of an allocation by the current thread.
+extern "C" fn object_is_sampled(
+    jvmti: *mut Interface,
+    _: *mut JNIEnv,
+    thread: jobject,
+    _: jobject,
+    _: jclass,
+    bytes: i64,
+) {
+    let Some(jvmti) = NonNull::new(jvmti) else { return };
+    let mut frames = [FrameInfo { method: ptr::null_mut(), location: 0 }; FRAMES_MAX];
+    let (mut count, max) = (0, FRAMES_MAX as jint);
+    // SAFETY: there is room for as many frames, and the thread is a reference of this thread.
+    unsafe {
+        let jvmti = Jvmti(jvmti);
+        call!(jvmti, GET_STACK_TRACE, Trace, thread, 0, max, frames.as_mut_ptr(), &raw mut count)
+    };
+    let count = usize::try_from(count).unwrap_or_default().min(FRAMES_MAX);
+    let mut addresses = [0; FRAMES_MAX];
+    for (address, frame) in addresses.iter_mut().zip(&frames[..count]) {
+        // Native methods have negative locations.
+        let location = u32::try_from(frame.location).unwrap_or(u32::MAX);
+        *address = method_address(frame.method.expose_provenance() as u64, location);
+    }
+    sample_allocation(&addresses[..count], u64::try_from(bytes).unwrap_or_default());
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 use crate::jni::{Env, Vm};
 use crate::jvmti::Jvmti;
 use jni_sys::{JNIEnv, jint, jmethodID};
-use millstream_profiler::{MethodAddress, Runtime, RuntimeMethod, handler_room, method_address};
+use millstream_profiler::{
+    ALLOC_BYTES, Event, MethodAddress, Runtime, RuntimeMethod, handler_room, method_address,
+};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
@@ -76,15 +78,22 @@ impl JavaFrames {
 }
 
 impl Runtime for JavaFrames {
-    fn begin(&self) {
+    fn begin(&self, event: Event) {
         self.attached("identify methods", |env| {
             self.jvmti.watch_classes(true)?;
             self.jvmti.identify_methods(env)
         });
+        if event == Event::Alloc {
+            let sample = |_| self.jvmti.sample_allocations(ALLOC_BYTES);
+            self.attached("sample allocations", sample);
+        }
     }
 
     fn end(&self) {
-        self.attached("end the events of classes", |_| self.jvmti.watch_classes(false));
+        self.attached("end events", |_| {
+            self.jvmti.end_allocations()?;
+            self.jvmti.watch_classes(false)
+        });
     }
 
     unsafe fn walk(&self, context: *mut c_void, addresses: &mut [u64]) -> usize {

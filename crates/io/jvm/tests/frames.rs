@@ -73,6 +73,27 @@ fn an_operator_that_uses_the_cpu_is_between_what_it_calls_and_its_caller() {
 
 #[test]
 #[ignore = "run by every_java"]
+fn allocations_are_those_of_the_operator() {
+    let operator = operator();
+    Batch::new(&["add x"]).call(&operator);
+    let interval = Duration::from_millis(10);
+    let settings = Settings { event: Event::Alloc, interval, buffer_bytes: 1 << 20 };
+    let session = millstream_profiler::start(settings).unwrap();
+    // The JVM samples from the next round on.
+    thread::sleep(Duration::from_millis(500));
+    let allocating = thread::Builder::new().name("allocating".to_owned()).spawn(move || {
+        let _entered = Component::named("allocating").enter();
+        (0..20).for_each(|_| drop(Batch::new(&["garbage"]).call(&operator)));
+    });
+    allocating.unwrap().join().unwrap();
+    let profile = session.stop();
+    let samples = Samples::of(&profile, "allocating", "allocating", "test.Commands.garbage");
+    assert!(samples.whole > 10 && samples.whole == samples.found, "{samples:?}");
+    assert_eq!(profile.interval_ns, 0);
+}
+
+#[test]
+#[ignore = "run by every_java"]
 fn a_profile_that_begins_before_the_jvm_has_its_frames() {
     let session = start();
     let operator = operator();

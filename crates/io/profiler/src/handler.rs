@@ -11,7 +11,7 @@ use crate::clocks::{Clocks, Due};
 use crate::component;
 use crate::kernel::FRAMES_MAX;
 use crate::runtime;
-use crate::settings::StartError;
+use crate::settings::{ALLOC_BYTES, Event, StartError};
 use crate::stack::{self, StackMemory, Tables};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -47,6 +47,7 @@ pub fn is_handling() -> bool {
 pub(crate) struct Sampler {
     /// The number of the profile: a signal of an earlier one may be late.
     pub number: u32,
+    event: Event,
     pub buffer: Buffer,
     clocks: Arc<Clocks>,
     /// Never null. Owned by the sampler.
@@ -69,9 +70,14 @@ struct TimerInfo {
 const _: () = assert!(size_of::<TimerInfo>() <= size_of::<libc::siginfo_t>());
 
 impl Sampler {
-    pub fn new(number: u32, buffer: Buffer, clocks: Arc<Clocks>, tables: Tables) -> Sampler {
+    pub fn new(
+        (number, event): (u32, Event),
+        buffer: Buffer,
+        clocks: Arc<Clocks>,
+        tables: Tables,
+    ) -> Sampler {
         let tables = AtomicPtr::new(Box::into_raw(Box::new(tables)));
-        Sampler { number, buffer, clocks, tables }
+        Sampler { number, event, buffer, clocks, tables }
     }
 
     /// Replaces the tables.
@@ -139,6 +145,46 @@ impl Sampler {
             addresses: addresses.get(..in_kernel + count).unwrap_or_default(),
         });
     }
+}
+
+impl Sampler {
+    /// Adds a sample of an allocation by the calling thread, whose stack begins with these methods.
+    fn sample_allocation(&self, methods: &[u64], bytes: u64) {
+        // SAFETY: the pointer is never null, and the tables live until the caller, which has counted
+        // itself, has ended.
+        let tables = unsafe { &*self.tables.load(Ordering::SeqCst) };
+        let mut addresses = [0; ADDRESSES_MAX];
+        let count = methods.len().min(ADDRESSES_MAX);
+        addresses[..count].copy_from_slice(&methods[..count]);
+        let here = Registers::here();
+        let below = runtime::caller_of(here.sp).map(|caller| {
+            let memory = tables.stack(here.sp, false);
+            stack::walk(tables, &memory, caller, &mut addresses[count..])
+        });
+        // SAFETY: the call has no conditions.
+        let tid = unsafe { libc::gettid() };
+        self.buffer.push(&Sample {
+            // The profile's thread knows its index.
+            thread: tid as u32,
+            component: component::current(),
+            weight: (bytes / ALLOC_BYTES).clamp(1, u64::from(u32::MAX)) as u32,
+            is_truncated: below.is_some_and(|walked| walked.is_truncated),
+            addresses: &addresses[..count + below.map_or(0, |walked| walked.count)],
+        });
+    }
+}
+
+/// Adds a sample of an allocation by the calling thread, for a [`Runtime`](crate::Runtime) that samples
+/// one in [`ALLOC_BYTES`]: the methods are the innermost first, as
+/// [`method_address`](crate::method_address).
+pub fn sample_allocation(methods: &[u64], bytes: u64) {
+    HANDLERS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the sampler lives until this function, which has counted itself, has ended.
+    let sampler = unsafe { SAMPLER.load(Ordering::SeqCst).as_ref() };
+    if let Some(sampler) = sampler.filter(|sampler| sampler.event == Event::Alloc) {
+        sampler.sample_allocation(methods, bytes);
+    }
+    HANDLERS.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Continues a stack that has reached generated code: with the frames of its runtime, and with the callers
@@ -329,7 +375,7 @@ mod tests {
         let (code, memory, main_stack) = (modules.code.clone(), maps.memory, maps.main_stack);
         let tables = Tables { code, memory, main_stack };
         let clocks = Arc::new(Clocks::new(Duration::from_millis(1)));
-        let sampler = Sampler::new(number, Buffer::new(1 << 20), clocks, tables);
+        let sampler = Sampler::new((number, Event::Cpu), Buffer::new(1 << 20), clocks, tables);
         Active::start(Box::new(sampler)).unwrap()
     }
 

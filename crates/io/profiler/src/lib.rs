@@ -53,7 +53,7 @@ mod threads;
 mod timer;
 
 pub use component::{Component, Entered};
-pub use handler::is_handling;
+pub use handler::{is_handling, sample_allocation};
 pub use kernel::is_kernel;
 pub use merge::merge;
 pub use profile::{Module, RawProfile, Stack, ThreadName};
@@ -61,5 +61,5 @@ pub use runtime::{
     MethodAddress, Runtime, RuntimeCall, RuntimeMethod, method_address, set_runtime,
 };
 pub use session::{Session, start};
-pub use settings::{Event, Settings, StartError, UnknownEvent};
+pub use settings::{ALLOC_BYTES, Event, Settings, StartError, UnknownEvent};
 pub use signal_stack::{SignalStack, handler_room};

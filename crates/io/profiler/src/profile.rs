@@ -11,7 +11,7 @@ pub struct RawProfile {
     pub pid: u32,
     /// What was sampled.
     pub event: Event,
-    /// CPU time or time that a sample represents, in nanoseconds.
+    /// CPU time or time that a sample represents, in nanoseconds; 0 for allocations.
     pub interval_ns: u64,
     /// Time from start to stop, in nanoseconds.
     pub duration_ns: u64,

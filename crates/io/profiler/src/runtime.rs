@@ -5,6 +5,7 @@
 //! [`RuntimeCall`].
 
 use crate::arch::Registers;
+use crate::settings::Event;
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -22,8 +23,9 @@ const LOCATION_MAX: u32 = 0x7ffe;
 
 /// A runtime whose code has no tables for unwinding.
 pub trait Runtime: Sync {
-    /// Prepares for a profile, on its thread.
-    fn begin(&self);
+    /// Prepares for a profile of this event, on its thread. For [`Event::Alloc`] it calls
+    /// [`sample_allocation`](crate::sample_allocation) from now on.
+    fn begin(&self, event: Event);
 
     /// Ends what a profile needs, on its thread.
     fn end(&self);

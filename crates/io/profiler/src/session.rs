@@ -8,7 +8,7 @@ use crate::maps::Maps;
 use crate::modules::Modules;
 use crate::profile::{RawProfile, Stack};
 use crate::runtime::{self, MethodAddress, Runtime, RuntimeMethod};
-use crate::settings::{Settings, StartError};
+use crate::settings::{Event, Settings, StartError};
 use crate::stack::Tables;
 use crate::threads::Threads;
 use crate::timer;
@@ -44,6 +44,9 @@ static PROFILES: AtomicU32 = AtomicU32::new(0);
 /// hundredths of a second of CPU time and some megabytes of memory until the profile ends.
 pub fn start(settings: Settings) -> Result<Session, StartError> {
     settings.check()?;
+    if settings.event == Event::Alloc && runtime::runtime().is_none() {
+        return Err(StartError::NoRuntime);
+    }
     let claim = Claim::new()?;
     let collector = Collector::new(settings, claim)?;
     let (requests, received) = mpsc::channel();
@@ -178,7 +181,12 @@ impl Collector {
         let maps = Maps::read().map_err(StartError::system("read /proc/self/maps"))?;
         modules.update(&maps);
         let buffer = Buffer::new(settings.buffer_bytes);
-        let sampler = Box::new(Sampler::new(number, buffer, clocks, tables(&modules, maps)));
+        let sampler = Box::new(Sampler::new(
+            (number, settings.event),
+            buffer,
+            clocks,
+            tables(&modules, maps),
+        ));
         let active = Active::start(sampler)?;
         let (begun, cpu_before) = (Instant::now(), timer::process_cpu_time());
         threads.watch(&found);
@@ -226,7 +234,7 @@ impl Collector {
         if self.runtime.is_none()
             && let Some(runtime) = runtime::runtime()
         {
-            runtime.begin();
+            runtime.begin(self.settings.event);
             self.runtime = Some(runtime);
         }
     }
@@ -245,8 +253,13 @@ impl Collector {
     }
 
     fn drain(&mut self) {
-        let stacks = &mut self.stacks;
-        self.active.sampler().buffer.drain(|sample| stacks.add(sample, STACKS_BYTES_MAX));
+        let (stacks, threads) = (&mut self.stacks, &mut self.threads);
+        let is_alloc = self.settings.event == Event::Alloc;
+        self.active.sampler().buffer.drain(|sample| {
+            // Handlers have the index from their timer; who allocates has its own number only.
+            let thread = if is_alloc { threads.index(sample.thread) } else { sample.thread };
+            stacks.add(&Sample { thread, ..*sample }, STACKS_BYTES_MAX);
+        });
     }
 
     /// Returns what was sampled since the start or the last call. `blocked` threads block the signal.
@@ -264,7 +277,10 @@ impl Collector {
         RawProfile {
             pid: std::process::id(),
             event: self.settings.event,
-            interval_ns: self.settings.interval.as_nanos() as u64,
+            interval_ns: match self.settings.event {
+                Event::Alloc => 0,
+                Event::Cpu | Event::Wall => self.settings.interval.as_nanos() as u64,
+            },
             duration_ns: (now - begun).as_nanos() as u64,
             cpu_ns: cpu_now.saturating_sub(cpu_before).as_nanos() as u64,
             stacks: stacks.counts.into_iter().map(stack).collect(),

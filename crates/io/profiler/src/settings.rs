@@ -27,13 +27,20 @@ pub enum Event {
     /// A thread is sampled once per interval, also while it waits. System calls that the kernel does
     /// not restart, such as `epoll_wait`, return `EINTR`.
     Wall,
+    /// A thread is sampled about each time it has allocated [`ALLOC_BYTES`] of objects in a
+    /// [`Runtime`](crate::Runtime). The interval means nothing.
+    Alloc,
 }
+
+/// Bytes of objects that a sample of [`Event::Alloc`] represents.
+pub const ALLOC_BYTES: u64 = 512 << 10;
 
 impl Event {
     const fn name(self) -> &'static str {
         match self {
             Event::Cpu => "cpu",
             Event::Wall => "wall",
+            Event::Alloc => "alloc",
         }
     }
 }
@@ -46,14 +53,15 @@ impl fmt::Display for Event {
 
 /// The error for a text that names no event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown event `{0}`: write `cpu` or `wall`")]
+#[error("unknown event `{0}`: write `cpu`, `wall` or `alloc`")]
 pub struct UnknownEvent(String);
 
 impl FromStr for Event {
     type Err = UnknownEvent;
 
     fn from_str(text: &str) -> Result<Event, UnknownEvent> {
-        let found = [Event::Cpu, Event::Wall].into_iter().find(|event| event.name() == text);
+        let found =
+            [Event::Cpu, Event::Wall, Event::Alloc].into_iter().find(|event| event.name() == text);
         found.ok_or_else(|| UnknownEvent(text.to_owned()))
     }
 }
@@ -85,6 +93,9 @@ impl Settings {
 /// Why a profile did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// Allocations are those of a runtime, and there is none.
+    #[error("`alloc` samples the objects of a JVM in the agent, and none runs")]
+    NoRuntime,
     /// The interval is out of range.
     #[error("an interval of {0:?} is not possible: use 1 ms to 1 s")]
     Interval(Duration),
@@ -124,7 +135,7 @@ mod tests {
 
     #[test]
     fn events_have_names() {
-        for event in [Event::Cpu, Event::Wall] {
+        for event in [Event::Cpu, Event::Wall, Event::Alloc] {
             assert_eq!(event.to_string().parse::<Event>().unwrap(), event);
             assert_eq!(serde_json::to_string(&event).unwrap(), format!("\"{event}\""));
         }

@@ -84,8 +84,19 @@ impl Threads {
         }
     }
 
+    /// Returns the index of a thread that has taken a sample, which may not have been found yet.
+    pub fn index(&mut self, tid: u32) -> u32 {
+        if !self.running.contains_key(&tid) {
+            self.watch(&[tid]);
+        }
+        self.running.get(&tid).map_or(0, |thread| thread.index)
+    }
+
     /// Starts a clock, or a timer where that is not permitted or the time is sampled.
     fn signal(&mut self, tid: u32, index: u32) -> Option<Signal> {
+        if self.settings.event == Event::Alloc {
+            return None;
+        }
         if self.settings.event == Event::Cpu {
             if let Ok(clock) = TaskClock::start(&self.clocks, tid, index) {
                 return Some(Signal::Clock { _clock: clock });

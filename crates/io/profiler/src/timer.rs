@@ -28,7 +28,7 @@ impl Timer {
     ) -> io::Result<Timer> {
         let clock = match event {
             Event::Cpu => thread_cpu_clock(tid),
-            Event::Wall => libc::CLOCK_MONOTONIC,
+            Event::Wall | Event::Alloc => libc::CLOCK_MONOTONIC,
         };
         // SAFETY: zeros are a valid value of this structure.
         let mut signal: libc::sigevent = unsafe { mem::zeroed() };
