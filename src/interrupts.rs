@@ -1,9 +1,9 @@
-//! SIGINT and SIGTERM of commands that end their work in order.
+//! SIGINT, SIGTERM and SIGHUP of commands that end their work in order.
 
 use crate::cli::FAILED;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Counts SIGINT and SIGTERM from now on; they no longer end the process.
@@ -41,13 +41,18 @@ pub async fn end_at_second_signal(mut signals: Signals) {
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The end of the terminal; `None` if it is ignored, as by `nohup`.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     /// Receives them from now on; they no longer end the process.
     pub fn receive() -> io::Result<Signals> {
         let terminate = signal(SignalKind::terminate())?;
-        Ok(Signals { terminate, interrupt: signal(SignalKind::interrupt())? })
+        let interrupt = signal(SignalKind::interrupt())?;
+        let is_received = HANGUP_IS_RECEIVED.get_or_init(|| !is_hangup_ignored());
+        let hangup = is_received.then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Signals { terminate, interrupt, hangup })
     }
 
     /// Waits for the next one.
@@ -55,6 +60,24 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = hangup(self.hangup.as_mut()) => {}
         }
     }
+}
+
+/// Whether SIGHUP was not ignored when the command began.
+static HANGUP_IS_RECEIVED: OnceLock<bool> = OnceLock::new();
+
+async fn hangup(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
 }

@@ -27,11 +27,12 @@ pub const HELP: &str = "Example:\n  millstream profile -c millstream.yaml -d 15s
     millstream profile -d 1m -o before.pb.gz\n  \
     millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
     Files *.html are flame graphs to search and zoom in, *.svg are pictures, *.collapsed and *.folded\n\
-    have a stack in each line, *.pb.gz is for go tool pprof, *.jfr for JDK\n    Mission Control. Without -o it is millstream-TIME.html.\n\n\
+    have a stack in each line, *.pb.gz is for go tool pprof, *.jfr for JDK Mission\n\
+    Control. Without -o it is millstream-TIME.html.\n\n\
     Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall), or once per\n\
-    512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are the ids of the components; what works for no component is below the name of its thread. SIGINT\n\
-    ends the profile early. --last gets the samples that an agent with profiler.continuous has taken\n\
-    before.\n\n\
+    512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are the ids of\n\
+    the components; what works for no component is below the name of its thread. SIGINT ends the\n\
+    profile early. --last gets the samples that an agent with profiler.continuous has taken before.\n\n\
     Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
     2 invalid configuration or usage.";
 
@@ -108,7 +109,7 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
         return Err(Failure(USAGE, Some(message)));
     }
     match args.diff.as_deref() {
-        Some([before, after]) => target.write_difference(&read(before)?, &read(after)?),
+        Some([before, after]) => write_difference(&read(before)?, &read(after)?, &target),
         _ => {
             let client = args.agent.client().map_err(|status| Failure(status, None))?;
             let runtime =
@@ -124,6 +125,15 @@ fn run(args: &ProfileArgs) -> Result<(), Failure> {
             write(args, &raw, started.unwrap_or(now), is_local, &target)
         }
     }
+}
+
+fn write_difference(before: &Profile, after: &Profile, target: &Target) -> Result<(), Failure> {
+    let (event, other) = (&before.about().event, &after.about().event);
+    if event != other {
+        let message = format!("the first is a profile of {event}, the second one of {other}");
+        return Err(Failure::failed(message));
+    }
+    target.write_difference(before, after)
 }
 
 fn read(path: &Path) -> Result<Profile, Failure> {
@@ -172,7 +182,13 @@ async fn sample(args: &ProfileArgs, client: &Client) -> Result<RawProfile, Failu
         () = signals.stop() => {}
     }
     let path = format!("{PATH}?id={}", started.id);
-    let raw = client.request(Method::DELETE, &path, Vec::new()).await?;
+    let raw =
+        client.request(Method::DELETE, &path, Vec::new()).await.map_err(|error| match error {
+            ClientError::NotRunning(_) => {
+                Failure::failed("the agent stopped while it was profiled")
+            }
+            error => error.into(),
+        })?;
     serde_json::from_slice(&raw).map_err(|error| unreadable(&error))
 }
 
@@ -190,7 +206,9 @@ fn write(
     let with_threads = args.threads || target.has_threads();
     let profile = stacks::profile(raw, &symbols, started, notes.clone(), with_threads);
     target.write(&profile)?;
-    eprintln!("{}: {} samples", target.name().display(), profile.samples());
+    let (name, samples) = (target.name().display(), profile.samples());
+    let seconds = Duration::from_nanos(raw.duration_ns).as_secs_f64();
+    eprintln!("{name}: {samples} samples in {seconds:.1} s");
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(())
 }

@@ -62,7 +62,7 @@ impl Target {
         };
         let format = format.or(of_name).ok_or_else(|| {
             let path = path.display();
-            let advice = "name it *.html, *.svg, *.collapsed, *.pb.gz or *.jfr, or add --format";
+            let advice = "name it *.html, *.svg, *.collapsed, *.folded, *.pb.gz, *.pprof or *.jfr, or add --format";
             format!("-o {path}: the name does not say the format; {advice}")
         })?;
         let is_binary = matches!(format, ProfileFormat::Pprof | ProfileFormat::Jfr);

@@ -234,6 +234,48 @@ fn an_agent_that_dies_fails_its_profile_and_leaves_no_file() {
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("first")), "{left:?}");
 }
 
+/// A client whose terminal is closed writes what there is. One that is killed leaves its profile, whose
+/// number is known.
+#[test]
+fn a_profile_ends_with_its_terminal_and_can_be_ended_if_its_client_is_killed() {
+    let dir = folder();
+    let (agent, _writer) = busy(dir.path());
+    let runs = |is_running: bool| {
+        let expected = format!("\"running\":{is_running}");
+        agent.get("/api/profile").is_some_and(|body| body.contains(&expected))
+    };
+    let mut first = command(dir.path(), &["-d", "10m", "-o", "first.collapsed"]).spawn().unwrap();
+    wait_until("a profile runs", LIMIT, || runs(true));
+    kill_process(Pid::from_child(&first), Signal::HUP).unwrap();
+    assert!(first.wait().unwrap().success());
+    assert!(dir.path().join("first.collapsed").exists() && runs(false));
+    let mut second = command(dir.path(), &["-d", "10m", "-o", "second.svg"]).spawn().unwrap();
+    wait_until("a profile runs", LIMIT, || runs(true));
+    second.kill().unwrap();
+    second.wait().unwrap();
+    let third = profile(dir.path(), &["-d", "1s", "-o", "third.svg"]);
+    assert!(errors(&third).contains("DELETE /api/profile?id=2 ends it"), "{}", errors(&third));
+    assert!(agent.get("/api/profile").unwrap().contains("\"id\":2"));
+}
+
+#[test]
+fn profiles_of_different_events_are_not_compared() {
+    let dir = folder();
+    let (_agent, _writer) = busy(dir.path());
+    for (event, name) in [("cpu", "cpu.pb.gz"), ("wall", "wall.pb.gz")] {
+        let output = profile(dir.path(), &["-d", "300ms", "-e", event, "-o", name]);
+        assert!(output.status.success(), "{}", errors(&output));
+    }
+    let diff = ["profile", "--diff", "cpu.pb.gz", "wall.pb.gz", "-o", "diff.svg"];
+    let diff = Command::new(millstream()).args(diff).current_dir(dir.path()).output().unwrap();
+    assert_eq!(diff.status.code(), Some(1));
+    assert!(
+        errors(&diff).contains("a profile of cpu, the second one of wall"),
+        "{}",
+        errors(&diff)
+    );
+}
+
 /// An agent whose operator formats strings, in this Java.
 fn operator(home: &Path, script_number: usize) -> String {
     format!(

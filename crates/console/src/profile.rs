@@ -73,6 +73,9 @@ static LAST_ID: Mutex<u64> = Mutex::new(0);
 #[derive(Serialize)]
 struct Shown {
     running: bool,
+    /// The number of the profile that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
     /// Seconds until the running profile ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_seconds: Option<f64>,
@@ -91,11 +94,17 @@ pub async fn show(query: &str) -> Reply {
 
 fn state() -> Reply {
     let job = JOB.lock();
-    let remaining = job.as_ref().filter(|job| job.is_running()).map(Job::remaining_seconds);
+    let found = job.as_ref().filter(|job| job.is_running());
+    let (id, remaining) = (found.map(|job| job.id), found.map(Job::remaining_seconds));
     let running = remaining.is_some();
     drop(job);
     let continuous = continuous::kept();
-    as_json(StatusCode::OK, &Shown { running, remaining_seconds: remaining, continuous })
+    as_json(StatusCode::OK, &Shown { running, id, remaining_seconds: remaining, continuous })
+}
+
+/// Whether a profile of a client runs.
+fn is_running() -> bool {
+    JOB.lock().as_ref().is_some_and(Job::is_running)
 }
 
 impl Job {
@@ -172,7 +181,10 @@ fn reserve(duration: Duration) -> Result<u64, String> {
     let mut job = JOB.lock();
     if let Some(running) = job.as_ref().filter(|job| job.is_running()) {
         let seconds = running.remaining_seconds().ceil();
-        return Err(format!("another profile runs for {seconds} s; only one can run at a time"));
+        return Err(format!(
+            "another profile runs for {seconds} s; only one can run at a time; DELETE /api/profile?id={} ends it",
+            running.id
+        ));
     }
     let mut last = LAST_ID.lock();
     *last += 1;

@@ -64,7 +64,13 @@ struct Slice {
 }
 
 impl Slices {
-    fn push(&mut self, profile: RawProfile, now: Instant) {
+    /// Adds a slice. Of one without samples only the time counts, so that those of a quiet agent take the
+    /// place of no others.
+    fn push(&mut self, mut profile: RawProfile, now: Instant) {
+        if profile.stacks.is_empty() {
+            (profile.threads, profile.modules) = (Vec::new(), Vec::new());
+            profile.components = Vec::new();
+        }
         let bytes = bytes(&profile);
         self.bytes += bytes;
         self.slices.push_back(Slice { ended: now, bytes, profile });
@@ -100,6 +106,9 @@ fn bytes(profile: &RawProfile) -> usize {
 /// Call it within a Tokio runtime.
 pub fn keep_profiles(keep: Option<Duration>) {
     let mut continuous = CONTINUOUS.lock();
+    if continuous.keep.is_some() != keep.is_some() {
+        log::info!("continuous profiling is {}", if keep.is_some() { "on" } else { "off" });
+    }
     continuous.keep = keep;
     let starts = keep.is_some() && !std::mem::replace(&mut continuous.has_task, keep.is_some());
     drop(continuous);
@@ -172,9 +181,11 @@ pub fn pause() {
     }
 }
 
-/// Continues after [`pause`].
+/// Continues after [`pause`], unless another profile has begun since.
 pub fn resume() {
-    CONTINUOUS.lock().is_paused = false;
+    let mut continuous = CONTINUOUS.lock();
+    continuous.is_paused = super::is_running();
+    drop(continuous);
     CHANGED.notify_one();
 }
 

@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&event).unwrap(), format!("\"{event}\""));
         }
         let unknown = "lock".parse::<Event>().unwrap_err();
-        assert_eq!(unknown.to_string(), "unknown event `lock`: write `cpu` or `wall`");
+        assert_eq!(unknown.to_string(), "unknown event `lock`: write `cpu`, `wall` or `alloc`");
     }
 
     #[test]
