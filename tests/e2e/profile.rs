@@ -324,7 +324,8 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
             for event in ["cpu", "wall"] {
                 let samples = profile_reloaded(dir.path(), &mut agent, &home, event);
                 let OperatorSamples { all, java, whole, format } = samples;
-                assert_eq!(java, whole, "{event}: {samples:?}");
+                // A deep stack may be cut.
+                assert!(whole * 100 >= java * 98, "{event}: {samples:?}");
                 // A thread also waits in the JVM for a collection of garbage.
                 let least = if event == "cpu" { all * 7 / 10 } else { 1 };
                 assert!(java >= least && format * 4 > java, "{event}: {samples:?}");
@@ -335,7 +336,8 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
         assert!(errors(&output).contains("512 KiB of objects"), "{}", errors(&output));
         let samples = OperatorSamples::of(&lines(&dir.path().join("alloc.collapsed")));
         let OperatorSamples { all, whole, format, .. } = samples;
-        assert!(all > 0 && whole == all && format > 0, "{samples:?}");
+        // A thread that is attached to the JVM allocates before its first call.
+        assert!(whole > 0 && whole * 10 >= all * 8 && format > 0, "{samples:?}");
         assert!(agent.stop().success(), "{}", agent.log());
     }
 }
