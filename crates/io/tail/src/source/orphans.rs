@@ -123,9 +123,11 @@ impl Orphans {
     }
 
     /// Notes that a sink abandoned data of a truncated file from `offset` on, which is then read
-    /// from the copy; returns whether a copy is awaited.
+    /// from the copy; returns whether a copy is awaited. Not for a file that was dropped: that its data
+    /// is lost is counted at once.
     pub(super) fn take_back(&mut self, id: OriginId, sink: &str, offset: u64) -> bool {
-        let orphan = self.orphans.iter_mut().find(|orphan| orphan.record.id == id);
+        let mut counted = self.orphans.iter_mut().filter(|orphan| orphan.size > 0);
+        let orphan = counted.find(|orphan| orphan.record.id == id);
         orphan.map(|orphan| orphan.take_back(sink, offset)).is_some()
     }
 

@@ -277,6 +277,24 @@ fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     drop(in_flight);
 }
 
+/// Data in flight of a dropped file that is abandoned is lost at once, as its loss is not counted later.
+#[test]
+fn abandoned_data_of_a_dropped_file_is_counted() {
+    let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);
+    fixture.append("a.log", "12345\n".repeat(100));
+    let in_flight = fixture.batches();
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    fixture.append("b.log", "12345\n".repeat(300));
+    let rest = fixture.batches();
+    fs::remove_file(fixture.path("b.log")).unwrap();
+    pass(&mut fixture);
+    pass(&mut fixture);
+    drop((in_flight, rest));
+    pass(&mut fixture);
+    assert!(fixture.dropped("truncated_unread") + fixture.dropped("held_max") > 0);
+    assert!(fixture.rig.ledger.is_idle());
+}
+
 /// A file that was closed because of the limit of open files is reopened through its held link.
 #[test]
 fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
