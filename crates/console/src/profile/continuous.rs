@@ -33,18 +33,23 @@ const THREADS_MAX: usize = 4096;
 /// What continuous profiling does now.
 #[derive(Default)]
 struct Continuous {
-    /// How long samples are kept; `None` if it is off.
-    keep: Option<Duration>,
-    /// Whether its task runs.
-    has_task: bool,
-    /// Whether a client's profile runs in its place.
-    is_paused: bool,
     session: Option<Session>,
     /// The error of the last attempt to start.
     failed: Option<String>,
     slices: Slices,
 }
 
+/// What the configuration asks for. Its lock is never held for long.
+struct Setting {
+    /// How long samples are kept; `None` if it is off.
+    keep: Option<Duration>,
+    /// Whether the task runs.
+    has_task: bool,
+}
+
+static SETTING: Mutex<Setting> = Mutex::new(Setting { keep: None, has_task: false });
+
+/// Locked while the profiler's thread answers, which may wait for a JVM: not for threads that deliver.
 static CONTINUOUS: LazyLock<Mutex<Continuous>> = LazyLock::new(Mutex::default);
 
 /// Wakes the task.
@@ -105,13 +110,13 @@ fn bytes(profile: &RawProfile) -> usize {
 ///
 /// Call it within a Tokio runtime.
 pub fn keep_profiles(keep: Option<Duration>) {
-    let mut continuous = CONTINUOUS.lock();
-    if continuous.keep.is_some() != keep.is_some() {
+    let mut setting = SETTING.lock();
+    if setting.keep.is_some() != keep.is_some() {
         log::info!("continuous profiling is {}", if keep.is_some() { "on" } else { "off" });
     }
-    continuous.keep = keep;
-    let starts = keep.is_some() && !std::mem::replace(&mut continuous.has_task, keep.is_some());
-    drop(continuous);
+    setting.keep = keep;
+    let starts = keep.is_some() && !std::mem::replace(&mut setting.has_task, keep.is_some());
+    drop(setting);
     match starts {
         true => drop(tokio::spawn(run())),
         false => CHANGED.notify_one(),
@@ -131,13 +136,18 @@ async fn run() {
 impl Continuous {
     /// Takes a slice, or starts sampling. Returns whether it is on.
     fn step(&mut self) -> bool {
-        let Some(keep) = self.keep else {
-            *self = Continuous { is_paused: self.is_paused, ..Continuous::default() };
+        let keep = {
+            let mut setting = SETTING.lock();
+            setting.has_task = setting.keep.is_some();
+            setting.keep
+        };
+        let Some(keep) = keep else {
+            *self = Continuous::default();
             return false;
         };
         self.take();
         self.slices.trim(Instant::now(), keep, SLICES_BYTES_MAX);
-        if self.session.is_none() && !self.is_paused {
+        if self.session.is_none() && !super::is_running() {
             self.start();
         }
         true
@@ -172,20 +182,16 @@ impl Continuous {
     }
 }
 
-/// Ends sampling for the profile of a client. Blocks for some milliseconds.
+/// Ends sampling for the profile of a client, which runs already. Blocks for some milliseconds.
 pub fn pause() {
     let mut continuous = CONTINUOUS.lock();
-    continuous.is_paused = true;
     if let Some(session) = continuous.session.take() {
         continuous.slices.push(session.stop(), Instant::now());
     }
 }
 
-/// Continues after [`pause`], unless another profile has begun since.
+/// Continues unless a profile of a client runs.
 pub fn resume() {
-    let mut continuous = CONTINUOUS.lock();
-    continuous.is_paused = super::is_running();
-    drop(continuous);
     CHANGED.notify_one();
 }
 
@@ -202,13 +208,14 @@ pub struct Kept {
     error: Option<String>,
 }
 
-/// Returns what is kept, or `None` if continuous profiling is off.
+/// Returns what is kept, or `None` if continuous profiling is off, or just takes samples.
 pub fn kept() -> Option<Kept> {
-    let continuous = CONTINUOUS.lock();
+    let keep = SETTING.lock().keep?;
+    let continuous = CONTINUOUS.try_lock()?;
     let sampled_ns: u64 =
         continuous.slices.slices.iter().map(|slice| slice.profile.duration_ns).sum();
     Some(Kept {
-        keep_seconds: continuous.keep?.as_secs_f64(),
+        keep_seconds: keep.as_secs_f64(),
         sampled_seconds: Duration::from_nanos(sampled_ns).as_secs_f64(),
         bytes: continuous.slices.bytes,
         error: continuous.failed.clone(),
@@ -228,11 +235,11 @@ pub async fn last(last: &str) -> Reply {
 }
 
 fn merged(time: Duration) -> Reply {
-    let mut continuous = CONTINUOUS.lock();
-    if continuous.keep.is_none() {
+    if SETTING.lock().keep.is_none() {
         let message = "continuous profiling is off: set profiler.continuous to true";
         return error(StatusCode::CONFLICT, message);
     }
+    let mut continuous = CONTINUOUS.lock();
     continuous.take();
     let slices: Vec<RawProfile> = continuous.slices.last(Instant::now(), time).collect();
     let failed = continuous.failed.clone();
