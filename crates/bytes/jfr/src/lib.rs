@@ -28,6 +28,7 @@ pub mod elements;
 mod header;
 pub mod metadata;
 pub mod pools;
+pub mod read;
 pub mod stacks;
 pub mod text;
 pub mod varint;

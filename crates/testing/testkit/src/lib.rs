@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod flight_recording;
 mod lines;
 mod merge;
 mod recording;
@@ -18,6 +19,7 @@ mod stored;
 mod yaml;
 
 pub use batch::{Rows, assert_valid, batch};
+pub use flight_recording::FlightRecording;
 pub use lines::split_lines;
 pub use merge::{FakeMerge, MemorySnapshots, MergeBehavior};
 pub use recording::{

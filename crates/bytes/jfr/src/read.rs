@@ -1,0 +1,27 @@
+//! Reads recordings, complete or still being written, by any JDK from 11 on.
+//!
+//! A JVM writes a chunk in steps: about once a second it appends events and the constant pools that
+//! they refer to, and then says in the header ([`ChunkHeader`]) how far the chunk is readable. A
+//! reader therefore takes the header, the [`Types`] and the [`Pools`] up to that point, and the
+//! events that are new since its last look.
+//!
+//! Input is untrusted. No count of the input is allocated before its bytes were seen, nesting and
+//! memory are bounded, and an error says what is wrong.
+
+mod chunk_header;
+mod chunk_reader;
+mod error;
+mod event;
+mod input;
+mod layout;
+mod lookup;
+mod pool_index;
+mod types;
+
+pub use chunk_header::{ChunkHeader, ChunkState, HEADER_BYTES};
+pub use chunk_reader::{ChunkReader, EVENT_BYTES_MAX, ReadAt, read_header};
+pub use error::{ChunkError, ReadError};
+pub use event::{CHECKPOINT, Event, EventPlan, METADATA, Raw, SLOTS, Text};
+pub use lookup::{Frame, Lookup};
+pub use pool_index::{POOL_BYTES_MAX, POOL_ENTRIES_MAX, Pools};
+pub use types::{Field, Type, Types, Unit};

@@ -1,0 +1,241 @@
+//! Reads a chunk that may grow: what its events refer to, and the events of a range.
+
+use super::chunk_header::{ChunkHeader, HEADER_BYTES};
+use super::event::{CHECKPOINT, Event, METADATA};
+use super::lookup::Lookup;
+use super::pool_index::{POOL_BYTES_MAX, Pools, checkpoint_delta};
+use super::types::Types;
+use super::{ReadError, error::ChunkError};
+use std::collections::HashSet;
+use std::ops::{ControlFlow, Range};
+
+/// Most bytes of an event that is read; longer ones are skipped. The JDK's longest have some 64 KiB.
+pub const EVENT_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes that are read at once.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// Most bytes of the size of an event.
+const SIZE_BYTES_MAX: usize = 9;
+
+/// Most events with pools in a chunk. The JDK writes one a second.
+const CHECKPOINTS_MAX: usize = 1 << 20;
+
+/// Where the bytes of a chunk come from.
+pub trait ReadAt {
+    /// Reads bytes from this position in the chunk on, and returns how many; fewer than asked for only
+    /// at the end.
+    ///
+    /// # Errors
+    /// The system could not read them.
+    fn read_at(&self, at: u64, to: &mut [u8]) -> std::io::Result<usize>;
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, at: u64, to: &mut [u8]) -> std::io::Result<usize> {
+        let from = usize::try_from(at).ok().and_then(|at| self.get(at..)).unwrap_or_default();
+        let bytes = from.len().min(to.len());
+        to[..bytes].copy_from_slice(&from[..bytes]);
+        Ok(bytes)
+    }
+}
+
+/// Reads the header of a chunk; `None` if it is not there yet.
+///
+/// # Errors
+/// It is not a header, or cannot be read.
+pub fn read_header(from: &(impl ReadAt + ?Sized)) -> Result<Option<ChunkHeader>, ChunkError> {
+    let mut bytes = [0; HEADER_BYTES];
+    let read = from.read_at(0, &mut bytes)?;
+    if read == HEADER_BYTES {
+        return Ok(Some(ChunkHeader::read(&bytes)?));
+    }
+    match b"FLR\0".starts_with(&bytes[..read.min(4)]) {
+        true => Ok(None),
+        false => Err(ReadError::NotARecording.into()),
+    }
+}
+
+/// A chunk, as far as it was readable at the last look.
+#[derive(Debug)]
+pub struct ChunkReader {
+    header: ChunkHeader,
+    types: Types,
+    pools: Pools,
+    /// The types whose values are kept.
+    kept: HashSet<u64>,
+    /// Where the latest pools that were read begin.
+    pools_at: Option<u64>,
+}
+
+impl ChunkReader {
+    /// Reads what the events of a chunk refer to, values of the types with these names and of the
+    /// types that these contain.
+    ///
+    /// # Errors
+    /// The chunk is invalid, exceeds a limit, or cannot be read.
+    pub fn open(
+        from: &(impl ReadAt + ?Sized),
+        header: &ChunkHeader,
+        kept: &[&str],
+    ) -> Result<ChunkReader, ChunkError> {
+        let types = Types::read(&whole(from, header.metadata_at, header.chunk_bytes)?)?;
+        let kept = kept.iter().filter_map(|name| types.id(name)).collect();
+        let (header, pools) = (*header, Pools::default());
+        let mut reader = ChunkReader { header, types, pools, kept, pools_at: None };
+        reader.add_pools(from)?;
+        Ok(reader)
+    }
+
+    /// Reads what was added since the last look, up to a newer header of the same chunk. Returns
+    /// whether the types have changed: then the chunk must be opened again.
+    ///
+    /// # Errors
+    /// The new part is invalid, exceeds a limit, or cannot be read.
+    pub fn update(
+        &mut self,
+        from: &(impl ReadAt + ?Sized),
+        header: &ChunkHeader,
+    ) -> Result<bool, ChunkError> {
+        if header.metadata_at != self.header.metadata_at {
+            return Ok(true);
+        }
+        self.header = *header;
+        self.add_pools(from)?;
+        Ok(false)
+    }
+
+    /// Adds the pools that are new, which are chained from the latest back to the first.
+    fn add_pools(&mut self, from: &(impl ReadAt + ?Sized)) -> Result<(), ChunkError> {
+        let (mut at, mut new) = (self.header.pools_at, Vec::new());
+        while Some(at) > self.pools_at {
+            new.push(at);
+            let mut head = [0; 64];
+            let read = from.read_at(at, &mut head)?;
+            let Some(delta) = checkpoint_delta(&head[..read])? else { break };
+            at = at.checked_sub(delta).ok_or(ReadError::Invalid("chain of constant pools"))?;
+            if new.len() > CHECKPOINTS_MAX {
+                return Err(ReadError::TooLarge("number of constant pools").into());
+            }
+        }
+        for at in new.iter().rev() {
+            let event = whole(from, *at, self.header.chunk_bytes)?;
+            self.pools.add(&self.types, &event, |id| self.kept.contains(&id))?;
+        }
+        self.pools_at = Some(self.header.pools_at);
+        Ok(())
+    }
+
+    /// Returns the header of the last look.
+    pub fn header(&self) -> &ChunkHeader {
+        &self.header
+    }
+
+    /// Returns the bytes that the pools take.
+    pub fn pool_bytes(&self) -> usize {
+        self.pools.bytes()
+    }
+
+    /// Returns the types and pools.
+    pub fn lookup(&self) -> Lookup<'_> {
+        Lookup { types: &self.types, pools: &self.pools }
+    }
+
+    /// Calls `each` with the events of a range that are neither metadata nor pools, and their
+    /// positions, until it breaks. Returns where the next event begins. The range must begin with an
+    /// event.
+    ///
+    /// # Errors
+    /// An event is invalid or reaches beyond the end of the chunk, with its position; or the system
+    /// cannot read.
+    pub fn events(
+        &self,
+        from: &(impl ReadAt + ?Sized),
+        range: Range<u64>,
+        window: &mut Vec<u8>,
+        mut each: impl FnMut(u64, &Event<'_>) -> ControlFlow<()>,
+    ) -> Result<u64, (u64, ChunkError)> {
+        let end = range.end.min(self.header.chunk_bytes);
+        let mut at = range.start.max(HEADER_BYTES as u64);
+        window.resize(WINDOW_BYTES, 0);
+        while at < end {
+            let wanted = window.len().min((self.header.chunk_bytes - at) as usize);
+            let read =
+                from.read_at(at, &mut window[..wanted]).map_err(|error| (at, error.into()))?;
+            if read < wanted {
+                return Err((at + read as u64, ReadError::Truncated.into()));
+            }
+            let (next, flow) = self.window(at, end, &window[..read], &mut each)?;
+            if flow.is_break() || next == at {
+                return Ok(next);
+            }
+            at = next;
+        }
+        Ok(at)
+    }
+
+    /// Passes on the events of a window that are whole. Returns where the next one begins.
+    fn window(
+        &self,
+        window_at: u64,
+        end: u64,
+        window: &[u8],
+        each: &mut impl FnMut(u64, &Event<'_>) -> ControlFlow<()>,
+    ) -> Result<(u64, ControlFlow<()>), (u64, ChunkError)> {
+        let mut rest = window;
+        loop {
+            let at = window_at + (window.len() - rest.len()) as u64;
+            if at >= end {
+                return Ok((at, ControlFlow::Continue(())));
+            }
+            let event = Event::read(rest).map_err(|error| (at, error.into()))?;
+            let Some(event) = event else { return self.cut(at, rest.len()) };
+            let next = at.checked_add(event.bytes as u64);
+            let Some(next) = next.filter(|next| *next <= self.header.chunk_bytes) else {
+                return Err((at, ReadError::Invalid("size of an event").into()));
+            };
+            let is_skipped =
+                matches!(event.type_id, METADATA | CHECKPOINT) || event.bytes > EVENT_BYTES_MAX;
+            if !is_skipped && !event.is_whole(rest) {
+                return Ok((at, ControlFlow::Continue(())));
+            }
+            let flow = if is_skipped { ControlFlow::Continue(()) } else { each(at, &event) };
+            if flow.is_break() || next >= window_at + window.len() as u64 {
+                return Ok((next, flow));
+            }
+            rest = &rest[event.bytes..];
+        }
+    }
+
+    /// The window ends within the head of an event.
+    fn cut(&self, at: u64, bytes: usize) -> Result<(u64, ControlFlow<()>), (u64, ChunkError)> {
+        match at + bytes as u64 >= self.header.chunk_bytes || bytes > 2 * SIZE_BYTES_MAX {
+            true => Err((at, ReadError::Truncated.into())),
+            false => Ok((at, ControlFlow::Continue(()))),
+        }
+    }
+}
+
+/// Reads a whole event of up to [`POOL_BYTES_MAX`], which ends before `end`.
+fn whole(from: &(impl ReadAt + ?Sized), at: u64, end: u64) -> Result<Vec<u8>, ChunkError> {
+    let mut head = [0; 2 * SIZE_BYTES_MAX];
+    let read = from.read_at(at, &mut head)?;
+    let event = Event::read(&head[..read])?.ok_or(ReadError::Truncated)?;
+    if event.bytes as u64 > end.saturating_sub(at) {
+        return Err(ReadError::Invalid("size of constant pools or metadata").into());
+    }
+    if event.bytes > POOL_BYTES_MAX {
+        return Err(ReadError::TooLarge("constant pools or metadata").into());
+    }
+    // What the file does not have is not allocated.
+    let mut bytes = Vec::new();
+    while bytes.len() < event.bytes {
+        let begun = bytes.len();
+        bytes.resize(event.bytes.min(begun + WINDOW_BYTES), 0);
+        let read = from.read_at(at + begun as u64, &mut bytes[begun..])?;
+        if begun + read < bytes.len() {
+            return Err(ReadError::Truncated.into());
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,116 @@
+//! How the bytes of a value are laid out: its fields, with the fields of their types, in a row.
+
+use super::ReadError;
+use super::event::Text;
+use super::input::Input;
+use super::types::Type;
+use std::collections::HashMap;
+
+/// Deepest nesting of types.
+const DEPTH_MAX: usize = 8;
+
+/// Most values of a type. A stack frame has four.
+const VALUES_MAX: usize = 256;
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A compressed integer.
+    Integer,
+    /// One byte: a flag or a small number.
+    Byte,
+    /// A number with a fraction, of 4 bytes.
+    Float,
+    /// A number with a fraction, of 8 bytes.
+    Double,
+    /// A text, whatever its encoding.
+    Text,
+    /// Any number of values, after their number.
+    Array(Layout),
+    /// The values of another type.
+    Nested(Layout),
+}
+
+/// The values of a type.
+pub type Layout = Vec<Shape>;
+
+/// Returns the layouts of all types. One whose layout cannot be known is left out, and so its values
+/// cannot be read.
+pub fn layouts(types: &HashMap<u64, Type>) -> HashMap<u64, Layout> {
+    let of = |id: &u64| {
+        let mut left = VALUES_MAX;
+        Some((*id, layout(types, *id, DEPTH_MAX, &mut left)?))
+    };
+    types.keys().filter_map(of).collect()
+}
+
+fn layout(types: &HashMap<u64, Type>, id: u64, depth: usize, left: &mut usize) -> Option<Layout> {
+    let of = types.get(&id)?;
+    if let Some(shape) = primitive(&of.name) {
+        return Some(vec![shape]);
+    }
+    let depth = depth.checked_sub(1)?;
+    let mut shapes = Vec::new();
+    for field in &of.fields {
+        *left = left.checked_sub(1)?;
+        let shape = match field.is_key {
+            true => Shape::Integer,
+            false => single(layout(types, field.type_id, depth, left)?),
+        };
+        shapes.push(if field.is_array { Shape::Array(vec![shape]) } else { shape });
+    }
+    Some(shapes)
+}
+
+/// Returns the shape of a field with these values.
+fn single(mut layout: Layout) -> Shape {
+    match layout.pop() {
+        Some(only) if layout.is_empty() => only,
+        last => {
+            layout.extend(last);
+            Shape::Nested(layout)
+        }
+    }
+}
+
+fn primitive(name: &str) -> Option<Shape> {
+    match name {
+        "boolean" | "byte" => Some(Shape::Byte),
+        "char" | "short" | "int" | "long" => Some(Shape::Integer),
+        "float" => Some(Shape::Float),
+        "double" => Some(Shape::Double),
+        "java.lang.String" => Some(Shape::Text),
+        _ => None,
+    }
+}
+
+/// Skips the values of a layout.
+pub fn skip_all(input: &mut Input<'_>, layout: &[Shape]) -> Result<(), ReadError> {
+    layout.iter().try_for_each(|shape| skip(input, shape))
+}
+
+/// Skips a value.
+#[inline]
+pub fn skip(input: &mut Input<'_>, shape: &Shape) -> Result<(), ReadError> {
+    match shape {
+        Shape::Integer => input.varint().map(drop),
+        Shape::Byte => input.byte().map(drop),
+        Shape::Float => input.take(4).map(drop),
+        Shape::Double => input.take(8).map(drop),
+        Shape::Text => Text::read(input).map(drop),
+        Shape::Nested(layout) => skip_all(input, layout),
+        Shape::Array(layout) => skip_array(input, layout),
+    }
+}
+
+/// Skips an array. Values without bytes must not take time.
+fn skip_array(input: &mut Input<'_>, layout: &[Shape]) -> Result<(), ReadError> {
+    for _ in 0..input.size()? {
+        let before = input.0.len();
+        skip_all(input, layout)?;
+        if input.0.len() == before {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Values in the constant pools: texts, names of classes and threads, stacks.
+
+use super::event::{Raw, Text, value};
+use super::input::Input;
+use super::layout::{Shape, skip};
+use super::pool_index::Pools;
+use super::types::Types;
+use std::borrow::Cow;
+
+/// Longest chain of keys from a value to its text: a class has a symbol, which has a text, which may
+/// be one of the pool.
+const CHAIN_MAX: usize = 4;
+
+/// Most bytes of the name of a class; the rest is cut off.
+const CLASS_BYTES_MAX: usize = 1024;
+
+/// A frame of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The name of the class, such as `java.net.Socket`.
+    pub class: String,
+    /// The name of the method.
+    pub method: String,
+    /// The line in its source, or 0.
+    pub line: u32,
+}
+
+/// The types and pools of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// The types.
+    pub types: &'a Types,
+    /// The pools.
+    pub pools: &'a Pools,
+}
+
+impl<'a> Lookup<'a> {
+    /// Returns a text: one of an event, or one that the key of `type_id` leads to, through the field
+    /// `string` or `name` of the value.
+    pub fn text(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
+        let (mut raw, mut type_id) = (*raw, type_id);
+        for _ in 0..CHAIN_MAX {
+            let key = match raw {
+                Raw::Text(Text::Key(key)) => {
+                    type_id = self.types.text_type().unwrap_or(type_id);
+                    key
+                }
+                Raw::Text(text) => return text.characters(),
+                Raw::Integer(key) => key,
+                _ => break,
+            };
+            let Some((next, next_type)) = self.named(type_id, key) else { break };
+            (raw, type_id) = (next, next_type);
+        }
+        Cow::Borrowed("")
+    }
+
+    /// Returns the value that names a value of a pool, with its type.
+    fn named(&self, type_id: u64, key: u64) -> Option<(Raw<'a>, u64)> {
+        let of = self.types.get(type_id)?;
+        if of.fields.is_empty() {
+            let mut input = Input(self.pools.get(type_id, key)?);
+            let shape = self.types.layout(type_id)?.first()?;
+            return Some((value(&mut input, shape).ok()?, type_id));
+        }
+        let is_name = |name: &str| matches!(name, "string" | "name" | "javaName");
+        // A type with one field is its value.
+        let field = of.fields.iter().position(|field| is_name(&field.name)).unwrap_or(0);
+        Some((self.field(type_id, key, field)?, of.fields[field].type_id))
+    }
+
+    /// Returns a field of a value of a pool.
+    fn field(&self, type_id: u64, key: u64, index: usize) -> Option<Raw<'a>> {
+        let layout = self.types.layout(type_id)?;
+        let mut input = Input(self.pools.get(type_id, key)?);
+        layout.iter().take(index).try_for_each(|shape| skip(&mut input, shape)).ok()?;
+        value(&mut input, layout.get(index)?).ok()
+    }
+
+    /// Returns the name of a class as in source code: `java.lang.String`, `byte[]`.
+    pub fn class(&self, raw: &Raw<'a>, type_id: u64) -> String {
+        let name = self.text(raw, type_id);
+        class_name(&name[..name.floor_char_boundary(CLASS_BYTES_MAX)])
+    }
+
+    /// Returns the name of a thread: in Java, else in the system.
+    pub fn thread(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
+        let named = |name: &str| {
+            let of = self.types.get(type_id)?;
+            let index = of.fields.iter().position(|field| field.name == name)?;
+            let found = self.field(type_id, raw.integer(), index)?;
+            Some(self.text(&found, of.fields[index].type_id)).filter(|name| !name.is_empty())
+        };
+        named("javaName").or_else(|| named("osName")).unwrap_or_default()
+    }
+
+    /// Returns up to `max` frames of a stack, the innermost first.
+    pub fn stack(&self, raw: &Raw<'a>, type_id: u64, max: usize) -> Vec<Frame> {
+        self.frames(raw.integer(), type_id, max).unwrap_or_default()
+    }
+
+    fn frames(&self, key: u64, type_id: u64, max: usize) -> Option<Vec<Frame>> {
+        let of = self.types.get(type_id)?;
+        let layout = self.types.layout(type_id)?;
+        let index = of.fields.iter().position(|field| field.name == "frames")?;
+        let mut input = Input(self.pools.get(type_id, key)?);
+        layout.iter().take(index).try_for_each(|shape| skip(&mut input, shape)).ok()?;
+        let frame_type = of.fields[index].type_id;
+        let Some(Shape::Array(shapes)) = layout.get(index) else { return None };
+        let shapes = match &shapes[..] {
+            [Shape::Nested(shapes)] => shapes,
+            // Frames with one field.
+            _ => shapes,
+        };
+        let count = input.size().ok()?.min(max);
+        let mut frames = Vec::new();
+        for _ in 0..count {
+            frames.push(self.frame(&mut input, frame_type, shapes)?);
+        }
+        Some(frames)
+    }
+
+    fn frame(&self, input: &mut Input<'a>, type_id: u64, shapes: &[Shape]) -> Option<Frame> {
+        let of = self.types.get(type_id)?;
+        let mut frame = Frame { class: String::new(), method: String::new(), line: 0 };
+        for (field, shape) in of.fields.iter().zip(shapes) {
+            let raw = value(input, shape).ok()?;
+            match field.name.as_str() {
+                "method" => {
+                    let key = raw.integer();
+                    frame.method = self.text(&raw, field.type_id).into_owned();
+                    frame.class = self.class_of_method(field.type_id, key).unwrap_or_default();
+                }
+                "lineNumber" => frame.line = line(raw.integer()),
+                _ => {}
+            }
+        }
+        Some(frame)
+    }
+
+    fn class_of_method(&self, type_id: u64, key: u64) -> Option<String> {
+        let of = self.types.get(type_id)?;
+        let index = of.fields.iter().position(|field| field.name == "type")?;
+        Some(self.class(&self.field(type_id, key, index)?, of.fields[index].type_id))
+    }
+}
+
+/// Returns a line, or 0: frames of native methods have a negative one.
+fn line(raw: u64) -> u32 {
+    u32::try_from(raw).ok().filter(|line| *line <= i32::MAX as u32).unwrap_or(0)
+}
+
+/// Returns the name of a class in source code for its name in the JVM.
+fn class_name(name: &str) -> String {
+    let element = name.trim_start_matches('[');
+    let dimensions = name.len() - element.len();
+    let mut source = match element {
+        _ if dimensions == 0 => element.replace('/', "."),
+        "B" => "byte".to_owned(),
+        "C" => "char".to_owned(),
+        "D" => "double".to_owned(),
+        "F" => "float".to_owned(),
+        "I" => "int".to_owned(),
+        "J" => "long".to_owned(),
+        "S" => "short".to_owned(),
+        "Z" => "boolean".to_owned(),
+        _ => element.trim_start_matches('L').trim_end_matches(';').replace('/', "."),
+    };
+    (0..dimensions).for_each(|_| source.push_str("[]"));
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_their_names_of_source_code() {
+        let cases = [
+            ("java/lang/String", "java.lang.String"),
+            ("[B", "byte[]"),
+            ("[[Ljava/util/Map$Entry;", "java.util.Map$Entry[][]"),
+            ("", ""),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(class_name(name), expected);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The types of a chunk: what its metadata declares.
+
+use super::ReadError;
+use super::event::Text;
+use super::input::Input;
+use super::layout::{Layout, layouts};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Deepest nesting of elements. The JDK writes five levels.
+const DEPTH_MAX: usize = 16;
+
+/// Most types of a chunk. A JDK has some 250, and each event class of an application adds one.
+const TYPES_MAX: usize = 65_536;
+
+/// Most fields of all types.
+const FIELDS_MAX: usize = 1 << 20;
+
+/// The unit of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Ticks of the chunk.
+    Ticks,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Seconds.
+    Seconds,
+}
+
+/// A field of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Number of the type of its value.
+    pub type_id: u64,
+    /// Whether it has the key of a value in a constant pool.
+    pub is_key: bool,
+    /// Whether it has any number of values.
+    pub is_array: bool,
+    /// The unit of a period, if it is one.
+    pub unit: Option<Unit>,
+}
+
+/// A type of events or values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// Its name, such as `jdk.SocketWrite` or `java.lang.Thread`.
+    pub name: String,
+    /// Whether it is a type of events.
+    pub is_event: bool,
+    /// Its fields, in the order of their bytes.
+    pub fields: Vec<Field>,
+}
+
+/// The types of a chunk, by number.
+#[derive(Debug, Default)]
+pub struct Types {
+    types: HashMap<u64, Type>,
+    layouts: HashMap<u64, Layout>,
+    text_type: Option<u64>,
+}
+
+impl Types {
+    /// Reads the metadata of a chunk: a whole event, from its size on.
+    ///
+    /// # Errors
+    /// It is not metadata, or exceeds a limit.
+    pub fn read(event: &[u8]) -> Result<Types, ReadError> {
+        let mut input = Input(event);
+        input.size()?;
+        if input.varint()? != super::METADATA {
+            return Err(ReadError::Invalid("position of the metadata"));
+        }
+        // Start, duration, version.
+        for _ in 0..3 {
+            input.varint()?;
+        }
+        let texts = texts(&mut input)?;
+        let mut reader = Reader { texts: &texts, types: HashMap::new(), fields: 0 };
+        reader.element(&mut input, 0, &mut Parent::Root)?;
+        let types = reader.types;
+        let layouts = layouts(&types);
+        let mut read = Types { types, layouts, text_type: None };
+        read.text_type = read.id("java.lang.String");
+        Ok(read)
+    }
+
+    /// Returns a type by its number.
+    pub fn get(&self, id: u64) -> Option<&Type> {
+        self.types.get(&id)
+    }
+
+    /// Returns the number of a type.
+    pub fn id(&self, name: &str) -> Option<u64> {
+        self.types.iter().find(|(_, of)| of.name == name).map(|(id, _)| *id)
+    }
+
+    /// Returns all types with their numbers, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Type)> {
+        self.types.iter().map(|(id, of)| (*id, of))
+    }
+
+    /// Returns the number of the type of texts.
+    pub(super) fn text_type(&self) -> Option<u64> {
+        self.text_type
+    }
+
+    /// Returns how the bytes of a value are laid out.
+    pub(super) fn layout(&self, id: u64) -> Option<&Layout> {
+        self.layouts.get(&id)
+    }
+}
+
+/// Reads the texts that the elements refer to.
+fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
+    let count = input.size()?;
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        texts.push(Text::read(input)?.characters());
+    }
+    Ok(texts)
+}
+
+/// What contains an element.
+enum Parent<'t> {
+    Root,
+    /// A type, which gets the element's fields.
+    Type(&'t mut Type),
+    /// A field, which gets the element's unit.
+    Field(&'t mut Field),
+}
+
+struct Reader<'a> {
+    texts: &'a [Cow<'a, str>],
+    types: HashMap<u64, Type>,
+    fields: usize,
+}
+
+/// The attributes of an element that matter.
+#[derive(Default)]
+struct Attributes<'a> {
+    name: &'a str,
+    id: Option<u64>,
+    class: u64,
+    super_type: &'a str,
+    is_key: bool,
+    is_array: bool,
+    value: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn text(&self, input: &mut Input<'_>) -> Result<&'a str, ReadError> {
+        let number = input.size()?;
+        self.texts
+            .get(number)
+            .map(|text| &**text)
+            .ok_or(ReadError::Invalid("reference in the metadata"))
+    }
+
+    fn attributes(&self, input: &mut Input<'_>) -> Result<Attributes<'a>, ReadError> {
+        let mut found = Attributes::default();
+        for _ in 0..input.size()? {
+            let (key, value) = (self.text(input)?, self.text(input)?);
+            let number = || value.parse().map_err(|_| ReadError::Invalid("number in the metadata"));
+            match key {
+                "name" => found.name = value,
+                "id" => found.id = Some(number()?),
+                "class" => found.class = number()?,
+                "superType" => found.super_type = value,
+                "constantPool" => found.is_key = value == "true",
+                "dimension" => found.is_array = value != "0",
+                "value" => found.value = value,
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn element(
+        &mut self,
+        input: &mut Input<'_>,
+        depth: usize,
+        parent: &mut Parent<'_>,
+    ) -> Result<(), ReadError> {
+        if depth > DEPTH_MAX {
+            return Err(ReadError::TooLarge("nesting of the metadata"));
+        }
+        let element = self.text(input)?;
+        let attributes = self.attributes(input)?;
+        match (element, parent) {
+            ("class", _) => self.class(input, depth, &attributes),
+            ("field", Parent::Type(of)) => self.field(input, depth, &attributes, of),
+            ("annotation", Parent::Field(field)) => {
+                field.unit = unit(attributes.value).or(field.unit);
+                self.children(input, depth, &mut Parent::Root)
+            }
+            _ => self.children(input, depth, &mut Parent::Root),
+        }
+    }
+
+    fn children(
+        &mut self,
+        input: &mut Input<'_>,
+        depth: usize,
+        parent: &mut Parent<'_>,
+    ) -> Result<(), ReadError> {
+        for _ in 0..input.size()? {
+            self.element(input, depth + 1, parent)?;
+        }
+        Ok(())
+    }
+
+    fn class(
+        &mut self,
+        input: &mut Input<'_>,
+        depth: usize,
+        attributes: &Attributes<'_>,
+    ) -> Result<(), ReadError> {
+        let id = attributes.id.ok_or(ReadError::Invalid("type without a number"))?;
+        let name = attributes.name.to_owned();
+        let is_event = attributes.super_type == "jdk.jfr.Event";
+        let mut of = Type { name, is_event, fields: Vec::new() };
+        self.children(input, depth, &mut Parent::Type(&mut of))?;
+        self.types.insert(id, of);
+        match self.types.len() > TYPES_MAX {
+            true => Err(ReadError::TooLarge("number of types")),
+            false => Ok(()),
+        }
+    }
+
+    fn field(
+        &mut self,
+        input: &mut Input<'_>,
+        depth: usize,
+        attributes: &Attributes<'_>,
+        of: &mut Type,
+    ) -> Result<(), ReadError> {
+        let Attributes { name, class, is_key, is_array, .. } = *attributes;
+        let name = name.to_owned();
+        let mut field = Field { name, type_id: class, is_key, is_array, unit: None };
+        self.children(input, depth, &mut Parent::Field(&mut field))?;
+        of.fields.push(field);
+        self.fields += 1;
+        match self.fields > FIELDS_MAX {
+            true => Err(ReadError::TooLarge("number of fields")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn unit(value: &str) -> Option<Unit> {
+    match value {
+        "TICKS" => Some(Unit::Ticks),
+        "NANOSECONDS" => Some(Unit::Nanoseconds),
+        "MILLISECONDS" => Some(Unit::Milliseconds),
+        "SECONDS" => Some(Unit::Seconds),
+        _ => None,
+    }
+}
