@@ -2,7 +2,9 @@
 
 use crate::lines::lossy;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
-use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, metricserver};
+use millstream_points::{
+    Event, Extra, Fault, Grouped, Log, Note, ServiceCheck, Visit, metricserver,
+};
 use millstream_series::{Generation, Limits, Point, Shard, TagStyle, Values};
 
 pub const LINE_WORDS: &[&[u8]] = &[
@@ -143,6 +145,14 @@ impl<'a> Visit<'a> for Told<'a> {
         texts.into_iter().flatten().for_each(|text| self.inside(text.as_bytes()));
         assert!(check.status <= 3 && !check.name.is_empty());
         self.all.push(Tell::Check(format!("{check:?}")));
+    }
+
+    fn log(&mut self, log: &Log<'a>) {
+        let fields = log.fields.iter().flat_map(|(key, value)| [*key, *value]);
+        let texts = [log.level, log.name, log.message, log.tags].into_iter().chain(fields);
+        texts.for_each(|text| self.inside(text.as_bytes()));
+        assert!(!log.name.is_empty() && log.fields.len() <= 32);
+        self.all.push(Tell::Event(String::new(), format!("{log:?}")));
     }
 
     fn fault(&mut self, fault: Fault, text: &'a [u8]) {

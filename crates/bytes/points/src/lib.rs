@@ -47,4 +47,4 @@ mod number;
 mod visit;
 
 pub use grouped::Grouped;
-pub use visit::{Event, Extra, Fault, Note, ServiceCheck, Visit};
+pub use visit::{Event, Extra, Fault, Log, Note, ServiceCheck, Visit};

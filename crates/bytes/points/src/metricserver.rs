@@ -5,10 +5,13 @@
 //! Unix seconds. A message is a sequence of points or arrays of points. Strings may be `str` or
 //! `bin`, value and timestamp may be numbers, and nil is an empty string.
 //!
+//! An array with the action `log` is a log event, see [`log`].
+//!
 //! Lines of plain text are reported as notes. `reset` is reported and has no effect: consumers of a
 //! sum expect it to continue, and a sum that restarts with the client would look like a restart of
 //! the agent.
 
+mod log;
 mod msgpack;
 
 use crate::{Extra, Fault, Note, Visit, number};
@@ -117,6 +120,9 @@ fn parse_point<'a>(
         visit.fault(Fault::WrongType, reader.since(start));
         return Ok(());
     };
+    if log::is_log(reader, len) {
+        return log::parse(reader, start, arrived, visit);
+    }
     let mut items = [Item::Nil; ELEMENTS_MAX];
     for at in 0..len as usize {
         let item = reader.item()?;

@@ -18,6 +18,9 @@ pub trait Visit<'a> {
     /// Receives a DogStatsD service check.
     fn service_check(&mut self, check: &ServiceCheck<'a>);
 
+    /// Receives a log event of a client of the metric server. Ignores it by default.
+    fn log(&mut self, _log: &Log<'a>) {}
+
     /// Reports something that was rejected: a line, one of several values, a point, an event, the
     /// rest of a message. `text` is the rejected part, without its line end.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
@@ -94,6 +97,25 @@ pub struct ServiceCheck<'a> {
     pub arrived: u64,
 }
 
+/// A log event of a client of the metric server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log<'a> {
+    /// Its level, such as `warn`; may be empty.
+    pub level: &'a str,
+    /// Never empty.
+    pub name: &'a str,
+    /// May be empty.
+    pub message: &'a str,
+    /// Tags as received: `key=value|key=value`.
+    pub tags: &'a str,
+    /// Its time in milliseconds since 1970, never negative.
+    pub unix_ms: Option<i64>,
+    /// Fields; no key is empty.
+    pub fields: Vec<(&'a str, &'a str)>,
+    /// Copied from the argument of `parse`.
+    pub arrived: u64,
+}
+
 /// Defines an enum of reasons with a list of all variants and their names in metrics.
 macro_rules! reasons {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
@@ -140,13 +162,13 @@ reasons! {
         BadServiceCheck = "bad_service_check",
         /// An event or service check that is not UTF-8. The store checks points.
         Utf8 = "utf8",
-        /// A point of the metric server whose action is neither `emit` nor `reset`.
+        /// A point of the metric server whose action is none of `emit`, `reset` and `log`.
         UnknownAction = "unknown_action",
         /// An element of a point, or of an array of points, has the wrong type.
         WrongType = "wrong_type",
         /// A point with fewer than four elements.
         TooFewElements = "too_few_elements",
-        /// A point with more than six elements.
+        /// A point with more than six elements, or a log event with more than 32 fields.
         TooManyElements = "too_many_elements",
         /// The message ends within a point.
         Truncated = "truncated",

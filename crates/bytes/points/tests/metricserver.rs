@@ -190,3 +190,55 @@ proptest! {
         prop_assert_eq!(&short, &binary);
     }
 }
+
+/// Encodes a log event with these fields.
+fn log_event(texts: [&str; 6], fields: &[&str]) -> Vec<u8> {
+    let texts = texts.map(str::to_owned);
+    let mut message = encoded(&texts, false, false);
+    message[0] = 0x97;
+    message.push(0x90 + fields.len() as u8);
+    let fields: Vec<String> = fields.iter().map(|text| (*text).to_owned()).collect();
+    message.extend_from_slice(&encoded(&fields, false, false)[1..]);
+    message
+}
+
+#[test]
+fn log_events_are_among_the_points() {
+    let texts = ["log", "warn", "jdk.SocketWrite", "slow", "a=b|c=d", "1700000000123"];
+    let event = log_event(texts, &["duration_ms", "312.4", "", "no key"]);
+    let told = "log warn jdk.SocketWrite \"slow\" #a=b|c=d at Some(1700000000123) [(\"duration_ms\", \"312.4\")]";
+    let good = encoded(&["emit", "store", "a", "1"].map(str::to_owned), false, false);
+    let point = parsed(&good).remove(0);
+    let message = [&good[..], &event, &good].concat();
+    assert_eq!(parsed(&message), [&point, told, &point]);
+    let mut array = vec![0x93];
+    array.extend_from_slice(&message);
+    assert_eq!(parsed(&array), [&point, told, &point]);
+}
+
+#[test]
+fn invalid_log_events_are_faults() {
+    let reason = |message: &[u8]| {
+        let parsed = parsed(message);
+        parsed[0].split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    let with = |at: usize, text: &'static str| {
+        let mut texts = ["log", "", "name", "", "", ""];
+        texts[at] = text;
+        log_event(texts, &[])
+    };
+    assert_eq!(reason(&with(2, "")), "no_name");
+    assert_eq!(reason(&with(5, "-1")), "bad_timestamp");
+    assert_eq!(reason(&with(5, "soon")), "bad_timestamp");
+    assert_eq!(reason(&log_event(["log", "", "n", "", "", ""], &["odd"])), "wrong_type");
+    let mut many = log_event(["log", "", "n", "", "", ""], &[]);
+    many.pop();
+    many.extend([0xDC, 0, 66]);
+    many.extend(std::iter::repeat_n(0xA0, 66));
+    assert_eq!(reason(&many), "too_many_elements");
+    let event = with(3, "text");
+    for len in 1..event.len() {
+        assert_eq!(parsed(&event[..len]).len(), 1, "cut at {len}");
+        assert_eq!(reason(&event[..len]), "truncated", "cut at {len}");
+    }
+}

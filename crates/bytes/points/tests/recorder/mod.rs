@@ -1,6 +1,6 @@
 //! Records what a parser reports, one string per call.
 
-use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit};
+use millstream_points::{Event, Extra, Fault, Log, Note, ServiceCheck, Visit};
 use millstream_series::{Point, Values};
 
 #[derive(Default)]
@@ -63,6 +63,11 @@ impl<'a> Visit<'a> for Recorder {
         let fields = options(&[("h", check.host), ("m", check.message)], check.timestamp);
         let (name, status, tags) = (check.name, check.status, check.tags);
         self.0.push(format!("check {name:?} {status}{fields} #{tags}{}", extra(&check.extra)));
+    }
+
+    fn log(&mut self, log: &Log<'a>) {
+        let Log { level, name, message, tags, unix_ms, ref fields, .. } = *log;
+        self.0.push(format!("log {level} {name} {message:?} #{tags} at {unix_ms:?} {fields:?}"));
     }
 
     fn fault(&mut self, fault: Fault, of: &'a [u8]) {

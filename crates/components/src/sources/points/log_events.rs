@@ -1,4 +1,4 @@
-//! DogStatsD events and service checks as log events, with their text as `message`.
+//! Log events of sources of points and of recordings, with their text as `message`.
 
 use super::metric_emitter::MetricEmitter;
 use bytes::Bytes;
@@ -6,8 +6,8 @@ use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Colum
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Fields other than the message, in the order of their columns.
-const FIELDS: [&str; 10] = [
+/// Fields of DogStatsD events and service checks in the order of their columns.
+const DOGSTATSD_FIELDS: [&str; 10] = [
     "type",
     "name",
     "status",
@@ -20,33 +20,108 @@ const FIELDS: [&str; 10] = [
     "tags",
 ];
 
-/// A DogStatsD event or service check.
+/// Most fields of the log events of a batch. Senders choose their names.
+const FIELDS_MAX: usize = 128;
+
+/// A log event.
 pub struct LogEvent {
-    unix_ns: i64,
+    /// Its time in nanoseconds since 1970.
+    pub unix_ns: i64,
     message: Vec<u8>,
-    /// Values, by index in [`FIELDS`].
-    values: [Vec<u8>; FIELDS.len()],
+    fields: Vec<LogField>,
+}
+
+/// A field of a log event.
+struct LogField {
+    name: Arc<str>,
+    kind: CellKind,
+    value: Vec<u8>,
 }
 
 impl LogEvent {
     /// Creates a log event without fields; `unix_ns` is its time in nanoseconds since 1970.
     pub fn new(unix_ns: i64, message: Vec<u8>) -> LogEvent {
-        LogEvent { unix_ns, message, values: Default::default() }
+        LogEvent { unix_ns, message, fields: Vec::new() }
     }
 
-    /// Sets a field; the value of `tags` must be a JSON object. An empty value omits the field.
-    ///
-    /// # Panics
-    /// If there is no such field.
-    pub fn set(mut self, field: &str, value: &[u8]) -> LogEvent {
-        let index = FIELDS.iter().position(|name| *name == field);
-        self.values[index.expect("a field of log events")] = value.to_vec();
+    /// Sets a text. An empty one omits the field.
+    pub fn set(self, name: &str, value: &[u8]) -> LogEvent {
+        self.set_kind(name, CellKind::Text, value)
+    }
+
+    /// Sets `tags` to a JSON object.
+    pub fn set_tags(self, object: &[u8]) -> LogEvent {
+        self.set_kind("tags", CellKind::Object, object)
+    }
+
+    /// Sets a number. The text must be one in JSON.
+    pub fn set_number(self, name: &str, (kind, text): (CellKind, &[u8])) -> LogEvent {
+        self.set_kind(name, kind, text)
+    }
+
+    fn set_kind(mut self, name: &str, kind: CellKind, value: &[u8]) -> LogEvent {
+        if !value.is_empty() && !self.fields.iter().any(|field| *field.name == *name) {
+            self.fields.push(LogField { name: name.into(), kind, value: value.to_vec() });
+        }
         self
+    }
+
+    /// Takes a field out.
+    pub fn take(&mut self, name: &str) -> Option<(CellKind, Vec<u8>)> {
+        let index = self.fields.iter().position(|field| *field.name == *name)?;
+        let field = self.fields.remove(index);
+        Some((field.kind, field.value))
+    }
+
+    /// Returns the text.
+    pub fn message(&self) -> &[u8] {
+        &self.message
     }
 
     /// Returns the size of its texts in bytes.
     pub fn bytes(&self) -> usize {
-        self.message.len() + self.values.iter().map(Vec::len).sum::<usize>()
+        self.message.len() + self.fields.iter().map(|field| field.value.len()).sum::<usize>()
+    }
+}
+
+/// The columns of log events, some of whose rows may be other events.
+#[derive(Default)]
+pub struct LogColumns(Vec<(Arc<str>, Vec<Cell>)>);
+
+impl LogColumns {
+    /// Creates columns that come in this order.
+    pub fn in_order(names: &[&str]) -> LogColumns {
+        LogColumns(names.iter().map(|name| (Arc::from(*name), Vec::new())).collect())
+    }
+
+    /// Returns whether another log event has no more fields than a batch can have.
+    pub fn fits(&self, log_event: &LogEvent) -> bool {
+        let is_new = |field: &&LogField| !self.0.iter().any(|(name, _)| *name == field.name);
+        self.0.len() + log_event.fields.iter().filter(is_new).count() <= FIELDS_MAX
+    }
+
+    /// Adds the fields of a log event as row `row`; `put` copies a value and returns where it is.
+    pub fn push(&mut self, row: usize, log_event: &LogEvent, mut put: impl FnMut(&[u8]) -> usize) {
+        for field in &log_event.fields {
+            let known = self.0.iter().position(|(name, _)| *name == field.name);
+            let index = known.unwrap_or_else(|| {
+                self.0.push((field.name.clone(), Vec::new()));
+                self.0.len() - 1
+            });
+            let cells = &mut self.0[index].1;
+            cells.resize(row, Cell::ABSENT);
+            cells.push(Cell::new(field.kind, put(&field.value), field.value.len()));
+        }
+    }
+
+    /// Returns the columns that have values, with so many rows.
+    pub fn finish(self, rows: usize) -> Vec<Column> {
+        let present = self.0.into_iter().filter(|(_, cells)| !cells.is_empty());
+        let column = |(name, mut cells): (Arc<str>, Vec<Cell>)| {
+            cells.resize(rows, Cell::ABSENT);
+            Column::new(name, cells, Bytes::new())
+        };
+        present.map(column).collect()
     }
 }
 
@@ -80,34 +155,25 @@ impl LogEventRows {
         cx: &SourceCx<'_>,
     ) -> Batch {
         let (mut rows, mut used) = (BatchBuilder::default(), 0);
-        let mut cells: [Vec<Cell>; FIELDS.len()] = Default::default();
+        let mut columns = LogColumns::in_order(&DOGSTATSD_FIELDS);
         while !rows.is_full()
-            && let Some(log_event) =
-                self.waiting.pop_front_if(|next| used + next.bytes() <= block.capacity())
+            && let Some(log_event) = self
+                .waiting
+                .pop_front_if(|next| used + next.bytes() <= block.capacity() && columns.fits(next))
         {
             let mut put = |text: &[u8]| {
                 block.memory()[used..used + text.len()].copy_from_slice(text);
                 used += text.len();
                 used - text.len()
             };
+            let row = rows.rows();
             rows.row(&log_event.message, put(&log_event.message));
             rows.time(log_event.unix_ns);
-            for (index, value) in log_event.values.iter().enumerate() {
-                let kind = if FIELDS[index] == "tags" { CellKind::Object } else { CellKind::Text };
-                let cell = if value.is_empty() {
-                    Cell::ABSENT
-                } else {
-                    Cell::new(kind, put(value), value.len())
-                };
-                cells[index].push(cell);
-            }
+            columns.push(row, &log_event, put);
         }
+        let count = rows.rows();
         let mut batch = metric_emitter.batch(rows, block.freeze(used), cx);
-        let columns = FIELDS.iter().zip(cells);
-        let present = columns.filter(|(_, cells)| cells.iter().any(|cell| cell.is_present()));
-        let column =
-            |(name, cells): (&&str, Vec<Cell>)| Column::new(Arc::from(*name), cells, Bytes::new());
-        batch.fields = Columns::from(present.map(column).collect::<Vec<_>>());
+        batch.fields = Columns::from(columns.finish(count));
         batch
     }
 }

@@ -6,9 +6,10 @@ use super::origin::OriginTags;
 use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
 use crate::sources::points::events::TagsText;
+use crate::util::formats::push_number;
 use millstream_model::{Counters, ExpectedMemory, MemoryPressure};
 use millstream_points::{
-    Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver,
+    Event, Extra, Fault, Grouped, Log, Note, ServiceCheck, Visit, dogstatsd, metricserver,
 };
 use millstream_receiver::{Messages, Sender};
 use millstream_series::{Idle, Point, Shard, TagStyle, Values};
@@ -187,7 +188,7 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
             .set("aggregation_key", &text(event.aggregation_key))
             .set("source_type", &text(event.source))
             .set("hostname", &text(event.host))
-            .set("tags", &self.tags_text.object);
+            .set_tags(&self.tags_text.object);
         self.log_event(log_event);
     }
 
@@ -202,8 +203,23 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
             .set("name", check.name.as_bytes())
             .set("status", status.as_bytes())
             .set("hostname", check.host.unwrap_or_default().as_bytes())
-            .set("tags", &self.tags_text.object);
+            .set_tags(&self.tags_text.object);
         self.log_event(log_event);
+    }
+
+    #[cold]
+    fn log(&mut self, log: &Log<'a>) {
+        self.round_counts.points += 1;
+        let tags = self.origin.of(log.tags.as_bytes(), Extra::NONE, self.sender);
+        self.tags_text.render_text(tags, TagStyle::Pairs);
+        let at = log.unix_ms.map_or(log.arrived as i64, |ms| ms.saturating_mul(1_000_000));
+        let mut log_event = LogEvent::new(at, log.message.into())
+            .set("name", log.name.as_bytes())
+            .set("level", log.level.as_bytes());
+        for (key, value) in &log.fields {
+            log_event = set_field(log_event, key, value);
+        }
+        self.log_event(log_event.set_tags(&self.tags_text.object));
     }
 
     #[cold]
@@ -222,6 +238,20 @@ impl Visitor<'_, '_> {
         if !self.swap_slot.log_event(log_event) {
             self.round_counts.log_events_lost += 1;
         }
+    }
+}
+
+/// Sets a field of a log event: a number if its key ends with a unit of numbers.
+fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
+    let is_number = key == "bytes" || key.ends_with("_bytes") || key.ends_with("_ms");
+    let number = value.parse::<f64>().ok().filter(|number| is_number && number.is_finite());
+    match number {
+        Some(number) => {
+            let mut text = Vec::new();
+            let kind = push_number(number, &mut text);
+            log_event.set_number(key, (kind, &text))
+        }
+        None => log_event.set(key, value.as_bytes()),
     }
 }
 
