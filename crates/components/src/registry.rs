@@ -54,6 +54,7 @@ pub static ROWS: &[Row] = &[
         "internal_metrics",
         "sources/internal_metrics"
     ),
+    row!(Source, sources::jfr::JfrConfig, "jfr", "sources/jfr"),
     row!(Source, sources::jvm::JvmSourceConfig, "jvm", "sources/jvm"),
     row!(Source, sources::kafka::KafkaConfig, "kafka", "sources/kafka"),
     row!(Source, sources::metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),

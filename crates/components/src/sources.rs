@@ -5,6 +5,7 @@ pub mod file;
 pub mod generate;
 pub mod host_metrics;
 pub mod internal_metrics;
+pub mod jfr;
 pub mod jvm;
 pub mod kafka;
 pub mod metricserver;

@@ -168,7 +168,7 @@ impl Summaries {
     }
 
     /// Calls `put` with every number of a distribution of this kind.
-    pub(crate) fn each(
+    pub fn each(
         &self,
         kind: Kind,
         sketch: &Sketch,

@@ -40,6 +40,7 @@ pub use error::BindError;
 pub use handler::MessageHandler;
 pub use messages::{Iter, Message, Messages, Sender};
 pub use receiver::{Bound, Receiver, Receiving};
+pub use senders::container_of;
 pub use stats::Stats;
 
 /// How messages are delimited in a byte stream.

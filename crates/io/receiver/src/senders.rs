@@ -63,6 +63,12 @@ impl Senders {
     }
 }
 
+/// Returns the id of the container in which a process runs, as far as its control groups say.
+pub fn container_of(pid: u32) -> Option<String> {
+    let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    container(&cgroup).map(str::to_owned)
+}
+
 /// Returns the container id in the contents of `/proc/PID/cgroup`, version 1 or 2: the innermost
 /// path component that contains an id, such as `docker-ID.scope` or `cri-containerd-ID`.
 fn container(cgroup: &str) -> Option<&str> {

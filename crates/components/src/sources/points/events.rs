@@ -4,6 +4,7 @@
 //! The text of an event is its name, its tags as JSON, and its value, separated by spaces. The
 //! fields are slices of the text.
 
+use super::log_events::{LogColumns, LogEvent};
 use super::metric_emitter::MetricEmitter;
 use crate::util::formats::push_number;
 use crate::util::period::Period;
@@ -80,6 +81,15 @@ pub struct MetricRows {
     kinds: Vec<Cell>,
     values: Vec<Cell>,
     temporalities: Vec<Cell>,
+    intervals: Vec<Cell>,
+    /// The texts of the intervals.
+    interval_text: Vec<u8>,
+    /// The cell of the current period.
+    interval: Cell,
+    /// Further fields of log events among the rows.
+    log_columns: LogColumns,
+    /// The rows that are log events.
+    log_rows: Vec<usize>,
     period: Period,
     tags_text: TagsText,
     text: Vec<u8>,
@@ -89,7 +99,7 @@ pub struct MetricRows {
 impl MetricRows {
     /// Creates an empty builder.
     pub fn new(block: Block, period: Period) -> MetricRows {
-        MetricRows {
+        let mut rows = MetricRows {
             block,
             used: 0,
             rows: BatchBuilder::default(),
@@ -98,11 +108,26 @@ impl MetricRows {
             kinds: Vec::new(),
             values: Vec::new(),
             temporalities: Vec::new(),
+            intervals: Vec::new(),
+            interval_text: Vec::new(),
+            interval: Cell::ABSENT,
+            log_columns: LogColumns::default(),
+            log_rows: Vec::new(),
             period,
             tags_text: TagsText::default(),
             text: Vec::new(),
             points: Vec::new(),
-        }
+        };
+        rows.set_period(period);
+        rows
+    }
+
+    /// Sets the period of the events that are added from now on.
+    pub fn set_period(&mut self, period: Period) {
+        let start = self.interval_text.len();
+        let kind = push_number(period.seconds, &mut self.interval_text);
+        self.interval = Cell::own(kind, start, self.interval_text.len() - start);
+        self.period = period;
     }
 
     /// Adds the events of a series. A distribution is added as the aggregates in `summaries`, or
@@ -228,6 +253,7 @@ impl MetricRows {
         self.rows.time(timestamp.map_or(self.period.end_ns, |at| at.saturating_mul(1_000_000_000)));
         self.kinds.push(word(kind));
         self.temporalities.push(temporality);
+        self.intervals.push(self.interval);
     }
 
     /// Whether there are no events.
@@ -235,25 +261,75 @@ impl MetricRows {
         self.names.is_empty()
     }
 
-    /// Builds the batch.
+    /// Adds a log event, at this offset of its origin; returns whether it fits.
+    pub fn log_event(&mut self, mut log_event: LogEvent, offset: u64) -> bool {
+        let row = self.names.len();
+        let fits = self.used + log_event.bytes() <= self.block.capacity();
+        if !fits || self.rows.is_full() || !self.log_columns.fits(&log_event) {
+            return false;
+        }
+        let [name, tags] = ["name", "tags"].map(|field| log_event.take(field));
+        let (block, used) = (&mut self.block, &mut self.used);
+        let mut put = |text: &[u8]| {
+            let start = *used;
+            *used += text.len();
+            block.memory()[start..*used].copy_from_slice(text);
+            start
+        };
+        let mut cell = |field: Option<(CellKind, Vec<u8>)>| {
+            field.map_or(Cell::ABSENT, |(kind, text)| Cell::new(kind, put(&text), text.len()))
+        };
+        self.names.push(cell(name));
+        self.tags.push(cell(tags));
+        self.rows.row_at(log_event.message(), put(log_event.message()), offset);
+        self.rows.time(log_event.unix_ns);
+        self.log_columns.push(row, &log_event, put);
+        self.log_rows.push(row);
+        for cells in
+            [&mut self.kinds, &mut self.values, &mut self.temporalities, &mut self.intervals]
+        {
+            cells.push(Cell::ABSENT);
+        }
+        true
+    }
+
+    /// Sets the id of the last event; returns whether it fits.
+    pub fn id(&mut self, id: &[u8]) -> bool {
+        let (start, end) = (self.used, self.used + id.len());
+        let fits = end <= self.block.capacity();
+        if fits {
+            self.block.memory()[start..end].copy_from_slice(id);
+            self.used = end;
+            self.rows.id(start, id.len());
+        }
+        fits
+    }
+
+    /// Builds the batch of a source that cannot read its data again.
     pub fn finish(self, metric_emitter: &mut MetricEmitter, cx: &SourceCx<'_>) -> Batch {
+        self.finish_with(|rows, block| metric_emitter.batch(rows, block, cx))
+    }
+
+    /// Builds the batch, whose segments `batch` adds.
+    pub fn finish_with(self, batch: impl FnOnce(BatchBuilder, Bytes) -> Batch) -> Batch {
         let rows = self.names.len();
-        let mut interval = Vec::new();
-        let interval_kind = push_number(self.period.seconds, &mut interval);
-        let intervals = vec![Cell::own(interval_kind, 0, interval.len()); rows];
         let column = |name: &Arc<str>, cells| Column::new(name.clone(), cells, Bytes::new());
         let words = |name: &Arc<str>, cells| Column::new(name.clone(), cells, WORDS);
-        let mut batch = metric_emitter.batch(self.rows, self.block.freeze(self.used), cx);
-        batch.fields = Columns::from(vec![
+        let mut columns = vec![
             column(&NAMES.name, self.names),
             column(&NAMES.tags, self.tags),
             words(&NAMES.kind, self.kinds),
             column(&NAMES.value, self.values),
             words(&NAMES.temporality, self.temporalities),
-            Column::new(NAMES.interval.clone(), intervals, interval),
-        ]);
-        // The text contains nothing but the fields.
-        batch.shown = Some(Selection::new_unset(rows));
+            Column::new(NAMES.interval.clone(), self.intervals, self.interval_text),
+        ];
+        columns.extend(self.log_columns.finish(rows));
+        let mut batch = batch(self.rows, self.block.freeze(self.used));
+        batch.fields = Columns::from(columns);
+        // The text of a metric contains nothing but the fields.
+        let mut shown = vec![false; rows];
+        self.log_rows.iter().for_each(|row| shown[*row] = true);
+        batch.shown = Some(Selection::from(shown));
         batch
     }
 }
@@ -333,7 +409,8 @@ impl TagsText {
         self.render_sorted(&mut tags.filter(|(key, _)| !key.is_empty()).collect::<Vec<_>>());
     }
 
-    fn render_sorted(&mut self, tags: &mut [(&[u8], &[u8])]) {
+    /// Renders tags, in any order.
+    pub fn render_sorted(&mut self, tags: &mut [(&[u8], &[u8])]) {
         tags.sort_by_key(|(key, _)| *key);
         self.begin();
         tags.iter().for_each(|(key, value)| self.tag(key, value));

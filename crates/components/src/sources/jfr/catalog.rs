@@ -1,0 +1,222 @@
+//! The events that are read, and what becomes of each: one row per type of event.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Slots of the fields that most events have.
+pub const COMMON: [&str; 4] = ["startTime", "duration", "eventThread", "stackTrace"];
+/// Slot of the start of an event.
+pub const START: usize = 0;
+/// Slot of its duration.
+pub const DURATION: usize = 1;
+/// Slot of the thread that recorded it.
+pub const THREAD: usize = 2;
+/// Slot of its stack.
+pub const STACK: usize = 3;
+/// Slot of the first field of [`Kind::fields`].
+pub const OWN: usize = COMMON.len();
+
+/// A group of events that is switched on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Reads from and writes to sockets.
+    Socket,
+    /// Reads, writes and syncs of files.
+    File,
+    /// Collections and their pauses.
+    Gc,
+    /// Operations for which all threads stop.
+    Safepoint,
+    /// Waits for monitors.
+    Monitor,
+    /// Exceptions and errors, by class.
+    Exceptions,
+    /// Sampled allocations, by class.
+    Allocation,
+    /// The load of the processors.
+    Cpu,
+}
+
+impl Group {
+    /// All groups but those with an event per exception or per sampled allocation.
+    pub const DEFAULT: [Group; 6] =
+        [Group::Socket, Group::File, Group::Gc, Group::Safepoint, Group::Monitor, Group::Cpu];
+}
+
+/// A type of events.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name of the type.
+    pub event: &'static str,
+    /// The group that switches it.
+    pub group: Group,
+    /// The fields that are read in addition to [`COMMON`].
+    pub fields: &'static [&'static str],
+    /// The tags of its metrics.
+    pub tags: &'static [Tag],
+    /// The distribution of its durations.
+    pub duration: Option<&'static str>,
+    /// A sum, with the slot of what is added.
+    pub amount: Option<(&'static str, usize)>,
+    /// The number of events.
+    pub count: Option<&'static str>,
+    /// Last values, with their slots.
+    pub gauges: &'static [(&'static str, usize)],
+    /// The slot of a flag without which an event does not count.
+    pub only_if: Option<usize>,
+    /// How a long one reads as a log event.
+    pub log: Option<Log>,
+}
+
+/// A tag, and the slot of its value.
+#[derive(Clone, Copy, Debug)]
+pub enum Tag {
+    /// The other end of a connection: host, address and port are from this slot on.
+    Peer(usize),
+    /// The first folders of a path.
+    Directory(usize),
+    /// A text.
+    Text(&'static str, usize),
+    /// The name of a class.
+    Class(&'static str, usize),
+}
+
+impl Tag {
+    /// Returns the slots that determine the value.
+    pub fn slots(self) -> std::ops::Range<usize> {
+        match self {
+            Tag::Peer(at) => at..at + 3,
+            Tag::Directory(at) | Tag::Text(_, at) | Tag::Class(_, at) => at..at + 1,
+        }
+    }
+}
+
+/// How an event reads as a log event.
+#[derive(Clone, Copy, Debug)]
+pub enum Log {
+    /// `VERB PEER took 1.5 ms, 3 bytes`.
+    Socket(&'static str),
+    /// `VERB PATH took 1.5 ms, 3 bytes`.
+    File(&'static str),
+    /// A pause of a collection.
+    Pause,
+    /// A wait for a monitor of a class.
+    Monitor,
+    /// An error, which is always logged: its class and message are from this slot on.
+    Error(usize),
+}
+
+const fn kind(event: &'static str, group: Group, fields: &'static [&'static str]) -> Kind {
+    Kind {
+        event,
+        group,
+        fields,
+        tags: &[],
+        duration: None,
+        amount: None,
+        count: None,
+        gauges: &[],
+        only_if: None,
+        log: None,
+    }
+}
+
+const PEER: &[Tag] = &[Tag::Peer(OWN)];
+const DIRECTORY: &[Tag] = &[Tag::Directory(OWN)];
+const BYTES_OF_SOCKET: usize = OWN + 3;
+const BYTES_OF_FILE: usize = OWN + 1;
+
+/// All types of events that are read.
+pub static KINDS: &[Kind] = &[
+    Kind {
+        tags: PEER,
+        duration: Some("jvm.socket.read.duration_ms"),
+        amount: Some(("jvm.socket.read.bytes", BYTES_OF_SOCKET)),
+        log: Some(Log::Socket("socket read from")),
+        ..kind("jdk.SocketRead", Group::Socket, &["host", "address", "port", "bytesRead"])
+    },
+    Kind {
+        tags: PEER,
+        duration: Some("jvm.socket.write.duration_ms"),
+        amount: Some(("jvm.socket.write.bytes", BYTES_OF_SOCKET)),
+        log: Some(Log::Socket("socket write to")),
+        ..kind("jdk.SocketWrite", Group::Socket, &["host", "address", "port", "bytesWritten"])
+    },
+    Kind {
+        tags: DIRECTORY,
+        duration: Some("jvm.file.read.duration_ms"),
+        amount: Some(("jvm.file.read.bytes", BYTES_OF_FILE)),
+        log: Some(Log::File("file read from")),
+        ..kind("jdk.FileRead", Group::File, &["path", "bytesRead"])
+    },
+    Kind {
+        tags: DIRECTORY,
+        duration: Some("jvm.file.write.duration_ms"),
+        amount: Some(("jvm.file.write.bytes", BYTES_OF_FILE)),
+        log: Some(Log::File("file write to")),
+        ..kind("jdk.FileWrite", Group::File, &["path", "bytesWritten"])
+    },
+    Kind {
+        tags: DIRECTORY,
+        duration: Some("jvm.file.force.duration_ms"),
+        log: Some(Log::File("sync of")),
+        ..kind("jdk.FileForce", Group::File, &["path"])
+    },
+    Kind {
+        tags: &[Tag::Text("jvm.gc.name", OWN), Tag::Text("jvm.gc.cause", OWN + 1)],
+        duration: Some("jvm.gc.duration_ms"),
+        ..kind("jdk.GarbageCollection", Group::Gc, &["name", "cause"])
+    },
+    Kind {
+        duration: Some("jvm.gc.pause_ms"),
+        log: Some(Log::Pause),
+        ..kind("jdk.GCPhasePause", Group::Gc, &["name"])
+    },
+    Kind {
+        tags: &[Tag::Text("jvm.safepoint.operation", OWN)],
+        duration: Some("jvm.safepoint.duration_ms"),
+        only_if: Some(OWN + 1),
+        ..kind("jdk.ExecuteVMOperation", Group::Safepoint, &["operation", "safepoint"])
+    },
+    Kind {
+        tags: &[Tag::Class("class", OWN)],
+        duration: Some("jvm.monitor.enter.duration_ms"),
+        log: Some(Log::Monitor),
+        ..kind("jdk.JavaMonitorEnter", Group::Monitor, &["monitorClass"])
+    },
+    Kind {
+        tags: &[Tag::Class("exception.type", OWN)],
+        count: Some("jvm.exceptions"),
+        ..kind("jdk.JavaExceptionThrow", Group::Exceptions, &["thrownClass"])
+    },
+    Kind {
+        tags: &[Tag::Class("exception.type", OWN)],
+        count: Some("jvm.exceptions"),
+        log: Some(Log::Error(OWN)),
+        ..kind("jdk.JavaErrorThrow", Group::Exceptions, &["thrownClass", "message"])
+    },
+    Kind {
+        tags: &[Tag::Class("class", OWN)],
+        amount: Some(("jvm.allocation.bytes", OWN + 1)),
+        ..kind("jdk.ObjectAllocationSample", Group::Allocation, &["objectClass", "weight"])
+    },
+    Kind {
+        gauges: &[("jvm.cpu.user", OWN), ("jvm.cpu.system", OWN + 1), ("jvm.cpu.machine", OWN + 2)],
+        ..kind("jdk.CPULoad", Group::Cpu, &["jvmUser", "jvmSystem", "machineTotal"])
+    },
+];
+
+/// The types whose values the events refer to.
+pub const VALUES: [&str; 7] = [
+    "java.lang.String",
+    "java.lang.Thread",
+    "java.lang.Class",
+    "jdk.types.Symbol",
+    "jdk.types.GCName",
+    "jdk.types.GCCause",
+    "jdk.types.VMOperationType",
+];
+
+/// The types that stacks refer to in addition.
+pub const STACK_VALUES: [&str; 2] = ["jdk.types.StackTrace", "jdk.types.Method"];

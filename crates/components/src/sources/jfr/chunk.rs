@@ -1,0 +1,417 @@
+//! A chunk of a recording: its cursors, and what is read of it.
+
+use super::config::Settings;
+use super::decoder::{DecodeCx, Decoder};
+use super::fill::Fill;
+use super::process::Process;
+use super::tags::{Bounds, TagSets};
+use millstream_jfr::read::{
+    ChunkError, ChunkHeader, ChunkState, HEADER_BYTES, ReadAt, ReadError, read_header,
+};
+use millstream_model::{
+    Choice, Cursors, EngineTime, Now, Origin, OriginId, SinkIndex, SinkSet, SourceCx,
+};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between looks at the header of a chunk that grows. A JVM writes it once a second.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bytes that are decoded in one poll.
+const STEP_BYTES: u64 = 4 << 20;
+
+/// How often a range is read again before it is given up.
+const ATTEMPTS_MAX: u8 = 40;
+
+/// The bytes of a file from a position on.
+pub struct FileFrom<'f> {
+    /// The file.
+    pub file: &'f File,
+    /// The position.
+    pub base: u64,
+}
+
+impl ReadAt for FileFrom<'_> {
+    fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        let Some(from) = self.base.checked_add(at) else { return Ok(0) };
+        while read < to.len() {
+            match self.file.read_at(&mut to[read..], from.saturating_add(read as u64)) {
+                Ok(0) => break,
+                Ok(bytes) => read += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Beyond the largest file.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Returns the id of the origin of a chunk. It follows from when the chunk was begun, so that a chunk
+/// has one id in the repository of its JVM and in every copy.
+pub fn id_of(header: &ChunkHeader) -> OriginId {
+    let numbers = [header.start_unix_ns, header.start_ticks, header.ticks_per_second.get()];
+    // The finalizer of splitmix64, by Vigna, after each number.
+    let mix = |hash: u64, number: u64| {
+        let mut mixed = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    OriginId(numbers.into_iter().fold(0, mix))
+}
+
+/// The result of a read.
+pub enum Step {
+    /// A range was read, and what it became is in the fill, which is due.
+    Due(Choice),
+    /// Some was read, but nothing is due.
+    Progress,
+    /// A sink has no capacity.
+    Backpressure,
+    /// There is nothing to read now.
+    Nothing,
+}
+
+/// What all chunks share.
+pub struct Shared<'a> {
+    /// Settings of the source.
+    pub settings: &'a Settings,
+    /// Bounds of the tags of all processes.
+    pub bounds: &'a mut Bounds,
+    /// The memory that is read into.
+    pub window: &'a mut Vec<u8>,
+    /// Whether no more is awaited.
+    pub is_ending: bool,
+}
+
+/// A chunk that is read.
+pub struct ChunkTail {
+    /// Its origin.
+    pub origin: Arc<Origin>,
+    /// Positions of the sinks.
+    pub cursors: Cursors,
+    /// Where a new sink begins.
+    pub start: u64,
+    /// What its events become, not emitted yet.
+    pub fill: Option<Fill>,
+    /// The sets of tags.
+    pub tag_sets: TagSets,
+    /// The tags of its process.
+    pub process_tags: Vec<(&'static str, String)>,
+    /// Its file.
+    pub file: Arc<File>,
+    path: PathBuf,
+    base: u64,
+    header: ChunkHeader,
+    decoder: Option<Decoder>,
+    process: Process,
+    process_key: String,
+    is_process_known: bool,
+    /// How far it was readable when it was found. What follows is new.
+    live_from: u64,
+    is_broken: bool,
+    /// Whether its file was written anew.
+    is_replaced: bool,
+    looked: EngineTime,
+    /// When it was last seen to grow.
+    grown: EngineTime,
+}
+
+impl ChunkTail {
+    /// Creates the tail of a chunk at `base` of a file.
+    pub fn new(
+        (path, file, base): (&Path, Arc<File>, u64),
+        header: ChunkHeader,
+        (cursors, start): (Cursors, u64),
+        now: EngineTime,
+    ) -> ChunkTail {
+        let origin = Origin::new(id_of(&header), path.to_string_lossy());
+        origin.state.set_path(path.to_string_lossy());
+        let process = Process::of_path(path);
+        ChunkTail {
+            origin: Arc::new(origin),
+            cursors,
+            start,
+            fill: None,
+            tag_sets: TagSets::default(),
+            process_tags: process.tags(),
+            process_key: process.key(),
+            process,
+            is_process_known: false,
+            file,
+            path: path.to_owned(),
+            base,
+            live_from: if header.state == ChunkState::Complete { 0 } else { header.chunk_bytes },
+            header,
+            decoder: None,
+            is_broken: false,
+            is_replaced: false,
+            looked: now,
+            grown: now,
+        }
+    }
+
+    /// Returns the id of its origin.
+    pub fn id(&self) -> OriginId {
+        self.origin.id
+    }
+
+    /// Returns where it begins in its file.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Returns how far it is readable.
+    pub fn end(&self) -> u64 {
+        self.header.chunk_bytes
+    }
+
+    /// Returns where the next chunk begins, once this one is complete.
+    pub fn next_at(&self) -> Option<u64> {
+        let end = self.base.saturating_add(self.header.chunk_bytes);
+        self.is_complete().then_some(end)
+    }
+
+    /// Whether nothing is added any more.
+    pub fn is_complete(&self) -> bool {
+        self.header.state == ChunkState::Complete || self.is_replaced
+    }
+
+    /// Whether its file has another recording now.
+    pub fn is_replaced(&self) -> bool {
+        self.is_replaced
+    }
+
+    /// Returns since when it has not grown.
+    pub fn grown(&self) -> EngineTime {
+        self.grown
+    }
+
+    /// Whether its header should be read again: if it is time, or `at_once`.
+    pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
+        !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
+    }
+
+    /// Whether every sink has read all of it.
+    pub fn is_read(&self) -> bool {
+        !self.cursors.is_behind(self.end()) && self.fill.is_none()
+    }
+
+    /// Returns the bytes of its constant pools in memory.
+    pub fn pool_bytes(&self) -> usize {
+        self.decoder.as_ref().map_or(0, |decoder| decoder.reader().pool_bytes())
+    }
+
+    /// Frees its constant pools, which are read again when they are needed.
+    pub fn free_pools(&mut self) {
+        self.decoder = None;
+        self.tag_sets.forget_bytes();
+    }
+
+    /// Keeps these sinks, and adds others at their positions.
+    pub fn set_sinks(&mut self, kept: SinkSet, come: Vec<(SinkIndex, u64)>) {
+        self.fill = None;
+        self.cursors.set_sinks(kept, come);
+    }
+
+    fn from(&self) -> FileFrom<'_> {
+        FileFrom { file: &self.file, base: self.base }
+    }
+
+    /// Reads the header again, and what was added to the chunk.
+    pub fn look(&mut self, cx: &SourceCx<'_>) {
+        self.looked = cx.now.since_start;
+        let header = match read_header(&self.from()) {
+            Ok(Some(header)) if header.state != ChunkState::Updating => header,
+            Ok(_) => return,
+            Err(error) => return self.fail(self.end(), &error, cx),
+        };
+        if header == self.header {
+            return;
+        }
+        if id_of(&header) != self.id() || header.chunk_bytes < self.header.chunk_bytes {
+            self.is_replaced = true;
+            let error = ReadError::Invalid("header: the file was written anew").into();
+            return self.fail(self.end(), &error, cx);
+        }
+        self.header = header;
+        self.grown = cx.now.since_start;
+        cx.ledger.note_end(self.id(), self.end());
+        if let Some(mut decoder) = self.decoder.take() {
+            match decoder.update(&self.from(), &header) {
+                Ok(false) => self.decoder = Some(decoder),
+                // The types have changed: it is opened again.
+                Ok(true) => self.tag_sets.forget_bytes(),
+                Err(error) => self.fail(self.end(), &error, cx),
+            }
+        }
+    }
+
+    /// Counts and logs why the rest of the chunk cannot be read. Without an error of the system it is
+    /// skipped.
+    fn fail(&mut self, at: u64, error: &ChunkError, cx: &SourceCx<'_>) {
+        let is_final = matches!(error, ChunkError::Format(_));
+        if self.is_broken {
+            return;
+        }
+        self.is_broken = is_final;
+        cx.counters.error(if is_final { "corrupt" } else { "read" });
+        let rest = if is_final { "; the rest of its chunk is skipped" } else { "; trying again" };
+        log::error!(
+            "source {}: cannot read {} from byte {} on: {error}{rest}",
+            cx.info.id,
+            self.path.display(),
+            self.base.saturating_add(at)
+        );
+    }
+
+    /// Reads on for one of the cursors.
+    pub fn read(&mut self, shared: &mut Shared<'_>, cx: &SourceCx<'_>) -> Step {
+        let end = self.end();
+        let Some(choice) = self.cursors.choose(cx.ready, cx.blocked, Some(end)) else {
+            let is_behind = self.cursors.is_behind(end);
+            return if is_behind { Step::Backpressure } else { Step::Nothing };
+        };
+        self.fill.take_if(|fill| fill.cursor != choice.cursor);
+        if choice.cursor.attempt > ATTEMPTS_MAX || self.is_broken && self.fill.is_none() {
+            self.skip(choice, cx);
+            return Step::Progress;
+        }
+        let limit = self.limit(&choice);
+        if !self.decode(&choice, limit, shared, cx) {
+            return Step::Nothing;
+        }
+        self.step(choice, limit, shared, cx)
+    }
+
+    /// Returns how far a fill may reach: new events are not in one with old ones, and what was
+    /// abandoned repeatedly is halved.
+    fn limit(&self, choice: &Choice) -> u64 {
+        let position = choice.cursor.position;
+        let mut limit = choice.limit.map_or(self.end(), |limit| limit.min(self.end()));
+        if position < self.live_from {
+            limit = limit.min(self.live_from);
+        }
+        match choice.cursor.attempt {
+            0..3 => limit,
+            _ => position + (limit - position).div_ceil(2),
+        }
+    }
+
+    /// Decides whether the fill is due.
+    fn step(&mut self, choice: Choice, limit: u64, shared: &Shared<'_>, cx: &SourceCx<'_>) -> Step {
+        let (is_broken, end) = (self.is_broken, self.end());
+        let is_growing = !self.is_complete();
+        let Some(fill) = &self.fill else { return Step::Progress };
+        let is_done = fill.end >= limit || is_broken;
+        let must_wait = is_done && is_growing && limit == end && !shared.is_ending && !is_broken;
+        let is_due = match must_wait {
+            true => !fill.logs.is_empty() || is_over(fill, shared.settings.period, cx.now),
+            false => is_done,
+        };
+        match (is_due || fill.is_full(), is_done) {
+            (true, _) => Step::Due(choice),
+            (false, true) => Step::Nothing,
+            (false, false) => Step::Progress,
+        }
+    }
+
+    /// Decodes the next part into the fill; returns whether the fill may be due, which it also is if
+    /// the rest is invalid.
+    fn decode(
+        &mut self,
+        choice: &Choice,
+        limit: u64,
+        shared: &mut Shared<'_>,
+        cx: &SourceCx<'_>,
+    ) -> bool {
+        if !self.is_broken {
+            self.open(shared, cx);
+        }
+        let Some(decoder) = self.decoder.as_ref().filter(|_| !self.is_broken) else {
+            return self.is_broken;
+        };
+        let is_live = choice.cursor.position >= self.live_from && !self.is_complete();
+        let new = || Fill::new(choice.cursor, cx.now, is_live);
+        let mut fill = self.fill.take().unwrap_or_else(new);
+        let range = fill.end..limit.min(fill.end.saturating_add(STEP_BYTES));
+        let mut decode_cx = DecodeCx {
+            settings: shared.settings,
+            process_tags: &self.process_tags,
+            process_key: &self.process_key,
+            tag_sets: &mut self.tag_sets,
+            bounds: shared.bounds,
+            is_live: fill.is_live,
+            invalid: 0,
+        };
+        let from = FileFrom { file: &self.file, base: self.base };
+        let begun = fill.end;
+        let decoded = match fill.is_full() || range.is_empty() {
+            true => Ok(()),
+            false => decoder.fill(&from, range, shared.window, &mut fill, &mut decode_cx),
+        };
+        let invalid = decode_cx.invalid;
+        cx.counters.received(0, fill.end - begun);
+        self.fill = Some(fill);
+        if invalid > 0 {
+            cx.counters.dropped("invalid", invalid);
+        }
+        let Err((at, error)) = decoded else { return true };
+        self.fail(at, &error, cx);
+        self.is_broken
+    }
+
+    /// Opens the decoder, and reads which process it is.
+    fn open(&mut self, shared: &mut Shared<'_>, cx: &SourceCx<'_>) {
+        if self.decoder.is_none() {
+            self.tag_sets.forget_bytes();
+            match Decoder::open(&self.from(), &self.header, shared.settings) {
+                Ok(decoder) => self.decoder = Some(decoder),
+                Err(error) => {
+                    return self.fail(HEADER_BYTES as u64, &error, cx);
+                }
+            }
+        }
+        if !self.is_process_known
+            && let Some(decoder) = &self.decoder
+        {
+            let from = FileFrom { file: &self.file, base: self.base };
+            self.is_process_known = self.process.read(decoder.reader(), &from, shared.window);
+            self.process.find_container(&self.path, &self.file);
+            (self.process_tags, self.process_key) = (self.process.tags(), self.process.key());
+        }
+    }
+
+    /// Settles what a cursor cannot read.
+    fn skip(&mut self, choice: Choice, cx: &SourceCx<'_>) {
+        let cursor = choice.cursor;
+        let to = choice.limit.map_or(self.end(), |limit| limit.min(self.end()));
+        if cursor.attempt > ATTEMPTS_MAX {
+            cx.counters.error("abandoned");
+            log::error!(
+                "source {}: a sink abandoned bytes {} to {to} of a chunk of {} repeatedly: they are lost",
+                cx.info.id,
+                cursor.position,
+                self.path.display()
+            );
+        }
+        let now = cx.now.since_start;
+        let range = cursor.position..to;
+        cx.ledger.issue(self.id(), range, cursor.sinks, cursor.attempt, now).finish();
+        self.cursors.advance(choice.index, to);
+    }
+}
+
+/// Whether the period in which the fill was begun is over.
+fn is_over(fill: &Fill, period: Duration, now: Now) -> bool {
+    let number = |ns: i64| ns.div_euclid(period.as_nanos() as i64);
+    number(now.unix_ns) != number(fill.begun.unix_ns)
+        || now.since_start >= fill.begun.since_start + period
+}

@@ -1,0 +1,138 @@
+//! Makes a batch of a fill.
+
+use super::catalog::KINDS;
+use super::chunk::ChunkTail;
+use super::config::Settings;
+use super::fill::{Fill, Values, Window};
+use super::tags::TagSetId;
+use crate::sources::points::events::MetricRows;
+use crate::util::period::Period;
+use millstream_model::{Choice, Polled, SourceCx};
+use millstream_series::{Kind, Output, Suffix, Summaries, Temporality};
+use std::sync::LazyLock;
+
+/// Bytes of a block in addition to what a fill counts.
+const SPARE_BYTES: usize = 4096;
+
+/// The numbers of a distribution: those of a timer of the metric server.
+static SUMMARIES: LazyLock<Summaries> =
+    LazyLock::new(|| Summaries::of_pairs(&Summaries::PAIRS_PARTS));
+
+/// Emits the fill of a chunk, and moves its cursor. Returns `None` if there was nothing to emit, and
+/// keeps the fill if there is no memory.
+pub fn emit(
+    chunk: &mut ChunkTail,
+    choice: &Choice,
+    settings: &Settings,
+    cx: &SourceCx<'_>,
+) -> Option<Polled> {
+    let fill = chunk.fill.take()?;
+    let cursor = fill.cursor;
+    let (range, now) = (cursor.position..fill.end, cx.now.since_start);
+    let issue = || cx.ledger.issue(chunk.id(), range.clone(), cursor.sinks, cursor.attempt, now);
+    if fill.is_empty() {
+        issue().finish();
+        chunk.cursors.advance(choice.index, range.end);
+        return None;
+    }
+    let Some((block, permit)) = cx.block(fill.bytes() + SPARE_BYTES) else {
+        chunk.fill = Some(fill);
+        return Some(Polled::Backpressure);
+    };
+    let mut rows = Rows {
+        metrics: MetricRows::new(block, live_period(&fill, cx)),
+        id_prefix: format!("{}-{}-m", chunk.origin.id, range.start),
+        count: 0,
+        lost: 0,
+    };
+    let (end, events) = (fill.end, fill.events);
+    rows.add(chunk, fill, settings);
+    if rows.lost > 0 {
+        cx.counters.dropped("no_space", rows.lost);
+    }
+    let batch = rows.metrics.finish_with(|mut rows, block| {
+        rows.segment(chunk.origin.clone(), range.start, issue());
+        rows.finish(block, cx.info.clone(), cursor.sinks, cx.now.unix_ns)
+    });
+    chunk.cursors.advance(choice.index, end);
+    cx.counters.received(events, 0);
+    cx.counters.sent(batch.rows() as u64, batch.text_bytes());
+    Some(Polled::Batch(Box::new(batch), permit))
+}
+
+/// Returns the period of values that are new: from the begin of the fill to now.
+fn live_period(fill: &Fill, cx: &SourceCx<'_>) -> Period {
+    let seconds = (cx.now.since_start - fill.begun.since_start).as_secs_f64();
+    Period { end_ns: cx.now.unix_ns, seconds: seconds.max(1.0) }
+}
+
+/// The rows of a batch.
+struct Rows {
+    metrics: MetricRows,
+    /// Beginning of the ids of metrics.
+    id_prefix: String,
+    count: u64,
+    lost: u64,
+}
+
+impl Rows {
+    fn add(&mut self, chunk: &ChunkTail, mut fill: Fill, settings: &Settings) {
+        for (offset, log_event) in std::mem::take(&mut fill.logs) {
+            self.lost += u64::from(!self.metrics.log_event(log_event, offset));
+        }
+        let is_live = fill.is_live;
+        let mut current: Option<Window> = None;
+        for ((window, kind, tags), values) in fill.values() {
+            if !is_live && current != Some(window) {
+                current = Some(window);
+                self.metrics.set_period(period(window, settings));
+            }
+            self.values(chunk, (kind, tags), values);
+        }
+    }
+
+    fn values(&mut self, chunk: &ChunkTail, (kind, tags): (usize, TagSetId), values: &Values) {
+        let kind = &KINDS[kind];
+        let delta = |value: f64| (Suffix::NONE, value, Temporality::Delta);
+        let mut put = |name: &str, number| self.number(chunk, name, tags, number);
+        if let (Some(name), Some(durations)) = (kind.duration, &values.durations) {
+            SUMMARIES.each(Kind::Timer, durations, &mut |suffix, value, temporality| {
+                put(name, (suffix, value, temporality));
+            });
+        }
+        if let Some((name, _)) = kind.amount {
+            put(name, delta(values.amount));
+        }
+        if let Some(name) = kind.count {
+            put(name, delta(values.count as f64));
+        }
+        for ((name, _), last) in kind.gauges.iter().zip(values.gauges) {
+            if let Some((_, value)) = last {
+                put(name, (Suffix::NONE, value, Temporality::Gauge));
+            }
+        }
+    }
+
+    fn number(
+        &mut self,
+        chunk: &ChunkTail,
+        name: &str,
+        tags: TagSetId,
+        (suffix, value, temporality): (Suffix, f64, Temporality),
+    ) {
+        let tags = chunk.tag_sets.get(tags).iter().chain(&chunk.process_tags);
+        let output = Output { suffix, value, temporality, timestamp: None };
+        let is_put =
+            self.metrics.number(name, tags.map(|(key, value)| (*key, value.as_str())), &output);
+        let id = format!("{}{}", self.id_prefix, self.count);
+        self.count += 1;
+        self.lost += u64::from(!is_put || !self.metrics.id(id.as_bytes()));
+    }
+}
+
+/// Returns a window as a period.
+fn period(window: Window, settings: &Settings) -> Period {
+    let length = settings.period;
+    let end_ns = window.saturating_add(1).saturating_mul(length.as_nanos() as i64);
+    Period { end_ns, seconds: length.as_secs_f64() }
+}

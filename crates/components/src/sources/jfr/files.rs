@@ -1,0 +1,186 @@
+//! The files of recordings: which exist, and which of their chunks are read.
+
+use super::chunk::FileFrom;
+use super::config::Settings;
+use millstream_jfr::read::{ChunkError, ChunkHeader, ChunkState, read_header};
+use millstream_tail::discover::{Found, walk};
+use millstream_tail::{Symlinks, open_regular};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What tells files apart: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileKey(u64, u64);
+
+/// A file of a recording.
+pub struct Recording {
+    /// Where it was found last.
+    pub path: PathBuf,
+    /// `None` while no chunk of it is read.
+    pub file: Option<Arc<File>>,
+    /// Where the chunk begins that is opened next.
+    pub next_at: u64,
+    /// Its length at the very first start, if what it had is skipped.
+    pub skip_until: u64,
+    /// Length and time of the last change when it was closed or found to be invalid: until they
+    /// change it is not opened again.
+    seen: Option<(u64, i64, i64)>,
+    /// Whether a path leads to it.
+    pub is_there: bool,
+}
+
+impl Recording {
+    /// Closes the file; it is opened again once it has changed, from the chunk at `next_at` on.
+    pub fn close(&mut self, next_at: u64) {
+        let file = self.file.take();
+        self.seen = file.and_then(|file| signature(&file));
+        self.next_at = next_at;
+    }
+}
+
+fn signature(file: &File) -> Option<(u64, i64, i64)> {
+    let of = file.metadata().ok()?;
+    Some((of.len(), of.mtime(), of.mtime_nsec()))
+}
+
+/// All files.
+#[derive(Default)]
+pub struct Recordings {
+    files: BTreeMap<FileKey, Recording>,
+    /// Why files cannot be read.
+    invalid: BTreeMap<PathBuf, String>,
+}
+
+/// A chunk that can be opened.
+pub struct Candidate {
+    /// Its file.
+    pub key: FileKey,
+    /// The path.
+    pub path: PathBuf,
+    /// The opened file.
+    pub file: Arc<File>,
+    /// Where it begins.
+    pub base: u64,
+    /// Its header.
+    pub header: ChunkHeader,
+    /// Whether it existed at the very first start, and is skipped.
+    pub is_skipped: bool,
+}
+
+impl Recordings {
+    /// Walks the file system. Returns the next chunk of each file of which no chunk is read, and what
+    /// cannot be read.
+    pub fn discover(
+        &mut self,
+        settings: &Settings,
+        is_first: bool,
+    ) -> (Vec<Candidate>, BTreeMap<String, String>) {
+        let Found { files, unreadable, missing, .. } =
+            walk(&settings.include, &settings.exclude, Vec::new());
+        self.files.values_mut().for_each(|recording| recording.is_there = false);
+        self.invalid.retain(|path, _| files.contains(path));
+        let mut candidates = Vec::new();
+        for path in &files {
+            match self.look(path, is_first && settings.is_from_end) {
+                Ok(Some(found)) => {
+                    self.invalid.remove(path);
+                    candidates.push(found);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.invalid.insert(path.clone(), error.to_string());
+                }
+            }
+        }
+        self.files.retain(|_, recording| recording.is_there || recording.file.is_some());
+        let unreadable = unreadable.iter().chain(&self.invalid);
+        let mut reasons: BTreeMap<String, String> =
+            unreadable.map(|(path, reason)| (path.display().to_string(), reason.clone())).collect();
+        reasons.extend(missing.into_iter().map(|pattern| (pattern, "no match".to_owned())));
+        (candidates, reasons)
+    }
+
+    fn look(&mut self, path: &Path, is_skipped: bool) -> Result<Option<Candidate>, ChunkError> {
+        let of = std::fs::metadata(path)?;
+        let key = FileKey(of.dev(), of.ino());
+        let recording = self.files.entry(key).or_insert_with(|| Recording {
+            path: path.to_owned(),
+            file: None,
+            next_at: 0,
+            skip_until: if is_skipped { of.len() } else { 0 },
+            seen: None,
+            is_there: true,
+        });
+        recording.is_there = true;
+        recording.path = path.to_owned();
+        let now = Some((of.len(), of.mtime(), of.mtime_nsec()));
+        if recording.file.is_some() || recording.seen == now {
+            return Ok(None);
+        }
+        let opened = open_regular(path, &Symlinks::SameOwner)?;
+        let Some((file, _)) = opened else { return Ok(None) };
+        if recording.next_at > of.len() {
+            // It was truncated, and is another recording now.
+            (recording.next_at, recording.skip_until) = (0, 0);
+        }
+        let file = Arc::new(file);
+        let mut candidate = self.next_of(key, &file);
+        if candidate.is_err()
+            && let Some(recording) = self.files.get_mut(&key)
+            && recording.next_at > 0
+        {
+            // It was written anew; chunks that were read are passed over.
+            (recording.next_at, recording.skip_until) = (0, 0);
+            candidate = self.next_of(key, &file);
+        }
+        if candidate.as_ref().map_or(true, Option::is_none)
+            && let Some(recording) = self.files.get_mut(&key)
+        {
+            recording.seen = now;
+        }
+        candidate
+    }
+
+    /// Returns the next chunk of a file; `None` if it is not there yet.
+    pub fn next_of(
+        &mut self,
+        key: FileKey,
+        file: &Arc<File>,
+    ) -> Result<Option<Candidate>, ChunkError> {
+        let Some(recording) = self.files.get_mut(&key) else { return Ok(None) };
+        let base = recording.next_at;
+        let Some(header) = read_header(&FileFrom { file, base })? else { return Ok(None) };
+        if header.state == ChunkState::Updating || header.chunk_bytes == 0 {
+            return Ok(None);
+        }
+        recording.file = Some(file.clone());
+        recording.seen = None;
+        let is_skipped = base < recording.skip_until;
+        let (path, file) = (recording.path.clone(), file.clone());
+        Ok(Some(Candidate { key, path, file, base, header, is_skipped }))
+    }
+
+    /// Returns a file.
+    pub fn get_mut(&mut self, key: FileKey) -> Option<&mut Recording> {
+        self.files.get_mut(&key)
+    }
+
+    /// Returns the reason why a file cannot be read, unless it was known; `None` if it can.
+    pub fn note_invalid(&mut self, path: &Path, error: &ChunkError) -> bool {
+        self.invalid.insert(path.to_owned(), error.to_string()).is_none()
+    }
+
+    /// Returns the paths that cannot be read.
+    pub fn invalid(&self) -> BTreeSet<PathBuf> {
+        self.invalid.keys().cloned().collect()
+    }
+}
+
+/// Whether no path leads to an open file.
+pub fn is_deleted(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() == 0)
+}

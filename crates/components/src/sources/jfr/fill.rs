@@ -1,0 +1,156 @@
+//! What the events of a range become: metrics and log events that are not emitted yet.
+
+use super::catalog::Kind;
+use super::tags::TagSetId;
+use crate::sources::points::log_events::LogEvent;
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_model::{Cursor, Now};
+use millstream_series::Sketch;
+use std::collections::HashMap;
+
+/// Most rows of a distribution: minimum, maximum, average, sum, count, percentiles.
+const DISTRIBUTION_ROWS: usize = 16;
+
+/// Most bytes of a row apart from its tags: name, value, id.
+const ROW_BYTES: usize = 192;
+
+/// Bytes at which a fill is full. The last event may exceed it.
+const BYTES_MAX: usize = 4 * BLOCK_BYTES;
+
+/// Rows at which a fill is full, with space for those of the last event.
+const ROWS_MAX: usize = BATCH_ROWS_MAX - 4 * DISTRIBUTION_ROWS;
+
+/// Number of a window of time: its start divided by its length.
+pub type Window = i64;
+
+/// The values of a type of event, by window and tags.
+#[derive(Debug, Default)]
+pub struct Values {
+    /// Durations in milliseconds.
+    pub durations: Option<Box<Sketch>>,
+    /// Sum of the amounts.
+    pub amount: f64,
+    /// Number of events.
+    pub count: u64,
+    /// Last values, with the times of their events.
+    pub gauges: [Option<(u64, f64)>; 3],
+}
+
+/// What one event adds.
+pub struct Added<'a> {
+    /// When it ended, in nanoseconds since 1970.
+    pub end_ns: u64,
+    /// Its duration, if it has one that counts.
+    pub duration_ms: Option<f64>,
+    /// Its amount.
+    pub amount: f64,
+    /// Its values.
+    pub gauges: &'a [Option<f64>],
+    /// Most bytes of its tags in JSON.
+    pub tag_bytes: usize,
+}
+
+/// Returns the most bytes that tags take in JSON: quotes and backslashes are escaped, and values have
+/// no control characters.
+pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> usize {
+    tags.map(|(key, value)| key.len() + 2 * value.len() + 6).sum()
+}
+
+/// The metrics and log events of a range.
+pub struct Fill {
+    /// The cursor that it reads for. Once it is emitted, the cursor moves to `end`.
+    pub cursor: Cursor,
+    /// Offset of the next event to read.
+    pub end: u64,
+    /// When it was begun.
+    pub begun: Now,
+    /// Whether its events are new, and all belong to one window.
+    pub is_live: bool,
+    /// Log events, with their offsets.
+    pub logs: Vec<(u64, LogEvent)>,
+    values: HashMap<(Window, usize, TagSetId), Values>,
+    /// Events that were added.
+    pub events: u64,
+    bytes: usize,
+    rows: usize,
+}
+
+impl Fill {
+    /// Begins where a cursor is.
+    pub fn new(cursor: Cursor, begun: Now, is_live: bool) -> Fill {
+        Fill {
+            cursor,
+            end: cursor.position,
+            begun,
+            is_live,
+            logs: Vec::new(),
+            values: HashMap::new(),
+            events: 0,
+            bytes: 0,
+            rows: 0,
+        }
+    }
+
+    /// Adds an event of the kind with this index.
+    pub fn add(
+        &mut self,
+        (window, index, tags): (Window, usize, TagSetId),
+        kind: &Kind,
+        added: &Added<'_>,
+    ) {
+        let (rows, bytes) = (&mut self.rows, &mut self.bytes);
+        let values = self.values.entry((window, index, tags)).or_insert_with(|| {
+            let new_rows = rows_of(kind);
+            *rows += new_rows;
+            *bytes += new_rows * (ROW_BYTES + added.tag_bytes);
+            Values::default()
+        });
+        if let Some(ms) = added.duration_ms {
+            values.durations.get_or_insert_default().add(ms, 1.0);
+        }
+        values.amount += added.amount;
+        values.count += 1;
+        self.events += 1;
+        for (last, new) in values.gauges.iter_mut().zip(added.gauges) {
+            let is_newer = last.is_none_or(|(at, _)| at <= added.end_ns);
+            if let Some(value) = new.filter(|_| is_newer) {
+                *last = Some((added.end_ns, value));
+            }
+        }
+    }
+
+    /// Adds a log event.
+    pub fn add_log(&mut self, offset: u64, log_event: LogEvent) {
+        self.rows += 1;
+        self.bytes += log_event.bytes();
+        self.logs.push((offset, log_event));
+    }
+
+    /// Whether it must be emitted before more is added.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= BYTES_MAX || self.rows >= ROWS_MAX
+    }
+
+    /// Whether nothing would be emitted.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Returns the bytes of a block for it, at most.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns all values, in the order of time.
+    pub fn values(&self) -> Vec<((Window, usize, TagSetId), &Values)> {
+        let mut all: Vec<_> = self.values.iter().map(|(key, values)| (*key, values)).collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all
+    }
+}
+
+fn rows_of(kind: &Kind) -> usize {
+    let distribution = if kind.duration.is_some() { DISTRIBUTION_ROWS } else { 0 };
+    let sums = usize::from(kind.amount.is_some()) + usize::from(kind.count.is_some());
+    distribution + sums + kind.gauges.len()
+}

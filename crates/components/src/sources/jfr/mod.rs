@@ -1,0 +1,392 @@
+//! Source `jfr`: metrics and log events of the flight recordings of JVMs.
+//!
+//! Each chunk of a recording is an origin. Its id follows from when it was begun, so that a chunk is
+//! read once, whether in the repository of its JVM or in a copy. A chunk that a JVM still writes is
+//! read as far as its header says. Offsets are positions in the chunk, and a range of it becomes one
+//! batch: the log events of the range, and the metrics of all its events.
+
+mod catalog;
+mod chunk;
+mod config;
+mod decoder;
+mod emit;
+mod files;
+mod fill;
+mod process;
+mod sinks;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+pub use config::JfrConfig;
+use millstream_jfr::read::POOL_BYTES_MAX;
+
+use chunk::{ChunkTail, Shared, Step, id_of};
+use config::Settings;
+use emit::emit;
+use files::{Candidate, FileKey, Recordings, is_deleted};
+use millstream_model::{
+    BuildError, Cursors, EngineTime, Leftover, OriginId, OriginStatus, Polled, SinkIndex, Source,
+    SourceCx, SourceOpen,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+use tags::Bounds;
+
+/// Time between walks of the file system.
+const WALK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time after which a deleted file that does not grow counts as complete.
+const DELETED_AFTER: Duration = Duration::from_secs(5);
+
+/// Time after which a file whose last chunk does not grow is closed.
+const CLOSED_AFTER: Duration = Duration::from_secs(60);
+
+/// Time between polls while chunks grow.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Most chunks whose positions are kept in the store. The oldest are forgotten.
+const KNOWN_MAX: usize = 10_000;
+
+/// The source.
+struct JfrSource {
+    settings: Settings,
+    open: SourceOpen,
+    recordings: Recordings,
+    /// Chunks that are read, with their files.
+    chunks: Vec<(FileKey, ChunkTail)>,
+    /// Which chunk is read next.
+    turn: usize,
+    /// Where each known chunk is resumed, by the id of the sink.
+    known: HashMap<OriginId, Vec<(String, u64)>>,
+    /// Whether the source never ran before.
+    is_first: bool,
+    walked: Option<EngineTime>,
+    bounds: Bounds,
+    window: Vec<u8>,
+    is_closing: bool,
+}
+
+impl JfrSource {
+    fn open(settings: Settings, open: SourceOpen) -> Result<JfrSource, BuildError> {
+        let (records, ran) = open.store.origins().map_err(BuildError::Store)?;
+        let known = records.into_iter().map(|record| (record.id, record.checkpoints)).collect();
+        Ok(JfrSource {
+            settings,
+            open,
+            recordings: Recordings::default(),
+            chunks: Vec::new(),
+            turn: 0,
+            known,
+            is_first: !ran,
+            walked: None,
+            bounds: Bounds::default(),
+            window: Vec::new(),
+            is_closing: false,
+        })
+    }
+
+    fn take_rereads(&mut self) {
+        for again in self.open.ledger.take_rereads() {
+            if let Some((_, chunk)) = self.chunks.iter_mut().find(|(_, c)| c.id() == again.origin) {
+                chunk.cursors.reread(&again);
+            }
+        }
+    }
+
+    /// Walks the file system, if it is time.
+    fn discover(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
+        if self.walked.is_some_and(|walked| now < walked + WALK_INTERVAL) {
+            return;
+        }
+        let is_first = self.is_first && self.walked.is_none();
+        self.walked = Some(now);
+        let before = self.recordings.invalid();
+        let (candidates, reasons) = self.recordings.discover(&self.settings, is_first);
+        for path in self.recordings.invalid().difference(&before) {
+            cx.counters.error("not_a_recording");
+            let reason = reasons.get(&path.display().to_string()).map_or("", |reason| reason);
+            log::warn!("source {}: cannot read {}: {reason}", cx.info.id, path.display());
+        }
+        self.open.unreadable.set(reasons);
+        self.adopt(candidates, cx);
+    }
+
+    /// Begins to read chunks. Their ids are saved first.
+    fn adopt(&mut self, mut candidates: Vec<Candidate>, cx: &SourceCx<'_>) {
+        let mut open: HashSet<OriginId> = self.chunks.iter().map(|(_, c)| c.id()).collect();
+        // Of several copies of a chunk one is read.
+        candidates.retain(|candidate| {
+            let is_new = open.insert(id_of(&candidate.header));
+            if !is_new {
+                self.pass(candidate);
+            }
+            is_new
+        });
+        let unknown = candidates.iter().map(|candidate| id_of(&candidate.header));
+        let unknown: Vec<_> = unknown.filter(|id| !self.known.contains_key(id)).collect();
+        let saved: Vec<(OriginId, Vec<u8>)> =
+            unknown.iter().map(|id| (*id, b"jfr".to_vec())).collect();
+        if let Err(error) = self.open.store.keep(&saved) {
+            cx.counters.error("store");
+            log::error!("source {}: cannot save new recordings: {error}; trying again", cx.info.id);
+            candidates.iter().for_each(|candidate| self.release(candidate));
+            return;
+        }
+        candidates.into_iter().for_each(|candidate| self.insert(candidate, cx));
+    }
+
+    /// Passes over a chunk that is read from another file. Its file is looked at again once that is
+    /// done.
+    fn pass(&mut self, candidate: &Candidate) {
+        let Some(recording) = self.recordings.get_mut(candidate.key) else { return };
+        recording.file = None;
+    }
+
+    /// Lets the next walk find a chunk again.
+    fn release(&mut self, candidate: &Candidate) {
+        self.pass(candidate);
+    }
+
+    fn insert(&mut self, candidate: Candidate, cx: &SourceCx<'_>) {
+        let Candidate { key, path, file, base, header, is_skipped } = candidate;
+        let id = id_of(&header);
+        let start = if is_skipped { header.chunk_bytes } else { 0 };
+        let known = self.known.get(&id).map_or(&[][..], |checkpoints| checkpoints);
+        let position = |sink: &str| known.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
+        let resumed: Vec<(SinkIndex, u64)> = self
+            .open
+            .sinks
+            .iter()
+            .map(|(index, sink)| (*index, position(sink).unwrap_or(start)))
+            .map(|(index, at)| (index, at.min(header.chunk_bytes)))
+            .collect();
+        let cursors = Cursors::resume(resumed.iter().copied());
+        let now = cx.now.since_start;
+        let chunk = ChunkTail::new((&path, file, base), header, (cursors, start), now);
+        cx.ledger.open(&chunk.origin, resumed);
+        cx.ledger.note_end(id, chunk.end());
+        self.known.entry(id).or_default();
+        self.chunks.push((key, chunk));
+    }
+
+    /// Reads from the chunks in turn: first from those that have grown, then one by one from the
+    /// others, so that the pools of few are in memory.
+    fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
+        let mut waits = false;
+        let mut progress = false;
+        let count = self.chunks.len();
+        for offset in 0..count {
+            let index = (self.turn + offset) % count;
+            let (_, chunk) = &mut self.chunks[index];
+            if chunk.is_due(cx.now.since_start, self.is_closing) {
+                chunk.look(cx);
+            }
+            match self.step(index, cx) {
+                Some(Polled::Batch(batch, permit)) => {
+                    self.turn = index;
+                    return Polled::Batch(batch, permit);
+                }
+                Some(Polled::Backpressure) => waits = true,
+                Some(_) => {
+                    progress = true;
+                    self.turn = index;
+                    break;
+                }
+                None => {}
+            }
+        }
+        match (progress, waits) {
+            (true, _) => Polled::Wait(Duration::ZERO),
+            (false, true) => Polled::Backpressure,
+            (false, false) => {
+                let is_growing = self.chunks.iter().any(|(_, chunk)| !chunk.is_complete());
+                Polled::Wait(if is_growing { POLL_INTERVAL } else { WALK_INTERVAL })
+            }
+        }
+    }
+
+    /// Reads from a chunk; `None` if there is nothing to read.
+    fn step(&mut self, index: usize, cx: &SourceCx<'_>) -> Option<Polled> {
+        let mut shared = Shared {
+            settings: &self.settings,
+            bounds: &mut self.bounds,
+            window: &mut self.window,
+            is_ending: self.is_closing || cx.until_eof,
+        };
+        let chunk = &mut self.chunks[index].1;
+        let step = chunk.read(&mut shared, cx);
+        let polled = match step {
+            Step::Nothing => None,
+            Step::Backpressure => Some(Polled::Backpressure),
+            Step::Progress => Some(Polled::Wait(Duration::ZERO)),
+            Step::Due(choice) => {
+                let emitted = emit(chunk, &choice, &self.settings, cx);
+                Some(emitted.unwrap_or(Polled::Wait(Duration::ZERO)))
+            }
+        };
+        self.bound_pools(index);
+        polled
+    }
+
+    /// Frees the pools of other chunks if all together take too much.
+    fn bound_pools(&mut self, index: usize) {
+        let total: usize = self.chunks.iter().map(|(_, chunk)| chunk.pool_bytes()).sum();
+        if total > POOL_BYTES_MAX {
+            let others = self.chunks.iter_mut().enumerate().filter(|(other, _)| *other != index);
+            others.for_each(|(_, (_, chunk))| chunk.free_pools());
+        }
+    }
+
+    /// Whether a deleted file has data that was not read.
+    fn owes_deleted(&self) -> bool {
+        let is_owed =
+            |chunk: &ChunkTail| !chunk.is_read() && is_deleted(&chunk.file).unwrap_or(false);
+        self.chunks.iter().any(|(_, chunk)| is_owed(chunk))
+    }
+
+    /// Closes chunks that are read and settled, and opens what follows them.
+    fn retire(&mut self, cx: &SourceCx<'_>) {
+        let mut candidates = Vec::new();
+        let mut index = 0;
+        while index < self.chunks.len() {
+            if self.is_finished(index, cx) {
+                let (key, chunk) = self.chunks.remove(index);
+                self.leave_chunk(&chunk, cx);
+                candidates.extend(self.follow(key, &chunk, cx));
+            } else {
+                index += 1;
+            }
+        }
+        if !candidates.is_empty() {
+            self.adopt(candidates, cx);
+        }
+        self.forget(cx);
+    }
+
+    fn is_finished(&self, index: usize, cx: &SourceCx<'_>) -> bool {
+        let chunk = &self.chunks[index].1;
+        if !chunk.is_read() {
+            return false;
+        }
+        let quiet = cx.now.since_start - chunk.grown();
+        let is_over = chunk.is_complete()
+            || quiet > CLOSED_AFTER
+            || quiet > DELETED_AFTER && is_deleted(&chunk.file).unwrap_or(false);
+        let owed = cx.ledger.owed(chunk.id());
+        is_over && owed.is_none_or(|owed| owed.in_flight == 0 && owed.oldest.is_none())
+    }
+
+    /// Closes the origin of a chunk, and keeps where its sinks are.
+    fn leave_chunk(&mut self, chunk: &ChunkTail, cx: &SourceCx<'_>) {
+        let position = |(index, sink): &(SinkIndex, String)| {
+            Some((sink.clone(), cx.ledger.checkpoint(chunk.id(), *index)?))
+        };
+        let positions = self.open.sinks.iter().filter_map(position).collect();
+        self.known.insert(chunk.id(), positions);
+        chunk.origin.state.set_status(OriginStatus::Finished);
+        cx.ledger.retire(chunk.id());
+    }
+
+    /// Returns the chunk that follows in the file; without one, closes the file.
+    fn follow(&mut self, key: FileKey, chunk: &ChunkTail, cx: &SourceCx<'_>) -> Option<Candidate> {
+        let recording = self.recordings.get_mut(key)?;
+        if chunk.is_replaced() {
+            (recording.file, recording.next_at, recording.skip_until) = (None, 0, 0);
+            return None;
+        }
+        let Some(next_at) = chunk.next_at() else {
+            recording.close(chunk.base());
+            return None;
+        };
+        recording.next_at = next_at;
+        match self.recordings.next_of(key, &chunk.file) {
+            Ok(Some(next)) => return Some(next),
+            Ok(None) => {}
+            Err(error) => {
+                let recording = self.recordings.get_mut(key)?;
+                let path = recording.path.clone();
+                if self.recordings.note_invalid(&path, &error) {
+                    cx.counters.error("not_a_recording");
+                    log::error!(
+                        "source {}: cannot read {} from byte {next_at} on: {error}",
+                        cx.info.id,
+                        path.display()
+                    );
+                }
+            }
+        }
+        self.recordings.get_mut(key)?.close(next_at);
+        None
+    }
+
+    /// Forgets chunks that were read long ago, beyond a number of them.
+    fn forget(&mut self, cx: &SourceCx<'_>) {
+        if self.known.len() <= KNOWN_MAX + self.chunks.len() {
+            return;
+        }
+        let open: HashSet<OriginId> = self.chunks.iter().map(|(_, chunk)| chunk.id()).collect();
+        let closed = self.known.keys().filter(|id| !open.contains(id));
+        let forgotten: Vec<OriginId> = closed.copied().take(self.known.len() / 2).collect();
+        match self.open.store.forget(&forgotten) {
+            Ok(()) => forgotten.iter().for_each(|id| drop(self.known.remove(id))),
+            Err(error) => {
+                cx.counters.error("store");
+                log::error!("source {}: cannot forget recordings: {error}", cx.info.id);
+            }
+        }
+    }
+}
+
+impl Source for JfrSource {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        self.take_rereads();
+        if !self.is_closing {
+            self.discover(cx);
+        }
+        let polled = self.read(cx);
+        self.retire(cx);
+        let is_idle = matches!(polled, Polled::Wait(wait) if !wait.is_zero());
+        let is_read = || self.chunks.iter().all(|(_, chunk)| chunk.is_read());
+        let is_over = match self.is_closing {
+            true => !matches!(polled, Polled::Batch(..)) && !self.owes_deleted(),
+            false => cx.until_eof && is_idle && is_read(),
+        };
+        if is_over { Polled::Ended } else { polled }
+    }
+
+    fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
+        self.change_sinks(sinks);
+    }
+
+    fn close(&mut self, for_good: bool) -> bool {
+        self.is_closing = true;
+        // What the next start cannot read is read now.
+        for_good && self.owes_deleted()
+    }
+
+    fn reopen(&mut self) {
+        self.is_closing = false;
+    }
+
+    fn can_wait(&self) -> bool {
+        true
+    }
+
+    fn leave(&mut self) -> Option<Leftover> {
+        let mut left = Leftover::default();
+        let mut by_file: BTreeMap<FileKey, (u64, bool)> = BTreeMap::new();
+        for (key, chunk) in &self.chunks {
+            let settled = self.open.ledger.owed(chunk.id()).map_or(0, |owed| owed.settled);
+            let is_lost = is_deleted(&chunk.file).unwrap_or(false);
+            let of = by_file.entry(*key).or_insert((0, is_lost));
+            of.0 += chunk.end().saturating_sub(settled);
+        }
+        for (bytes, is_lost) in by_file.into_values().filter(|(bytes, _)| *bytes > 0) {
+            let of = if is_lost { &mut left.lost } else { &mut left.waiting };
+            of.add_file(bytes, 0);
+        }
+        Some(left)
+    }
+}

@@ -1,0 +1,43 @@
+//! Changes of the sinks at a reload.
+
+use super::JfrSource;
+use millstream_model::{SinkIndex, SinkSet};
+
+impl JfrSource {
+    /// Replaces the sinks. A new sink starts each chunk where it would after a restart: at its
+    /// checkpoint, or where reading of the chunk began. The others keep their positions.
+    pub(super) fn change_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
+        let stays = |sink: &&(SinkIndex, String)| self.open.sinks.contains(sink);
+        let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
+        let come: Vec<_> = sinks.iter().filter(|sink| !stays(sink)).cloned().collect();
+        self.open.sinks = sinks.to_vec();
+        self.read_positions(!come.is_empty());
+        for (_, chunk) in &mut self.chunks {
+            let known = self.known.get(&chunk.id()).map_or(&[][..], |positions| positions);
+            let position = |sink: &str| known.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
+            let at = |sink: &str| position(sink).unwrap_or(chunk.start);
+            let come: Vec<(SinkIndex, u64)> =
+                come.iter().map(|(index, sink)| (*index, at(sink))).collect();
+            for (sink, at) in &come {
+                self.open.ledger.join(chunk.id(), *sink, *at);
+            }
+            chunk.set_sinks(kept, come);
+        }
+    }
+
+    /// Reads the saved positions, which only new sinks need.
+    fn read_positions(&mut self, is_needed: bool) {
+        if !is_needed {
+            return;
+        }
+        match self.open.store.origins() {
+            Ok((records, _)) => {
+                self.known.extend(records.into_iter().map(|r| (r.id, r.checkpoints)));
+            }
+            Err(error) => log::error!(
+                "source {}: cannot read checkpoints: {error}; new sinks start where reading of each recording began",
+                self.open.info.id
+            ),
+        }
+    }
+}

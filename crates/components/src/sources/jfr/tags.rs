@@ -1,0 +1,233 @@
+//! Tags of metrics: their values, of which each process has a bounded number.
+
+use super::catalog::{Kind, Tag};
+use millstream_jfr::read::{Lookup, Raw, SLOTS, Text};
+use std::collections::{HashMap, HashSet};
+
+/// Value of the tags of what exceeds the bound.
+const OTHER: &str = "other";
+
+/// First port that a system may give to the client of a connection, by default. Such a port says
+/// nothing and differs for each connection.
+const EPHEMERAL_PORT_MIN: u64 = 32_768;
+
+/// Folders of a path that a tag has.
+const FOLDERS: usize = 2;
+
+/// Most bytes of a value; the rest is cut off.
+const VALUE_BYTES_MAX: usize = 256;
+
+/// Most values of raw fields that are remembered with their tags.
+const CACHE_MAX: usize = 16_384;
+
+/// The tags of a metric, without those of the process.
+pub type TagSet = Vec<(&'static str, String)>;
+
+/// Number of a set of tags of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TagSetId(pub u32);
+
+/// The sets of tags of the processes, bounded by group of values.
+#[derive(Debug, Default)]
+pub struct Bounds {
+    seen: HashMap<(String, &'static str), HashSet<TagSet>>,
+}
+
+/// Most processes that are remembered. Beyond it all are forgotten, and count from zero.
+const PROCESSES_MAX: usize = 10_000;
+
+impl Bounds {
+    /// Returns the tags, or `other` in all of them once the process has `max` others for this kind.
+    fn bounded(&mut self, process: &str, event: &'static str, tags: TagSet, max: usize) -> TagSet {
+        if self.seen.len() > PROCESSES_MAX {
+            self.seen.clear();
+        }
+        let seen = self.seen.entry((process.to_owned(), event)).or_default();
+        if seen.contains(&tags) {
+            return tags;
+        }
+        if seen.len() < max {
+            seen.insert(tags.clone());
+            return tags;
+        }
+        tags.into_iter().map(|(key, _)| (key, OTHER.to_owned())).collect()
+    }
+}
+
+/// The sets of tags of a chunk, each once.
+#[derive(Debug, Default)]
+pub struct TagSets {
+    sets: Vec<TagSet>,
+    ids: HashMap<TagSet, TagSetId>,
+    /// The sets by the bytes of the fields that they are made of.
+    cache: HashMap<Vec<u8>, TagSetId>,
+    key: Vec<u8>,
+}
+
+/// What tags are made of.
+pub struct TagCx<'a> {
+    /// Types and pools of the chunk.
+    pub lookup: Lookup<'a>,
+    /// The process, as in [`Bounds`].
+    pub process: &'a str,
+    /// Most sets of tags of a process and a type of event.
+    pub max: usize,
+}
+
+impl TagSets {
+    /// Returns the tags of an event, whose types are those of the slots.
+    pub fn of(
+        &mut self,
+        kind: &'static Kind,
+        raw: &[Raw<'_>; SLOTS],
+        types: &[u64; SLOTS],
+        bounds: &mut Bounds,
+        cx: &TagCx<'_>,
+    ) -> TagSetId {
+        self.fill_key(kind, raw);
+        if let Some(id) = self.cache.get(&self.key) {
+            return *id;
+        }
+        let tags = kind.tags.iter().flat_map(|tag| values(*tag, raw, types, &cx.lookup)).collect();
+        let tags = bounds.bounded(cx.process, kind.event, tags, cx.max);
+        let next = TagSetId(self.sets.len() as u32);
+        let id = *self.ids.entry(tags.clone()).or_insert(next);
+        if id == next {
+            self.sets.push(tags);
+        }
+        if self.cache.len() >= CACHE_MAX {
+            self.cache.clear();
+        }
+        self.cache.insert(self.key.clone(), id);
+        id
+    }
+
+    /// Fills the key of the cache: the type of event, and the bytes of the fields.
+    fn fill_key(&mut self, kind: &Kind, raw: &[Raw<'_>; SLOTS]) {
+        let key = &mut self.key;
+        key.clear();
+        key.extend_from_slice(kind.event.as_bytes());
+        for slot in kind.tags.iter().flat_map(|tag| tag.slots()) {
+            key.push(0xff);
+            match raw[slot] {
+                Raw::Integer(number) => key.extend_from_slice(&number.to_le_bytes()),
+                Raw::Text(Text::Utf8(text) | Text::Latin1(text) | Text::Utf16(text)) => {
+                    key.extend_from_slice(text);
+                }
+                Raw::Text(Text::Key(pool_key)) => {
+                    key.push(0xfe);
+                    key.extend_from_slice(&pool_key.to_le_bytes());
+                }
+                _ => key.push(0xfd),
+            }
+        }
+    }
+
+    /// Returns a set.
+    pub fn get(&self, id: TagSetId) -> &TagSet {
+        &self.sets[id.0 as usize]
+    }
+
+    /// Forgets which bytes make which tags: keys of pools have other meanings from now on.
+    pub fn forget_bytes(&mut self) {
+        self.cache.clear();
+    }
+}
+
+/// Returns a tag, or several.
+fn values<'a>(
+    tag: Tag,
+    raw: &[Raw<'a>; SLOTS],
+    types: &[u64; SLOTS],
+    lookup: &Lookup<'a>,
+) -> TagSet {
+    let text = |slot: usize| cut(&lookup.text(&raw[slot], types[slot]));
+    match tag {
+        Tag::Peer(at) => peer_tags(&peer(raw, types, lookup, at), raw[at + 2].integer()),
+        Tag::Directory(at) => vec![("file.directory", directory(&text(at)))],
+        Tag::Text(key, at) => vec![(key, text(at))],
+        Tag::Class(key, at) => vec![(key, cut(&lookup.class(&raw[at], types[at])))],
+    }
+}
+
+/// Returns the host at the other end of a connection, or its address if it has no name.
+pub fn peer<'a>(
+    raw: &[Raw<'a>; SLOTS],
+    types: &[u64; SLOTS],
+    lookup: &Lookup<'a>,
+    at: usize,
+) -> String {
+    let host = cut(&lookup.text(&raw[at], types[at]));
+    match host.is_empty() {
+        true => cut(&lookup.text(&raw[at + 1], types[at + 1])),
+        false => host,
+    }
+}
+
+fn peer_tags(peer: &str, port: u64) -> TagSet {
+    let mut tags = vec![("network.peer.address", peer.to_owned())];
+    if (1..EPHEMERAL_PORT_MIN).contains(&port) {
+        tags.push(("network.peer.port", port.to_string()));
+    }
+    tags
+}
+
+/// Returns the first folders of a path.
+fn directory(path: &str) -> String {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let end = folder.match_indices('/').nth(FOLDERS).map_or(folder.len(), |(at, _)| at);
+    match &folder[..end] {
+        "" if path.starts_with('/') => "/".to_owned(),
+        "" => ".".to_owned(),
+        folder => folder.to_owned(),
+    }
+}
+
+/// Cuts a value, and replaces its control characters.
+pub fn cut(text: &str) -> String {
+    let text = &text[..text.floor_char_boundary(VALUE_BYTES_MAX)];
+    text.replace(|character: char| character.is_control(), "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_two_folders_of_a_path_are_its_tag() {
+        let cases = [
+            ("/var/lib/app/data/1.db", "/var/lib"),
+            ("/var/lib/1.db", "/var/lib"),
+            ("/var/1.db", "/var"),
+            ("/1.db", "/"),
+            ("1.db", "."),
+            ("data/1.db", "data"),
+            ("", "."),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(directory(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_process_has_a_bounded_number_of_tags() {
+        let mut bounds = Bounds::default();
+        let tags =
+            |n: usize| vec![("network.peer.address", format!("10.0.{}.{}", n / 256, n % 256))];
+        let kept = |bounds: &mut Bounds, process: &str| {
+            let all = (0..10_000).map(|n| bounds.bounded(process, "jdk.SocketWrite", tags(n), 100));
+            all.collect::<HashSet<TagSet>>().len()
+        };
+        assert_eq!(kept(&mut bounds, "1 shop"), 101);
+        assert_eq!(kept(&mut bounds, "1 shop"), 101, "the bound outlives a chunk");
+        assert_eq!(kept(&mut bounds, "2 shop"), 101, "each process has its own");
+        let other = bounds.bounded("1 shop", "jdk.SocketWrite", tags(500), 100);
+        assert_eq!(other, [("network.peer.address", "other".to_owned())]);
+    }
+
+    #[test]
+    fn ports_of_clients_are_no_tags() {
+        assert_eq!(peer_tags("db", 5432).len(), 2);
+        assert_eq!(peer_tags("db", 51_000).len(), 1);
+    }
+}
