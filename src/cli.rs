@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, config_test, generate, profile, record, rules, run, spool, verify};
+use crate::{config, config_test, generate, java, profile, record, rules, run, spool, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,6 +88,11 @@ enum Command {
     /// Show in a flame graph what an agent's CPU time is used for
     #[command(after_help = profile::HELP)]
     Profile(profile::ProfileArgs),
+    /// Work with the JVMs of this host
+    Java {
+        #[command(subcommand)]
+        what: Java,
+    },
     /// Run operators for the agent that started this process
     #[command(hide = true, name = "jvm-process")]
     JvmProcess,
@@ -128,6 +133,13 @@ enum Spool {
     /// Write the payloads of a sink's disk buffer to standard output
     #[command(after_help = spool::CAT_HELP)]
     Cat(spool::CatArgs),
+}
+
+#[derive(Subcommand)]
+enum Java {
+    /// Load the Java agent into a running JVM
+    #[command(after_help = java::ATTACH_HELP)]
+    Attach(java::AttachArgs),
 }
 
 #[derive(Subcommand)]
@@ -174,6 +186,7 @@ fn run_command(command: Command) -> u8 {
         Command::Profile(args) => profile::profile(&args),
         Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),
         Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
+        Command::Java { what: Java::Attach(args) } => java::attach(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
         Command::Generate { what: Generate::Metrics(args) } => generate::metrics(&args),
     }

@@ -9,6 +9,7 @@ mod config_test;
 mod generate;
 mod governor;
 mod interrupts;
+mod java;
 mod logging;
 mod output;
 mod profile;

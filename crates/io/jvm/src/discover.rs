@@ -20,16 +20,58 @@ const LIBRARIES: [&str; 3] =
 const FOLDERS: [(&str, &str); 5] =
     [("/usr/lib/jvm", ""), ("/usr/java", ""), ("/opt/java", ""), ("/opt", "jdk"), ("/opt", "jre")];
 
-const JAR: &str = "millstream-operators.jar";
+/// A jar that comes with the program.
+struct Jar {
+    name: &'static str,
+    /// Folders with it, from that of the program. The last two are those of a build.
+    folders: [&'static str; 5],
+}
 
-/// Folders with the jar, from that of the program. The last two are those of a build.
-const JAR_FOLDERS: [&str; 5] = [
-    ".",
-    "../lib/millstream",
-    "/usr/lib/millstream",
-    "../../java/operators/target",
-    "../../../java/operators/target",
-];
+const OPERATORS: Jar = Jar {
+    name: "millstream-operators.jar",
+    folders: [
+        ".",
+        "../lib/millstream",
+        "/usr/lib/millstream",
+        "../../java/operators/target",
+        "../../../java/operators/target",
+    ],
+};
+
+const AGENT: Jar = Jar {
+    name: "millstream-javaagent.jar",
+    folders: [
+        ".",
+        "../lib/millstream",
+        "/usr/lib/millstream",
+        "../../java/javaagent/target",
+        "../../../java/javaagent/target",
+    ],
+};
+
+impl Jar {
+    /// Finds it from this program.
+    ///
+    /// # Errors
+    /// It is in none of the places.
+    fn find(&self, program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
+        let folder = program.parent().unwrap_or(Path::new("/"));
+        let place = |part: &&str| folder.join(part).join(self.name);
+        let places: Vec<PathBuf> = self.folders.iter().map(place).collect();
+        match places.iter().find(|place| place.is_file()) {
+            Some(jar) => Ok(fs::canonicalize(jar).unwrap_or_else(|_| jar.clone())),
+            None => Err(places),
+        }
+    }
+}
+
+/// Finds the jar of the agent for other JVMs, from this program.
+///
+/// # Errors
+/// The places, of which none has it.
+pub fn find_agent_jar(program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
+    AGENT.find(program)
+}
 
 /// An installed Java that is suitable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,12 +251,7 @@ pub fn find_jar(given: Option<&Path>, program: &Path) -> Result<PathBuf, StartEr
             false => Err(StartError::Jar(vec![jar.to_owned()])),
         };
     }
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    let places: Vec<PathBuf> = JAR_FOLDERS.iter().map(|part| folder.join(part).join(JAR)).collect();
-    match places.iter().find(|place| place.is_file()) {
-        Some(jar) => Ok(fs::canonicalize(jar).unwrap_or_else(|_| jar.clone())),
-        None => Err(StartError::Jar(places)),
-    }
+    OPERATORS.find(program).map_err(StartError::Jar)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub use collector::{
     Collector, CollectorId, CollectorNumber, CollectorSpec, CollectorState, CollectorStats,
     CollectorsStats, Deliver, Taken,
 };
-pub use discover::Unsuitable;
+pub use discover::{Unsuitable, find_agent_jar};
 pub use error::{CallError, ControlError, RegisterError, StartError};
 pub use input::{Input, InputColumn, InputSegment};
 pub use jvm::{HeapSize, Jvm, JvmInfo, JvmStats, end_process};

@@ -80,7 +80,14 @@ impl ChunkHeader {
                 _ => ChunkState::Growing,
             },
         };
-        header.check()
+        header.readable().check()
+    }
+
+    /// Takes a chunk of which nothing was flushed yet as empty.
+    fn readable(self) -> ChunkHeader {
+        let has_positions = self.metadata_at != 0 && self.pools_at != 0;
+        let is_begun = self.state == ChunkState::Growing && !has_positions;
+        ChunkHeader { chunk_bytes: if is_begun { 0 } else { self.chunk_bytes }, ..self }
     }
 
     /// Checks that the positions are within the chunk.
@@ -135,6 +142,15 @@ mod tests {
             bytes[64] = state;
             assert_eq!(ChunkHeader::read(&bytes).unwrap().state, expected);
         }
+    }
+
+    #[test]
+    fn a_chunk_without_pools_is_empty() {
+        let mut bytes = written();
+        bytes[16..32].fill(0);
+        assert!(ChunkHeader::read(&bytes).is_err(), "a complete chunk has pools");
+        bytes[64] = 1;
+        assert_eq!(ChunkHeader::read(&bytes).unwrap().chunk_bytes, 0);
     }
 
     #[test]

@@ -145,6 +145,12 @@ impl<'a> Lookup<'a> {
     }
 }
 
+/// Cuts the number of a hidden class, which differs in each JVM.
+fn without_number(name: &str) -> &str {
+    let ends = ["+0x", ".0x", "/0x"].map(|mark| name.find(mark).unwrap_or(name.len()));
+    &name[..ends.into_iter().min().unwrap_or(name.len())]
+}
+
 /// Returns a line, or 0: frames of native methods have a negative one.
 fn line(raw: u64) -> u32 {
     u32::try_from(raw).ok().filter(|line| *line <= i32::MAX as u32).unwrap_or(0)
@@ -152,6 +158,7 @@ fn line(raw: u64) -> u32 {
 
 /// Returns the name of a class in source code for its name in the JVM.
 fn class_name(name: &str) -> String {
+    let name = without_number(name);
     let element = name.trim_start_matches('[');
     let dimensions = name.len() - element.len();
     let mut source = match element {
@@ -180,6 +187,11 @@ mod tests {
             ("java/lang/String", "java.lang.String"),
             ("[B", "byte[]"),
             ("[[Ljava/util/Map$Entry;", "java.util.Map$Entry[][]"),
+            ("Main$$Lambda$291+0x00007f43d01b8208/817299424", "Main$$Lambda$291"),
+            (
+                "java/lang/invoke/LambdaForm$DMH.0x0000000023041000",
+                "java.lang.invoke.LambdaForm$DMH",
+            ),
             ("", ""),
         ];
         for (name, expected) in cases {

@@ -127,6 +127,11 @@ const DIRECTORY: &[Tag] = &[Tag::Directory(OWN)];
 const BYTES_OF_SOCKET: usize = OWN + 3;
 const BYTES_OF_FILE: usize = OWN + 1;
 
+/// Index of `jdk.JavaExceptionThrow` in [`KINDS`].
+pub const EXCEPTION_THROW: usize = 9;
+/// Index of `jdk.JavaErrorThrow`.
+pub const ERROR_THROW: usize = 10;
+
 /// All types of events that are read.
 pub static KINDS: &[Kind] = &[
     Kind {
@@ -220,3 +225,14 @@ pub const VALUES: [&str; 7] = [
 
 /// The types that stacks refer to in addition.
 pub const STACK_VALUES: [&str; 2] = ["jdk.types.StackTrace", "jdk.types.Method"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_where_their_indexes_say() {
+        assert_eq!(KINDS[EXCEPTION_THROW].event, "jdk.JavaExceptionThrow");
+        assert_eq!(KINDS[ERROR_THROW].event, "jdk.JavaErrorThrow");
+    }
+}

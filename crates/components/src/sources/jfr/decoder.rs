@@ -270,8 +270,11 @@ impl Decoded<'_> {
         match log {
             Log::Socket(verb) => {
                 let peer = peer(self.raw, self.types, &self.lookup, OWN);
-                let port = self.raw[OWN + 2].integer();
-                format!("{verb} {peer}:{port} took {ms:.1} ms{}", bytes())
+                let port = match self.raw[OWN + 2].integer() {
+                    0 => String::new(),
+                    port => format!(":{port}"),
+                };
+                format!("{verb} {peer}{port} took {ms:.1} ms{}", bytes())
             }
             Log::File(verb) => format!("{verb} {} took {ms:.1} ms{}", text(OWN), bytes()),
             Log::Pause => format!("{} took {ms:.1} ms", text(OWN)),
@@ -295,14 +298,24 @@ impl Decoded<'_> {
             for frame in self.lookup.stack(&self.raw[STACK], self.types[STACK], FRAMES_MAX) {
                 let line = if text.is_empty() { "" } else { "\n" };
                 // Writing to a string does not fail.
-                let _ = write!(text, "{line}at {}.{}", frame.class, frame.method);
+                let (class, file) = (&frame.class, file_of(&frame.class));
+                let _ = write!(text, "{line}at {class}.{}({file}.java", frame.method);
                 if frame.line > 0 {
                     let _ = write!(text, ":{}", frame.line);
                 }
+                text.push(')');
             }
         }
         text
     }
+}
+
+/// Returns the name of the file of a class, which recordings do not have: usually that of its outermost
+/// class.
+fn file_of(class: &str) -> &str {
+    let simple = class.rsplit('.').next().unwrap_or(class);
+    let end = simple.char_indices().skip(1).find(|(_, character)| *character == '$');
+    end.map_or(simple, |(at, _)| &simple[..at])
 }
 
 /// Returns the tags of a log event as JSON: those of the metric and of the process.

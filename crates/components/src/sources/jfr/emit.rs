@@ -83,6 +83,9 @@ impl Rows {
         let is_live = fill.is_live;
         let mut current: Option<Window> = None;
         for ((window, kind, tags), values) in fill.values() {
+            if fill.is_counted_twice((window, kind, tags)) {
+                continue;
+            }
             if !is_live && current != Some(window) {
                 current = Some(window);
                 self.metrics.set_period(period(window, settings));

@@ -1,6 +1,6 @@
 //! What the events of a range become: metrics and log events that are not emitted yet.
 
-use super::catalog::Kind;
+use super::catalog::{ERROR_THROW, EXCEPTION_THROW, Kind};
 use super::tags::TagSetId;
 use crate::sources::points::log_events::LogEvent;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -139,6 +139,12 @@ impl Fill {
     /// Returns the bytes of a block for it, at most.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the events have others beside them that count the same: an error has an event
+    /// `jdk.JavaErrorThrow`, and events `jdk.JavaExceptionThrow`.
+    pub fn is_counted_twice(&self, (window, kind, tags): (Window, usize, TagSetId)) -> bool {
+        kind == EXCEPTION_THROW && self.values.contains_key(&(window, ERROR_THROW, tags))
     }
 
     /// Returns all values, in the order of time.

@@ -150,17 +150,21 @@ fn values<'a>(
     }
 }
 
-/// Returns the host at the other end of a connection, or its address if it has no name.
+/// Returns the host at the other end of a connection, or its address if it has no name. The address of
+/// a Unix socket is its path in brackets, and its host is the same for all.
 pub fn peer<'a>(
     raw: &[Raw<'a>; SLOTS],
     types: &[u64; SLOTS],
     lookup: &Lookup<'a>,
     at: usize,
 ) -> String {
-    let host = cut(&lookup.text(&raw[at], types[at]));
-    match host.is_empty() {
-        true => cut(&lookup.text(&raw[at + 1], types[at + 1])),
-        false => host,
+    let [host, address] = [at, at + 1].map(|slot| cut(&lookup.text(&raw[slot], types[slot])));
+    let path = address.strip_prefix("[/").and_then(|rest| rest.strip_suffix(']'));
+    match (path, host.is_empty(), address.is_empty()) {
+        (Some(path), ..) => format!("/{path}"),
+        (None, false, _) => host,
+        (None, true, false) => address,
+        (None, true, true) => "unknown".to_owned(),
     }
 }
 

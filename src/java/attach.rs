@@ -1,0 +1,260 @@
+//! The attach mechanism of HotSpot: a command to a JVM over the socket that it listens on.
+//!
+//! A JVM listens once it has received SIGQUIT while there is a file `.attach_pidPID` in its working
+//! directory or in `/tmp`. Its socket is `/tmp/.java_pidPID`, in its own mount namespace and with its
+//! id in its own process namespace. A command is the version of the protocol, the name, and three
+//! arguments, each ended by a zero; the answer is a number in a line, and a text. The source of
+//! the protocol is `attachListener_posix.cpp` of OpenJDK.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a JVM may take to listen, and to load the agent.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time between looks for the socket.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Most bytes of an argument that a JVM takes.
+const ARGUMENT_BYTES_MAX: usize = 1024;
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// Version of the protocol.
+const PROTOCOL: &str = "1";
+
+/// Why an agent was not loaded.
+#[derive(Debug)]
+pub enum AttachError {
+    /// There is no such process, or it is no JVM.
+    NotAJvm(&'static str),
+    /// The JVM belongs to another user.
+    Permission,
+    /// The process does not see the jar.
+    NoJar(PathBuf),
+    /// The command line is wrong.
+    Usage(String),
+    /// The JVM does not listen.
+    Refused,
+    /// The JVM did not load the agent: its answer.
+    Answer(String),
+    /// The system returned an error.
+    Io(io::Error),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::NotAJvm(why) => f.write_str(why),
+            AttachError::Permission => f.write_str(
+                "it belongs to another user; run the command as the user of the JVM, or as root",
+            ),
+            AttachError::NoJar(jar) => write!(
+                f,
+                "it does not see {}; copy the jar into its container, and give its path there with --jar",
+                jar.display()
+            ),
+            AttachError::Usage(message) => f.write_str(message),
+            AttachError::Refused => write!(
+                f,
+                "the JVM does not listen after {} s: it is stopped, or runs with -XX:+DisableAttachMechanism; \
+                 start it with -javaagent instead",
+                TIMEOUT.as_secs()
+            ),
+            AttachError::Answer(answer) => write!(f, "the JVM answers: {answer}"),
+            AttachError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<io::Error> for AttachError {
+    fn from(error: io::Error) -> AttachError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => AttachError::Permission,
+            _ => AttachError::Io(error),
+        }
+    }
+}
+
+/// A running JVM.
+pub struct Target {
+    pid: Pid,
+    /// Its folder in `/proc`.
+    proc: PathBuf,
+    /// Its id in its own namespace.
+    own_pid: String,
+}
+
+impl Target {
+    /// Finds a JVM.
+    ///
+    /// # Errors
+    /// There is no such process, it is no JVM, or it belongs to another user. A process that is no
+    /// JVM would be ended by the signal.
+    pub fn open(pid: i32) -> Result<Target, AttachError> {
+        let no_process = AttachError::NotAJvm("there is no such process");
+        let Some(pid) = Pid::from_raw(pid) else { return Err(no_process) };
+        let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        let Ok(status) = fs::read_to_string(proc.join("status")) else { return Err(no_process) };
+        let maps = fs::read(proc.join("maps"))?;
+        if !String::from_utf8_lossy(&maps).contains("/libjvm.so") {
+            return Err(AttachError::NotAJvm("it is no JVM: it has not loaded libjvm.so"));
+        }
+        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let own_pid = line.and_then(|ids| ids.split_ascii_whitespace().last());
+        let own_pid = own_pid.map_or_else(|| pid.as_raw_nonzero().to_string(), str::to_owned);
+        Ok(Target { pid, proc, own_pid })
+    }
+
+    /// Loads an agent.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn load(&self, jar: &Path, options: &str) -> Result<(), AttachError> {
+        let path = jar
+            .to_str()
+            .ok_or_else(|| AttachError::Usage(format!("{} is not UTF-8", jar.display())))?;
+        let agent = if options.is_empty() { path.to_owned() } else { format!("{path}={options}") };
+        if agent.len() >= ARGUMENT_BYTES_MAX || agent.contains('\0') || path.contains('=') {
+            let message = format!(
+                "the path of the jar and the options must have less than {ARGUMENT_BYTES_MAX} bytes, and the path no `=`"
+            );
+            return Err(AttachError::Usage(message));
+        }
+        if !self.below_root(jar).is_file() {
+            return Err(AttachError::NoJar(jar.to_owned()));
+        }
+        let answer = self.command(&["load", "instrument", "false", &agent])?;
+        judge(&answer)
+    }
+
+    /// Returns a path of the process as this one sees it.
+    fn below_root(&self, path: &Path) -> PathBuf {
+        self.proc.join("root").join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.below_root(Path::new(&format!("/tmp/.java_pid{}", self.own_pid)))
+    }
+
+    /// Sends a command and returns the answer.
+    fn command(&self, words: &[&str]) -> Result<String, AttachError> {
+        self.listen()?;
+        let mut stream = UnixStream::connect(self.socket())?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let mut command = Vec::new();
+        for word in [PROTOCOL].iter().chain(words) {
+            command.extend_from_slice(word.as_bytes());
+            command.push(0);
+        }
+        stream.write_all(&command)?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    /// Makes the JVM listen, unless it does.
+    fn listen(&self) -> Result<(), AttachError> {
+        let socket = self.socket();
+        if is_socket(&socket) {
+            return Ok(());
+        }
+        let request = self.request()?;
+        let signaled = kill_process(self.pid, Signal::QUIT).map_err(io::Error::from);
+        let begun = Instant::now();
+        while signaled.is_ok() && !is_socket(&socket) && begun.elapsed() < TIMEOUT {
+            sleep(LOOK_INTERVAL);
+        }
+        // The JVM may have removed it, or the process may be gone.
+        let _ = fs::remove_file(request);
+        signaled?;
+        match is_socket(&socket) {
+            true => Ok(()),
+            false => Err(AttachError::Refused),
+        }
+    }
+
+    /// Creates the file that tells the JVM to listen, in its working directory, else in `/tmp`.
+    fn request(&self) -> Result<PathBuf, AttachError> {
+        let name = format!(".attach_pid{}", self.own_pid);
+        let in_cwd = self.proc.join("cwd").join(&name);
+        let in_tmp = self.below_root(Path::new("/tmp")).join(&name);
+        let create = |path: &Path| {
+            // Left by an attempt that was killed.
+            let _ = fs::remove_file(path);
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+        };
+        match create(&in_cwd) {
+            // The JVM ignores one that belongs to another user but root.
+            Ok(file) if file.metadata()?.uid() == rustix::process::geteuid().as_raw() => Ok(in_cwd),
+            _ => Ok(create(&in_tmp).map(|_| in_tmp)?),
+        }
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|of| of.file_type().is_socket())
+}
+
+/// Judges the answer to `load`.
+fn judge(answer: &str) -> Result<(), AttachError> {
+    let mut lines = answer.lines();
+    let status = lines.next().unwrap_or_default().trim();
+    let rest = lines.collect::<Vec<_>>().join("; ");
+    let code = rest.strip_prefix("return code: ").map(str::trim);
+    match (status, code) {
+        ("0", None | Some("0")) => Ok(()),
+        ("0", Some(code)) => Err(AttachError::Answer(meaning(code))),
+        ("", _) => Err(AttachError::Answer("nothing; it ended".to_owned())),
+        (status, _) if rest.is_empty() => {
+            Err(AttachError::Answer(format!("error {status} without a reason")))
+        }
+        _ => Err(AttachError::Answer(rest)),
+    }
+}
+
+/// Returns what a code of the library `instrument` means.
+fn meaning(code: &str) -> String {
+    match code {
+        "100" => "the jar cannot be read, or is not that of an agent".to_owned(),
+        "101" => "the jar cannot be added to the class path".to_owned(),
+        "102" => {
+            "the agent did not start; its reason is on the standard error of the JVM".to_owned()
+        }
+        code => format!("error {code} of the library `instrument`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_jvms_are_judged() {
+        assert!(judge("0\n").is_ok());
+        assert!(judge("0\nreturn code: 0\n").is_ok());
+        let reason = |answer: &str| judge(answer).unwrap_err().to_string();
+        assert!(reason("0\nreturn code: 102\n").contains("did not start"));
+        assert!(reason("1\nDynamic agent loading is not enabled.\n").contains("not enabled"));
+        assert!(reason("100\n").contains("error 100"));
+        assert!(reason("").contains("ended"));
+    }
+
+    #[test]
+    fn only_a_jvm_gets_the_signal() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let error = Target::open(own).err().unwrap();
+        assert!(matches!(error, AttachError::NotAJvm(_)), "{error}");
+        let error = Target::open(i32::MAX).err().unwrap();
+        assert!(error.to_string().contains("no such process"), "{error}");
+    }
+}
