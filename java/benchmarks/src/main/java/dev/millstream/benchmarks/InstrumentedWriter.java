@@ -1,0 +1,31 @@
+package dev.millstream.benchmarks;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+
+/** Creates and commits an event in the path of the write, one per write. */
+final class InstrumentedWriter implements ChannelWriter {
+    private final SocketChannel channel;
+    private final Peer.Lookup peers;
+
+    InstrumentedWriter(SocketChannel channel, Peer.Lookup peers) {
+        this.channel = channel;
+        this.peers = peers;
+    }
+
+    @Override
+    public int write(ByteBuffer bytes) throws IOException {
+        WriteEvent event = new WriteEvent();
+        if (!event.isEnabled()) {
+            return channel.write(bytes);
+        }
+        event.begin();
+        int written = channel.write(bytes);
+        event.end();
+        if (event.shouldCommit()) {
+            event.commit(peers.of(channel), written);
+        }
+        return written;
+    }
+}
