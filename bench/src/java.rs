@@ -128,6 +128,7 @@ fn measure(threads: usize, cores: [usize; 2], csv: &Path) -> io::Result<BTreeMap
         "-cp",
         &path,
         "org.openjdk.jmh.Main",
+        "Calls",
         "-prof",
         "gc",
         "-rf",

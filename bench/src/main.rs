@@ -14,6 +14,7 @@ mod fleet;
 mod framing;
 mod header;
 mod java;
+mod jfr_events;
 mod limits;
 mod measure;
 mod memory;
@@ -82,7 +83,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
+    /// Everything but framing, jfr_events, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -144,6 +145,13 @@ enum Part {
     },
     /// The Java client beside that of DogStatsD
     Java,
+    /// Events of JFR around writes to a socket: a published experiment repeated on two JDKs
+    #[command(name = "jfr_events", alias = "jfr-events")]
+    JfrEvents {
+        /// One JVM and three iterations per case, five starts: shows that it works
+        #[arg(long)]
+        quick: bool,
+    },
     /// The way out: compression, a million series to the network, points to Prometheus, logs over
     /// HTTP
     MetricsOut {
@@ -241,6 +249,9 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
+        Part::JfrEvents { quick } => {
+            jfr_events::run(*quick, options.cores(), &scratch, &mut report)?
+        }
         Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Topics { names } => topics::run(options, names, &scratch, &mut report)?,
         Part::Operators { names } => operators::run(options, names, &scratch, &mut report)?,
@@ -302,6 +313,7 @@ impl Part {
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",
             Part::Java => "java_client",
+            Part::JfrEvents { .. } => "jfr_events",
             Part::MetricsOut { .. } => "metrics_out",
             Part::Topics { .. } => "topics",
             Part::Operators { .. } => "operators",

@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 
 /**
- * Uses one event for all writes of a thread. {@code begin} sets its start and {@code end} its duration anew; the JDK promises neither, so
- * {@link RecordedWrites} checks them.
+ * Uses one event for all writes of a thread. {@code begin} replaces its start and {@code end} its duration; the JDK does not promise it, so
+ * {@link RecordedWrites} checks both.
  */
 final class ReusedEventWriter implements ChannelWriter {
     private static final ThreadLocal<WriteEvent> EVENTS = ThreadLocal.withInitial(WriteEvent::new);

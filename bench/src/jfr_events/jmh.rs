@@ -1,0 +1,158 @@
+//! Runs JMH on a JDK and reads what it measured.
+
+use super::{CLASS_PATH, java};
+use crate::measure::{Samples, pinned, progress};
+use crate::operators::Jdk;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Lines of JMH's output that an error shows.
+const SHOWN_LINES: usize = 20;
+
+/// Costs by case and size of the write in bytes.
+pub type Costs = BTreeMap<(String, usize), Cost>;
+
+/// What a write costs in a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    pub ns: f64,
+    pub error_ns: f64,
+    /// Allocated by the process, divided by the writes. The median of the iterations: the check of
+    /// the recording allocates during the last one.
+    pub bytes: f64,
+    /// Writes of all JVMs, warm-up included.
+    pub writes: u64,
+    /// Events in their recordings.
+    pub events: u64,
+}
+
+/// A way to run the benchmark.
+pub struct Jmh<'a> {
+    pub jdk: &'a Jdk,
+    pub is_quick: bool,
+    pub cores: [usize; 2],
+    /// For recordings and results.
+    pub temporary: PathBuf,
+    /// What a progress line starts with.
+    pub progress: String,
+}
+
+impl Jmh<'_> {
+    /// Returns the cases that the JDK has.
+    pub fn supported(&self) -> io::Result<Vec<String>> {
+        let class = "dev.millstream.benchmarks.WriteCase";
+        let output = Command::new(java(self.jdk)).args(["-cp", CLASS_PATH, class]).output()?;
+        match output.status.success() {
+            true => {
+                Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+            }
+            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    }
+
+    /// Measures these cases with these sizes.
+    pub fn measure(&self, cases: &[String], sizes: &[usize]) -> io::Result<Costs> {
+        let results = self.temporary.join("jmh.json");
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        let mut command = Command::new(java(self.jdk));
+        command.args(["-cp", CLASS_PATH, "org.openjdk.jmh.Main", "SocketWrites"]);
+        command.args(["-prof", "gc", "-foe", "true", "-rf", "json", "-rff"]).arg(&results);
+        command.arg("-p").arg(format!("writeCase={}", cases.join(",")));
+        command.arg("-p").arg(format!("bytes={}", sizes.join(",")));
+        if self.is_quick {
+            command.args(["-f", "1", "-i", "3"]);
+        }
+        let folder = self.temporary.display();
+        command.arg("-jvmArgsAppend").arg(format!("-Djava.io.tmpdir={folder}"));
+        let output = self.run(&mut command)?;
+        let mut costs = read(&fs::read_to_string(results)?)?;
+        count(&output, &mut costs);
+        match costs.len() == cases.len() * sizes.len() {
+            true => Ok(costs),
+            false => Err(failure("JMH measured some cases only", &output)),
+        }
+    }
+
+    /// Runs it on the cores; returns its output, line by line.
+    fn run(&self, command: &mut Command) -> io::Result<Vec<String>> {
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = pinned(&self.cores, || command.spawn())?;
+        let mut lines = Vec::new();
+        for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+            let line = line?;
+            if let Some(parameters) = line.strip_prefix("# Parameters: ") {
+                progress(&format!("{} {parameters}", self.progress));
+            }
+            lines.push(line);
+        }
+        match child.wait()?.success() {
+            true => Ok(lines),
+            false => Err(failure("JMH has failed", &lines)),
+        }
+    }
+}
+
+fn failure(what: &str, lines: &[String]) -> io::Error {
+    let end = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+    io::Error::other(format!("{what}; the end of its output:\n{}", end.join("\n")))
+}
+
+/// Reads the costs from JMH's JSON.
+fn read(json: &str) -> io::Result<Costs> {
+    let results: Vec<Value> = serde_json::from_str(json)?;
+    let costs = results.iter().map(|result| {
+        let parameter = |name: &str| result["params"][name].as_str().unwrap_or_default();
+        let size = parameter("bytes").parse().map_err(io::Error::other)?;
+        let number = |name: &str| result["primaryMetric"][name].as_f64().unwrap_or(f64::NAN);
+        let mut bytes = Samples::default();
+        let allocated = &result["secondaryMetrics"]["gc.alloc.rate.norm"]["rawData"];
+        let iterations = allocated.as_array().into_iter().flatten().filter_map(Value::as_array);
+        iterations.flatten().filter_map(Value::as_f64).for_each(|value| bytes.push(value));
+        let (ns, error_ns) = (number("score"), number("scoreError"));
+        let cost = Cost { ns, error_ns, bytes: bytes.median(), ..Cost::default() };
+        Ok(((parameter("writeCase").to_owned(), size), cost))
+    });
+    costs.collect()
+}
+
+/// Adds up what each JVM says at its end: `# Recorded[case=JDK_ON, bytes=1, writes=7, events=7]`.
+fn count(output: &[String], costs: &mut Costs) {
+    for line in output {
+        let Some((_, said)) = line.split_once("# Recorded[") else { continue };
+        let value = |name: &str| {
+            let parts = said.trim_end_matches(']').split(", ");
+            let value = parts.filter_map(|part| part.split_once('=')).find(|part| part.0 == name);
+            value.map(|(_, value)| value).unwrap_or_default()
+        };
+        let number = |name: &str| value(name).parse::<u64>().unwrap_or(0);
+        let key = (value("case").to_owned(), number("bytes") as usize);
+        if let Some(cost) = costs.get_mut(&key) {
+            cost.writes += number("writes");
+            cost.events += number("events");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_jmh_writes_is_read() {
+        let json = r#"[{
+            "params": {"bytes": "64", "writeCase": "JDK_ON"},
+            "primaryMetric": {"score": 2000.5, "scoreError": 30.5},
+            "secondaryMetrics": {"gc.alloc.rate.norm": {"rawData": [[296.0, 0.5], [900.0, 296.0, 296.0]]}}
+        }]"#;
+        let said = "# Recorded[case=JDK_ON, bytes=64, writes=7, events=6]";
+        let output = [said.to_owned(), format!("Iteration 3: {said}"), "1 ns/op".to_owned()];
+        let mut costs = read(json).unwrap();
+        count(&output, &mut costs);
+        let cost = Cost { ns: 2000.5, error_ns: 30.5, bytes: 296.0, writes: 14, events: 12 };
+        assert_eq!(costs, Costs::from([(("JDK_ON".to_owned(), 64), cost)]));
+    }
+}
