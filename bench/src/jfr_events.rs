@@ -99,16 +99,16 @@ fn java(jdk: &Jdk) -> PathBuf {
 fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
     let times = match is_quick {
         true => {
-            "A quick run, which shows that it works and no times: 1 JVM, 3 iterations".to_owned()
+            "A quick run, which shows that it works and no times: 1 JVM, 3 iterations of 200 ms after 8 of 150 ms"
         }
-        false => "5 JVMs with 10 iterations each".to_owned(),
+        false => "5 JVMs, each with 10 iterations of 200 ms after 5 of 150 ms",
     };
     let count = match jdks {
         [jdk] => format!(" This host has one JDK, Java {}.", jdk.version),
         _ => String::new(),
     };
     format!(
-        "JMH, average time: {times} of 200 ms after 5 of 150 ms; ± is half of the interval of 99.9 % confidence. \
+        "JMH, average time: {times}; ± is half of the interval of 99.9 % confidence. \
          Bytes are the median of the iterations.{count}"
     )
 }

@@ -200,6 +200,7 @@ fn steps(measured: &[Measured]) -> Table {
         "Differences of the table above. A step smaller than its error is not measured.".to_owned(),
     );
     for measured in measured {
+        table.note(unrecorded(measured));
         for (name, prefix) in [("instrumented", "INSTRUMENTED"), ("mirror", "MIRROR")] {
             table.note(shares(measured, name, prefix));
         }
@@ -207,10 +208,40 @@ fn steps(measured: &[Measured]) -> Table {
     table
 }
 
+/// Says which events cost time although they are off or below their threshold.
+fn unrecorded(measured: &Measured) -> String {
+    let is_unrecorded = |case: &str| case.ends_with("_EVENT_OFF") || case.ends_with("_BELOW");
+    let (mut costly, mut error_max) = (Vec::new(), 0.0_f64);
+    for (name, _, case) in STEPS.iter().filter(|(.., case)| is_unrecorded(case)) {
+        let Some(costs) = measured.cost(OFF).zip(measured.cost(case)) else { continue };
+        let step = Difference::of(costs.0, costs.1);
+        error_max = error_max.max(step.error_ns);
+        if step.ns > step.error_ns {
+            costly.push(format!("{name} {:.0} ns", step.ns));
+        }
+    }
+    let costly = match costly.is_empty() {
+        true => "none".to_owned(),
+        false => costly.join(", "),
+    };
+    format!(
+        "{}: events that are off or below their threshold and cost more than the error, which is up to {error_max:.0} \
+         ns: {costly}.",
+        measured.java
+    )
+}
+
 /// Says how the time that an event adds is divided between its data, its stack and the rest.
 fn shares(measured: &Measured, name: &str, prefix: &str) -> String {
     let ns = |case: &str| measured.ns(&format!("{prefix}_{case}"));
-    let whole = ns("STRINGS") - measured.ns(OFF);
+    let costs = measured.cost(OFF).zip(measured.cost(&format!("{prefix}_STRINGS")));
+    let Some(Difference { ns: whole, error_ns, .. }) = costs.map(|c| Difference::of(c.0, c.1))
+    else {
+        return String::new();
+    };
+    if whole < error_ns {
+        return format!("{}, {name}: what an event adds is less than its error.", measured.java);
+    }
     let data = ns("STRINGS_NO_STACK") - ns("CACHED_NO_STACK");
     let mechanism = ns("CACHED_NO_STACK") - measured.ns(OFF);
     let stack = whole - data - mechanism;

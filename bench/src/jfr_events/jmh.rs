@@ -13,6 +13,10 @@ use std::process::{Command, Stdio};
 /// Lines of JMH's output that an error shows.
 const SHOWN_LINES: usize = 20;
 
+/// More than a second: JFR allocates when it first writes its metadata, which must not be in one of so
+/// few iterations.
+const QUICK_WARM_UPS: &str = "8";
+
 /// Costs by case and size of the write in bytes.
 pub type Costs = BTreeMap<(String, usize), Cost>;
 
@@ -21,8 +25,8 @@ pub type Costs = BTreeMap<(String, usize), Cost>;
 pub struct Cost {
     pub ns: f64,
     pub error_ns: f64,
-    /// Allocated by the process, divided by the writes. The median of the iterations: the check of
-    /// the recording allocates during the last one.
+    /// Allocated by the process, divided by the writes. The median of the iterations: JFR allocates
+    /// during one of them, and the check of the recording during the last.
     pub bytes: f64,
     /// Writes of all JVMs, warm-up included.
     pub writes: u64,
@@ -64,7 +68,7 @@ impl Jmh<'_> {
         command.arg("-p").arg(format!("writeCase={}", cases.join(",")));
         command.arg("-p").arg(format!("bytes={}", sizes.join(",")));
         if self.is_quick {
-            command.args(["-f", "1", "-i", "3"]);
+            command.args(["-f", "1", "-wi", QUICK_WARM_UPS, "-i", "3"]);
         }
         let folder = self.temporary.display();
         command.arg("-jvmArgsAppend").arg(format!("-Djava.io.tmpdir={folder}"));
