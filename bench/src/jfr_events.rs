@@ -99,9 +99,9 @@ fn java(jdk: &Jdk) -> PathBuf {
 fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
     let times = match is_quick {
         true => {
-            "A quick run, which shows that it works and no times: 1 JVM, 3 iterations of 200 ms after 8 of 150 ms"
+            "A quick run, which shows that it works and no times: 1 JVM, 3 iterations of 200 ms after 12 of 100 ms"
         }
-        false => "5 JVMs, each with 10 iterations of 200 ms after 5 of 150 ms",
+        false => "5 JVMs, each with 10 iterations of 200 ms after 5 of 100 ms",
     };
     let count = match jdks {
         [jdk] => format!(" This host has one JDK, Java {}.", jdk.version),

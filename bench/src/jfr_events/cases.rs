@@ -256,6 +256,7 @@ fn shares(measured: &Measured, name: &str, prefix: &str) -> String {
     )
 }
 
+/// Draws cases beside the article's, and an empty group, above which the legend has room.
 fn bars<const N: usize>(
     name: &str,
     title: &str,
@@ -263,12 +264,27 @@ fn bars<const N: usize>(
     measured: &[Measured],
     report: &mut Report,
 ) -> io::Result<()> {
-    let labels = cases.map(|(label, _)| label.to_owned());
-    let bars = measured.iter().map(|measured| Bars {
-        label: measured.java.clone().leak(),
-        values: cases.map(|(_, case)| measured.ns(case)).to_vec(),
-    });
-    report.bars(name, title, &labels, &bars.collect::<Vec<_>>())
+    let labels: Vec<String> =
+        cases.iter().map(|(label, _)| (*label).to_owned()).chain([String::new()]).collect();
+    let values = |of: &dyn Fn(usize, &str) -> f64| {
+        let values = cases.iter().enumerate().map(|(index, (_, case))| of(index, case));
+        values.chain([f64::NAN]).collect()
+    };
+    let mut bars: Vec<Bars> = Vec::new();
+    for measured in measured {
+        let values = values(&|_, case| measured.ns(case));
+        bars.push(Bars { label: measured.java.clone().leak(), values });
+    }
+    let values = values(&|index, _| article_ns(PLOTTED[index].1));
+    bars.push(Bars { label: "the article", values });
+    report.bars(name, title, &labels, &bars)
+}
+
+/// Returns the article's result for a case, if it has one.
+fn article_ns(case: &str) -> f64 {
+    let row = CASES.iter().find(|(name, ..)| *name == case);
+    let us = row.and_then(|(_, _, us, _)| us.parse::<f64>().ok());
+    us.map_or(f64::NAN, |us| us * 1e3)
 }
 
 /// Reports what the JDK's event adds to writes of several sizes.

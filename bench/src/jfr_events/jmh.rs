@@ -15,7 +15,7 @@ const SHOWN_LINES: usize = 20;
 
 /// More than a second: JFR allocates when it first writes its metadata, which must not be in one of so
 /// few iterations.
-const QUICK_WARM_UPS: &str = "8";
+const QUICK_WARM_UPS: &str = "12";
 
 /// Costs by case and size of the write in bytes.
 pub type Costs = BTreeMap<(String, usize), Cost>;
