@@ -23,6 +23,9 @@ const ON: &str = "JDK_ON";
 /// Sizes of writes in bytes.
 const SIZES: [usize; 5] = [1, 64, 1 << 10, 16 << 10, 64 << 10];
 
+/// JVMs of each case. The cases alternate, as the speed of a host changes within minutes.
+const ROUNDS: usize = 5;
+
 /// The benchmarks, and with what they need.
 const JAR: &str = "java/benchmarks/target/benchmarks.jar";
 const CLASS_PATH: &str = "java/benchmarks/target/benchmarks.jar:java/benchmarks/target/libs/*";
@@ -67,8 +70,11 @@ fn measure(
     let starts = start_up::measure(is_quick, cores, (&java, jdk), &temporary)?;
     let jmh = Jmh { jdk, is_quick, cores, temporary, progress: format!("jfr_events: {java}") };
     let names = jmh.supported()?;
-    let mut costs = jmh.measure(&names, &SIZES[..1])?;
-    costs.extend(jmh.measure(&[OFF.to_owned(), ON.to_owned()], &SIZES[1..])?);
+    let mut costs = Costs::new();
+    for _ in 0..if is_quick { 1 } else { ROUNDS } {
+        jmh::add(&mut costs, jmh.measure(&names, &SIZES[..1])?);
+        jmh::add(&mut costs, jmh.measure(&[OFF.to_owned(), ON.to_owned()], &SIZES[1..])?);
+    }
     Ok(Measured { java, costs, starts })
 }
 
@@ -101,7 +107,9 @@ fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
         true => {
             "A quick run, which shows that it works and no times: 1 JVM, 3 iterations of 200 ms after 12 of 100 ms"
         }
-        false => "5 JVMs, each with 10 iterations of 200 ms after 5 of 100 ms",
+        false => {
+            "5 JVMs by turns with the other cases, each with 10 iterations of 200 ms after 5 of 100 ms"
+        }
     };
     let count = match jdks {
         [jdk] => format!(" This host has one JDK, Java {}.", jdk.version),
@@ -109,6 +117,6 @@ fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
     };
     format!(
         "JMH, average time: {times}; ± is half of the interval of 99.9 % confidence. \
-         Bytes are the median of the iterations.{count}"
+         Bytes are the median of the JVMs, with their range where they differ.{count}"
     )
 }

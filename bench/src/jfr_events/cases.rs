@@ -79,16 +79,16 @@ const PLOTTED: [(&str, &str, &str); 9] = [
 
 impl Measured {
     /// Returns what the write of a byte costs, if the JDK has the case.
-    fn cost(&self, case: &str) -> Option<Cost> {
+    fn cost(&self, case: &str) -> Option<&Cost> {
         self.cost_of(case, SIZES[0])
     }
 
-    fn cost_of(&self, case: &str, size: usize) -> Option<Cost> {
-        self.costs.get(&(case.to_owned(), size)).copied()
+    fn cost_of(&self, case: &str, size: usize) -> Option<&Cost> {
+        self.costs.get(&(case.to_owned(), size))
     }
 
     fn ns(&self, case: &str) -> f64 {
-        self.cost(case).map_or(f64::NAN, |cost| cost.ns)
+        self.cost(case).map_or(f64::NAN, Cost::mean_ns)
     }
 }
 
@@ -100,11 +100,11 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(from: Cost, to: Cost) -> Self {
+    fn of(from: &Cost, to: &Cost) -> Self {
         Difference {
-            ns: to.ns - from.ns,
-            error_ns: from.error_ns.hypot(to.error_ns),
-            bytes: to.bytes - from.bytes,
+            ns: to.mean_ns() - from.mean_ns(),
+            error_ns: from.error_ns().hypot(to.error_ns()),
+            bytes: to.bytes()[0] - from.bytes()[0],
         }
     }
 }
@@ -139,10 +139,10 @@ fn cases(measured: &[Measured], setting: &str) -> Table {
         let mut cells = [name, article_us, article_bytes].map(str::to_owned).to_vec();
         for measured in measured {
             let cost = measured.cost(case);
-            let cell = |text: fn(Cost) -> String| cost.map_or(String::new(), text);
-            cells.push(cell(|cost| format!("{:.3}", cost.ns / 1e3)));
-            cells.push(cell(|cost| format!("{:.3}", cost.error_ns / 1e3)));
-            cells.push(cell(|cost| format!("{:.2}", cost.bytes)));
+            let cell = |text: fn(&Cost) -> String| cost.map_or(String::new(), text);
+            cells.push(cell(|cost| format!("{:.3}", cost.mean_ns() / 1e3)));
+            cells.push(cell(|cost| format!("{:.3}", cost.error_ns() / 1e3)));
+            cells.push(cell(bytes));
         }
         table.row(cells);
     }
@@ -151,9 +151,18 @@ fn cases(measured: &[Measured], setting: &str) -> Table {
     table
 }
 
+/// C2 removes an event object in some JVMs and not in others, so their bytes may differ.
+fn bytes(cost: &Cost) -> String {
+    let [median, min, max] = cost.bytes();
+    match max - min < 1.0 {
+        true => format!("{median:.2}"),
+        false => format!("{median:.2} ({min:.2} to {max:.2})"),
+    }
+}
+
 /// Says how many of the writes are in the recordings.
 fn recorded(measured: &Measured) -> String {
-    let share = |cost: Cost| cost.events as f64 / cost.writes as f64 * 100.0;
+    let share = |cost: &Cost| cost.events as f64 / cost.writes as f64 * 100.0;
     let of_case = |case: &str| match measured.cost(case) {
         Some(cost) => format!("{} of {} ({:.2} %)", cost.events, cost.writes, share(cost)),
         None => "none, as this JDK has no throttle".to_owned(),
@@ -296,13 +305,14 @@ pub fn report_sizes(measured: &[Measured], setting: &str, report: &mut Report) -
     for size in SIZES {
         let mut cells = vec![size.to_string()];
         for measured in measured {
-            let [off, on] = [OFF, ON].map(|case| measured.cost_of(case, size).unwrap_or_default());
-            let added = Difference::of(off, on);
-            cells.push(format!("{:.3}", off.ns / 1e3));
-            cells.push(format!("{:.3}", on.ns / 1e3));
+            let [off, on] =
+                [OFF, ON].map(|case| measured.cost_of(case, size).cloned().unwrap_or_default());
+            let added = Difference::of(&off, &on);
+            cells.push(format!("{:.3}", off.mean_ns() / 1e3));
+            cells.push(format!("{:.3}", on.mean_ns() / 1e3));
             cells.push(format!("{:.0}", added.ns));
             cells.push(format!("{:.0}", added.error_ns));
-            cells.push(format!("{:.1} %", added.ns / off.ns * 100.0));
+            cells.push(format!("{:.1} %", added.ns / off.mean_ns() * 100.0));
         }
         table.row(cells);
     }
@@ -320,8 +330,8 @@ pub fn report_sizes(measured: &[Measured], setting: &str, report: &mut Report) -
 
 fn share_by_size(measured: &Measured) -> Series {
     let point = |size: usize| {
-        let [off, on] = [OFF, ON].map(|case| measured.cost_of(case, size).unwrap_or_default());
-        ((size as f64).log2(), (on.ns / off.ns - 1.0) * 100.0)
+        let ns = |case| measured.cost_of(case, size).map_or(f64::NAN, Cost::mean_ns);
+        ((size as f64).log2(), (ns(ON) / ns(OFF) - 1.0) * 100.0)
     };
     Series { label: measured.java.clone(), points: SIZES.map(point).to_vec() }
 }

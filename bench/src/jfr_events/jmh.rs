@@ -21,18 +21,59 @@ const QUICK_WARM_UPS: &str = "12";
 pub type Costs = BTreeMap<(String, usize), Cost>;
 
 /// What a write costs in a case.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Cost {
-    pub ns: f64,
-    pub error_ns: f64,
-    /// Allocated by the process, divided by the writes. The median of the iterations: JFR allocates
-    /// during one of them, and the check of the recording during the last.
-    pub bytes: f64,
+    /// Of each iteration.
+    ns: Vec<f64>,
+    /// Allocated by the process, divided by the writes, of each JVM. The median of its iterations:
+    /// JFR allocates during one of them, and the check of the recording during the last.
+    bytes: Samples,
     /// Writes of all JVMs, warm-up included.
     pub writes: u64,
     /// Events in their recordings.
     pub events: u64,
 }
+
+impl Cost {
+    /// Returns the mean.
+    pub fn mean_ns(&self) -> f64 {
+        self.ns.iter().sum::<f64>() / self.ns.len() as f64
+    }
+
+    /// Returns half of the interval of 99.9 % confidence.
+    pub fn error_ns(&self) -> f64 {
+        let (mean, count) = (self.mean_ns(), self.ns.len() as f64);
+        let squares = self.ns.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
+        let quantile = if self.ns.len() < 10 { T_OF_3 } else { T_OF_50 };
+        quantile * (squares / (count - 1.0) / count).sqrt()
+    }
+
+    /// Returns the bytes of the JVMs: median, smallest, largest.
+    pub fn bytes(&self) -> [f64; 3] {
+        [self.bytes.median(), self.bytes.min(), self.bytes.max()]
+    }
+
+    fn add(&mut self, more: Cost) {
+        self.ns.extend(more.ns);
+        self.bytes.push(more.bytes.median());
+        self.writes += more.writes;
+        self.events += more.events;
+    }
+}
+
+/// Adds the costs of another round.
+pub fn add(costs: &mut Costs, round: Costs) {
+    for (key, cost) in round {
+        match costs.get_mut(&key) {
+            Some(known) => known.add(cost),
+            None => drop(costs.insert(key, cost)),
+        }
+    }
+}
+
+/// Quantiles of Student's distribution for an interval of 99.9 %, for 3 and for 50 measurements.
+const T_OF_3: f64 = 31.6;
+const T_OF_50: f64 = 3.5;
 
 /// A way to run the benchmark.
 pub struct Jmh<'a> {
@@ -58,7 +99,7 @@ impl Jmh<'_> {
         }
     }
 
-    /// Measures these cases with these sizes.
+    /// Measures these cases with these sizes, one JVM each.
     pub fn measure(&self, cases: &[String], sizes: &[usize]) -> io::Result<Costs> {
         let results = self.temporary.join("jmh.json");
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
@@ -67,8 +108,9 @@ impl Jmh<'_> {
         command.args(["-prof", "gc", "-foe", "true", "-rf", "json", "-rff"]).arg(&results);
         command.arg("-p").arg(format!("writeCase={}", cases.join(",")));
         command.arg("-p").arg(format!("bytes={}", sizes.join(",")));
+        command.args(["-f", "1"]);
         if self.is_quick {
-            command.args(["-f", "1", "-wi", QUICK_WARM_UPS, "-i", "3"]);
+            command.args(["-wi", QUICK_WARM_UPS, "-i", "3"]);
         }
         let folder = self.temporary.display();
         command.arg("-jvmArgsAppend").arg(format!("-Djava.io.tmpdir={folder}"));
@@ -111,16 +153,20 @@ fn read(json: &str) -> io::Result<Costs> {
     let costs = results.iter().map(|result| {
         let parameter = |name: &str| result["params"][name].as_str().unwrap_or_default();
         let size = parameter("bytes").parse().map_err(io::Error::other)?;
-        let number = |name: &str| result["primaryMetric"][name].as_f64().unwrap_or(f64::NAN);
+        let ns = raw(&result["primaryMetric"]).collect();
+        let mut cost = Cost { ns, ..Cost::default() };
         let mut bytes = Samples::default();
-        let allocated = &result["secondaryMetrics"]["gc.alloc.rate.norm"]["rawData"];
-        let iterations = allocated.as_array().into_iter().flatten().filter_map(Value::as_array);
-        iterations.flatten().filter_map(Value::as_f64).for_each(|value| bytes.push(value));
-        let (ns, error_ns) = (number("score"), number("scoreError"));
-        let cost = Cost { ns, error_ns, bytes: bytes.median(), ..Cost::default() };
+        raw(&result["secondaryMetrics"]["gc.alloc.rate.norm"]).for_each(|value| bytes.push(value));
+        cost.bytes.push(bytes.median());
         Ok(((parameter("writeCase").to_owned(), size), cost))
     });
     costs.collect()
+}
+
+/// Returns what the iterations measured.
+fn raw(metric: &Value) -> impl Iterator<Item = f64> {
+    let jvms = metric["rawData"].as_array().into_iter().flatten().filter_map(Value::as_array);
+    jvms.flatten().filter_map(Value::as_f64)
 }
 
 /// Adds up what each JVM says at its end: `# Recorded[case=JDK_ON, bytes=1, writes=7, events=7]`.
@@ -149,14 +195,26 @@ mod tests {
     fn what_jmh_writes_is_read() {
         let json = r#"[{
             "params": {"bytes": "64", "writeCase": "JDK_ON"},
-            "primaryMetric": {"score": 2000.5, "scoreError": 30.5},
-            "secondaryMetrics": {"gc.alloc.rate.norm": {"rawData": [[296.0, 0.5], [900.0, 296.0, 296.0]]}}
+            "primaryMetric": {"rawData": [[1.0, 2.0, 3.0]]},
+            "secondaryMetrics": {"gc.alloc.rate.norm": {"rawData": [[296.0, 0.5, 900.0]]}}
         }]"#;
         let said = "# Recorded[case=JDK_ON, bytes=64, writes=7, events=6]";
-        let output = [said.to_owned(), format!("Iteration 3: {said}"), "1 ns/op".to_owned()];
-        let mut costs = read(json).unwrap();
-        count(&output, &mut costs);
-        let cost = Cost { ns: 2000.5, error_ns: 30.5, bytes: 296.0, writes: 14, events: 12 };
-        assert_eq!(costs, Costs::from([(("JDK_ON".to_owned(), 64), cost)]));
+        let output = [format!("Iteration 3: {said}"), "1 ns/op".to_owned()];
+        let mut round = read(json).unwrap();
+        count(&output, &mut round);
+        let mut costs = Costs::new();
+        add(&mut costs, round.clone());
+        add(&mut costs, round);
+        let cost = &costs[&("JDK_ON".to_owned(), 64)];
+        assert_eq!((cost.writes, cost.events), (14, 12));
+        assert_eq!((cost.mean_ns(), cost.bytes()), (2.0, [296.0; 3]));
+    }
+
+    #[test]
+    fn the_error_is_that_of_jmh() {
+        // As JMH says for these.
+        let ns = vec![1263.593, 1307.828, 1330.627];
+        let cost = Cost { ns, ..Cost::default() };
+        assert!((cost.error_ns() - 621.812).abs() < 1.0, "{}", cost.error_ns());
     }
 }
