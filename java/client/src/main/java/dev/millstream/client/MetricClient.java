@@ -4,6 +4,7 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
@@ -199,8 +200,7 @@ public final class MetricClient implements AutoCloseable {
         int nameBytes = Text.bytes(name);
         int tagsBytes = Text.bytes(tags);
         int pointBytes = Packet.pointBytes(kind, nameBytes, tagsBytes);
-        boolean hasValidTags = tagsBytes >= 0 && tagsBytes <= Series.TAGS_BYTES_MAX;
-        if (!Series.isValidName(nameBytes) || !hasValidTags || !Double.isFinite(value) || pointBytes > packets.pointBytesMax()) {
+        if (!Series.isValidName(nameBytes) || !Series.hasValidLength(tagsBytes) || !Double.isFinite(value) || pointBytes > packets.pointBytesMax()) {
             droppedInvalid.increment();
             return;
         }
@@ -208,6 +208,32 @@ public final class MetricClient implements AutoCloseable {
         Packet packet = take(slot, pointBytes);
         if (packet != null) {
             packet.add(kind, name, nameBytes, value, tags, tagsBytes);
+            put(slot, packet);
+        }
+    }
+
+    /**
+     * Records a log event. Never blocks, but allocates. Sent and counted like a point: if the buffer is full or the event is invalid, it is
+     * dropped and {@linkplain #stats counted}. If it does not fit a packet, the end of its field {@code stack} is cut first.
+     *
+     * @param level the severity
+     * @param name name of the event, up to 255 bytes of UTF-8
+     * @param message text for people
+     * @param tags tags as {@code key=value|key2=value2}, or empty; see {@link #emit}
+     * @param time when it happened, or null for the time at which the agent receives it
+     * @param fields up to 32 alternating keys and values. The agent reads values whose key ends in {@code _ms} or {@code _bytes}, or is
+     *     {@code bytes}, as numbers
+     */
+    public void log(LogLevel level, String name, String message, String tags, Instant time, String... fields) {
+        byte[] event = LogEncoder.encode(level, name, message, tags, time, fields, packets.pointBytesMax());
+        if (event == null) {
+            droppedInvalid.increment();
+            return;
+        }
+        int slot = packets.slot();
+        Packet packet = take(slot, event.length);
+        if (packet != null) {
+            packet.add(event);
             put(slot, packet);
         }
     }

@@ -100,6 +100,12 @@ final class Packet {
         points++;
     }
 
+    /** Adds an encoded element. */
+    void add(byte[] element) {
+        end = copy(element, end);
+        points++;
+    }
+
     private int copy(byte[] from, int at) {
         System.arraycopy(from, 0, bytes, at, from.length);
         return at + from.length;

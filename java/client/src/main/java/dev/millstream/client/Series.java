@@ -34,6 +34,11 @@ final class Series {
         return bytes > 0 && bytes <= NAME_BYTES_MAX;
     }
 
+    /** Returns whether the agent accepts tags with this result of {@link Text#bytes}. */
+    static boolean hasValidLength(int bytes) {
+        return bytes >= 0 && bytes <= TAGS_BYTES_MAX;
+    }
+
     static void checkName(String name) {
         if (!isValidName(Text.bytes(name))) {
             throw new IllegalArgumentException("'" + name + "' is not a valid metric name; use 1 to " + NAME_BYTES_MAX

@@ -59,7 +59,8 @@ final class Text {
         return at;
     }
 
-    private static int writeHeader(byte[] out, int at, int bytes) {
+    /** Writes the header of a string of up to 65,535 bytes. Returns its end. */
+    static int writeHeader(byte[] out, int at, int bytes) {
         if (bytes < 32) {
             out[at++] = (byte) (0xA0 | bytes);
         } else if (bytes < 0x100) {

@@ -5,26 +5,52 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Decodes messages like the agent: an array of points, each an array of six strings. */
-final class Decoder {
+/**
+ * Decodes messages like the agent: an array of points, each an array of six strings, and log events, whose seventh element is an array of
+ * strings that are appended to the others.
+ */
+public final class Decoder {
     private Decoder() {}
 
-    static List<List<String>> points(ByteBuffer message) {
+    /**
+     * Decodes a message.
+     *
+     * @param message the bytes, all of which must be used
+     * @return the strings of each point or log event
+     */
+    public static List<List<String>> points(ByteBuffer message) {
         assertByte(0xDC, message.get());
         int count = Short.toUnsignedInt(message.getShort());
         List<List<String>> points = new ArrayList<>(count);
         for (int point = 0; point < count; point++) {
-            assertByte(0x96, message.get());
-            List<String> texts = new ArrayList<>(6);
-            for (int text = 0; text < 6; text++) {
-                texts.add(text(message));
-            }
-            points.add(texts);
+            points.add(point(message));
         }
         if (message.hasRemaining()) {
             throw new AssertionError(message.remaining() + " bytes after " + count + " points");
         }
         return points;
+    }
+
+    private static List<String> point(ByteBuffer message) {
+        byte head = message.get();
+        boolean isLog = head == (byte) 0x97;
+        assertByte(isLog ? 0x97 : 0x96, head);
+        List<String> texts = new ArrayList<>();
+        texts(message, 6, texts);
+        if (!texts.get(0).equals(isLog ? "log" : "emit")) {
+            throw new AssertionError(texts);
+        }
+        if (isLog) {
+            int fields = message.get() & 0xFF;
+            texts(message, fields == 0xDC ? Short.toUnsignedInt(message.getShort()) : fields - 0x90, texts);
+        }
+        return texts;
+    }
+
+    private static void texts(ByteBuffer message, int count, List<String> to) {
+        for (int text = 0; text < count; text++) {
+            to.add(text(message));
+        }
     }
 
     private static String text(ByteBuffer message) {

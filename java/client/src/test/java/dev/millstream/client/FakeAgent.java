@@ -17,18 +17,35 @@ import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /** Receives the points of clients. Each instance is one run of an agent. */
-final class FakeAgent implements AutoCloseable {
+public final class FakeAgent implements AutoCloseable {
     /** How it reads a stream. */
-    enum Reads { ALL, DISCARD, NOTHING }
+    public enum Reads {
+        /** Keeps the points. */
+        ALL,
+        /** Reads without decoding. */
+        DISCARD,
+        /** Accepts connections, but does not read. */
+        NOTHING
+    }
 
     private static final int MESSAGE_BYTES_MAX = 1 << 16;
 
-    final ConcurrentLinkedQueue<List<String>> points = new ConcurrentLinkedQueue<>();
+    /** The strings of each point and log event. */
+    public final ConcurrentLinkedQueue<List<String>> points = new ConcurrentLinkedQueue<>();
     private final ConcurrentLinkedQueue<Channel> channels = new ConcurrentLinkedQueue<>();
     private final ConcurrentLinkedQueue<Thread> threads = new ConcurrentLinkedQueue<>();
 
-    /** Listens on a Unix socket. */
-    static FakeAgent unix(Path path, Reads reads) throws IOException {
+    private FakeAgent() {}
+
+    /**
+     * Listens on a Unix socket.
+     *
+     * @param path its path, which is replaced
+     * @param reads how it reads
+     * @return the running agent
+     * @throws IOException if it cannot listen
+     */
+    public static FakeAgent unix(Path path, Reads reads) throws IOException {
         Files.deleteIfExists(path);
         FakeAgent agent = new FakeAgent();
         ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
@@ -46,8 +63,14 @@ final class FakeAgent implements AutoCloseable {
         return agent;
     }
 
-    /** Listens on a UDP port; 0 for a free one. */
-    static FakeAgent udp(int port) throws IOException {
+    /**
+     * Listens on a UDP port of the loopback interface.
+     *
+     * @param port the port; 0 for a free one
+     * @return the running agent
+     * @throws IOException if it cannot listen
+     */
+    public static FakeAgent udp(int port) throws IOException {
         FakeAgent agent = new FakeAgent();
         DatagramChannel channel = DatagramChannel.open(StandardProtocolFamily.INET);
         channel.bind(new InetSocketAddress("127.0.0.1", port));
@@ -65,7 +88,13 @@ final class FakeAgent implements AutoCloseable {
         return agent;
     }
 
-    int port() throws IOException {
+    /**
+     * Returns the UDP port.
+     *
+     * @return the port
+     * @throws IOException if the socket is closed
+     */
+    public int port() throws IOException {
         return ((InetSocketAddress) ((DatagramChannel) channels.peek()).getLocalAddress()).getPort();
     }
 
