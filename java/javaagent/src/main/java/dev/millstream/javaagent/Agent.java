@@ -1,0 +1,91 @@
+package dev.millstream.javaagent;
+
+/**
+ * Entry class of the Java agent, compiled for Java 8: a class that cannot be loaded would end the JVM. It loads the other classes only if
+ * the JVM supports them.
+ */
+public final class Agent {
+    /** Name of the thread group of all threads of the agent. */
+    static final String THREADS = "millstream-javaagent";
+
+    private static final int VERSION_MIN = 17;
+
+    /** Set by the first agent of the JVM. Unlike a static field, it is shared by all class loaders. */
+    private static final String STARTED = "millstream.javaagent.started";
+
+    private Agent() {}
+
+    /**
+     * Starts the agent of option {@code -javaagent}.
+     *
+     * @param options the options as {@code key=value,key2=value2}, or null
+     */
+    public static void premain(String options) {
+        start(options);
+    }
+
+    /**
+     * Starts the agent in a running JVM.
+     *
+     * @param options the options as {@code key=value,key2=value2}, or null
+     */
+    public static void agentmain(String options) {
+        start(options);
+    }
+
+    private static void start(final String options) {
+        try {
+            String version = System.getProperty("java.specification.version", "unknown");
+            if (!isSupported(version)) {
+                say("needs Java " + VERSION_MIN + " or later, not " + version + "; the application runs without it");
+            } else if (System.getProperties().putIfAbsent(STARTED, "true") != null) {
+                say("already runs in this JVM; the second one does nothing");
+            } else {
+                startThread(options);
+            }
+        } catch (Throwable error) {
+            say("cannot start: " + error);
+        }
+    }
+
+    /** Versions before 9 are 1.8 and the like. */
+    private static boolean isSupported(String version) {
+        try {
+            return Integer.parseInt(version) >= VERSION_MIN;
+        } catch (NumberFormatException error) {
+            return false;
+        }
+    }
+
+    private static void startThread(final String options) {
+        Thread thread = new Thread(new ThreadGroup(THREADS), new Runnable() {
+            @Override
+            public void run() {
+                runRecorder(options);
+            }
+        }, THREADS);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private static void runRecorder(String options) {
+        try {
+            Class.forName("jdk.jfr.consumer.RecordingStream", false, null);
+        } catch (ClassNotFoundException error) {
+            say("needs the module jdk.jfr, which this JVM lacks; if the runtime has it, add it by '--add-modules jdk.jfr'");
+            return;
+        }
+        try {
+            Class.forName("dev.millstream.javaagent.Recorder").getDeclaredMethod("run", String.class).invoke(null, options);
+        } catch (java.lang.reflect.InvocationTargetException error) {
+            say("has stopped: " + error.getCause());
+        } catch (Throwable error) {
+            say("has stopped: " + error);
+        }
+    }
+
+    /** Prints one line to standard error. */
+    static void say(String message) {
+        System.err.println("millstream-javaagent: " + message.replace('\n', ' '));
+    }
+}

@@ -1,0 +1,121 @@
+package dev.millstream.javaagent;
+
+import java.time.Duration;
+import java.util.EnumSet;
+import java.util.Set;
+import java.util.function.Consumer;
+
+/** Options of the agent: text {@code key=value}, joined by commas. The value of {@code events} may have commas itself. */
+final class Options {
+    /** Keys by which a message names the valid ones. */
+    private static final String KEYS = "socket, udp, service, threshold, log_threshold, stack, peers, events";
+
+    /** Bound of option {@code peers}: each has handles in the client. */
+    private static final int PEERS_MAX = 10_000;
+
+    Address address = Address.DEFAULT;
+    /** Null: not given. */
+    String service;
+    /** Socket, file and monitor events shorter than this are not recorded. */
+    Duration threshold = Duration.ofMillis(20);
+    /** Events at least this long become log events; null for none. */
+    Duration logThreshold = Duration.ofMillis(100);
+    boolean hasStack;
+    /** Bound of distinct values per tag. */
+    int peers = 100;
+    Set<Group> groups = EnumSet.copyOf(Group.DEFAULT);
+
+    private Options() {}
+
+    /** Parses options. Passes a line about each invalid one to {@code warn} and uses its default. */
+    static Options parse(String text, Consumer<String> warn) {
+        Options options = new Options();
+        String[] parts = text == null ? new String[0] : text.split(",");
+        for (int at = 0; at < parts.length; at++) {
+            StringBuilder option = new StringBuilder(parts[at].strip());
+            while (option.indexOf("events=") == 0 && at + 1 < parts.length && parts[at + 1].indexOf('=') < 0) {
+                option.append(',').append(parts[++at].strip());
+            }
+            if (!option.isEmpty()) {
+                options.set(option.toString(), warn);
+            }
+        }
+        return options;
+    }
+
+    private void set(String option, Consumer<String> warn) {
+        int equals = option.indexOf('=');
+        String key = equals < 0 ? option : option.substring(0, equals);
+        try {
+            if (equals < 0 || !set(key, option.substring(equals + 1))) {
+                warn.accept("ignores option '" + option + "'; use KEY=VALUE with one of " + KEYS);
+            }
+        } catch (RuntimeException error) {
+            warn.accept("ignores option '" + option + "'; " + usage(key));
+        }
+    }
+
+    /** Returns whether the key is known. Throws if the value is invalid. */
+    private boolean set(String key, String value) {
+        switch (key) {
+            case "socket" -> address = Address.socket(value);
+            case "udp" -> address = Address.udp(value);
+            case "service" -> service = value.isEmpty() ? null : value;
+            case "threshold" -> threshold = duration(value);
+            case "log_threshold" -> logThreshold = value.equals("off") ? null : duration(value);
+            case "stack" -> hasStack = bool(value);
+            case "peers" -> peers = count(value);
+            case "events" -> groups = groups(value);
+            default -> {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static String usage(String key) {
+        return switch (key) {
+            case "udp" -> "use udp=HOST:PORT";
+            case "threshold" -> "use a duration, such as threshold=20ms";
+            case "log_threshold" -> "use a duration, such as log_threshold=100ms, or log_threshold=off";
+            case "stack" -> "use stack=true or stack=false";
+            case "peers" -> "use a number from 1 to " + PEERS_MAX;
+            case "events" -> "use a list of socket, file, gc, safepoint, monitor, exceptions, allocation, cpu";
+            default -> "use a path";
+        };
+    }
+
+    private static Duration duration(String text) {
+        String unit = text.replaceFirst("^[0-9]+", "");
+        long number = Long.parseLong(text.substring(0, text.length() - unit.length()));
+        return switch (unit) {
+            case "us" -> Duration.ofNanos(Math.multiplyExact(number, 1000));
+            case "ms" -> Duration.ofMillis(number);
+            case "s" -> Duration.ofMillis(Math.multiplyExact(number, 1000));
+            default -> throw new IllegalArgumentException("unknown unit");
+        };
+    }
+
+    private static boolean bool(String text) {
+        if (!text.equals("true") && !text.equals("false")) {
+            throw new IllegalArgumentException("neither true nor false");
+        }
+        return text.equals("true");
+    }
+
+    private static int count(String text) {
+        int count = Integer.parseInt(text);
+        if (count < 1 || count > PEERS_MAX) {
+            throw new IllegalArgumentException("out of range");
+        }
+        return count;
+    }
+
+    private static Set<Group> groups(String text) {
+        Set<Group> groups = EnumSet.noneOf(Group.class);
+        for (String name : text.split(",")) {
+            groups.add(Group.of(name));
+        }
+        return groups;
+    }
+}

@@ -1,0 +1,28 @@
+package dev.millstream.javaagent;
+
+/** Names of classes as in source code. */
+final class TypeNames {
+    private static final String CODES = "BCDFIJSZ";
+    private static final String[] PRIMITIVES = {"byte", "char", "double", "float", "int", "long", "short", "boolean"};
+
+    private TypeNames() {}
+
+    /** Converts the names of arrays, such as [B, and cuts the number of a hidden class, which each start of a JVM has another one of. */
+    static String readable(String name) {
+        int dimensions = 0;
+        while (dimensions < name.length() && name.charAt(dimensions) == '[') {
+            dimensions++;
+        }
+        String element = dimensions == 0 ? name : element(name.substring(dimensions));
+        int hidden = element.indexOf('/');
+        return (hidden < 0 ? element : element.substring(0, hidden)) + "[]".repeat(dimensions);
+    }
+
+    private static String element(String code) {
+        if (code.startsWith("L") && code.endsWith(";")) {
+            return code.substring(1, code.length() - 1);
+        }
+        int primitive = code.length() == 1 ? CODES.indexOf(code.charAt(0)) : -1;
+        return primitive < 0 ? code : PRIMITIVES[primitive];
+    }
+}
