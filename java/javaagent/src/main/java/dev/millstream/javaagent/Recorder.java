@@ -121,7 +121,7 @@ final class Recorder {
             case SAFEPOINT -> enable("jdk.ExecuteVMOperation", runtime::operation).withoutThreshold();
             case EXCEPTIONS -> {
                 enable("jdk.JavaExceptionThrow", runtime::exception);
-                enable("jdk.JavaErrorThrow", runtime::exception);
+                enable("jdk.JavaErrorThrow", runtime::error);
             }
             case ALLOCATION -> enable("jdk.ObjectAllocationSample", runtime::allocation).with("throttle", ALLOCATION_RATE);
             case CPU -> enable("jdk.CPULoad", runtime::cpu).withPeriod(CPU_PERIOD);

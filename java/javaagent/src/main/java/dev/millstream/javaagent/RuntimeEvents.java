@@ -14,7 +14,7 @@ final class RuntimeEvents {
     private final Timer pauses;
     private final Bounded<String, Timer> safepoints;
     private final Bounded<String, Monitor> monitors;
-    private final Bounded<String, Counter> exceptions;
+    private final Bounded<String, ExceptionCount> exceptions;
     private final Bounded<String, Counter> allocations;
     private final Store user;
     private final Store system;
@@ -30,7 +30,8 @@ final class RuntimeEvents {
         pauses = metrics.timer("jvm.gc.pause_ms", metrics.process());
         safepoints = metrics.byTag("jvm.safepoint.operation", tags -> metrics.timer("jvm.safepoint.duration_ms", tags));
         monitors = metrics.byTag("class", tags -> new Monitor(tags, metrics.timer("jvm.monitor.enter.duration_ms", tags)));
-        exceptions = metrics.byTag("exception.type", tags -> metrics.counter("jvm.exceptions", tags));
+        exceptions = metrics.bounded(Tags.OTHER, type -> new ExceptionCount(
+            metrics.counter("jvm.exceptions", metrics.process().with("exception.type", type)), type.equals(Tags.OTHER)));
         allocations = metrics.byTag("class", tags -> metrics.counter("jvm.allocation.bytes", tags));
         user = metrics.store("jvm.cpu.user");
         system = metrics.store("jvm.cpu.system");
@@ -63,7 +64,11 @@ final class RuntimeEvents {
     }
 
     void exception(RecordedEvent event) {
-        exceptions.get(type(event.getClass("thrownClass"))).increment();
+        exceptions.get(type(event.getClass("thrownClass"))).addThrowable();
+    }
+
+    void error(RecordedEvent event) {
+        exceptions.get(type(event.getClass("thrownClass"))).addError();
     }
 
     void allocation(RecordedEvent event) {
@@ -71,9 +76,14 @@ final class RuntimeEvents {
     }
 
     void cpu(RecordedEvent event) {
-        user.set(event.getFloat("jvmUser"));
-        system.set(event.getFloat("jvmSystem"));
-        machine.set(event.getFloat("machineTotal"));
+        user.set(share(event, "jvmUser"));
+        system.set(share(event, "jvmSystem"));
+        machine.set(share(event, "machineTotal"));
+    }
+
+    /** Returns the shortest decimal that the event's 32-bit float is nearest to; a cast would add digits. */
+    private static double share(RecordedEvent event, String field) {
+        return Double.parseDouble(Float.toString(event.getFloat(field)));
     }
 
     private static double milliseconds(RecordedEvent event) {

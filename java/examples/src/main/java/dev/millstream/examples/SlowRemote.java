@@ -1,0 +1,152 @@
+package dev.millstream.examples;
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.net.HttpURLConnection;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.URL;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A service with a slow remote, to find in its flight recorder events. It needs nothing but Java 17 or later on Linux:
+ *
+ * <pre>{@code
+ * java -XX:StartFlightRecording:filename=slow.jfr SlowRemote.java 10
+ * jfr print --events jdk.SocketWrite slow.jfr
+ * }</pre>
+ *
+ * <p>Each request sends a document to two remotes, which the program plays itself: {@code 127.0.0.2} reads it immediately,
+ * {@code 127.0.0.3} after 300 ms. As the document exceeds the buffers of a connection, the write to the second one takes that long. The
+ * program requests itself every 200 ms. It ends after the seconds given as an argument; without, by a signal.
+ */
+public final class SlowRemote {
+    private static final String FAST = "127.0.0.2";
+    private static final String SLOW = "127.0.0.3";
+    private static final long SLOW_MS = 300;
+    private static final long PAUSE_MS = 200;
+
+    /** More than the kernel queues for a connection whose peer does not read. */
+    private static final int DOCUMENT_BYTES = 16 << 20;
+    private static final byte[] DOCUMENT = new byte[DOCUMENT_BYTES];
+
+    private final URL fast;
+    private final URL slow;
+
+    private SlowRemote() throws IOException {
+        fast = remote(FAST, 0);
+        slow = remote(SLOW, SLOW_MS);
+    }
+
+    /**
+     * Runs the service.
+     *
+     * @param args optionally the number of seconds after which it ends
+     * @throws Exception if it cannot listen
+     */
+    public static void main(String[] args) throws Exception {
+        SlowRemote service = new SlowRemote();
+        HttpServer server = listen("127.0.0.1", service::handle);
+        URL own = address(server);
+        System.out.println("pid " + ProcessHandle.current().pid() + ", " + own);
+        long end = args.length == 0 ? Long.MAX_VALUE : System.nanoTime() + TimeUnit.SECONDS.toNanos(Long.parseLong(args[0]));
+        while (System.nanoTime() < end) {
+            request(own);
+            Thread.sleep(PAUSE_MS);
+        }
+        System.exit(0);
+    }
+
+    /** Handles a request: sends the document to both remotes. */
+    private void handle(HttpExchange exchange) throws IOException {
+        long start = System.nanoTime();
+        sendDocument(fast);
+        long middle = System.nanoTime();
+        sendDocument(slow);
+        long end = System.nanoTime();
+        respond(exchange, FAST + " " + milliseconds(middle - start) + ", " + SLOW + " " + milliseconds(end - middle) + "\n");
+    }
+
+    private static String milliseconds(long nanos) {
+        return nanos / 1_000_000 + " ms";
+    }
+
+    /** Sends the document in one blocking write, which takes until the remote has read all but what the kernel queues. */
+    private static void sendDocument(URL remote) throws IOException {
+        HttpURLConnection connection = (HttpURLConnection) remote.openConnection();
+        connection.setRequestMethod("POST");
+        connection.setDoOutput(true);
+        connection.setFixedLengthStreamingMode(DOCUMENT.length);
+        try (OutputStream body = connection.getOutputStream()) {
+            body.write(DOCUMENT);
+        }
+        finish(connection);
+    }
+
+    private static void request(URL service) throws IOException {
+        finish((HttpURLConnection) service.openConnection());
+    }
+
+    private static void finish(HttpURLConnection connection) throws IOException {
+        try (InputStream response = connection.getInputStream()) {
+            response.readAllBytes();
+        }
+    }
+
+    /** Starts a remote that reads each request after a delay. */
+    private static URL remote(String host, long delayMs) throws IOException {
+        return address(listen(host, exchange -> {
+            sleep(delayMs);
+            exchange.getRequestBody().transferTo(OutputStream.nullOutputStream());
+            respond(exchange, "read\n");
+        }));
+    }
+
+    private static void sleep(long milliseconds) {
+        try {
+            Thread.sleep(milliseconds);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** What a request is answered with. */
+    private interface Handler {
+        void handle(HttpExchange exchange) throws IOException;
+    }
+
+    private static HttpServer listen(String host, Handler handler) throws IOException {
+        HttpServer server = HttpServer.create(new InetSocketAddress(host, 0), 0);
+        server.setExecutor(Executors.newCachedThreadPool(task -> {
+            Thread thread = new Thread(task, "http-" + host);
+            thread.setDaemon(true);
+            return thread;
+        }));
+        server.createContext("/", handler::handle);
+        server.start();
+        return server;
+    }
+
+    private static URL address(HttpServer server) {
+        InetSocketAddress address = server.getAddress();
+        try {
+            return URI.create("http://" + address.getAddress().getHostAddress() + ":" + address.getPort() + "/").toURL();
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    private static void respond(HttpExchange exchange, String text) throws IOException {
+        byte[] body = text.getBytes(StandardCharsets.UTF_8);
+        exchange.sendResponseHeaders(200, body.length);
+        try (OutputStream out = exchange.getResponseBody()) {
+            out.write(body);
+        }
+    }
+}

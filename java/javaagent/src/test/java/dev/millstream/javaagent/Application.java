@@ -1,0 +1,158 @@
+package dev.millstream.javaagent;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.concurrent.CountDownLatch;
+import jdk.jfr.Event;
+
+/** The program that tests start with the agent. It prints a line, then executes the commands of standard input and answers each. */
+public final class Application {
+    /** The address of {@code slow}, of which no other connection is. */
+    static final String REMOTE = "127.0.0.3";
+
+    /** More than the kernel queues for a connection. */
+    private static final int SLOW_BYTES = 8 << 20;
+    private static final long SLOW_MS = 150;
+
+    private static volatile Object kept;
+
+    private Application() {}
+
+    /** An event of the application, enabled by default. */
+    static final class Custom extends Event {}
+
+    /** An exception of the application. */
+    static final class Failure extends Exception {
+        private static final long serialVersionUID = 1;
+    }
+
+    /** A class with a monitor. */
+    static final class Lock {}
+
+    /**
+     * Runs the program.
+     *
+     * @param args unused
+     * @throws Exception if a command fails
+     */
+    public static void main(String[] args) throws Exception {
+        System.out.println("main");
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            System.out.println(execute(line.split(" ")));
+        }
+    }
+
+    private static Object execute(String[] command) throws Exception {
+        switch (command[0]) {
+            case "slow" -> slow();
+            case "write" -> write(Integer.parseInt(command[1]));
+            case "file" -> file(Path.of(command[1]));
+            case "monitor" -> monitor();
+            case "throw" -> fail(Integer.parseInt(command[1]));
+            case "allocate" -> allocate(Integer.parseInt(command[1]));
+            case "gc" -> System.gc();
+            case "heap" -> {
+                System.gc();
+                return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
+            }
+            case "custom" -> {
+                return new Custom().isEnabled();
+            }
+            case "threads" -> {
+                return Thread.getAllStackTraces().keySet().stream().map(Thread::getName).sorted().toList();
+            }
+            default -> throw new IOException("unknown command: " + command[0]);
+        }
+        return "done";
+    }
+
+    /** Writes to a remote that reads after some time. */
+    private static void slow() throws Exception {
+        try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getByName(REMOTE))) {
+            Thread remote = new Thread(() -> readLate(server));
+            remote.start();
+            try (Socket socket = new Socket(server.getInetAddress(), server.getLocalPort())) {
+                socket.getOutputStream().write(new byte[SLOW_BYTES]);
+            }
+            remote.join();
+        }
+    }
+
+    private static void readLate(ServerSocket server) {
+        try (Socket connection = server.accept()) {
+            Thread.sleep(SLOW_MS);
+            connection.getInputStream().transferTo(OutputStream.nullOutputStream());
+        } catch (IOException | InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Writes single bytes to a remote that reads them. */
+    private static void write(int count) throws Exception {
+        try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getByName(REMOTE))) {
+            Thread remote = new Thread(() -> readLate(server));
+            remote.start();
+            try (Socket socket = new Socket(server.getInetAddress(), server.getLocalPort())) {
+                OutputStream out = socket.getOutputStream();
+                for (int at = 0; at < count; at++) {
+                    out.write(1);
+                }
+            }
+            remote.join();
+        }
+    }
+
+    private static void file(Path path) throws IOException {
+        try (FileChannel file = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.READ)) {
+            file.write(ByteBuffer.allocate(1000));
+            file.force(true);
+            file.read(ByteBuffer.allocate(600), 0);
+        }
+    }
+
+    private static void monitor() throws InterruptedException {
+        Lock lock = new Lock();
+        CountDownLatch isHeld = new CountDownLatch(1);
+        Thread holder = new Thread(() -> hold(lock, isHeld));
+        holder.start();
+        isHeld.await();
+        synchronized (lock) {
+            holder.join();
+        }
+    }
+
+    private static void hold(Lock lock, CountDownLatch isHeld) {
+        synchronized (lock) {
+            isHeld.countDown();
+            try {
+                Thread.sleep(SLOW_MS);
+            } catch (InterruptedException error) {
+                throw new IllegalStateException(error);
+            }
+        }
+    }
+
+    private static void fail(int count) {
+        for (int at = 0; at < count; at++) {
+            kept = new Failure();
+            kept = new AssertionError(at);
+        }
+    }
+
+    private static void allocate(int megabytes) {
+        for (int at = 0; at < megabytes * 64; at++) {
+            kept = new long[(16 << 10) / Long.BYTES];
+        }
+    }
+}
