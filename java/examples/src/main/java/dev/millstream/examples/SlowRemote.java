@@ -15,12 +15,15 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A service with a slow remote, to find in its flight recorder events. It needs nothing but Java 17 or later on Linux:
+ * A service with a slow remote, to find in its flight recorder events. It needs nothing but Java 17 or later on Linux. From the folder of
+ * this file:
  *
  * <pre>{@code
  * java -XX:StartFlightRecording:filename=slow.jfr SlowRemote.java 10
  * jfr print --events jdk.SocketWrite slow.jfr
  * }</pre>
+ *
+ * <p>As of Java 22, a copy must also be in folders {@code dev/millstream/examples}, the names of its package.
  *
  * <p>Each request sends a document to two remotes, which the program plays itself: {@code 127.0.0.2} reads it immediately,
  * {@code 127.0.0.3} after 300 ms. As the document exceeds the buffers of a connection, the write to the second one takes that long. The
