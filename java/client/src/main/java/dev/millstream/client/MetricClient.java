@@ -200,7 +200,8 @@ public final class MetricClient implements AutoCloseable {
         int nameBytes = Text.bytes(name);
         int tagsBytes = Text.bytes(tags);
         int pointBytes = Packet.pointBytes(kind, nameBytes, tagsBytes);
-        if (!Series.isValidName(nameBytes) || !Series.hasValidLength(tagsBytes) || !Double.isFinite(value) || pointBytes > packets.pointBytesMax()) {
+        boolean isValid = Series.isValidName(nameBytes) && Series.hasValidLength(tagsBytes) && Double.isFinite(value);
+        if (!isValid || pointBytes > packets.pointBytesMax()) {
             droppedInvalid.increment();
             return;
         }

@@ -34,9 +34,10 @@ class LogTest {
     @Test
     void log_events_arrive_beside_points(@TempDir Path dir) throws IOException, InterruptedException {
         Path path = dir.resolve("agent.sock");
-        try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL); MetricClient client = MetricClient.builder().unix(path).build()) {
+        try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL);
+                MetricClient client = MetricClient.builder().unix(path).build()) {
             client.timer("t").record(1);
-            client.log(LogLevel.ERROR, "jdk.SocketWrite", "a message\nof two lines \ud800", "k=v|k2=ü", TIME, "bytes", "17", "thread", "é");
+            client.log(LogLevel.ERROR, "jdk.SocketWrite", "two\nlines \ud800", "k=v|k2=ü", TIME, "bytes", "17", "thread", "é");
             client.log(LogLevel.INFO, "n", "", "", null);
             assertTrue(client.flush(Duration.ofSeconds(60)));
             client.close();
@@ -45,7 +46,7 @@ class LogTest {
                 Thread.sleep(2);
             }
             assertEquals(List.of(List.of("emit", "timer", "t", "1", "", ""),
-                List.of("log", "error", "jdk.SocketWrite", "a message\nof two lines ?", "k=v|k2=ü", "1700000000123", "bytes", "17", "thread", "é"),
+                List.of("log", "error", "jdk.SocketWrite", "two\nlines ?", "k=v|k2=ü", "1700000000123", "bytes", "17", "thread", "é"),
                 List.of("log", "info", "n", "", "", "")), new ArrayList<>(agent.points));
         }
     }

@@ -49,7 +49,8 @@ class SlowRemoteTest {
     }
 
     private static boolean isOwn(RecordedFrame frame) {
-        return frame.getMethod().getType().getName().equals(SlowRemote.class.getName()) && frame.getMethod().getName().equals("sendDocument");
+        boolean isType = frame.getMethod().getType().getName().equals(SlowRemote.class.getName());
+        return isType && frame.getMethod().getName().equals("sendDocument");
     }
 
     @Test

@@ -3,8 +3,9 @@ package dev.millstream.javaagent;
 import dev.millstream.client.Counter;
 
 /**
- * Number of exceptions of a type. An error has an event of its own, but also one or two of the kind that every throwable has. So only the
- * former count if there are any. All types beyond the bound are one, of which the latter count.
+ * Number of exceptions of a type. Each error has an event {@code JavaErrorThrow}, and also one or two events
+ * {@code JavaExceptionThrow}, the only kind of other exceptions. So a type with the former is counted by them. The series of all types
+ * beyond the bound is counted by the latter.
  */
 final class ExceptionCount {
     private final Counter counter;

@@ -74,15 +74,18 @@ final class SocketEvents {
         return series.get(new Peer(address, isService ? Integer.toString(port) : ""));
     }
 
-    /** Returns the host; if it is unknown, the address. That of a Unix socket is its path, in brackets in some versions. */
     private static String address(RecordedEvent event) {
-        String host = event.getString("host");
-        String address = host == null || host.isEmpty() ? event.getString("address") : host;
-        if (address == null || address.isEmpty()) {
-            return "unknown";
+        return address(event.getString("host"), event.getString("address"));
+    }
+
+    /** Returns the host, or the address if it is unknown. The address of a Unix socket is its path in brackets, the host a general text. */
+    static String address(String host, String address) {
+        boolean hasAddress = address != null && !address.isEmpty();
+        if (hasAddress && address.startsWith("[/") && address.endsWith("]")) {
+            return address.substring(1, address.length() - 1);
         }
-        boolean isPath = address.startsWith("[/") && address.endsWith("]");
-        return isPath ? address.substring(1, address.length() - 1) : address;
+        boolean hasHost = host != null && !host.isEmpty();
+        return hasHost ? host : hasAddress ? address : "unknown";
     }
 
     private void log(RecordedEvent event, String action, Tags tags, long bytes) {

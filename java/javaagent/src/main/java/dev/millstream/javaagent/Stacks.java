@@ -19,8 +19,8 @@ final class Stacks {
     private static void append(StringBuilder text, RecordedFrame frame) {
         RecordedMethod method = frame.getMethod();
         String name = method == null || method.getType() == null ? "unknown" : method.getType().getName();
-        text.append(text.isEmpty() ? "" : "\n").append("at ").append(name).append('.').append(method == null ? "unknown" : method.getName());
-        text.append('(').append(file(name));
+        text.append(text.isEmpty() ? "" : "\n").append("at ").append(name).append('.');
+        text.append(method == null ? "unknown" : method.getName()).append('(').append(file(name));
         if (frame.getLineNumber() > 0) {
             text.append(':').append(frame.getLineNumber());
         }

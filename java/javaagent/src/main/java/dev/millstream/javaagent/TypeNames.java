@@ -7,7 +7,7 @@ final class TypeNames {
 
     private TypeNames() {}
 
-    /** Converts the names of arrays, such as [B, and cuts the number of a hidden class, which each start of a JVM has another one of. */
+    /** Converts the names of arrays, such as [B, and cuts the number of a hidden class, which differs in each JVM. */
     static String readable(String name) {
         int dimensions = 0;
         while (dimensions < name.length() && name.charAt(dimensions) == '[') {

@@ -58,9 +58,19 @@ class AggregationTest {
             for (int port : new int[] {0, 5432, 32_767, 32_768, 50_000}) {
                 tags.put(port, sockets.recordRead("h", port, Duration.ofMillis(1), 1).text());
             }
-            assertEquals(Map.of(0, "network.peer.address=h", 5432, "network.peer.address=h|network.peer.port=5432", 32_767,
-                "network.peer.address=h|network.peer.port=32767", 32_768, "network.peer.address=h", 50_000, "network.peer.address=h"), tags);
+            String host = "network.peer.address=h";
+            assertEquals(Map.of(0, host, 5432, host + "|network.peer.port=5432", 32_767, host + "|network.peer.port=32767", 32_768, host,
+                50_000, host), tags);
         }
+    }
+
+    @Test
+    void a_peer_has_its_host_or_address_or_path() {
+        assertEquals("db.internal", SocketEvents.address("db.internal", "10.0.0.1"));
+        assertEquals("10.0.0.1", SocketEvents.address("", "10.0.0.1"));
+        assertEquals("10.0.0.1", SocketEvents.address(null, "10.0.0.1"));
+        assertEquals("/run/a.sock", SocketEvents.address("Unix domain socket", "[/run/a.sock]"));
+        assertEquals("unknown", SocketEvents.address(null, null));
     }
 
     @Test

@@ -35,8 +35,9 @@ final class Child implements AutoCloseable {
 
     /** Starts a JVM with arguments and waits for its method main. */
     static Child start(String... arguments) throws IOException {
-        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-            "-XX:TieredStopAtLevel=1", "-XX:+EnableDynamicAgentLoading", "-cp", Path.of("target/test-classes").toAbsolutePath().toString()));
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        List<String> command = new ArrayList<>(List.of(java, "-XX:TieredStopAtLevel=1", "-XX:+EnableDynamicAgentLoading"));
+        command.addAll(List.of("-cp", Path.of("target/test-classes").toAbsolutePath().toString()));
         command.addAll(List.of(arguments));
         command.add(Application.class.getName());
         Child child = new Child(command);

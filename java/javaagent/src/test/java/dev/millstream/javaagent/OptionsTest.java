@@ -34,7 +34,8 @@ class OptionsTest {
 
     @Test
     void every_option_is_read() {
-        Options options = parse("udp=[::1]:8125,events=gc,exceptions,cpu,service=a b,threshold=500us,log_threshold=2s,stack=true,peers=7");
+        String durations = "threshold=500us,log_threshold=2s";
+        Options options = parse("udp=[::1]:8125,events=gc,exceptions,cpu,service=a b," + durations + ",stack=true,peers=7");
         assertEquals(new Address(null, "::1", 8125), options.address);
         assertEquals(EnumSet.of(Group.GC, Group.EXCEPTIONS, Group.CPU), options.groups);
         assertEquals("a b", options.service);
@@ -49,8 +50,8 @@ class OptionsTest {
     @Test
     void each_invalid_option_is_one_line_and_its_default() {
         List<String> invalid = List.of("udp=host", "udp=:1", "udp=h:0", "udp=h:x", "threshold=20", "threshold=ms", "threshold=-1ms",
-            "threshold=99999999999999999999s", "log_threshold=no", "stack=yes", "peers=0", "peers=many", "events=gc,none", "events=", "socket=",
-            "colour=blue", "word", "=");
+            "threshold=99999999999999999999s", "log_threshold=no", "stack=yes", "peers=0", "peers=many", "events=gc,none", "events=",
+            "socket=", "colour=blue", "word", "=");
         for (String option : invalid) {
             warnings.clear();
             Options options = parse(option + ",service=s");

@@ -66,6 +66,7 @@ class ReceiverProcessTest {
             child.execute("write 20000");
             Child.await("all events", () -> received.sum("jvm.socket.write.bytes", Application.REMOTE) == 20_000);
             Child.await("dropped log events", () -> received.sum("jvm.agent.logs.dropped", "") > 0);
+            assertEquals(List.of(), received.points("jvm.socket.write.bytes", "agent.sock"), "writes of the agent itself");
             Child.await("each write, or its drop", () -> received.points("jvm.socket.write.duration_ms").size()
                 + received.points("jvm.socket.read.duration_ms").size() + received.logs().size()
                 + received.sum("jvm.agent.points.dropped", "") >= 20_000);
