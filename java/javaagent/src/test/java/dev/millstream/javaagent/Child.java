@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -37,6 +38,9 @@ final class Child implements AutoCloseable {
     static Child start(String... arguments) throws IOException {
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
         List<String> command = new ArrayList<>(List.of(java, "-XX:TieredStopAtLevel=1", "-XX:+EnableDynamicAgentLoading"));
+        // A killed JVM leaves the recorder's repository.
+        Path temporary = Files.createDirectories(Path.of("target/tmp").toAbsolutePath());
+        command.add("-Djava.io.tmpdir=" + temporary);
         command.addAll(List.of("-cp", Path.of("target/test-classes").toAbsolutePath().toString()));
         command.addAll(List.of(arguments));
         command.add(Application.class.getName());
