@@ -117,6 +117,8 @@ pub struct ChunkTail {
     /// How far it was readable when it was found. What follows is new.
     live_from: u64,
     is_broken: bool,
+    /// Whether the chunk that follows in its file was looked for.
+    pub is_followed: bool,
     /// Whether its file was written anew.
     is_replaced: bool,
     looked: EngineTime,
@@ -152,6 +154,7 @@ impl ChunkTail {
             header,
             decoder: None,
             is_broken: false,
+            is_followed: false,
             is_replaced: false,
             looked: now,
             grown: now,
@@ -197,6 +200,11 @@ impl ChunkTail {
     /// Whether its header should be read again: if it is time, or `at_once`.
     pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
         !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
+    }
+
+    /// Whether some sink has read all of it.
+    pub fn is_passed(&self) -> bool {
+        self.is_complete() && self.cursors.head() >= self.end()
     }
 
     /// Whether every sink has read all of it.

@@ -246,23 +246,31 @@ impl JfrSource {
         self.chunks.iter().any(|(_, chunk)| is_owed(chunk))
     }
 
-    /// Closes chunks that are read and settled, and opens what follows them.
-    fn retire(&mut self, cx: &SourceCx<'_>) {
+    /// Opens what follows chunks that are read, and closes those that are settled, too.
+    /// Returns whether there are further chunks now.
+    fn retire(&mut self, cx: &SourceCx<'_>) -> bool {
         let mut candidates = Vec::new();
+        for index in 0..self.chunks.len() {
+            if self.chunks[index].1.is_passed() && !self.chunks[index].1.is_followed {
+                self.chunks[index].1.is_followed = true;
+                candidates.extend(self.follow(index, cx));
+            }
+        }
         let mut index = 0;
         while index < self.chunks.len() {
             if self.is_finished(index, cx) {
                 let (key, chunk) = self.chunks.remove(index);
-                self.leave_chunk(&chunk, cx);
-                candidates.extend(self.follow(key, &chunk, cx));
+                self.leave_chunk(key, &chunk, cx);
             } else {
                 index += 1;
             }
         }
-        if !candidates.is_empty() {
+        let has_more = !candidates.is_empty();
+        if has_more {
             self.adopt(candidates, cx);
         }
         self.forget(cx);
+        has_more
     }
 
     fn is_finished(&self, index: usize, cx: &SourceCx<'_>) -> bool {
@@ -278,8 +286,9 @@ impl JfrSource {
         is_over && owed.is_none_or(|owed| owed.in_flight == 0 && owed.oldest.is_none())
     }
 
-    /// Closes the origin of a chunk, and keeps where its sinks are.
-    fn leave_chunk(&mut self, chunk: &ChunkTail, cx: &SourceCx<'_>) {
+    /// Closes the origin of a chunk, and keeps where its sinks are. Closes its file, too, if the chunk
+    /// is not complete.
+    fn leave_chunk(&mut self, key: FileKey, chunk: &ChunkTail, cx: &SourceCx<'_>) {
         let position = |(index, sink): &(SinkIndex, String)| {
             Some((sink.clone(), cx.ledger.checkpoint(chunk.id(), *index)?))
         };
@@ -287,26 +296,28 @@ impl JfrSource {
         self.known.insert(chunk.id(), positions);
         chunk.origin.state.set_status(OriginStatus::Finished);
         cx.ledger.retire(chunk.id());
+        if !chunk.is_followed
+            && let Some(recording) = self.recordings.get_mut(key)
+        {
+            recording.close(chunk.base());
+        }
     }
 
     /// Returns the chunk that follows in the file; without one, closes the file.
-    fn follow(&mut self, key: FileKey, chunk: &ChunkTail, cx: &SourceCx<'_>) -> Option<Candidate> {
-        let recording = self.recordings.get_mut(key)?;
+    fn follow(&mut self, index: usize, cx: &SourceCx<'_>) -> Option<Candidate> {
+        let (key, chunk) = &self.chunks[index];
+        let recording = self.recordings.get_mut(*key)?;
         if chunk.is_replaced() {
             (recording.file, recording.next_at, recording.skip_until) = (None, 0, 0);
             return None;
         }
-        let Some(next_at) = chunk.next_at() else {
-            recording.close(chunk.base());
-            return None;
-        };
+        let next_at = chunk.next_at()?;
         recording.next_at = next_at;
-        match self.recordings.next_of(key, &chunk.file) {
+        match self.recordings.next_of(*key, &chunk.file) {
             Ok(Some(next)) => return Some(next),
             Ok(None) => {}
             Err(error) => {
-                let recording = self.recordings.get_mut(key)?;
-                let path = recording.path.clone();
+                let path = self.recordings.get_mut(*key)?.path.clone();
                 if self.recordings.note_invalid(&path, &error) {
                     cx.counters.error("not_a_recording");
                     log::error!(
@@ -317,7 +328,7 @@ impl JfrSource {
                 }
             }
         }
-        self.recordings.get_mut(key)?.close(next_at);
+        self.recordings.get_mut(*key)?.close(next_at);
         None
     }
 
@@ -346,7 +357,11 @@ impl Source for JfrSource {
             self.discover(cx);
         }
         let polled = self.read(cx);
-        self.retire(cx);
+        let has_more = self.retire(cx);
+        let polled = match polled {
+            Polled::Wait(_) if has_more => Polled::Wait(Duration::ZERO),
+            polled => polled,
+        };
         let is_idle = matches!(polled, Polled::Wait(wait) if !wait.is_zero());
         let is_read = || self.chunks.iter().all(|(_, chunk)| chunk.is_read());
         let is_over = match self.is_closing {
