@@ -8,9 +8,9 @@ help: ## list the tasks
 
 PROGRAM ?= target/release/millstream
 
-build: toolchain ## compile the program to target/release/millstream, and the jar for operators on a JVM
+build: toolchain ## compile the program to target/release/millstream, and the jars for JVMs beside it
 	cargo build --release
-	scripts/operators
+	scripts/jars
 
 run: build ## build, then start the agent with millstream.yaml; Ctrl-C drains and ends it
 	target/release/millstream run -c millstream.yaml --progress

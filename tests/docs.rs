@@ -17,6 +17,8 @@
 //! or as a comment says: `topics: [lines] # 4 partitions`. `REDIS` is the address of a Redis server, and
 //! `JARS` the folder with the jars of its client. `ELASTICSEARCH` is the address of a
 //! search server; a page with it runs once with OpenSearch and once with Elasticsearch.
+//! `MILLSTREAM_JAVAAGENT` is the jar of the Java agent and `MILLSTREAM_EXAMPLES` the folder of the Java
+//! examples; a page with the former runs once with each JDK of the host, which is first on the PATH.
 //!
 //! The blocks of a page run in order in one temporary folder. A shell, YAML or Java block without
 //! such an info string is an error, so that every example is checked.
@@ -43,6 +45,12 @@ const CHECKED_ELSEWHERE: &[(&str, &str)] = &[("docs/configuration.md", "src/conf
 
 /// Path of the Java client's jar from the root.
 const CLIENT_JAR: &str = "java/client/target/millstream-client.jar";
+
+/// Path of the Java agent's jar from the root.
+const AGENT_JAR: &str = "java/javaagent/target/millstream-javaagent.jar";
+
+/// Path of the Java examples from the root.
+const EXAMPLES: &str = "java/examples/src/main/java/dev/millstream/examples";
 
 /// Paths of the operators' jar and its test kit.
 const OPERATORS_JAR: &str = "java/operators/target/millstream-operators.jar";
@@ -328,23 +336,40 @@ fn free_udp_port() -> u16 {
     socket.local_addr().unwrap().port()
 }
 
-/// Runs a page; one that needs a search server with OpenSearch and with Elasticsearch.
+/// What differs between the runs of a page.
+struct PageRun<'a> {
+    /// Address of the search server.
+    search: &'a str,
+    /// Home of the JDK, `None` for that of the PATH.
+    jdk: Option<&'a Path>,
+}
+
+/// Runs a page; one that needs a search server with OpenSearch and with Elasticsearch, one about the
+/// user's JVMs with each JDK.
 fn try_page(page: &str) -> Option<(usize, String)> {
+    if page.contains("$MILLSTREAM_JAVAAGENT") {
+        let homes = java::homes();
+        return homes.iter().find_map(|home| {
+            let (line, fault) = try_blocks(page, &PageRun { search: "", jdk: Some(home) })?;
+            Some((line, format!("with {}: {fault}", home.display())))
+        });
+    }
     if !page.contains("${ELASTICSEARCH") {
-        return try_blocks(page, "");
+        return try_blocks(page, &PageRun { search: "", jdk: None });
     }
     let elasticsearch = SearchServer::elasticsearch();
     let servers = [SearchServer::shared(), &elasticsearch];
     servers.iter().enumerate().find_map(|(number, server)| {
         // Topics and groups remember the run before.
         let page = page.replace("page-", &format!("page{number}-"));
-        try_blocks(&page.replace("group: ", &format!("group: run{number}-")), &server.uri())
+        let page = page.replace("group: ", &format!("group: run{number}-"));
+        try_blocks(&page, &PageRun { search: &server.uri(), jdk: None })
     })
 }
 
 /// Runs the blocks of a page in order, up to the first failure, as later blocks may depend on
 /// earlier ones.
-fn try_blocks(page: &str, search: &str) -> Option<(usize, String)> {
+fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
     let dir = tempfile::tempdir().unwrap();
     if page.contains("${KAFKA") {
         make_topics(page);
@@ -365,7 +390,7 @@ fn try_blocks(page: &str, search: &str) -> Option<(usize, String)> {
                 fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
                 validate(dir.path(), name)
             }
-            Task::Run => run(dir.path(), &block.text, (port, search))
+            Task::Run => run(dir.path(), &block.text, (port, page_run))
                 .and_then(|printed| compare(output, &printed)),
         });
         if let Err(fault) = result {
@@ -443,9 +468,11 @@ fn validate(dir: &Path, name: &str) -> Result<(), String> {
 }
 
 /// Runs a script with the program first on the PATH; returns its standard output.
-fn run(dir: &Path, script: &str, (port, search): (u16, &str)) -> Result<String, String> {
+fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Result<String, String> {
     let program = support::millstream();
-    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", program.parent().unwrap().display());
+    let jdk = page_run.jdk.map(|home| format!("{}/bin:", home.display())).unwrap_or_default();
+    let folder = program.parent().unwrap().display();
+    let path = format!("{folder}:{jdk}/usr/local/bin:/usr/bin:/bin");
     // Files instead of pipes: a process that the script leaves running must not block the test.
     let logs = tempfile::tempdir().unwrap();
     let (stdout, stderr) = (logs.path().join("stdout"), logs.path().join("stderr"));
@@ -464,7 +491,9 @@ fn run(dir: &Path, script: &str, (port, search): (u16, &str)) -> Result<String, 
         .env("KAFKA", Kafka::shared().bootstrap())
         .env("JARS", root().join(JARS))
         .env("REDIS", Redis::shared().address())
-        .env("ELASTICSEARCH", search)
+        .env("MILLSTREAM_JAVAAGENT", root().join(AGENT_JAR))
+        .env("MILLSTREAM_EXAMPLES", root().join(EXAMPLES))
+        .env("ELASTICSEARCH", page_run.search)
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())
         .stderr(File::create(&stderr).unwrap())

@@ -15,6 +15,7 @@ mod framing;
 mod header;
 mod java;
 mod jfr_events;
+mod jvms;
 mod limits;
 mod measure;
 mod memory;
@@ -83,7 +84,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, jfr_events, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
+    /// Everything but framing, jfr_events, jvms, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -145,6 +146,8 @@ enum Part {
     },
     /// The Java client beside that of DogStatsD
     Java,
+    /// The user's JVMs: recordings read beside `jfr print`, and what the Java agent costs a service
+    Jvms,
     /// Events of JFR around writes to a socket: a published experiment repeated on two JDKs
     #[command(name = "jfr_events", alias = "jfr-events")]
     JfrEvents {
@@ -249,6 +252,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
+        Part::Jvms => jvms::run(options, &scratch, &mut report)?,
         Part::JfrEvents { quick } => {
             jfr_events::run(*quick, options.cores(), &scratch, &mut report)?
         }
@@ -314,6 +318,7 @@ impl Part {
             Part::Metrics { .. } => "metrics",
             Part::Java => "java_client",
             Part::JfrEvents { .. } => "jfr_events",
+            Part::Jvms => "jvms",
             Part::MetricsOut { .. } => "metrics_out",
             Part::Topics { .. } => "topics",
             Part::Operators { .. } => "operators",

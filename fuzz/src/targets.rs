@@ -8,6 +8,7 @@ mod expressions;
 mod files;
 mod framing;
 mod groups;
+mod jfr;
 mod json;
 mod metrics;
 mod parsers;
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "framing", run: framing::framing, words: framing::WORDS },
     Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
     Target { name: "groups", run: groups::groups, words: groups::WORDS },
+    Target { name: "jfr", run: jfr::jfr, words: jfr::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
     Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
     Target { name: "metric_tags", run: metrics::metric_tags, words: metrics::TAG_WORDS },

@@ -40,7 +40,7 @@ macro_rules! play {
 }
 
 play! {
-    access cri delimited detect docker dogstatsd encodings expressions files framing grok groups json key_value metric_tags metrics_msgpack metricserver
+    access cri delimited detect docker dogstatsd encodings expressions files framing grok groups jfr json key_value metric_tags metrics_msgpack metricserver
     nginx profiles recorder regex rules scan spool syslog timestamps
 }
 

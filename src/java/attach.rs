@@ -17,7 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long a JVM may take to listen, and to load the agent.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time between looks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);

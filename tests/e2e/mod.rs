@@ -11,6 +11,7 @@ mod held;
 mod hops;
 mod http;
 mod input;
+mod java;
 mod kafka;
 mod kafka_source;
 mod kill;

@@ -165,7 +165,7 @@ pub static KINDS: &[Kind] = &[
     Kind {
         tags: DIRECTORY,
         duration: Some("jvm.file.force.duration_ms"),
-        log: Some(Log::File("sync of")),
+        log: Some(Log::File("file force of")),
         ..kind("jdk.FileForce", Group::File, &["path"])
     },
     Kind {

@@ -11,9 +11,9 @@ use millstream_jfr::read::{
 use millstream_model::{
     Choice, Cursors, EngineTime, Now, Origin, OriginId, SinkIndex, SinkSet, SourceCx,
 };
-use std::fs::File;
+use millstream_recorder::file::RecordedFile;
+use rustix::io::Errno;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const ATTEMPTS_MAX: u8 = 40;
 /// The bytes of a file from a position on.
 pub struct FileFrom<'f> {
     /// The file.
-    pub file: &'f File,
+    pub file: &'f RecordedFile,
     /// The position.
     pub base: u64,
 }
@@ -43,10 +43,10 @@ impl ReadAt for FileFrom<'_> {
             match self.file.read_at(&mut to[read..], from.saturating_add(read as u64)) {
                 Ok(0) => break,
                 Ok(bytes) => read += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(Errno::INTR) => {}
                 // Beyond the largest file.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
-                Err(error) => return Err(error),
+                Err(Errno::INVAL | Errno::OVERFLOW) => break,
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(read)
@@ -106,7 +106,7 @@ pub struct ChunkTail {
     /// The tags of its process.
     pub process_tags: Vec<(&'static str, String)>,
     /// Its file.
-    pub file: Arc<File>,
+    pub file: Arc<RecordedFile>,
     path: PathBuf,
     base: u64,
     header: ChunkHeader,
@@ -119,7 +119,7 @@ pub struct ChunkTail {
     is_broken: bool,
     /// Whether the chunk that follows in its file was looked for.
     pub is_followed: bool,
-    /// Whether its file was written anew.
+    /// Whether its file was overwritten.
     is_replaced: bool,
     looked: EngineTime,
     /// When it was last seen to grow.
@@ -129,7 +129,7 @@ pub struct ChunkTail {
 impl ChunkTail {
     /// Creates the tail of a chunk at `base` of a file.
     pub fn new(
-        (path, file, base): (&Path, Arc<File>, u64),
+        (path, file, base): (&Path, Arc<RecordedFile>, u64),
         header: ChunkHeader,
         (cursors, start): (Cursors, u64),
         now: EngineTime,
@@ -246,7 +246,7 @@ impl ChunkTail {
         }
         if id_of(&header) != self.id() || header.chunk_bytes < self.header.chunk_bytes {
             self.is_replaced = true;
-            let error = ReadError::Invalid("header: the file was written anew").into();
+            let error = ReadError::Invalid("header: the file was overwritten").into();
             return self.fail(self.end(), &error, cx);
         }
         self.header = header;
@@ -392,7 +392,7 @@ impl ChunkTail {
         {
             let from = FileFrom { file: &self.file, base: self.base };
             self.is_process_known = self.process.read(decoder.reader(), &from, shared.window);
-            self.process.find_container(&self.path, &self.file);
+            self.process.find_container(&self.path, self.file.file());
             (self.process_tags, self.process_key) = (self.process.tags(), self.process.key());
         }
     }

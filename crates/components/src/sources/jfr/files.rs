@@ -3,6 +3,7 @@
 use super::chunk::FileFrom;
 use super::config::Settings;
 use millstream_jfr::read::{ChunkError, ChunkHeader, ChunkState, read_header};
+use millstream_recorder::file::RecordedFile;
 use millstream_tail::discover::{Found, walk};
 use millstream_tail::{Symlinks, open_regular};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ pub struct Recording {
     /// Where it was found last.
     pub path: PathBuf,
     /// `None` while no chunk of it is read.
-    pub file: Option<Arc<File>>,
+    pub file: Option<Arc<RecordedFile>>,
     /// Where the chunk begins that is opened next.
     pub next_at: u64,
     /// Its length at the very first start, if what it had is skipped.
@@ -37,7 +38,7 @@ impl Recording {
     /// Closes the file; it is opened again once it has changed, from the chunk at `next_at` on.
     pub fn close(&mut self, next_at: u64) {
         let file = self.file.take();
-        self.seen = file.and_then(|file| signature(&file));
+        self.seen = file.and_then(|file| signature(file.file()));
         self.next_at = next_at;
     }
 }
@@ -62,7 +63,7 @@ pub struct Candidate {
     /// The path.
     pub path: PathBuf,
     /// The opened file.
-    pub file: Arc<File>,
+    pub file: Arc<RecordedFile>,
     /// Where it begins.
     pub base: u64,
     /// Its header.
@@ -127,13 +128,13 @@ impl Recordings {
             // It was truncated, and is another recording now.
             (recording.next_at, recording.skip_until) = (0, 0);
         }
-        let file = Arc::new(file);
+        let file = Arc::new(RecordedFile::new(file, path));
         let mut candidate = self.next_of(key, &file);
         if candidate.is_err()
             && let Some(recording) = self.files.get_mut(&key)
             && recording.next_at > 0
         {
-            // It was written anew; chunks that were read are passed over.
+            // It was overwritten; chunks that were read are passed over.
             (recording.next_at, recording.skip_until) = (0, 0);
             candidate = self.next_of(key, &file);
         }
@@ -149,7 +150,7 @@ impl Recordings {
     pub fn next_of(
         &mut self,
         key: FileKey,
-        file: &Arc<File>,
+        file: &Arc<RecordedFile>,
     ) -> Result<Option<Candidate>, ChunkError> {
         let Some(recording) = self.files.get_mut(&key) else { return Ok(None) };
         let base = recording.next_at;
@@ -181,6 +182,6 @@ impl Recordings {
 }
 
 /// Whether no path leads to an open file.
-pub fn is_deleted(file: &File) -> io::Result<bool> {
-    Ok(file.metadata()?.nlink() == 0)
+pub fn is_deleted(file: &RecordedFile) -> io::Result<bool> {
+    Ok(file.file().metadata()?.nlink() == 0)
 }

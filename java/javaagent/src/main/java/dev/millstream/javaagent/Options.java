@@ -8,10 +8,10 @@ import java.util.function.Consumer;
 /** Options of the agent: text {@code key=value}, joined by commas. The value of {@code events} may have commas itself. */
 final class Options {
     /** Keys by which a message names the valid ones. */
-    private static final String KEYS = "socket, udp, service, threshold, log_threshold, stack, peers, events";
+    private static final String KEYS = "socket, udp, service, threshold, log_threshold, stack, max_tag_values, events";
 
-    /** Bound of option {@code peers}: each has handles in the client. */
-    private static final int PEERS_MAX = 10_000;
+    /** Bound of option {@code max_tag_values}: each has handles in the client. */
+    private static final int TAG_VALUES_MAX = 10_000;
 
     Address address = Address.DEFAULT;
     /** Null: not given. */
@@ -22,7 +22,7 @@ final class Options {
     Duration logThreshold = Duration.ofMillis(100);
     boolean hasStack;
     /** Bound of distinct values per tag. */
-    int peers = 100;
+    int maxTagValues = 100;
     Set<Group> groups = EnumSet.copyOf(Group.DEFAULT);
 
     private Options() {}
@@ -64,7 +64,7 @@ final class Options {
             case "threshold" -> threshold = duration(value);
             case "log_threshold" -> logThreshold = value.equals("off") ? null : duration(value);
             case "stack" -> hasStack = bool(value);
-            case "peers" -> peers = count(value);
+            case "max_tag_values" -> maxTagValues = count(value);
             case "events" -> groups = groups(value);
             default -> {
                 return false;
@@ -79,7 +79,7 @@ final class Options {
             case "threshold" -> "use a duration, such as threshold=20ms";
             case "log_threshold" -> "use a duration, such as log_threshold=100ms, or log_threshold=off";
             case "stack" -> "use stack=true or stack=false";
-            case "peers" -> "use a number from 1 to " + PEERS_MAX;
+            case "max_tag_values" -> "use a number from 1 to " + TAG_VALUES_MAX;
             case "events" -> "use a list of socket, file, gc, safepoint, monitor, exceptions, allocation, cpu";
             default -> "use a path";
         };
@@ -105,7 +105,7 @@ final class Options {
 
     private static int count(String text) {
         int count = Integer.parseInt(text);
-        if (count < 1 || count > PEERS_MAX) {
+        if (count < 1 || count > TAG_VALUES_MAX) {
             throw new IllegalArgumentException("out of range");
         }
         return count;

@@ -41,7 +41,7 @@ final class Recorder {
     private Recorder(Options options, MetricClient client, RecordingStream stream) {
         this.options = options;
         this.stream = stream;
-        metrics = new Metrics(client, processTags(options.service), options.peers);
+        metrics = new Metrics(client, processTags(options.service), options.maxTagValues);
         slow = new SlowEvents(client, metrics, options.logThreshold, options.hasStack, System::nanoTime);
     }
 

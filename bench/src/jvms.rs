@@ -1,0 +1,22 @@
+//! The user's own JVMs: source `jfr` beside the JDK's tool, and what the Java agent costs a service.
+
+mod agent_cost;
+mod source;
+
+use crate::Options;
+use crate::java;
+use crate::operators::Jdk;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use std::io;
+
+/// Class path of the Java programs.
+const CLASSES: &str = "java/benchmarks/target/benchmarks.jar";
+
+/// Measures both, on every JDK of the host.
+pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    java::build()?;
+    let jdks = Jdk::all()?;
+    source::run(options, &jdks, scratch, report)?;
+    agent_cost::run(options, &jdks, scratch, report)
+}

@@ -1,0 +1,163 @@
+//! What the Java agent costs a service: requests per CPU second with and without it, and heap.
+
+use super::CLASSES;
+use crate::Options;
+use crate::measure::{Samples, pinned, progress};
+use crate::operators::Jdk;
+use crate::plot::Bars;
+use crate::process::{Program, Subject};
+use crate::report::{Report, Table};
+use crate::scratch::Scratch;
+use crate::variables::Variables;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// Seconds before the measurement, in which the JVM compiles, and of the measurement.
+const SECONDS: [&str; 2] = ["4", "6"];
+
+/// Percent of the throughput that the agent may cost.
+const COST_MAX: f64 = 1.0;
+
+/// Bytes of the heap that it may take.
+const HEAP_MAX: f64 = 20e6;
+
+const JAR: &str = "java/javaagent/target/millstream-javaagent.jar";
+
+/// How the service runs: a name, and the option of the JVM for a socket.
+const WAYS: [(&str, fn(&Path) -> Option<String>); 3] = [
+    ("alone", |_| None),
+    ("with a recording, settings `default`", |_| {
+        Some("-XX:StartFlightRecording:settings=default".to_owned())
+    }),
+    ("with the Java agent", |socket| Some(format!("-javaagent:{JAR}=socket={}", socket.display()))),
+];
+
+/// The receiver of the agent's metrics.
+const CONFIG: &str = "data_dir: ${BENCH_DATA}
+api: { listen: '127.0.0.1:0' }
+sources: { jvms: { type: metricserver, listen: ['unix://${BENCH_SOCKET}'], period: 10s } }
+sinks: { out: { type: blackhole, inputs: [jvms] } }
+";
+
+/// What the service says of itself, by repetition.
+#[derive(Default)]
+struct Service {
+    per_cpu_second: Samples,
+    /// The loss beside the run alone of the same round, in percent.
+    loss: Samples,
+    heap: Samples,
+}
+
+/// Measures the service on each JDK.
+pub fn run(
+    options: &Options,
+    jdks: &[Jdk],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
+    let columns = [
+        "service",
+        "Java",
+        "requests per CPU second",
+        "range",
+        "loss",
+        "middle half",
+        "heap MB",
+        "target",
+        "verdict",
+    ];
+    let mut table = Table::new("java_agent", "What the Java agent costs a service", &columns);
+    let variables = Variables::fresh(scratch, Path::new(""))?.with_sockets(scratch)?;
+    let run = format!("{} run -c ${{BENCH_CONFIG}}", options.agent.display());
+    let subject = Subject { name: "millstream", run, until: "", env: "", config: CONFIG };
+    let receiver = Program::start(&subject, &variables, &[options.load_core])?;
+    let socket = variables.path("SOCKET");
+    let mut bars = Vec::new();
+    for jdk in jdks {
+        let services = measure(options, jdk, (scratch, &socket))?;
+        rows(&mut table, jdk, &services);
+        bars.push(Bars {
+            label: format!("Java {}", jdk.version).leak(),
+            values: services.iter().map(|service| service.per_cpu_second.median()).collect(),
+        });
+    }
+    receiver.terminate()?;
+    receiver.wait(0)?;
+    table.note(format!(
+        "The JDK's HTTP server and a client in one process on two cores, {} s after {} s of warm-up; CPU of the whole \
+         process, the agent's and the recorder's threads included. The ways alternate; loss is the median of the \
+         rounds, each beside the run alone of its round.",
+        SECONDS[1], SECONDS[0]
+    ));
+    report.add(table)?;
+    let labels = WAYS.map(|(name, _)| name.replace(", settings `default`", ""));
+    report.bars("java_agent", "Requests per CPU second of the service", &labels, &bars)
+}
+
+fn measure(
+    options: &Options,
+    jdk: &Jdk,
+    (scratch, socket): (&Scratch, &Path),
+) -> io::Result<[Service; WAYS.len()]> {
+    let mut services: [Service; WAYS.len()] = Default::default();
+    let temporary = scratch.empty_folder("tmp")?;
+    for round in 1..=options.repetitions.max(1) {
+        progress(&format!("the Java agent: Java {}, round {round}", jdk.version));
+        let mut alone = f64::NAN;
+        for (index, (_, option)) in WAYS.iter().enumerate() {
+            let [per_cpu_second, _, heap] =
+                serve(jdk, option(socket), &temporary, options.cores())?;
+            if index == 0 {
+                alone = per_cpu_second;
+            }
+            let service = &mut services[index];
+            service.per_cpu_second.push(per_cpu_second);
+            service.loss.push((1.0 - per_cpu_second / alone) * 100.0);
+            service.heap.push(heap);
+        }
+    }
+    Ok(services)
+}
+
+/// Runs the service; returns the three numbers that it prints.
+fn serve(
+    jdk: &Jdk,
+    option: Option<String>,
+    temporary: &Path,
+    cores: [usize; 2],
+) -> io::Result<[f64; 3]> {
+    let mut command = Command::new(jdk.home.join("bin/java"));
+    command.args(option).arg(format!("-Djava.io.tmpdir={}", temporary.display()));
+    command.args(["-Xmx256m", "-cp", CLASSES, "dev.millstream.benchmarks.RequestLoad"]);
+    let output = pinned(&cores, || command.args(SECONDS).output())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or_default();
+    let numbers: Vec<f64> = last.split(' ').filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().map_err(|_| {
+        io::Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    })
+}
+
+fn rows(table: &mut Table, jdk: &Jdk, services: &[Service; WAYS.len()]) {
+    let heap_alone = services[0].heap.median();
+    for (index, ((name, _), service)) in WAYS.iter().zip(services).enumerate() {
+        let (loss, heap) = (service.loss.median(), service.heap.median() - heap_alone);
+        let is_agent = index == WAYS.len() - 1;
+        let holds = if loss <= COST_MAX && heap <= HEAP_MAX { "holds" } else { "missed" };
+        let of_agent = |text: String| if is_agent { text } else { String::new() };
+        let of_others = |text: String| if index == 0 { String::new() } else { text };
+        let middle = [0.25, 0.75].map(|part| service.loss.quantile(part));
+        table.row(vec![
+            (*name).to_owned(),
+            jdk.version.to_string(),
+            format!("{:.0}", service.per_cpu_second.median()),
+            format!("{:.0} to {:.0}", service.per_cpu_second.min(), service.per_cpu_second.max()),
+            of_others(format!("{loss:.1} %")),
+            of_others(format!("{:.1} to {:.1} %", middle[0], middle[1])),
+            of_others(format!("{:+.1}", heap / 1e6)),
+            of_agent(format!("{COST_MAX} %, {:.0} MB", HEAP_MAX / 1e6)),
+            of_agent(holds.to_owned()),
+        ]);
+    }
+}
