@@ -10,9 +10,12 @@ use std::path::{Path, PathBuf};
 pub const ATTACH_HELP: &str = "Example:\n  millstream java attach 1234\n  \
     millstream java attach 1234 --options service=shop,threshold=10ms,stack=true\n\n\
     The agent sends metrics and slow calls to source metricserver, by default to its socket\n\
-    /run/millstream/metric.stream.sock. docs/java.md has its options. It stays until the JVM ends;\n\
-    a second one is not loaded. Run it as the user of the JVM, or as root.\n\n\
-    Exit status: 0 loaded; 1 the JVM refused, or is none; 2 invalid usage.";
+    /run/millstream/metric.stream.sock. It stays until the JVM ends. Run the command as the user of\n\
+    the JVM, or as root.\n\n\
+    Options: socket=PATH or udp=HOST:PORT; service=NAME; threshold=20ms, from which socket, file and\n\
+    monitor events are recorded; log_threshold=100ms or off, from which they are log events;\n\
+    stack=true; max_tag_values=100; events=socket,file,gc,safepoint,monitor,exceptions,allocation,cpu.\n\n\
+    Exit status: 0 loaded; 1 the JVM refused, has the agent already, or is none; 2 invalid usage.";
 
 /// The arguments of `java attach`.
 #[derive(clap::Args)]
@@ -38,16 +41,65 @@ pub fn attach(args: &AttachArgs) -> u8 {
             return USAGE;
         }
     };
-    let attached = Target::open(args.pid).and_then(|target| target.load(&jar, &args.options));
+    if let Err(message) = check(&args.options) {
+        eprintln!("{message}");
+        return USAGE;
+    }
+    let attached = Target::open(args.pid).and_then(|target| {
+        target.load(&jar, &args.options)?;
+        Ok(target)
+    });
     match attached {
-        Ok(()) => {
+        Ok(target) => {
             println!("the agent runs in process {}", args.pid);
+            note_socket(&target, &args.options);
             DONE
         }
         Err(error) => {
             eprintln!("cannot attach to process {}: {error}", args.pid);
             if matches!(error, AttachError::Usage(_)) { USAGE } else { FAILED }
         }
+    }
+}
+
+/// Options of the agent.
+const OPTIONS: [&str; 8] =
+    ["socket", "udp", "service", "threshold", "log_threshold", "stack", "max_tag_values", "events"];
+
+/// Where the agent sends by default.
+const SOCKET: &str = "/run/millstream/metric.stream.sock";
+
+/// Checks the names of the options. A part without a value continues `events`.
+fn check(options: &str) -> Result<(), String> {
+    let parts = options.split(',').filter(|part| !part.is_empty());
+    let mut is_list = false;
+    for part in parts {
+        let key = part.split_once('=').map(|(key, _)| key);
+        match key {
+            Some(key) if OPTIONS.contains(&key) => is_list = key == "events",
+            None if is_list => {}
+            _ => {
+                return Err(format!(
+                    "unknown option {part:?} of the agent; write KEY=VALUE with one of {}",
+                    OPTIONS.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says that there is no receiver yet.
+fn note_socket(target: &Target, options: &str) {
+    let value = |key: &str| {
+        let of = |part: &'_ str| part.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
+        options.split(',').find_map(of)
+    };
+    let socket = value("socket").unwrap_or_else(|| SOCKET.to_owned());
+    if value("udp").is_none() && !target.sees(Path::new(&socket)) {
+        println!(
+            "note: there is no {socket} yet; the agent sends once a source metricserver listens on unix://{socket}"
+        );
     }
 }
 

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long a JVM may take to listen, and to load the agent.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a connection may be refused.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Time between looks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -28,6 +31,9 @@ const ARGUMENT_BYTES_MAX: usize = 1024;
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
+/// The property that the agent sets.
+const STARTED: &str = "millstream.javaagent.started=true";
+
 /// Version of the protocol.
 const PROTOCOL: &str = "1";
 
@@ -36,14 +42,20 @@ const PROTOCOL: &str = "1";
 pub enum AttachError {
     /// There is no such process, or it is no JVM.
     NotAJvm(&'static str),
-    /// The JVM belongs to another user.
-    Permission,
+    /// A file of the process may not be read or written.
+    Permission(PathBuf),
+    /// The JVM has the agent already.
+    Loaded,
     /// The process does not see the jar.
     NoJar(PathBuf),
     /// The command line is wrong.
     Usage(String),
     /// The JVM does not listen.
     Refused,
+    /// The JVM listens, and does not answer.
+    Silent,
+    /// The process ended meanwhile.
+    Ended,
     /// The JVM did not load the agent: its answer.
     Answer(String),
     /// The system returned an error.
@@ -54,9 +66,14 @@ impl fmt::Display for AttachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AttachError::NotAJvm(why) => f.write_str(why),
-            AttachError::Permission => f.write_str(
-                "it belongs to another user; run the command as the user of the JVM, or as root",
+            AttachError::Permission(path) => write!(
+                f,
+                "permission denied: {}; run the command as the user of the JVM, or as root with CAP_SYS_PTRACE",
+                path.display()
             ),
+            AttachError::Loaded => {
+                f.write_str("it has the agent already, whose options stay until the JVM ends")
+            }
             AttachError::NoJar(jar) => write!(
                 f,
                 "it does not see {}; copy the jar into its container, and give its path there with --jar",
@@ -69,6 +86,12 @@ impl fmt::Display for AttachError {
                  start it with -javaagent instead",
                 TIMEOUT.as_secs()
             ),
+            AttachError::Silent => write!(
+                f,
+                "the JVM does not answer within {} s: it is stopped, or hangs",
+                TIMEOUT.as_secs()
+            ),
+            AttachError::Ended => f.write_str("the process has ended"),
             AttachError::Answer(answer) => write!(f, "the JVM answers: {answer}"),
             AttachError::Io(error) => error.fmt(f),
         }
@@ -78,9 +101,17 @@ impl fmt::Display for AttachError {
 impl From<io::Error> for AttachError {
     fn from(error: io::Error) -> AttachError {
         match error.kind() {
-            io::ErrorKind::PermissionDenied => AttachError::Permission,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AttachError::Silent,
             _ => AttachError::Io(error),
         }
+    }
+}
+
+/// Returns the error of a file of the process.
+fn of_file(path: &Path, error: io::Error) -> AttachError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => AttachError::Permission(path.to_owned()),
+        _ => AttachError::Io(error),
     }
 }
 
@@ -104,9 +135,15 @@ impl Target {
         let Some(pid) = Pid::from_raw(pid) else { return Err(no_process) };
         let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
         let Ok(status) = fs::read_to_string(proc.join("status")) else { return Err(no_process) };
-        let maps = fs::read(proc.join("maps"))?;
+        let maps = proc.join("maps");
+        let maps = fs::read(&maps).map_err(|error| of_file(&maps, error))?;
         if !String::from_utf8_lossy(&maps).contains("/libjvm.so") {
             return Err(AttachError::NotAJvm("it is no JVM: it has not loaded libjvm.so"));
+        }
+        if !catches_quit(&status) {
+            return Err(AttachError::NotAJvm(
+                "the JVM does not handle SIGQUIT: it is starting, so try again, or runs with -Xrs",
+            ));
         }
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
         let own_pid = line.and_then(|ids| ids.split_ascii_whitespace().last());
@@ -132,8 +169,17 @@ impl Target {
         if !self.below_root(jar).is_file() {
             return Err(AttachError::NoJar(jar.to_owned()));
         }
+        let properties = self.command(&["properties", "", "", ""])?;
+        if properties.lines().any(|line| line.trim_end() == STARTED) {
+            return Err(AttachError::Loaded);
+        }
         let answer = self.command(&["load", "instrument", "false", &agent])?;
         judge(&answer)
+    }
+
+    /// Whether the process sees a file or socket.
+    pub fn sees(&self, path: &Path) -> bool {
+        self.below_root(path).exists()
     }
 
     /// Returns a path of the process as this one sees it.
@@ -148,7 +194,9 @@ impl Target {
     /// Sends a command and returns the answer.
     fn command(&self, words: &[&str]) -> Result<String, AttachError> {
         self.listen()?;
-        let mut stream = UnixStream::connect(self.socket())?;
+        let socket = self.socket();
+        let connected = connect(&socket);
+        let mut stream = connected.map_err(|error| of_file(&socket, error))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let mut command = Vec::new();
@@ -177,9 +225,10 @@ impl Target {
         // The JVM may have removed it, or the process may be gone.
         let _ = fs::remove_file(request);
         signaled?;
-        match is_socket(&socket) {
-            true => Ok(()),
-            false => Err(AttachError::Refused),
+        match (is_socket(&socket), self.proc.join("maps").exists()) {
+            (true, _) => Ok(()),
+            (false, true) => Err(AttachError::Refused),
+            (false, false) => Err(AttachError::Ended),
         }
     }
 
@@ -196,7 +245,33 @@ impl Target {
         match create(&in_cwd) {
             // The JVM ignores one that belongs to another user but root.
             Ok(file) if file.metadata()?.uid() == rustix::process::geteuid().as_raw() => Ok(in_cwd),
-            _ => Ok(create(&in_tmp).map(|_| in_tmp)?),
+            _ => match create(&in_tmp) {
+                Ok(_) => Ok(in_tmp),
+                Err(error) => Err(of_file(&in_tmp, error)),
+            },
+        }
+    }
+}
+
+/// Whether a process handles SIGQUIT, by its status. A JVM that starts does not yet, and would be ended.
+fn catches_quit(status: &str) -> bool {
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (Signal::QUIT.as_raw() - 1) & 1 == 1)
+}
+
+/// Connects to a JVM, which may have created the socket and not listen yet.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ConnectionRefused
+                    && begun.elapsed() < CONNECT_TIMEOUT =>
+            {
+                sleep(LOOK_INTERVAL);
+            }
+            connected => return connected,
         }
     }
 }

@@ -202,10 +202,11 @@ sinks: { out: { type: file, inputs: [jvms], path: 'DIR/out.json' } }
             events(&out).iter().any(|event| event["name"] == name)
         });
         let again = service.attach(dir.path(), &options);
-        assert!(again.status.success(), "{}", text(&again));
-        wait_until("the second agent says so", LIMIT, || {
-            lines(&log).iter().any(|line| line.contains("already"))
-        });
+        assert_eq!(again.status.code(), Some(1), "{}", text(&again));
+        assert!(text(&again).contains("has the agent already"), "{}", text(&again));
+        let typo = service.attach(dir.path(), "treshold=10ms");
+        assert_eq!(typo.status.code(), Some(2), "{}", text(&typo));
+        assert!(text(&typo).contains("threshold, log_threshold"), "{}", text(&typo));
     }
 }
 

@@ -22,15 +22,14 @@ const COST_MAX: f64 = 1.0;
 /// Bytes of the heap that it may take.
 const HEAP_MAX: f64 = 20e6;
 
-const JAR: &str = "java/javaagent/target/millstream-javaagent.jar";
-
-/// How the service runs: a name, and the option of the JVM for a socket.
-const WAYS: [(&str, fn(&Path) -> Option<String>); 3] = [
-    ("alone", |_| None),
-    ("with a recording, settings `default`", |_| {
-        Some("-XX:StartFlightRecording:settings=default".to_owned())
-    }),
-    ("with the Java agent", |socket| Some(format!("-javaagent:{JAR}=socket={}", socket.display()))),
+/// How the service runs: a name, and the option of the JVM, in which `SOCKET` is the receiver's.
+const WAYS: [(&str, &str); 3] = [
+    ("alone", ""),
+    ("with a recording, settings `default`", "-XX:StartFlightRecording:settings=default"),
+    (
+        "with the Java agent",
+        "-javaagent:java/javaagent/target/millstream-javaagent.jar=socket=SOCKET",
+    ),
 ];
 
 /// The receiver of the agent's metrics.
@@ -107,7 +106,7 @@ fn measure(
         let mut alone = f64::NAN;
         for (index, (_, option)) in WAYS.iter().enumerate() {
             let [per_cpu_second, _, heap] =
-                serve(jdk, option(socket), &temporary, options.cores())?;
+                serve(jdk, (option, socket), &temporary, options.cores())?;
             if index == 0 {
                 alone = per_cpu_second;
             }
@@ -123,12 +122,15 @@ fn measure(
 /// Runs the service; returns the three numbers that it prints.
 fn serve(
     jdk: &Jdk,
-    option: Option<String>,
+    (option, socket): (&str, &Path),
     temporary: &Path,
     cores: [usize; 2],
 ) -> io::Result<[f64; 3]> {
     let mut command = Command::new(jdk.home.join("bin/java"));
-    command.args(option).arg(format!("-Djava.io.tmpdir={}", temporary.display()));
+    if !option.is_empty() {
+        command.arg(option.replace("SOCKET", &socket.to_string_lossy()));
+    }
+    command.arg(format!("-Djava.io.tmpdir={}", temporary.display()));
     command.args(["-Xmx256m", "-cp", CLASSES, "dev.millstream.benchmarks.RequestLoad"]);
     let output = pinned(&cores, || command.args(SECONDS).output())?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,9 +1,13 @@
 //! Reads chunks that grow, that are cut, and that are damaged.
 
+use millstream_jfr::elements::Element;
+use millstream_jfr::metadata::{self, TypeId};
 use millstream_jfr::read::{
     ChunkError, ChunkHeader, ChunkReader, ChunkState, EventPlan, ReadError, Text, read_header,
 };
+use millstream_jfr::{Chunk, Clock, varint};
 use millstream_testkit::FlightRecording;
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
 const KEPT: [&str; 2] = ["java.lang.String", "java.lang.Thread"];
@@ -100,6 +104,47 @@ fn no_changed_byte_makes_the_reader_panic() {
             let _ = reader.events(&changed[..], 0..u64::MAX, &mut Vec::new(), each);
         }
     }
+}
+
+/// Returns a chunk with these types, and no events.
+fn chunk_of(types: impl IntoIterator<Item = Element>) -> Vec<u8> {
+    let mut chunk = Chunk::new(&metadata::root(types), 0);
+    let ticks_per_second = NonZeroU64::new(1_000_000_000).unwrap();
+    let clock = Clock { ticks_per_second, start_ticks: 0, start_unix_ns: 0 };
+    chunk.end(&clock, 0, |pools| varint::push(pools, 0)).to_vec()
+}
+
+#[test]
+fn a_name_that_many_types_have_does_not_take_memory_for_each() {
+    let name = "n".repeat(60_000);
+    let types = (0..200).map(|id| metadata::class(name.clone(), TypeId(id)));
+    let chunk = chunk_of(types);
+    let error = ChunkReader::open(&chunk[..], &header(&chunk), &KEPT).unwrap_err();
+    assert_eq!(error.to_string(), "too large: names of types and fields");
+}
+
+#[test]
+fn pools_that_overlap_are_refused() {
+    let mut recording = FlightRecording::begin(5, 7, "shop");
+    recording.write(1, 1, "db", 10);
+    let first = recording.flush().len();
+    recording.write(2, 1, "db", 10);
+    let mut chunk = recording.complete().to_vec();
+    // The first pools reach over the last ones.
+    let at = u64::from_be_bytes(chunk[16..24].try_into().unwrap()) as usize;
+    let first_at = (69..first).rev().find(|at| chunk[*at + 4] == 1 && chunk[*at + 3] == 0).unwrap();
+    let size = (at - first_at + 8) as u32;
+    let bytes = [size as u8 & 0x7f | 0x80, (size >> 7) as u8 & 0x7f | 0x80, 0x80, 0];
+    chunk[first_at..first_at + 4].copy_from_slice(&bytes);
+    let error = ChunkReader::open(&chunk[..], &header(&chunk), &KEPT).unwrap_err();
+    assert_eq!(error.to_string(), "invalid size of constant pools or metadata");
+}
+
+#[test]
+fn a_long_text_is_cut() {
+    let text = vec![b'x'; 1 << 20];
+    assert_eq!(Text::Latin1(&text).characters().len(), 8192);
+    assert_eq!(Text::Utf8(&text).characters().len(), 8192);
 }
 
 #[test]

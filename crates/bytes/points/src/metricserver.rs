@@ -5,7 +5,8 @@
 //! Unix seconds. A message is a sequence of points or arrays of points. Strings may be `str` or
 //! `bin`, value and timestamp may be numbers, and nil is an empty string.
 //!
-//! An array with the action `log` is a log event, see [`log`].
+//! An array with the action `log` is a log event: `["log", level, name, message, tags, timestamp,
+//! fields]`, see [`crate::Log`].
 //!
 //! Lines of plain text are reported as notes. `reset` is reported and has no effect: consumers of a
 //! sum expect it to continue, and a sum that restarts with the client would look like a restart of

@@ -38,7 +38,7 @@ mod watch;
 
 pub use file_framer::{Framing, LineLimits};
 pub use line_filter::{LineFilter, LineFilters};
-pub use open::{Symlinks, open_regular};
+pub use open::{Symlinks, open_max, open_regular};
 pub use range::Range;
 pub use settings::{HeldSettings, TailSettings};
 pub use source::FileSource;

@@ -31,13 +31,24 @@ pub struct FlightRecording {
 impl FlightRecording {
     /// Begins a recording of a process at this time. Nothing is readable before the first flush.
     pub fn begin(start_unix_ns: u64, pid: u64, service: &str) -> FlightRecording {
-        let mut chunk = Chunk::new(&root(declared()), 0);
+        FlightRecording::begin_at(start_unix_ns, 0, pid, service)
+    }
+
+    /// Begins a recording whose start is this number of ticks, which are nanoseconds. Times of events
+    /// count from 0 ticks.
+    pub fn begin_at(
+        start_unix_ns: u64,
+        start_ticks: u64,
+        pid: u64,
+        service: &str,
+    ) -> FlightRecording {
+        let mut chunk = Chunk::new(&root(declared()), start_ticks);
         let clock = Clock {
             ticks_per_second: NonZeroU64::new(1_000_000_000).unwrap(),
-            start_ticks: 0,
+            start_ticks,
             start_unix_ns,
         };
-        let end = chunk.end(&clock, 0, |pools| varint::push(pools, 0)).to_vec();
+        let end = chunk.end(&clock, start_ticks, |pools| varint::push(pools, 0)).to_vec();
         // Without the empty pools that end a chunk.
         let pools_at = u64::from_be_bytes(end[16..24].try_into().expect("8 bytes"));
         let mut bytes = end[..pools_at as usize].to_vec();

@@ -4,7 +4,7 @@ use super::chunk_header::{ChunkHeader, HEADER_BYTES};
 use super::event::{CHECKPOINT, Event, METADATA};
 use super::lookup::Lookup;
 use super::pool_index::{POOL_BYTES_MAX, Pools, checkpoint_delta};
-use super::types::Types;
+use super::types::{METADATA_BYTES_MAX, Types};
 use super::{ReadError, error::ChunkError};
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -79,7 +79,8 @@ impl ChunkReader {
         header: &ChunkHeader,
         kept: &[&str],
     ) -> Result<ChunkReader, ChunkError> {
-        let types = Types::read(&whole(from, header.metadata_at, header.chunk_bytes)?)?;
+        let metadata = whole(from, header.metadata_at, header.chunk_bytes, METADATA_BYTES_MAX)?;
+        let types = Types::read(&metadata)?;
         let kept = kept.iter().filter_map(|name| types.id(name)).collect();
         let (header, pools) = (*header, Pools::default());
         let mut reader = ChunkReader { header, types, pools, kept, pools_at: None };
@@ -118,8 +119,10 @@ impl ChunkReader {
                 return Err(ReadError::TooLarge("number of constant pools").into());
             }
         }
-        for at in new.iter().rev() {
-            let event = whole(from, *at, self.header.chunk_bytes)?;
+        for index in (0..new.len()).rev() {
+            // Events with pools do not overlap, so that all are no longer than the chunk.
+            let end = index.checked_sub(1).map_or(self.header.chunk_bytes, |later| new[later]);
+            let event = whole(from, new[index], end, POOL_BYTES_MAX)?;
             self.pools.add(&self.types, &event, |id| self.kept.contains(&id))?;
         }
         self.pools_at = Some(self.header.pools_at);
@@ -216,15 +219,20 @@ impl ChunkReader {
     }
 }
 
-/// Reads a whole event of up to [`POOL_BYTES_MAX`], which ends before `end`.
-fn whole(from: &(impl ReadAt + ?Sized), at: u64, end: u64) -> Result<Vec<u8>, ChunkError> {
+/// Reads a whole event of up to `bytes_max`, which ends before `end`.
+fn whole(
+    from: &(impl ReadAt + ?Sized),
+    at: u64,
+    end: u64,
+    bytes_max: usize,
+) -> Result<Vec<u8>, ChunkError> {
     let mut head = [0; 2 * SIZE_BYTES_MAX];
     let read = from.read_at(at, &mut head)?;
     let event = Event::read(&head[..read])?.ok_or(ReadError::Truncated)?;
     if event.bytes as u64 > end.saturating_sub(at) {
         return Err(ReadError::Invalid("size of constant pools or metadata").into());
     }
-    if event.bytes > POOL_BYTES_MAX {
+    if event.bytes > bytes_max {
         return Err(ReadError::TooLarge("constant pools or metadata").into());
     }
     // What the file does not have is not allocated.

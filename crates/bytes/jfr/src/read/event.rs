@@ -15,6 +15,12 @@ pub const CHECKPOINT: u64 = 1;
 /// Most fields that an [`EventPlan`] reads.
 pub const SLOTS: usize = 12;
 
+/// Most bytes of a text that are decoded; the rest is cut off.
+const TEXT_BYTES_MAX: usize = 8192;
+
+/// Most code units of a text in UTF-16, whose length in bytes is known only once it is walked.
+const UNITS_MAX: usize = 65_536;
+
 /// An event whose fields are not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
@@ -126,6 +132,9 @@ impl<'a> Text<'a> {
                 if units > from.len() {
                     return Err(ReadError::Truncated);
                 }
+                if units > UNITS_MAX {
+                    return Err(ReadError::TooLarge("text in UTF-16"));
+                }
                 (0..units).try_for_each(|_| input.varint().map(drop))?;
                 Ok(Text::Utf16(&from[..from.len() - input.0.len()]))
             }
@@ -137,21 +146,26 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Returns the characters of a text that is not in the pool.
+    /// Returns the characters of a text that is not in the pool, of a long one the first.
     pub fn characters(&self) -> Cow<'a, str> {
+        let first = |bytes: &'a [u8]| &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
         match *self {
             Text::None | Text::Key(_) => Cow::Borrowed(""),
-            Text::Utf8(bytes) => String::from_utf8_lossy(bytes),
-            Text::Latin1(bytes) => match std::str::from_utf8(bytes) {
-                Ok(ascii) if ascii.is_ascii() => Cow::Borrowed(ascii),
-                _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
-            },
+            Text::Utf8(bytes) => String::from_utf8_lossy(first(bytes)),
+            Text::Latin1(bytes) => Text::latin1(first(bytes)),
             Text::Utf16(units) => {
-                let mut input = Input(units);
+                let mut input = Input(first(units));
                 let unit = |_| input.varint().ok().map(|unit| unit as u16);
-                let units: Vec<u16> = (0..units.len()).map_while(unit).collect();
+                let units: Vec<u16> = (0..TEXT_BYTES_MAX).map_while(unit).collect();
                 Cow::Owned(String::from_utf16_lossy(&units))
             }
+        }
+    }
+
+    fn latin1(bytes: &'a [u8]) -> Cow<'a, str> {
+        match std::str::from_utf8(bytes) {
+            Ok(ascii) if ascii.is_ascii() => Cow::Borrowed(ascii),
+            _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
         }
     }
 }

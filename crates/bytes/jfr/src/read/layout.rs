@@ -12,6 +12,9 @@ const DEPTH_MAX: usize = 8;
 /// Most values of a type. A stack frame has four.
 const VALUES_MAX: usize = 256;
 
+/// Most values of all types. Types of which the layout exceeds it are not read.
+const ALL_VALUES_MAX: usize = 1 << 18;
+
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -37,9 +40,13 @@ pub type Layout = Vec<Shape>;
 /// Returns the layouts of all types. One whose layout cannot be known is left out, and so its values
 /// cannot be read.
 pub fn layouts(types: &HashMap<u64, Type>) -> HashMap<u64, Layout> {
+    let mut all = ALL_VALUES_MAX;
     let of = |id: &u64| {
-        let mut left = VALUES_MAX;
-        Some((*id, layout(types, *id, DEPTH_MAX, &mut left)?))
+        let most = VALUES_MAX.min(all);
+        let mut left = most;
+        let layout = layout(types, *id, DEPTH_MAX, &mut left);
+        all -= most - left;
+        Some((*id, layout?))
     };
     types.keys().filter_map(of).collect()
 }

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 /// be one of the pool.
 const CHAIN_MAX: usize = 4;
 
-/// Most bytes of the name of a class; the rest is cut off.
-const CLASS_BYTES_MAX: usize = 1024;
+/// Most bytes of the name of a class or method; the rest is cut off.
+const NAME_BYTES_MAX: usize = 1024;
 
 /// A frame of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl<'a> Lookup<'a> {
     /// Returns the name of a class as in source code: `java.lang.String`, `byte[]`.
     pub fn class(&self, raw: &Raw<'a>, type_id: u64) -> String {
         let name = self.text(raw, type_id);
-        class_name(&name[..name.floor_char_boundary(CLASS_BYTES_MAX)])
+        class_name(&name[..name.floor_char_boundary(NAME_BYTES_MAX)])
     }
 
     /// Returns the name of a thread: in Java, else in the system.
@@ -128,7 +128,8 @@ impl<'a> Lookup<'a> {
             match field.name.as_str() {
                 "method" => {
                     let key = raw.integer();
-                    frame.method = self.text(&raw, field.type_id).into_owned();
+                    let method = self.text(&raw, field.type_id);
+                    frame.method = method[..method.floor_char_boundary(NAME_BYTES_MAX)].to_owned();
                     frame.class = self.class_of_method(field.type_id, key).unwrap_or_default();
                 }
                 "lineNumber" => frame.line = line(raw.integer()),

@@ -10,11 +10,20 @@ use std::collections::HashMap;
 /// Deepest nesting of elements. The JDK writes five levels.
 const DEPTH_MAX: usize = 16;
 
+/// Most bytes of the metadata of a chunk. That of a JDK has some 110 KB.
+pub const METADATA_BYTES_MAX: usize = 8 << 20;
+
+/// Most texts.
+const TEXTS_MAX: usize = 1 << 18;
+
 /// Most types of a chunk. A JDK has some 250, and each event class of an application adds one.
-const TYPES_MAX: usize = 65_536;
+const TYPES_MAX: usize = 16_384;
 
 /// Most fields of all types.
-const FIELDS_MAX: usize = 1 << 20;
+const FIELDS_MAX: usize = 1 << 17;
+
+/// Most bytes of the names of all types and fields, which are references to texts.
+const NAME_BYTES_MAX: usize = 1 << 20;
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +88,7 @@ impl Types {
             input.varint()?;
         }
         let texts = texts(&mut input)?;
-        let mut reader = Reader { texts: &texts, types: HashMap::new(), fields: 0 };
+        let mut reader = Reader { texts: &texts, types: HashMap::new(), fields: 0, name_bytes: 0 };
         reader.element(&mut input, 0, &mut Parent::Root)?;
         let types = reader.types;
         let layouts = layouts(&types);
@@ -117,6 +126,9 @@ impl Types {
 /// Reads the texts that the elements refer to.
 fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
     let count = input.size()?;
+    if count > TEXTS_MAX {
+        return Err(ReadError::TooLarge("number of texts"));
+    }
     let mut texts = Vec::new();
     for _ in 0..count {
         texts.push(Text::read(input)?.characters());
@@ -137,6 +149,7 @@ struct Reader<'a> {
     texts: &'a [Cow<'a, str>],
     types: HashMap<u64, Type>,
     fields: usize,
+    name_bytes: usize,
 }
 
 /// The attributes of an element that matter.
@@ -158,6 +171,15 @@ impl<'a> Reader<'a> {
             .get(number)
             .map(|text| &**text)
             .ok_or(ReadError::Invalid("reference in the metadata"))
+    }
+
+    /// Returns a name to keep.
+    fn name(&mut self, name: &str) -> Result<String, ReadError> {
+        self.name_bytes += name.len();
+        match self.name_bytes > NAME_BYTES_MAX {
+            true => Err(ReadError::TooLarge("names of types and fields")),
+            false => Ok(name.to_owned()),
+        }
     }
 
     fn attributes(&self, input: &mut Input<'_>) -> Result<Attributes<'a>, ReadError> {
@@ -220,7 +242,7 @@ impl<'a> Reader<'a> {
         attributes: &Attributes<'_>,
     ) -> Result<(), ReadError> {
         let id = attributes.id.ok_or(ReadError::Invalid("type without a number"))?;
-        let name = attributes.name.to_owned();
+        let name = self.name(attributes.name)?;
         let is_event = attributes.super_type == "jdk.jfr.Event";
         let mut of = Type { name, is_event, fields: Vec::new() };
         self.children(input, depth, &mut Parent::Type(&mut of))?;
@@ -239,7 +261,7 @@ impl<'a> Reader<'a> {
         of: &mut Type,
     ) -> Result<(), ReadError> {
         let Attributes { name, class, is_key, is_array, .. } = *attributes;
-        let name = name.to_owned();
+        let name = self.name(name)?;
         let mut field = Field { name, type_id: class, is_key, is_array, unit: None };
         self.children(input, depth, &mut Parent::Field(&mut field))?;
         of.fields.push(field);

@@ -17,7 +17,14 @@ const FIELDS_MAX: u32 = 32;
 /// Returns whether an array of `len` elements is a log event. The reader is behind its header.
 #[inline(always)]
 pub fn is_log(reader: &Reader<'_>, len: u32) -> bool {
-    len == ELEMENTS && reader.message[reader.at..].starts_with(b"\xA3log")
+    len == ELEMENTS && has_action(reader)
+}
+
+/// Whether the next item is the text `log`, in any encoding.
+#[cold]
+fn has_action(reader: &Reader<'_>) -> bool {
+    let mut reader = Reader { message: reader.message, at: reader.at };
+    reader.item().is_ok_and(|item| item.text(reader.message) == Ok(b"log"))
 }
 
 /// Parses the log event whose header began at `start`.

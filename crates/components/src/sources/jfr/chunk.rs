@@ -24,6 +24,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Bytes that are decoded in one poll.
 const STEP_BYTES: u64 = 4 << 20;
 
+/// How often the events that describe the process are looked for: a JVM may write them late, and some
+/// recordings have none.
+const PROCESS_LOOKS: u8 = 5;
+
 /// How often a range is read again before it is given up.
 const ATTEMPTS_MAX: u8 = 40;
 
@@ -113,7 +117,8 @@ pub struct ChunkTail {
     decoder: Option<Decoder>,
     process: Process,
     process_key: String,
-    is_process_known: bool,
+    /// How often the process may still be looked for.
+    process_looks: u8,
     /// How far it was readable when it was found. What follows is new.
     live_from: u64,
     is_broken: bool,
@@ -146,7 +151,7 @@ impl ChunkTail {
             process_tags: process.tags(),
             process_key: process.key(),
             process,
-            is_process_known: false,
+            process_looks: PROCESS_LOOKS,
             file,
             path: path.to_owned(),
             base,
@@ -319,9 +324,10 @@ impl ChunkTail {
         let is_growing = !self.is_complete();
         let Some(fill) = &self.fill else { return Step::Progress };
         let is_done = fill.end >= limit || is_broken;
-        let must_wait = is_done && is_growing && limit == end && !shared.is_ending && !is_broken;
+        let awaits_more = is_growing && fill.is_live && limit == end && !shared.is_ending;
+        let must_wait = is_done && awaits_more && !is_broken;
         let is_due = match must_wait {
-            true => !fill.logs.is_empty() || is_over(fill, shared.settings.period, cx.now),
+            true => is_over(fill, shared.settings.period, cx.now),
             false => is_done,
         };
         match (is_due || fill.is_full(), is_done) {
@@ -387,11 +393,12 @@ impl ChunkTail {
                 }
             }
         }
-        if !self.is_process_known
+        if self.process_looks > 0
             && let Some(decoder) = &self.decoder
         {
             let from = FileFrom { file: &self.file, base: self.base };
-            self.is_process_known = self.process.read(decoder.reader(), &from, shared.window);
+            let is_known = self.process.read(decoder.reader(), &from, shared.window);
+            self.process_looks = if is_known { 0 } else { self.process_looks - 1 };
             self.process.find_container(&self.path, self.file.file());
             (self.process_tags, self.process_key) = (self.process.tags(), self.process.key());
         }

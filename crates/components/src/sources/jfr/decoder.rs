@@ -193,8 +193,11 @@ impl Decoded<'_> {
         self.duration_ns() as f64 / 1e6
     }
 
+    /// Returns when it began, which may be before the chunk did.
     fn start_ns(&self) -> u64 {
-        self.clock.unix_ns(self.raw[START].integer())
+        let (start, clock) = (self.raw[START].integer(), self.clock);
+        let before = clock.ns(clock.start_ticks.saturating_sub(start));
+        clock.unix_ns(start).saturating_sub(before)
     }
 
     fn amount(&self) -> f64 {

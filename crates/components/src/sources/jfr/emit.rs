@@ -7,9 +7,10 @@ use super::fill::{Fill, Values, Window};
 use super::tags::TagSetId;
 use crate::sources::points::events::MetricRows;
 use crate::util::period::Period;
-use millstream_model::{Choice, Polled, SourceCx};
+use millstream_model::{Choice, Now, Polled, SourceCx};
 use millstream_series::{Kind, Output, Suffix, Summaries, Temporality};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 /// Bytes of a block in addition to what a fill counts.
 const SPARE_BYTES: usize = 4096;
@@ -40,13 +41,13 @@ pub fn emit(
         return Some(Polled::Backpressure);
     };
     let mut rows = Rows {
-        metrics: MetricRows::new(block, live_period(&fill, cx)),
+        metrics: MetricRows::new(block, live_period(&fill, settings.period, cx.now)),
         id_prefix: format!("{}-{}-m", chunk.origin.id, range.start),
         count: 0,
         lost: 0,
     };
     let (end, events) = (fill.end, fill.events);
-    rows.add(chunk, fill, settings);
+    rows.add(chunk, fill, settings.period, cx.now);
     if rows.lost > 0 {
         cx.counters.dropped("no_space", rows.lost);
     }
@@ -60,10 +61,19 @@ pub fn emit(
     Some(Polled::Batch(Box::new(batch), permit))
 }
 
-/// Returns the period of values that are new: from the begin of the fill to now.
-fn live_period(fill: &Fill, cx: &SourceCx<'_>) -> Period {
-    let seconds = (cx.now.since_start - fill.begun.since_start).as_secs_f64();
-    Period { end_ns: cx.now.unix_ns, seconds: seconds.max(1.0) }
+/// A difference of seconds from a whole period that comes from the times of polls.
+const JITTER_SECONDS: f64 = 1.0;
+
+/// Returns the period of values that are new: it ends at the last boundary, unless there was none
+/// since the fill was begun.
+fn live_period(fill: &Fill, length: Duration, now: Now) -> Period {
+    let length_ns = length.as_nanos() as i64;
+    let boundary = now.unix_ns.div_euclid(length_ns) * length_ns;
+    let end_ns = if boundary > fill.begun.unix_ns { boundary } else { now.unix_ns };
+    let elapsed = (now.since_start - fill.begun.since_start).as_secs_f64();
+    let whole = length.as_secs_f64();
+    let is_whole = (elapsed - whole).abs() < JITTER_SECONDS;
+    Period { end_ns, seconds: if is_whole { whole } else { elapsed.max(1.0) } }
 }
 
 /// The rows of a batch.
@@ -76,7 +86,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn add(&mut self, chunk: &ChunkTail, mut fill: Fill, settings: &Settings) {
+    fn add(&mut self, chunk: &ChunkTail, mut fill: Fill, length: Duration, now: Now) {
         for (offset, log_event) in std::mem::take(&mut fill.logs) {
             self.lost += u64::from(!self.metrics.log_event(log_event, offset));
         }
@@ -88,7 +98,7 @@ impl Rows {
             }
             if !is_live && current != Some(window) {
                 current = Some(window);
-                self.metrics.set_period(period(window, settings));
+                self.metrics.set_period(period(window, length, now));
             }
             self.values(chunk, (kind, tags), values);
         }
@@ -133,9 +143,8 @@ impl Rows {
     }
 }
 
-/// Returns a window as a period.
-fn period(window: Window, settings: &Settings) -> Period {
-    let length = settings.period;
+/// Returns a window as a period. The last one of a chunk that grows is not over yet.
+fn period(window: Window, length: Duration, now: Now) -> Period {
     let end_ns = window.saturating_add(1).saturating_mul(length.as_nanos() as i64);
-    Period { end_ns, seconds: length.as_secs_f64() }
+    Period { end_ns: end_ns.min(now.unix_ns), seconds: length.as_secs_f64() }
 }

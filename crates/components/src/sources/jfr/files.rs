@@ -13,6 +13,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Most recordings that are open at the same time. Further ones wait.
+const OPEN_MAX: usize = 512;
+
+/// Part of the files that a source may have open.
+const OPEN_PART: usize = 4;
+
 /// What tells files apart: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileKey(u64, u64);
@@ -56,6 +62,16 @@ pub struct Recordings {
     invalid: BTreeMap<PathBuf, String>,
 }
 
+/// What a look at a path found.
+enum Looked {
+    /// Nothing new.
+    Known,
+    /// A chunk, and its file is open now.
+    Opened(Box<Candidate>),
+    /// A file that may not be opened yet.
+    Waits,
+}
+
 /// A chunk that can be opened.
 pub struct Candidate {
     /// Its file.
@@ -85,27 +101,43 @@ impl Recordings {
         self.files.values_mut().for_each(|recording| recording.is_there = false);
         self.invalid.retain(|path, _| files.contains(path));
         let mut candidates = Vec::new();
+        let mut waiting = Vec::new();
+        let mut failed = BTreeMap::new();
+        let open_max = OPEN_MAX.min(millstream_tail::open_max() / OPEN_PART);
+        let mut open = self.files.values().filter(|recording| recording.file.is_some()).count();
         for path in &files {
-            match self.look(path, is_first && settings.is_from_end) {
-                Ok(Some(found)) => {
+            match self.look(open < open_max, path, is_first && settings.is_from_end) {
+                Ok(Looked::Opened(found)) => {
+                    open += 1;
                     self.invalid.remove(path);
-                    candidates.push(found);
+                    candidates.push(*found);
                 }
-                Ok(None) => {}
-                Err(error) => {
+                Ok(Looked::Waits) => waiting.push(path.display().to_string()),
+                Ok(Looked::Known) => {}
+                Err(ChunkError::Io(error)) => {
+                    failed.insert(path.clone(), error.to_string());
+                }
+                Err(ChunkError::Format(error)) => {
                     self.invalid.insert(path.clone(), error.to_string());
                 }
             }
         }
         self.files.retain(|_, recording| recording.is_there || recording.file.is_some());
-        let unreadable = unreadable.iter().chain(&self.invalid);
+        let unreadable = unreadable.iter().chain(&failed).chain(&self.invalid);
         let mut reasons: BTreeMap<String, String> =
             unreadable.map(|(path, reason)| (path.display().to_string(), reason.clone())).collect();
+        let why = || format!("it waits: {open_max} recordings are open");
+        reasons.extend(waiting.into_iter().map(|path| (path, why())));
         reasons.extend(missing.into_iter().map(|pattern| (pattern, "no match".to_owned())));
         (candidates, reasons)
     }
 
-    fn look(&mut self, path: &Path, is_skipped: bool) -> Result<Option<Candidate>, ChunkError> {
+    fn look(
+        &mut self,
+        may_open: bool,
+        path: &Path,
+        is_skipped: bool,
+    ) -> Result<Looked, ChunkError> {
         let of = std::fs::metadata(path)?;
         let key = FileKey(of.dev(), of.ino());
         let recording = self.files.entry(key).or_insert_with(|| Recording {
@@ -120,10 +152,13 @@ impl Recordings {
         recording.path = path.to_owned();
         let now = Some((of.len(), of.mtime(), of.mtime_nsec()));
         if recording.file.is_some() || recording.seen == now {
-            return Ok(None);
+            return Ok(Looked::Known);
+        }
+        if !may_open {
+            return Ok(Looked::Waits);
         }
         let opened = open_regular(path, &Symlinks::SameOwner)?;
-        let Some((file, _)) = opened else { return Ok(None) };
+        let Some((file, _)) = opened else { return Ok(Looked::Known) };
         if recording.next_at > of.len() {
             // It was truncated, and is another recording now.
             (recording.next_at, recording.skip_until) = (0, 0);
@@ -143,7 +178,7 @@ impl Recordings {
         {
             recording.seen = now;
         }
-        candidate
+        Ok(candidate?.map_or(Looked::Known, |candidate| Looked::Opened(Box::new(candidate))))
     }
 
     /// Returns the next chunk of a file; `None` if it is not there yet.
@@ -155,7 +190,9 @@ impl Recordings {
         let Some(recording) = self.files.get_mut(&key) else { return Ok(None) };
         let base = recording.next_at;
         let Some(header) = read_header(&FileFrom { file, base })? else { return Ok(None) };
-        if header.state == ChunkState::Updating || header.chunk_bytes == 0 {
+        let has_bytes = file.file().metadata()?.len() >= base.saturating_add(header.chunk_bytes);
+        // A file that is being copied gets the rest later.
+        if header.state == ChunkState::Updating || header.chunk_bytes == 0 || !has_bytes {
             return Ok(None);
         }
         recording.file = Some(file.clone());

@@ -26,8 +26,8 @@ use config::Settings;
 use emit::emit;
 use files::{Candidate, FileKey, Recordings, is_deleted};
 use millstream_model::{
-    BuildError, Cursors, EngineTime, Leftover, OriginId, OriginStatus, Polled, SinkIndex, Source,
-    SourceCx, SourceOpen,
+    BuildError, Cursors, EngineTime, Leftover, OriginId, OriginRecord, OriginStatus, Polled,
+    SinkIndex, Source, SourceCx, SourceOpen,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -48,6 +48,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Most chunks whose positions are kept in the store. The oldest are forgotten.
 const KNOWN_MAX: usize = 10_000;
 
+/// How many more there may be until some are forgotten.
+const KNOWN_SPARE: usize = 256;
+
 /// The source.
 struct JfrSource {
     settings: Settings,
@@ -57,8 +60,10 @@ struct JfrSource {
     chunks: Vec<(FileKey, ChunkTail)>,
     /// Which chunk is read next.
     turn: usize,
-    /// Where each known chunk is resumed, by the id of the sink.
-    known: HashMap<OriginId, Vec<(String, u64)>>,
+    /// Chunks that were read, or are.
+    known: HashMap<OriginId, Known>,
+    /// Copies of chunks that are read from another file.
+    copies: Vec<Candidate>,
     /// Whether the source never ran before.
     is_first: bool,
     walked: Option<EngineTime>,
@@ -67,10 +72,31 @@ struct JfrSource {
     is_closing: bool,
 }
 
+/// What is remembered of a chunk.
+#[derive(Debug, Default)]
+struct Known {
+    /// When it was begun, in nanoseconds since 1970.
+    start_unix_ns: u64,
+    /// Where it is resumed, by the id of the sink.
+    positions: Vec<(String, u64)>,
+}
+
+impl Known {
+    /// Reads a saved origin.
+    fn of(record: OriginRecord) -> (OriginId, Known) {
+        let start = record.descriptor.try_into().map_or(0, u64::from_be_bytes);
+        (record.id, Known { start_unix_ns: start, positions: record.checkpoints })
+    }
+
+    fn position(&self, sink: &str) -> Option<u64> {
+        self.positions.iter().find(|(of, _)| of == sink).map(|(_, at)| *at)
+    }
+}
+
 impl JfrSource {
     fn open(settings: Settings, open: SourceOpen) -> Result<JfrSource, BuildError> {
         let (records, ran) = open.store.origins().map_err(BuildError::Store)?;
-        let known = records.into_iter().map(|record| (record.id, record.checkpoints)).collect();
+        let known = records.into_iter().map(Known::of).collect();
         Ok(JfrSource {
             settings,
             open,
@@ -78,6 +104,7 @@ impl JfrSource {
             chunks: Vec::new(),
             turn: 0,
             known,
+            copies: Vec::new(),
             is_first: !ran,
             walked: None,
             bounds: Bounds::default(),
@@ -110,6 +137,8 @@ impl JfrSource {
             log::warn!("source {}: cannot read {}: {reason}", cx.info.id, path.display());
         }
         self.open.unreadable.set(reasons);
+        // A copy is read once the chunk is not read from the other file any more.
+        let candidates = std::mem::take(&mut self.copies).into_iter().chain(candidates).collect();
         self.adopt(candidates, cx);
     }
 
@@ -117,17 +146,14 @@ impl JfrSource {
     fn adopt(&mut self, mut candidates: Vec<Candidate>, cx: &SourceCx<'_>) {
         let mut open: HashSet<OriginId> = self.chunks.iter().map(|(_, c)| c.id()).collect();
         // Of several copies of a chunk one is read.
-        candidates.retain(|candidate| {
-            let is_new = open.insert(id_of(&candidate.header));
-            if !is_new {
-                self.pass(candidate);
-            }
-            is_new
-        });
-        let unknown = candidates.iter().map(|candidate| id_of(&candidate.header));
-        let unknown: Vec<_> = unknown.filter(|id| !self.known.contains_key(id)).collect();
-        let saved: Vec<(OriginId, Vec<u8>)> =
-            unknown.iter().map(|id| (*id, b"jfr".to_vec())).collect();
+        let is_copy = |candidate: &mut Candidate| !open.insert(id_of(&candidate.header));
+        self.copies.extend(candidates.extract_if(.., is_copy));
+        let saved = |candidate: &Candidate| {
+            let id = id_of(&candidate.header);
+            let start = candidate.header.start_unix_ns.to_be_bytes().to_vec();
+            (!self.known.contains_key(&id)).then_some((id, start))
+        };
+        let saved: Vec<(OriginId, Vec<u8>)> = candidates.iter().filter_map(saved).collect();
         if let Err(error) = self.open.store.keep(&saved) {
             cx.counters.error("store");
             log::error!("source {}: cannot save new recordings: {error}; trying again", cx.info.id);
@@ -137,24 +163,20 @@ impl JfrSource {
         candidates.into_iter().for_each(|candidate| self.insert(candidate, cx));
     }
 
-    /// Passes over a chunk that is read from another file. Its file is looked at again once that is
-    /// done.
-    fn pass(&mut self, candidate: &Candidate) {
-        let Some(recording) = self.recordings.get_mut(candidate.key) else { return };
-        recording.file = None;
-    }
-
     /// Lets the next walk find a chunk again.
     fn release(&mut self, candidate: &Candidate) {
-        self.pass(candidate);
+        if let Some(recording) = self.recordings.get_mut(candidate.key) {
+            recording.file = None;
+        }
     }
 
     fn insert(&mut self, candidate: Candidate, cx: &SourceCx<'_>) {
         let Candidate { key, path, file, base, header, is_skipped } = candidate;
         let id = id_of(&header);
         let start = if is_skipped { header.chunk_bytes } else { 0 };
-        let known = self.known.get(&id).map_or(&[][..], |checkpoints| checkpoints);
-        let position = |sink: &str| known.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
+        let known = self.known.entry(id).or_default();
+        known.start_unix_ns = header.start_unix_ns;
+        let position = |sink: &str| known.position(sink);
         let resumed: Vec<(SinkIndex, u64)> = self
             .open
             .sinks
@@ -167,7 +189,6 @@ impl JfrSource {
         let chunk = ChunkTail::new((&path, file, base), header, (cursors, start), now);
         cx.ledger.open(&chunk.origin, resumed);
         cx.ledger.note_end(id, chunk.end());
-        self.known.entry(id).or_default();
         self.chunks.push((key, chunk));
     }
 
@@ -293,7 +314,7 @@ impl JfrSource {
             Some((sink.clone(), cx.ledger.checkpoint(chunk.id(), *index)?))
         };
         let positions = self.open.sinks.iter().filter_map(position).collect();
-        self.known.insert(chunk.id(), positions);
+        self.known.entry(chunk.id()).or_default().positions = positions;
         chunk.origin.state.set_status(OriginStatus::Finished);
         cx.ledger.retire(chunk.id());
         if !chunk.is_followed
@@ -332,14 +353,17 @@ impl JfrSource {
         None
     }
 
-    /// Forgets chunks that were read long ago, beyond a number of them.
+    /// Forgets the chunks that were begun first, once there are too many.
     fn forget(&mut self, cx: &SourceCx<'_>) {
-        if self.known.len() <= KNOWN_MAX + self.chunks.len() {
+        if self.known.len() <= KNOWN_MAX + KNOWN_SPARE + self.chunks.len() {
             return;
         }
         let open: HashSet<OriginId> = self.chunks.iter().map(|(_, chunk)| chunk.id()).collect();
-        let closed = self.known.keys().filter(|id| !open.contains(id));
-        let forgotten: Vec<OriginId> = closed.copied().take(self.known.len() / 2).collect();
+        let closed = self.known.iter().filter(|(id, _)| !open.contains(id));
+        let mut closed: Vec<_> = closed.map(|(id, known)| (known.start_unix_ns, *id)).collect();
+        closed.sort_unstable();
+        closed.truncate(closed.len().saturating_sub(KNOWN_MAX));
+        let forgotten: Vec<OriginId> = closed.into_iter().map(|(_, id)| id).collect();
         match self.open.store.forget(&forgotten) {
             Ok(()) => forgotten.iter().for_each(|id| drop(self.known.remove(id))),
             Err(error) => {

@@ -1,6 +1,6 @@
 //! Changes of the sinks at a reload.
 
-use super::JfrSource;
+use super::{JfrSource, Known};
 use millstream_model::{SinkIndex, SinkSet};
 
 impl JfrSource {
@@ -13,8 +13,8 @@ impl JfrSource {
         self.open.sinks = sinks.to_vec();
         self.read_positions(!come.is_empty());
         for (_, chunk) in &mut self.chunks {
-            let known = self.known.get(&chunk.id()).map_or(&[][..], |positions| positions);
-            let position = |sink: &str| known.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
+            let known = self.known.get(&chunk.id());
+            let position = |sink: &str| known.and_then(|known| known.position(sink));
             let at = |sink: &str| position(sink).unwrap_or(chunk.start);
             let come: Vec<(SinkIndex, u64)> =
                 come.iter().map(|(index, sink)| (*index, at(sink))).collect();
@@ -32,7 +32,7 @@ impl JfrSource {
         }
         match self.open.store.origins() {
             Ok((records, _)) => {
-                self.known.extend(records.into_iter().map(|r| (r.id, r.checkpoints)));
+                self.known.extend(records.into_iter().map(Known::of));
             }
             Err(error) => log::error!(
                 "source {}: cannot read checkpoints: {error}; new sinks start where reading of each recording began",

@@ -187,10 +187,11 @@ fn directory(path: &str) -> String {
     }
 }
 
-/// Cuts a value, and replaces its control characters.
+/// Cuts a value, and replaces what the protocol of the Java agent cannot send, so that both have the
+/// same tags.
 pub fn cut(text: &str) -> String {
     let text = &text[..text.floor_char_boundary(VALUE_BYTES_MAX)];
-    text.replace(|character: char| character.is_control(), "_")
+    text.replace(|of: char| of.is_control() || matches!(of, ' ' | '|' | '='), "_")
 }
 
 #[cfg(test)]

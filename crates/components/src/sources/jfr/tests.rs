@@ -120,7 +120,7 @@ fn a_complete_recording_becomes_metrics_and_log_events() {
 }
 
 #[test]
-fn a_growing_recording_is_read_each_period_and_at_once_for_log_events() {
+fn a_growing_recording_is_emitted_once_each_period() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.flush();
     let mut source = jvm.open(&rig);
@@ -131,7 +131,8 @@ fn a_growing_recording_is_read_each_period_and_at_once_for_log_events() {
     assert_eq!(total(&events(&mut rig, &mut *source, 10)), 10.0);
     jvm.recording.write(13_000, 200, "db", 20);
     jvm.flush();
-    let all = events(&mut rig, &mut *source, 1);
+    assert_eq!(events(&mut rig, &mut *source, 1), [""; 0], "log events wait, too");
+    let all = events(&mut rig, &mut *source, 10);
     assert_eq!((total(&all), logs(&all).len()), (20.0, 1));
     jvm.recording.write(14_000, 1, "db", 30);
     jvm.complete();
@@ -187,6 +188,37 @@ fn a_chunk_is_read_once_in_all_of_its_copies() {
 }
 
 #[test]
+fn a_recording_that_is_being_copied_is_waited_for() {
+    let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
+    jvm.recording.write(1_000, 5, "db", 1);
+    let whole = jvm.recording.complete().to_vec();
+    let mut source = jvm.open(&rig);
+    for len in [10, 68, whole.len() / 2, whole.len() - 1] {
+        fs::write(jvm.path("a.jfr"), &whole[..len]).unwrap();
+        assert_eq!(events(&mut rig, &mut *source, 2), [""; 0], "{len} bytes");
+    }
+    fs::write(jvm.path("a.jfr"), &whole).unwrap();
+    assert_eq!(total(&events(&mut rig, &mut *source, 2)), 1.0);
+    assert_eq!(rig.counters.snapshot().errors.len(), 0);
+}
+
+#[test]
+fn a_stale_copy_hides_no_growing_recording() {
+    let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
+    jvm.recording.write(1_000, 5, "db", 1);
+    // The copy comes first by its name.
+    let early = jvm.recording.flush().to_vec();
+    fs::write(jvm.path("a.jfr"), &early).unwrap();
+    fs::write(jvm.path("b.jfr"), &early).unwrap();
+    let mut source = jvm.open(&rig);
+    assert_eq!(total(&events(&mut rig, &mut *source, 2)), 1.0);
+    jvm.recording.write(2_000, 5, "db", 2);
+    fs::write(jvm.path("b.jfr"), jvm.recording.complete()).unwrap();
+    fs::remove_file(jvm.path("b.jfr")).unwrap();
+    assert_eq!(total(&events(&mut rig, &mut *source, 90)), 2.0);
+}
+
+#[test]
 fn a_cut_last_chunk_is_waited_for_and_ends_with_until_eof() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
@@ -239,12 +271,14 @@ fn a_deleted_recording_is_read_to_its_end() {
     jvm.recording.write(1_000, 5, "db", 1);
     jvm.flush();
     let mut source = jvm.open(&rig);
-    assert_eq!(events(&mut rig, &mut *source, 1), [""; 0]);
+    assert_eq!(total(&events(&mut rig, &mut *source, 1)), 1.0);
     jvm.recording.write(2_000, 5, "db", 2);
+    jvm.flush();
+    assert_eq!(events(&mut rig, &mut *source, 1), [""; 0], "the period is not over");
     jvm.complete();
     fs::remove_file(jvm.path("a.jfr")).unwrap();
     assert!(source.close(true), "the next start could not read it");
-    assert_eq!(total(&events(&mut rig, &mut *source, 2)), 3.0);
+    assert_eq!(total(&events(&mut rig, &mut *source, 2)), 2.0);
     assert!(matches!(rig.poll(&mut *source), Polled::Ended));
     let left = source.leave().unwrap();
     assert_eq!((left.lost.bytes, left.waiting.bytes), (0, 0));
@@ -311,6 +345,22 @@ fn what_exists_at_the_first_start_can_be_skipped() {
     jvm.complete();
     let all = events(&mut rig, &mut *source, 1);
     assert_eq!((total(&all), logs(&all).len()), (2.0, 0));
+}
+
+#[test]
+fn a_call_that_began_before_its_chunk_has_its_time() {
+    let (mut jvm, rig) = (Jvm::start(), SourceRig::new(&["out"]));
+    jvm.recording = FlightRecording::begin_at(START_NS, 1_000_000_000, 7, "shop");
+    jvm.recording.write(800, 300, "db", 1);
+    jvm.complete();
+    let mut source = jvm.open(&rig);
+    let mut times = Vec::new();
+    while times.is_empty() {
+        if let Polled::Batch(batch, _) = rig.poll(&mut *source) {
+            times.push(batch.event_ns(0));
+        }
+    }
+    assert_eq!(times, [START_NS as i64 - 200_000_000]);
 }
 
 #[test]

@@ -241,8 +241,16 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Sets a field of a log event: a number if its key ends with a unit of numbers.
+/// Fields that every event has, or that log events get from elsewhere.
+const RESERVED: [&str; 8] =
+    ["message", "timestamp", "name", "level", "tags", "host", "meta", "attributes"];
+
+/// Sets a field of a log event: a number if its key ends with a unit of numbers. One with the name of
+/// another part of the event becomes `fields.NAME`.
 fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
+    if RESERVED.contains(&key) {
+        return log_event.set(&format!("fields.{key}"), value.as_bytes());
+    }
     let is_number = key == "bytes" || key.ends_with("_bytes") || key.ends_with("_ms");
     let number = value.parse::<f64>().ok().filter(|number| is_number && number.is_finite());
     match number {

@@ -23,6 +23,9 @@ final class LogEncoder {
 
     /** Returns the encoded event; null if it is invalid, or longer than {@code bytesMax} without its stack. */
     static byte[] encode(LogLevel level, String name, String message, String tags, Instant time, String[] fields, int bytesMax) {
+        if (hasNull(level, name, message, tags, fields) || hasNull((Object[]) fields)) {
+            return null;
+        }
         boolean isValid = Series.isValidName(Text.bytes(name)) && Series.hasValidLength(Text.bytes(tags));
         if (!isValid || fields.length % 2 != 0 || fields.length > 2 * FIELDS_MAX) {
             return null;
@@ -38,6 +41,15 @@ final class LogEncoder {
             }
         }
         return size <= bytesMax ? write(texts, size) : null;
+    }
+
+    private static boolean hasNull(Object... values) {
+        for (Object value : values) {
+            if (value == null) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** Unpaired surrogates become question marks. */

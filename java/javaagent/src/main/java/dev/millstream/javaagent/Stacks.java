@@ -18,7 +18,7 @@ final class Stacks {
 
     private static void append(StringBuilder text, RecordedFrame frame) {
         RecordedMethod method = frame.getMethod();
-        String name = method == null || method.getType() == null ? "unknown" : method.getType().getName();
+        String name = method == null || method.getType() == null ? "unknown" : TypeNames.readable(method.getType().getName());
         text.append(text.isEmpty() ? "" : "\n").append("at ").append(name).append('.');
         text.append(method == null ? "unknown" : method.getName()).append('(').append(file(name));
         if (frame.getLineNumber() > 0) {

@@ -14,8 +14,17 @@ final class TypeNames {
             dimensions++;
         }
         String element = dimensions == 0 ? name : element(name.substring(dimensions));
-        int hidden = element.indexOf('/');
-        return (hidden < 0 ? element : element.substring(0, hidden)) + "[]".repeat(dimensions);
+        return element.substring(0, end(element)) + "[]".repeat(dimensions);
+    }
+
+    /** Returns where the number of a hidden class begins, as in {@code Shop$$Lambda+0x00007f43d01b8208/817299424}. */
+    private static int end(String element) {
+        int end = element.length();
+        for (String mark : new String[] {"/", "+0x", ".0x"}) {
+            int at = element.indexOf(mark);
+            end = at < 0 ? end : Math.min(end, at);
+        }
+        return end;
     }
 
     private static String element(String code) {
