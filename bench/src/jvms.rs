@@ -13,10 +13,21 @@ use std::io;
 /// Class path of the Java programs.
 const CLASSES: &str = "java/benchmarks/target/benchmarks.jar";
 
-/// Measures both, on every JDK of the host.
-pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+/// Measures both, or those in `names`, on every JDK of the host.
+pub fn run(
+    options: &Options,
+    names: &[String],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|of| of == name);
     java::build()?;
     let jdks = Jdk::all()?;
-    source::run(options, &jdks, scratch, report)?;
-    agent_cost::run(options, &jdks, scratch, report)
+    if is_wanted("source") {
+        source::run(options, &jdks, scratch, report)?;
+    }
+    if is_wanted("agent") {
+        agent_cost::run(options, &jdks, scratch, report)?;
+    }
+    Ok(())
 }

@@ -147,7 +147,10 @@ enum Part {
     /// The Java client beside that of DogStatsD
     Java,
     /// The user's JVMs: recordings read beside `jfr print`, and what the Java agent costs a service
-    Jvms,
+    Jvms {
+        /// Only these: source, agent
+        names: Vec<String>,
+    },
     /// Events of JFR around writes to a socket: a published experiment repeated on two JDKs
     #[command(name = "jfr_events", alias = "jfr-events")]
     JfrEvents {
@@ -252,7 +255,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
-        Part::Jvms => jvms::run(options, &scratch, &mut report)?,
+        Part::Jvms { names } => jvms::run(options, names, &scratch, &mut report)?,
         Part::JfrEvents { quick } => {
             jfr_events::run(*quick, options.cores(), &scratch, &mut report)?
         }
@@ -318,7 +321,7 @@ impl Part {
             Part::Metrics { .. } => "metrics",
             Part::Java => "java_client",
             Part::JfrEvents { .. } => "jfr_events",
-            Part::Jvms => "jvms",
+            Part::Jvms { .. } => "jvms",
             Part::MetricsOut { .. } => "metrics_out",
             Part::Topics { .. } => "topics",
             Part::Operators { .. } => "operators",

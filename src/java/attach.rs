@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -18,9 +18,6 @@ use std::time::{Duration, Instant};
 
 /// How long a JVM may take to listen, and to load the agent.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a connection may be refused.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time between looks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -193,10 +190,7 @@ impl Target {
 
     /// Sends a command and returns the answer.
     fn command(&self, words: &[&str]) -> Result<String, AttachError> {
-        self.listen()?;
-        let socket = self.socket();
-        let connected = connect(&socket);
-        let mut stream = connected.map_err(|error| of_file(&socket, error))?;
+        let mut stream = self.connect()?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let mut command = Vec::new();
@@ -210,26 +204,26 @@ impl Target {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// Makes the JVM listen, unless it does.
-    fn listen(&self) -> Result<(), AttachError> {
+    /// Connects to the JVM, and makes it listen before, unless it does. The socket may be that of an
+    /// earlier process with the same id.
+    fn connect(&self) -> Result<UnixStream, AttachError> {
         let socket = self.socket();
-        if is_socket(&socket) {
-            return Ok(());
+        if let Some(stream) = try_connect(&socket)? {
+            return Ok(stream);
         }
         let request = self.request()?;
         let signaled = kill_process(self.pid, Signal::QUIT).map_err(io::Error::from);
         let begun = Instant::now();
-        while signaled.is_ok() && !is_socket(&socket) && begun.elapsed() < TIMEOUT {
+        let mut stream = None;
+        while signaled.is_ok() && stream.is_none() && begun.elapsed() < TIMEOUT {
             sleep(LOOK_INTERVAL);
+            stream = try_connect(&socket)?;
         }
         // The JVM may have removed it, or the process may be gone.
         let _ = fs::remove_file(request);
         signaled?;
-        match (is_socket(&socket), self.proc.join("maps").exists()) {
-            (true, _) => Ok(()),
-            (false, true) => Err(AttachError::Refused),
-            (false, false) => Err(AttachError::Ended),
-        }
+        let is_there = self.proc.join("maps").exists();
+        stream.ok_or(if is_there { AttachError::Refused } else { AttachError::Ended })
     }
 
     /// Creates the file that tells the JVM to listen, in its working directory, else in `/tmp`.
@@ -260,24 +254,15 @@ fn catches_quit(status: &str) -> bool {
     mask.is_some_and(|mask| mask >> (Signal::QUIT.as_raw() - 1) & 1 == 1)
 }
 
-/// Connects to a JVM, which may have created the socket and not listen yet.
-fn connect(socket: &Path) -> io::Result<UnixStream> {
-    let begun = Instant::now();
-    loop {
-        match UnixStream::connect(socket) {
-            Err(error)
-                if error.kind() == io::ErrorKind::ConnectionRefused
-                    && begun.elapsed() < CONNECT_TIMEOUT =>
-            {
-                sleep(LOOK_INTERVAL);
-            }
-            connected => return connected,
+/// Connects to a socket; `None` if there is none, or no process listens on it.
+fn try_connect(socket: &Path) -> Result<Option<UnixStream>, AttachError> {
+    match UnixStream::connect(socket) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(AttachError::Permission(socket.to_owned()))
         }
+        Err(_) => Ok(None),
     }
-}
-
-fn is_socket(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|of| of.file_type().is_socket())
 }
 
 /// Judges the answer to `load`.

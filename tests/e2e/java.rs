@@ -5,6 +5,7 @@ use crate::support::{Agent, folder, lines, millstream, wait_until};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -218,7 +219,11 @@ fn an_attach_that_is_refused_says_why_and_harms_no_process() {
     let mut service = Service::start(&home, dir.path(), &option, "120");
     let log = dir.path().join("service.log");
     wait_until("the service runs", LIMIT, || !lines(&log).is_empty());
+    // A JVM of the same id that was killed may have left its socket.
+    let stale = std::env::temp_dir().join(format!(".java_pid{}", service.0.id()));
+    drop(UnixListener::bind(&stale));
     let refused = service.attach(dir.path(), "");
+    fs::remove_file(&stale).unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused).contains("-XX:+DisableAttachMechanism"), "{}", text(&refused));
     assert!(service.0.try_wait().unwrap().is_none(), "the JVM runs on");

@@ -131,6 +131,8 @@ fn serve(
         command.arg(option.replace("SOCKET", &socket.to_string_lossy()));
     }
     command.arg(format!("-Djava.io.tmpdir={}", temporary.display()));
+    // Otherwise the server of Java 17 waits for an acknowledgement in each request.
+    command.arg("-Dsun.net.httpserver.nodelay=true");
     command.args(["-Xmx256m", "-cp", CLASSES, "dev.millstream.benchmarks.RequestLoad"]);
     let output = pinned(&cores, || command.args(SECONDS).output())?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -163,22 +163,31 @@ impl Recordings {
             // It was truncated, and is another recording now.
             (recording.next_at, recording.skip_until) = (0, 0);
         }
-        let file = Arc::new(RecordedFile::new(file, path));
-        let mut candidate = self.next_of(key, &file);
-        if candidate.is_err()
-            && let Some(recording) = self.files.get_mut(&key)
-            && recording.next_at > 0
-        {
-            // It was overwritten; chunks that were read are passed over.
-            (recording.next_at, recording.skip_until) = (0, 0);
-            candidate = self.next_of(key, &file);
-        }
+        let candidate = self.first_of(key, &Arc::new(RecordedFile::new(file, path)));
         if candidate.as_ref().map_or(true, Option::is_none)
             && let Some(recording) = self.files.get_mut(&key)
         {
             recording.seen = now;
         }
         Ok(candidate?.map_or(Looked::Known, |candidate| Looked::Opened(Box::new(candidate))))
+    }
+
+    /// Returns the next chunk of a file that was opened; of one that was overwritten, the first.
+    fn first_of(
+        &mut self,
+        key: FileKey,
+        file: &Arc<RecordedFile>,
+    ) -> Result<Option<Candidate>, ChunkError> {
+        let candidate = self.next_of(key, file);
+        if candidate.is_err()
+            && let Some(recording) = self.files.get_mut(&key)
+            && recording.next_at > 0
+        {
+            // Chunks that were read are passed over.
+            (recording.next_at, recording.skip_until) = (0, 0);
+            return self.next_of(key, file);
+        }
+        candidate
     }
 
     /// Returns the next chunk of a file; `None` if it is not there yet.
