@@ -134,9 +134,9 @@ impl ChunkReader {
         &self.header
     }
 
-    /// Returns the bytes that the pools take.
-    pub fn pool_bytes(&self) -> usize {
-        self.pools.bytes()
+    /// Returns the bytes that the types and pools take.
+    pub fn held_bytes(&self) -> usize {
+        self.types.bytes() + self.pools.bytes()
     }
 
     /// Returns the types and pools.

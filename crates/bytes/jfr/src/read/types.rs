@@ -3,7 +3,7 @@
 use super::ReadError;
 use super::event::Text;
 use super::input::Input;
-use super::layout::{Layout, layouts};
+use super::layout::{Layout, Shape, layouts};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -70,6 +70,7 @@ pub struct Types {
     types: HashMap<u64, Type>,
     layouts: HashMap<u64, Layout>,
     text_type: Option<u64>,
+    bytes: usize,
 }
 
 impl Types {
@@ -90,9 +91,10 @@ impl Types {
         let texts = texts(&mut input)?;
         let mut reader = Reader { texts: &texts, types: HashMap::new(), fields: 0, name_bytes: 0 };
         reader.element(&mut input, 0, &mut Parent::Root)?;
+        let bytes = reader.bytes();
         let types = reader.types;
         let layouts = layouts(&types);
-        let mut read = Types { types, layouts, text_type: None };
+        let mut read = Types { types, layouts, text_type: None, bytes };
         read.text_type = read.id("java.lang.String");
         Ok(read)
     }
@@ -105,6 +107,11 @@ impl Types {
     /// Returns the number of a type.
     pub fn id(&self, name: &str) -> Option<u64> {
         self.types.iter().find(|(_, of)| of.name == name).map(|(id, _)| *id)
+    }
+
+    /// Returns the bytes that they take, roughly.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Returns all types with their numbers, in no order.
@@ -171,6 +178,12 @@ impl<'a> Reader<'a> {
             .get(number)
             .map(|text| &**text)
             .ok_or(ReadError::Invalid("reference in the metadata"))
+    }
+
+    /// Returns the bytes that the types take, with their layouts.
+    fn bytes(&self) -> usize {
+        let field = size_of::<Field>() + size_of::<Shape>();
+        self.name_bytes + self.fields * field + self.types.len() * 2 * size_of::<Type>()
     }
 
     /// Returns a name to keep.

@@ -217,13 +217,13 @@ impl ChunkTail {
         !self.cursors.is_behind(self.end()) && self.fill.is_none()
     }
 
-    /// Returns the bytes of its constant pools in memory.
-    pub fn pool_bytes(&self) -> usize {
-        self.decoder.as_ref().map_or(0, |decoder| decoder.reader().pool_bytes())
+    /// Returns the bytes of its types and constant pools in memory.
+    pub fn held_bytes(&self) -> usize {
+        self.decoder.as_ref().map_or(0, |decoder| decoder.reader().held_bytes())
     }
 
-    /// Frees its constant pools, which are read again when they are needed.
-    pub fn free_pools(&mut self) {
+    /// Frees its types and constant pools, which are read again when they are needed.
+    pub fn free(&mut self) {
         self.decoder = None;
         self.tag_sets.forget_bytes();
     }

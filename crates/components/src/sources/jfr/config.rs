@@ -12,9 +12,9 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes that the source holds in addition to its blocks: constant pools, and the window that it
-/// reads.
-const HELD_BYTES: u64 = super::POOL_BYTES_MAX as u64 + (2 << 20);
+/// Bytes that the source holds in addition to its blocks: types and constant pools, and the window
+/// that it reads.
+const HELD_BYTES: u64 = super::HELD_BYTES_MAX as u64 + (2 << 20);
 
 /// Options of source `jfr`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -19,7 +19,6 @@ mod tags;
 mod tests;
 
 pub use config::JfrConfig;
-use millstream_jfr::read::POOL_BYTES_MAX;
 
 use chunk::{ChunkTail, Shared, Step, id_of};
 use config::Settings;
@@ -44,6 +43,9 @@ const CLOSED_AFTER: Duration = Duration::from_secs(60);
 
 /// Time between polls while chunks grow.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Most bytes of types and constant pools of all chunks; what one chunk takes may exceed it.
+const HELD_BYTES_MAX: usize = 32 << 20;
 
 /// Most chunks whose positions are kept in the store. The oldest are forgotten.
 const KNOWN_MAX: usize = 10_000;
@@ -247,16 +249,16 @@ impl JfrSource {
                 Some(emitted.unwrap_or(Polled::Wait(Duration::ZERO)))
             }
         };
-        self.bound_pools(index);
+        self.bound_held(index);
         polled
     }
 
-    /// Frees the pools of other chunks if all together take too much.
-    fn bound_pools(&mut self, index: usize) {
-        let total: usize = self.chunks.iter().map(|(_, chunk)| chunk.pool_bytes()).sum();
-        if total > POOL_BYTES_MAX {
+    /// Frees what other chunks hold if all together take too much.
+    fn bound_held(&mut self, index: usize) {
+        let total: usize = self.chunks.iter().map(|(_, chunk)| chunk.held_bytes()).sum();
+        if total > HELD_BYTES_MAX {
             let others = self.chunks.iter_mut().enumerate().filter(|(other, _)| *other != index);
-            others.for_each(|(_, (_, chunk))| chunk.free_pools());
+            others.for_each(|(_, (_, chunk))| chunk.free());
         }
     }
 
