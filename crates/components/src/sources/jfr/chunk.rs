@@ -212,9 +212,15 @@ impl ChunkTail {
         self.is_complete() && self.cursors.head() >= self.end()
     }
 
+    /// Whether a sink has something to read. In a copy that is shorter than the one that was read
+    /// before, positions may be beyond the end.
+    fn is_behind(&self) -> bool {
+        self.cursors.list().iter().any(|cursor| cursor.position < self.end())
+    }
+
     /// Whether every sink has read all of it.
     pub fn is_read(&self) -> bool {
-        !self.cursors.is_behind(self.end()) && self.fill.is_none()
+        !self.is_behind() && self.fill.is_none()
     }
 
     /// Returns the bytes of its types and constant pools in memory.
@@ -288,10 +294,15 @@ impl ChunkTail {
     /// Reads on for one of the cursors.
     pub fn read(&mut self, shared: &mut Shared<'_>, cx: &SourceCx<'_>) -> Step {
         let end = self.end();
+        if !self.is_behind() {
+            return Step::Nothing;
+        }
         let Some(choice) = self.cursors.choose(cx.ready, cx.blocked, Some(end)) else {
-            let is_behind = self.cursors.is_behind(end);
-            return if is_behind { Step::Backpressure } else { Step::Nothing };
+            return Step::Backpressure;
         };
+        if choice.cursor.position >= end {
+            return Step::Nothing;
+        }
         self.fill.take_if(|fill| fill.cursor != choice.cursor);
         if choice.cursor.attempt > ATTEMPTS_MAX || self.is_broken && self.fill.is_none() {
             self.skip(choice, cx);

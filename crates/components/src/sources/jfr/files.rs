@@ -1,6 +1,6 @@
 //! The files of recordings: which exist, and which of their chunks are read.
 
-use super::chunk::FileFrom;
+use super::chunk::{FileFrom, id_of};
 use super::config::Settings;
 use millstream_jfr::read::{ChunkError, ChunkHeader, ChunkState, read_header};
 use millstream_recorder::file::RecordedFile;
@@ -86,6 +86,20 @@ pub struct Candidate {
     pub header: ChunkHeader,
     /// Whether it existed at the very first start, and is skipped.
     pub is_skipped: bool,
+}
+
+impl Candidate {
+    /// Reads the header again, which may be old by now.
+    pub fn refreshed(self) -> Candidate {
+        let from = FileFrom { file: &self.file, base: self.base };
+        let new = read_header(&from).ok().flatten();
+        let is_same = |new: &ChunkHeader| {
+            id_of(new) == id_of(&self.header)
+                && new.state != ChunkState::Updating
+                && new.chunk_bytes >= self.header.chunk_bytes
+        };
+        Candidate { header: new.filter(is_same).unwrap_or(self.header), ..self }
+    }
 }
 
 impl Recordings {

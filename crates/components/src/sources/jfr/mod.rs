@@ -140,7 +140,8 @@ impl JfrSource {
         }
         self.open.unreadable.set(reasons);
         // A copy is read once the chunk is not read from the other file any more.
-        let candidates = std::mem::take(&mut self.copies).into_iter().chain(candidates).collect();
+        let copies = std::mem::take(&mut self.copies).into_iter().map(Candidate::refreshed);
+        let candidates = copies.chain(candidates).collect();
         self.adopt(candidates, cx);
     }
 
@@ -184,7 +185,6 @@ impl JfrSource {
             .sinks
             .iter()
             .map(|(index, sink)| (*index, position(sink).unwrap_or(start)))
-            .map(|(index, at)| (index, at.min(header.chunk_bytes)))
             .collect();
         let cursors = Cursors::resume(resumed.iter().copied());
         let now = cx.now.since_start;
@@ -312,11 +312,13 @@ impl JfrSource {
     /// Closes the origin of a chunk, and keeps where its sinks are. Closes its file, too, if the chunk
     /// is not complete.
     fn leave_chunk(&mut self, key: FileKey, chunk: &ChunkTail, cx: &SourceCx<'_>) {
+        let known = self.known.entry(chunk.id()).or_default();
         let position = |(index, sink): &(SinkIndex, String)| {
-            Some((sink.clone(), cx.ledger.checkpoint(chunk.id(), *index)?))
+            let at = cx.ledger.checkpoint(chunk.id(), *index)?;
+            // A shorter copy does not take back what was read of a longer one.
+            Some((sink.clone(), at.max(known.position(sink).unwrap_or(0))))
         };
-        let positions = self.open.sinks.iter().filter_map(position).collect();
-        self.known.entry(chunk.id()).or_default().positions = positions;
+        known.positions = self.open.sinks.iter().filter_map(position).collect();
         chunk.origin.state.set_status(OriginStatus::Finished);
         cx.ledger.retire(chunk.id());
         if !chunk.is_followed

@@ -219,6 +219,22 @@ fn a_stale_copy_hides_no_growing_recording() {
 }
 
 #[test]
+fn a_copy_that_grows_later_repeats_nothing() {
+    let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
+    jvm.recording.write(1_000, 5, "db", 1);
+    let early = jvm.recording.flush().to_vec();
+    fs::write(jvm.path("a.jfr"), &early).unwrap();
+    fs::write(jvm.path("b.jfr"), &early).unwrap();
+    let mut source = jvm.open(&rig);
+    assert_eq!(total(&events(&mut rig, &mut *source, 2)), 1.0);
+    jvm.recording.write(2_000, 5, "db", 2);
+    jvm.complete();
+    assert_eq!(total(&events(&mut rig, &mut *source, 15)), 2.0);
+    fs::copy(jvm.path("a.jfr"), jvm.path("b.jfr")).unwrap();
+    assert_eq!(total(&events(&mut rig, &mut *source, 90)), 0.0);
+}
+
+#[test]
 fn a_cut_last_chunk_is_waited_for_and_ends_with_until_eof() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
