@@ -13,7 +13,7 @@ use millstream_model::{
     InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, OriginId, Outcome, Outputs, Payload, Polled,
     Selection, Settled, Sink, SinkIndex, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
-use millstream_testkit::{Rows, SourceRig, assert_valid, batch, yaml};
+use millstream_testkit::{FlightRecording, Rows, SourceRig, assert_valid, batch, yaml};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
             .iter()
             .for_each(|key| drop(own.shift_remove(*key)));
     }
-    make_files(&options);
+    make_files(&options, &content(row.name));
     let own = options.as_object_mut().unwrap();
     // Joined lines would be few events.
     own.shift_remove("multiline");
@@ -235,16 +235,28 @@ fn points(source: &str) -> Vec<u8> {
     message
 }
 
-/// Creates a file for every path or glob pattern.
-fn make_files(options: &Value) {
+/// Returns what the files of a source have: a recording of 2,000 slow calls, or lines.
+fn content(source: &str) -> Vec<u8> {
+    if source != "jfr" {
+        return input().into_bytes();
+    }
+    let mut recording = FlightRecording::begin(1_700_000_000_000_000_000, 4711, "shop");
+    for n in 0..2000 {
+        recording.write(n, 200, "db", 10);
+    }
+    recording.complete().to_vec()
+}
+
+/// Creates a file of this content for every path or glob pattern.
+fn make_files(options: &Value, content: &[u8]) {
     match options {
         Value::String(text) if text.starts_with('/') => {
             let path = one_match(text);
             fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
-            fs::write(path, input()).unwrap();
+            fs::write(path, content).unwrap();
         }
-        Value::Array(items) => items.iter().for_each(make_files),
-        Value::Object(map) => map.values().for_each(make_files),
+        Value::Array(items) => items.iter().for_each(|item| make_files(item, content)),
+        Value::Object(map) => map.values().for_each(|value| make_files(value, content)),
         _ => {}
     }
 }

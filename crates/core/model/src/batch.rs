@@ -348,6 +348,13 @@ impl BatchBuilder {
         self.row(text, start);
     }
 
+    /// Sets where the last row begins in its origin.
+    pub fn offset(&mut self, offset: u64) {
+        let Some(last) = self.rows().checked_sub(1) else { return };
+        self.offsets.resize(last, OFFSET_FROM_START);
+        self.offsets.push(offset);
+    }
+
     /// Sets the time of the last row, in nanoseconds since 1970.
     pub fn time(&mut self, ns: i64) {
         let Some(last) = self.rows().checked_sub(1) else { return };

@@ -132,8 +132,10 @@ fn a_deep_stack_is_truncated() {
     let profile = Profile::from(session.stop());
     let deepest = profile.raw.stacks.iter().max_by_key(|stack| stack.addresses.len()).unwrap();
     assert_eq!((deepest.addresses.len(), deepest.is_truncated), (128, true));
-    let frames = deepest.addresses.iter().filter(|at| profile.name(**at).contains("recursion"));
-    assert!(frames.count() > 120);
+    // `burn`, and where the kernel shows its frames, those of the clock are above.
+    let is_recursion = |at: &&u64| profile.name(**at).contains("recursion");
+    let below: Vec<_> = deepest.addresses.iter().skip_while(|at| !is_recursion(at)).collect();
+    assert!(below.len() > 64 && below.iter().all(is_recursion), "{} frames", below.len());
 }
 
 #[inline(never)]
@@ -339,6 +341,12 @@ fn signals_of_others_are_ignored() {
     (0..100).for_each(|_| raise());
 }
 
+/// Returns how many threads block the signal, and how many have no timer, at the start of a profile.
+fn threads_not_sampled() -> (u64, u64) {
+    let profile = millstream_profiler::start(settings(Event::Wall)).unwrap().stop();
+    (profile.threads_with_blocked_signal, profile.threads_without_timer)
+}
+
 #[test]
 fn threads_that_block_signals_are_counted() {
     let _alone = alone();
@@ -355,8 +363,9 @@ fn threads_that_block_signals_are_counted() {
         receiver.recv()
     });
     is_ready.recv().unwrap();
-    let profile = millstream_profiler::start(settings(Event::Wall)).unwrap().stop();
-    assert_eq!((profile.threads_with_blocked_signal, profile.threads_without_timer), (1, 0));
+    // A thread that the test runner starts meanwhile blocks all signals until it runs.
+    let counts: Vec<_> = (0..20).map(|_| threads_not_sampled()).collect();
+    assert!(counts.contains(&(1, 0)) && counts.iter().all(|(n, _)| *n >= 1), "{counts:?}");
     sender.send(()).unwrap();
     blocked.join().unwrap().unwrap();
 }

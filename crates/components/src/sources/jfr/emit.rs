@@ -42,7 +42,9 @@ pub fn emit(
     };
     let mut rows = Rows {
         metrics: MetricRows::new(block, live_period(&fill, settings.period, cx.now)),
+        offset: range.end - 1,
         id_prefix: format!("{}-{}-m", chunk.origin.id, range.start),
+        log_events: 0,
         count: 0,
         lost: 0,
     };
@@ -51,10 +53,14 @@ pub fn emit(
     if rows.lost > 0 {
         cx.counters.dropped("no_space", rows.lost);
     }
-    let batch = rows.metrics.finish_with(|mut rows, block| {
+    let log_events = rows.log_events;
+    let mut batch = rows.metrics.finish_with(|mut rows, block| {
         rows.segment(chunk.origin.clone(), range.start, issue());
         rows.finish(block, cx.info.clone(), cursor.sinks, cx.now.unix_ns)
     });
+    // All metrics have one offset; a log event is the only one at its offset.
+    let metrics = 0..(batch.rows() - log_events) as u32;
+    batch.ordinals = Some(std::iter::repeat_n(0, log_events).chain(metrics).collect());
     chunk.cursors.advance(choice.index, end);
     cx.counters.received(events, 0);
     cx.counters.sent(batch.rows() as u64, batch.text_bytes());
@@ -79,8 +85,11 @@ fn live_period(fill: &Fill, length: Duration, now: Now) -> Period {
 /// The rows of a batch.
 struct Rows {
     metrics: MetricRows,
+    /// Offset of metrics: the end of the range, as they come after its log events.
+    offset: u64,
     /// Beginning of the ids of metrics.
     id_prefix: String,
+    log_events: usize,
     count: u64,
     lost: u64,
 }
@@ -88,7 +97,9 @@ struct Rows {
 impl Rows {
     fn add(&mut self, chunk: &ChunkTail, mut fill: Fill, length: Duration, now: Now) {
         for (offset, log_event) in std::mem::take(&mut fill.logs) {
-            self.lost += u64::from(!self.metrics.log_event(log_event, offset));
+            let is_put = self.metrics.log_event(log_event, offset);
+            self.log_events += usize::from(is_put);
+            self.lost += u64::from(!is_put);
         }
         let is_live = fill.is_live;
         let mut current: Option<Window> = None;
@@ -135,10 +146,13 @@ impl Rows {
     ) {
         let tags = chunk.tag_sets.get(tags).iter().chain(&chunk.process_tags);
         let output = Output { suffix, value, temporality, timestamp: None };
-        let is_put =
-            self.metrics.number(name, tags.map(|(key, value)| (*key, value.as_str())), &output);
+        let tags = tags.map(|(key, value)| (*key, value.as_str()));
+        let is_put = self.metrics.number(name, tags, &output);
         let id = format!("{}{}", self.id_prefix, self.count);
         self.count += 1;
+        if is_put {
+            self.metrics.offset(self.offset);
+        }
         self.lost += u64::from(!is_put || !self.metrics.id(id.as_bytes()));
     }
 }

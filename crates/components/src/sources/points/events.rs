@@ -293,6 +293,11 @@ impl MetricRows {
         true
     }
 
+    /// Sets where the last event is in its origin.
+    pub fn offset(&mut self, offset: u64) {
+        self.rows.offset(offset);
+    }
+
     /// Sets the id of the last event; returns whether it fits.
     pub fn id(&mut self, id: &[u8]) -> bool {
         let (start, end) = (self.used, self.used + id.len());
