@@ -1,7 +1,9 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, config_test, generate, java, profile, record, rules, run, spool, verify};
+use crate::{
+    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, verify,
+};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,8 +43,8 @@ enum Command {
         /// Read the existing input, deliver it and exit
         #[arg(long)]
         until_eof: bool,
-        /// Show rates of sources and sinks on standard error: on a terminal a block below the log,
-        /// redrawn every second; elsewhere a line every 5 s
+        /// Show rates of sources and sinks, and the bottleneck, on standard error: on a terminal a
+        /// block below the log, redrawn every second; elsewhere a line every 5 s
         #[arg(long)]
         progress: bool,
         /// Exit when the process that started this one ends
@@ -88,6 +90,9 @@ enum Command {
     /// Show in a flame graph what an agent's CPU time is used for
     #[command(after_help = profile::HELP)]
     Profile(profile::ProfileArgs),
+    /// Say why the events of a running agent are late, lost or wrong
+    #[command(after_help = diagnose::HELP)]
+    Diagnose(diagnose::DiagnoseArgs),
     /// Work with the JVMs of this host
     Java {
         #[command(subcommand)]
@@ -184,6 +189,7 @@ fn run_command(command: Command) -> u8 {
         Command::Verify(args) => verify::verify(&args),
         Command::Record(args) => record::record(&args),
         Command::Profile(args) => profile::profile(&args),
+        Command::Diagnose(args) => diagnose::diagnose(&args),
         Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),
         Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
         Command::Java { what: Java::Attach(args) } => java::attach(&args),

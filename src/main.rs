@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod config;
 mod config_test;
+mod diagnose;
 mod generate;
 mod governor;
 mod interrupts;

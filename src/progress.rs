@@ -21,7 +21,10 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 /// Most bytes of an error; it stays on one line and cannot move the cursor.
 const ERROR_BYTES_MAX: usize = 200;
 
-/// Most lines of the block; further components share the last one.
+/// Most bytes of the line about the bottleneck.
+const LINE_BYTES_MAX: usize = 400;
+
+/// Most lines of rates in the block; further components share the last one.
 const LINES_MAX: usize = 8;
 
 /// The block on standard error; empty until [`Progress`] adds lines, and invisible without a terminal.
@@ -53,11 +56,15 @@ pub struct Progress {
 impl Progress {
     /// Starts to show the rates of the snapshots that `observe` returns. It runs on its own thread:
     /// a terminal that is stopped with Ctrl-S blocks only that.
-    pub fn start(observe: impl Fn() -> Snapshot + Send + 'static) -> io::Result<Progress> {
+    /// `bottleneck` returns the last line.
+    pub fn start(
+        observe: impl Fn() -> Snapshot + Send + 'static,
+        bottleneck: impl Fn() -> String + Send + 'static,
+    ) -> io::Result<Progress> {
         let (stop, stops) = channel();
         let (done, stopped) = channel();
         std::thread::Builder::new().name("progress".to_owned()).spawn(move || {
-            show(&observe, &stops);
+            show(&observe, &bottleneck, &stops);
             // The agent may have exited without waiting.
             let _ = done.send(());
         })?;
@@ -74,7 +81,7 @@ impl Drop for Progress {
 }
 
 /// Shows rates until the other end of `stops` is dropped.
-fn show(observe: &impl Fn() -> Snapshot, stops: &Receiver<()>) {
+fn show(observe: &impl Fn() -> Snapshot, bottleneck: &impl Fn() -> String, stops: &Receiver<()>) {
     let is_terminal = io::stderr().is_terminal();
     let interval = if is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL };
     let mut block = Block::default();
@@ -82,11 +89,12 @@ fn show(observe: &impl Fn() -> Snapshot, stops: &Receiver<()>) {
     while stops.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         let now = observe();
         let rates = rates(&before, &now);
+        let last = escaped(bottleneck(), LINE_BYTES_MAX);
         if is_terminal {
-            block.draw(&rates);
+            block.draw(&rates, last);
         } else {
             // A closed standard error must not end the command.
-            let _ = writeln!(io::stderr(), "{}", rates.join(" | "));
+            let _ = writeln!(io::stderr(), "{} | {last}", rates.join(" | "));
         }
         before = now;
     }
@@ -99,8 +107,9 @@ struct Block {
 }
 
 impl Block {
-    fn draw(&mut self, rates: &[String]) {
-        let lines = block_lines(rates);
+    fn draw(&mut self, rates: &[String], last: String) {
+        let mut lines = block_lines(rates);
+        lines.push(last);
         while self.lines.len() < lines.len() {
             let style = ProgressStyle::with_template("{wide_msg}").expect("a valid template");
             self.lines.push(BLOCK.add(ProgressBar::no_length().with_style(style)));

@@ -186,7 +186,9 @@ async fn serve(
     drop(operators);
     console.show(&running);
     warn_of_unowned(&config);
-    let progress = options.progress.then(|| Progress::start(running.observer()));
+    let diagnosis = console.console.diagnosis.clone();
+    let bottleneck = move || diagnosis.bottleneck().line();
+    let progress = options.progress.then(|| Progress::start(running.observer(), bottleneck));
     let progress = progress
         .transpose()
         .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))?;
@@ -483,8 +485,12 @@ impl Api {
             console.token_path.display()
         );
         let waiting = Arc::new(move || wait.wait_now());
-        let internal_metrics =
-            millstream_console::internal_metrics(waiting, env!("CARGO_PKG_VERSION"), state.clone());
+        let internal_metrics = millstream_console::internal_metrics(
+            waiting,
+            console.diagnosis.clone(),
+            env!("CARGO_PKG_VERSION"),
+            state.clone(),
+        );
         Ok(Api { console, ready, config: state, internal_metrics, observer })
     }
 

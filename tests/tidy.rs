@@ -91,7 +91,15 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-compression", &[]),
-    ("millstream-console", &["millstream-model", "millstream-profiler", "millstream-recorder"]),
+    (
+        "millstream-console",
+        &[
+            "millstream-model",
+            "millstream-profiler",
+            "millstream-recorder",
+            "millstream-timestamps",
+        ],
+    ),
     ("millstream-detect", &[]),
     ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (

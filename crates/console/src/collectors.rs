@@ -41,6 +41,7 @@ fn labels(collector: &CollectorSnapshot) -> [(&'static str, &str); 3] {
 #[cfg(test)]
 mod tests {
     use crate::config::ConfigState;
+    use crate::diagnosis::Diagnosis;
     use crate::process::ProcessStats;
     use crate::prometheus::prometheus;
     use millstream_model::snapshot::{CollectorSnapshot, CollectorsSnapshot, Snapshot};
@@ -59,7 +60,13 @@ mod tests {
         let collectors = CollectorsSnapshot { threads: 5, threads_max: 16, collectors };
         let snapshot = Snapshot { collectors: Some(collectors), ..Snapshot::default() };
         let config = ConfigState::new(1);
-        let text = prometheus(&snapshot, &ProcessStats::default(), "1.2.3", &config);
+        let text = prometheus(
+            &snapshot,
+            &Diagnosis::default(),
+            &ProcessStats::default(),
+            "1.2.3",
+            &config,
+        );
         for line in [
             r#"calls_total{component_id="a",component_type="jvm",component_kind="source"} 1"#,
             r#"calls_total{component_id="b",component_type="jvm",component_kind="source"} 9"#,

@@ -16,6 +16,7 @@ mod access;
 mod collectors;
 mod config;
 mod control;
+mod diagnosis;
 mod files;
 mod listener;
 mod process;
@@ -27,6 +28,7 @@ mod rules;
 mod token;
 
 pub use config::ConfigState;
+pub use diagnosis::{Bottleneck, Cause, Diagnosis, DiagnosisState, SourceDiagnosis, Status};
 pub use process::ProcessStats;
 pub use profile::{ProfileRequest, ProfileStarted, keep_profiles};
 pub use prometheus::{internal_metrics, prometheus};
@@ -66,7 +68,10 @@ pub struct Console {
     pub token_path: PathBuf,
     /// Path of the control socket.
     pub socket_path: PathBuf,
+    /// The diagnosis of the agent.
+    pub diagnosis: DiagnosisState,
     token: String,
+    observer: JoinHandle<()>,
     stop: watch::Sender<()>,
     listeners: Vec<JoinHandle<()>>,
 }
@@ -92,12 +97,22 @@ pub async fn start(
     let socket_path = config.data_dir.join("control.sock");
     let unix_listener = control::bind(&config.data_dir, &socket_path)?;
     let (recorder, version) = (config.recorder, config.version);
-    let router = Router { snapshot, ready, version, config: config.config, recorder };
+    let diagnosis = DiagnosisState::default();
+    let observer = tokio::spawn(diagnosis.clone().observe(snapshot.clone()));
+    let router = Router {
+        snapshot,
+        ready,
+        version,
+        config: config.config,
+        recorder,
+        diagnosis: diagnosis.clone(),
+    };
     let service = Arc::new(Service { router, token: token.clone(), listen: tcp.ip() });
     let (stop, stopped) = watch::channel(());
     let listeners = [Listener::Tcp(tcp_listener), Listener::Unix(unix_listener)]
         .map(|listener| tokio::spawn(listener.run(service.clone(), stopped.clone())));
-    Ok(Console { tcp, token_path, socket_path, token, stop, listeners: listeners.into() })
+    let listeners = listeners.into();
+    Ok(Console { tcp, token_path, socket_path, diagnosis, token, observer, stop, listeners })
 }
 
 impl Console {
@@ -118,6 +133,7 @@ impl Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
+        self.observer.abort();
         self.listeners.iter().for_each(JoinHandle::abort);
         if let Err(error) = std::fs::remove_file(&self.socket_path) {
             log::debug!("control socket {}: {error}", self.socket_path.display());

@@ -145,6 +145,7 @@ async fn answer(service: &Service, via: Via, request: Request<Incoming>) -> Repl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::DiagnosisState;
     use millstream_model::snapshot::Snapshot;
     use std::sync::atomic::AtomicBool;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -157,7 +158,8 @@ mod tests {
         let recorder =
             crate::RecorderState::new(None, 0, millstream_recorder::recorder::defaults());
         let (snapshot, recorder) = (Arc::new(snapshot), Arc::new(recorder));
-        let router = Router { snapshot, ready, version: "1", config, recorder };
+        let diagnosis = DiagnosisState::default();
+        let router = Router { snapshot, ready, version: "1", config, recorder, diagnosis };
         Arc::new(Service {
             router,
             token: "secret".to_owned(),

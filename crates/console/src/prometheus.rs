@@ -2,6 +2,7 @@
 
 use crate::collectors;
 use crate::config::ConfigState;
+use crate::diagnosis::{Cause, Diagnosis, DiagnosisState};
 use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
@@ -45,24 +46,29 @@ const EMIT_DELAY: &str = "millstream_component_emit_delay_seconds";
 /// Unknown values of the process are left out, as is everything that the snapshot does not have.
 pub fn prometheus(
     snapshot: &Snapshot,
+    diagnosis: &Diagnosis,
     process: &ProcessStats,
     version: &str,
     config: &ConfigState,
 ) -> String {
     let mut text = String::with_capacity(4096 + 2048 * snapshot.components.len());
-    write(&mut Text(Out::Text(&mut text)), snapshot, process, version, config);
+    let mut out = Text(Out::Text(&mut text));
+    write(&mut out, snapshot, process, version, config);
+    diagnoses(&mut out, diagnosis);
     text
 }
 
 /// Returns the same metrics as a provider that reads them on each call.
 pub fn internal_metrics(
     snapshot: Arc<TakeSnapshot>,
+    diagnosis: DiagnosisState,
     version: &'static str,
     config: Arc<ConfigState>,
 ) -> InternalMetrics {
     InternalMetrics::new(move |each| {
-        let out = Out::Each { each, is_counter: false };
-        write(&mut Text(out), &snapshot(), &ProcessStats::read(), version, &config);
+        let mut out = Text(Out::Each { each, is_counter: false });
+        write(&mut out, &snapshot(), &ProcessStats::read(), version, &config);
+        diagnoses(&mut out, &diagnosis.diagnosis());
     })
 }
 
@@ -83,6 +89,21 @@ fn write(
     snapshot.collectors.iter().for_each(|of| collectors::metrics(text, of));
     agent(text, snapshot, version, config);
     process_figures(text, process);
+}
+
+/// The causes of each source; `healthy` for one without any.
+fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
+    let name = "millstream_diagnosis";
+    text.family(name, "gauge", "1 for each cause that is named for a source.");
+    for source in &diagnosis.sources {
+        let also = source.also.iter();
+        for named in [source].into_iter().chain(also) {
+            let cause = named.cause.map_or("healthy", Cause::id);
+            let status = named.status.name();
+            let labels = [("source", &*source.source), ("cause", cause), ("status", status)];
+            text.sample(name, &labels, 1);
+        }
+    }
 }
 
 /// Throughput of each component.
@@ -110,7 +131,26 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     for component in components {
         text.sample(UTILIZATION, &labels(component), Float(component.counters.utilization_ratio));
     }
+    capacity_waits(text, components);
     emit_delays(text, components);
+}
+
+/// What sources waited for, and how often a group gave them partitions.
+fn capacity_waits(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
+    let name = "millstream_source_capacity_wait_seconds_total";
+    let help = "Time that a source waited for capacity, or continued without, by component.";
+    text.family(name, "counter", help);
+    for component in components {
+        for (waited_for, seconds) in &component.capacity_wait_seconds {
+            let [id, type_name, kind] = labels(component);
+            text.sample(name, &[id, type_name, kind, ("for", waited_for)], Float(*seconds));
+        }
+    }
+    let name = "millstream_source_rebalances_total";
+    text.family(name, "counter", "Assignments of partitions by the consumer group.");
+    for component in components.iter().filter(|component| component.counters.rebalances > 0) {
+        text.sample(name, &labels(component), component.counters.rebalances);
+    }
 }
 
 /// Histograms of the transforms with windows.
@@ -511,7 +551,13 @@ mod tests {
             ComponentSnapshot { id: "in".into(), kind: "source", ..ComponentSnapshot::default() };
         let snapshot = Snapshot { components: vec![component], ..Snapshot::default() };
         let config = ConfigState::new(1);
-        let text = prometheus(&snapshot, &ProcessStats::default(), "1.2.3", &config);
+        let text = prometheus(
+            &snapshot,
+            &Diagnosis::default(),
+            &ProcessStats::default(),
+            "1.2.3",
+            &config,
+        );
         let mut each = Vec::new();
         let mut put =
             |metric: &InternalMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
@@ -530,6 +576,8 @@ mod tests {
     #[test]
     fn the_hash_is_shown_exactly() {
         let empty = Snapshot {
+            worker_threads: 2,
+            cpu_limit: None,
             uptime_seconds: 0.0,
             memory: MemorySnapshot::default(),
             components: Vec::new(),
@@ -538,8 +586,13 @@ mod tests {
             collectors: None,
             jvm_processes: Vec::new(),
         };
-        let text =
-            prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));
+        let text = prometheus(
+            &empty,
+            &Diagnosis::default(),
+            &ProcessStats::default(),
+            "1.2.3",
+            &ConfigState::new(u64::MAX),
+        );
         let line = text.lines().find(|line| line.starts_with("millstream_config_hash ")).unwrap();
         assert_eq!(line, "millstream_config_hash 281474976710655");
     }

@@ -1,6 +1,7 @@
 //! The routes of the API.
 
 use crate::config::ConfigState;
+use crate::diagnosis::DiagnosisState;
 use crate::files;
 use crate::process::ProcessStats;
 use crate::profile;
@@ -49,7 +50,7 @@ enum Answer {
 }
 
 /// All routes.
-const ROUTES: [Route; 9] = [
+const ROUTES: [Route; 11] = [
     Route { path: "/metrics", open: true, answer: Answer::Read(|router, _| router.metrics()) },
     Route { path: "/health", open: true, answer: Answer::Read(|router, _| router.health()) },
     Route { path: "/ready", open: true, answer: Answer::Read(|router, _| router.ready()) },
@@ -59,6 +60,12 @@ const ROUTES: [Route; 9] = [
         answer: Answer::Read(|router, _| router.snapshot()),
     },
     Route { path: "/api/files", open: false, answer: Answer::Read(Router::files) },
+    Route { path: "/api/diagnosis", open: false, answer: Answer::Read(Router::diagnosis) },
+    Route {
+        path: "/api/bottleneck",
+        open: false,
+        answer: Answer::Read(|router, _| as_json(StatusCode::OK, &router.diagnosis.bottleneck())),
+    },
     Route { path: "/api/rules", open: false, answer: Answer::Read(|router, _| router.rules()) },
     Route { path: "/api/recorder", open: false, answer: Answer::Recorder },
     Route { path: "/api/recorder/rings", open: false, answer: Answer::Rings },
@@ -99,6 +106,7 @@ pub struct Router {
     pub version: &'static str,
     pub config: Arc<ConfigState>,
     pub recorder: Arc<RecorderState>,
+    pub diagnosis: DiagnosisState,
 }
 
 /// The response of `/ready`.
@@ -184,8 +192,9 @@ impl Router {
     }
 
     fn metrics(&self) -> Reply {
-        let text =
-            prometheus(&(self.snapshot)(), &ProcessStats::read(), self.version, &self.config);
+        let diagnosis = self.diagnosis.diagnosis();
+        let (snapshot, process) = ((self.snapshot)(), ProcessStats::read());
+        let text = prometheus(&snapshot, &diagnosis, &process, self.version, &self.config);
         reply(StatusCode::OK, PROMETHEUS_TEXT, text.into())
     }
 
@@ -217,6 +226,18 @@ impl Router {
 
     fn snapshot(&self) -> Reply {
         as_json(StatusCode::OK, &(self.snapshot)())
+    }
+
+    /// Answers with the state of all sources, or of one.
+    fn diagnosis(&self, query: &str) -> Reply {
+        let mut diagnosis = self.diagnosis.diagnosis();
+        if let Some(id) = query.strip_prefix("source=") {
+            diagnosis.keep_source(id);
+            if diagnosis.sources.is_empty() {
+                return error(StatusCode::NOT_FOUND, &format!("no source has the id `{id}`"));
+            }
+        }
+        as_json(StatusCode::OK, &diagnosis)
     }
 
     fn rules(&self) -> Reply {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FILES, VERSION, snapshot};
-use millstream_console::{ConfigState, ProcessStats, prometheus};
+use millstream_console::{ConfigState, Diagnosis, ProcessStats, prometheus};
 use millstream_model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,6 +99,7 @@ fn quoted(text: &str) -> (String, &str) {
 fn rendered() -> BTreeMap<String, Family> {
     parse(&prometheus(
         &snapshot(),
+        &Diagnosis::default(),
         &ProcessStats::read(),
         VERSION,
         &ConfigState::new(0x1234_5678_9abc_def0),
@@ -236,7 +237,13 @@ fn agent_and_process_metrics_are_exported() {
     assert_eq!(single("millstream_config_reload_success"), 1.0);
     let config = ConfigState::new(1);
     config.refuse();
-    let refused = parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &config));
+    let refused = parse(&prometheus(
+        &snapshot(),
+        &Diagnosis::default(),
+        &ProcessStats::default(),
+        VERSION,
+        &config,
+    ));
     assert_eq!(refused["millstream_config_reload_success"].samples[&Vec::new()], 0.0);
     assert_eq!(families["millstream_build_info"].samples[&labels(&[("version", VERSION)])], 1.0);
     assert_eq!(families["millstream_process_cpu_seconds_total"].kind, "counter");
@@ -273,14 +280,20 @@ fn figures_of_a_jvm_are_exported_if_there_is_one() {
     assert_eq!(process("process_restarts_total", "other"), Some(3.0));
     let without = Snapshot { jvm: None, jvm_processes: Vec::new(), ..snapshot() };
     let config = ConfigState::new(1);
-    let text = prometheus(&without, &ProcessStats::default(), VERSION, &config);
+    let text =
+        prometheus(&without, &Diagnosis::default(), &ProcessStats::default(), VERSION, &config);
     assert!(!text.contains("millstream_jvm"), "{text}");
 }
 
 #[test]
 fn unknown_values_are_omitted() {
-    let known =
-        parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &ConfigState::new(0)));
+    let known = parse(&prometheus(
+        &snapshot(),
+        &Diagnosis::default(),
+        &ProcessStats::default(),
+        VERSION,
+        &ConfigState::new(0),
+    ));
     assert!(!known.keys().any(|name| name.starts_with("millstream_process_")));
 }
 
@@ -307,7 +320,13 @@ fn the_documentation_lists_exactly_these_metrics() {
         })
         .collect();
     let full = ProcessStats { max_fds: Some(1024), ..ProcessStats::read() };
-    let families = parse(&prometheus(&snapshot(), &full, VERSION, &ConfigState::new(0)));
+    let families = parse(&prometheus(
+        &snapshot(),
+        &Diagnosis::default(),
+        &full,
+        VERSION,
+        &ConfigState::new(0),
+    ));
     let written: BTreeMap<String, String> =
         families.into_iter().map(|(name, family)| (name, family.kind)).collect();
     assert_eq!(documented, written);

@@ -136,6 +136,7 @@ pub fn snapshot() -> Snapshot {
         sent_events: 990,
         sent_bytes: 170_000,
         busy_seconds: 12.5,
+        rebalances: 4,
         series: None,
         utilization_ratio: 1.25,
         wait_seconds: [("room", 0.5), ("retry", 3.0)].into(),
@@ -192,6 +193,8 @@ pub fn snapshot() -> Snapshot {
     Snapshot {
         checkpoints,
         uptime_seconds: 60.0,
+        worker_threads: 2,
+        cpu_limit: None,
         memory: MemorySnapshot {
             limit_bytes: 1 << 29,
             resident_bytes: 1 << 27,

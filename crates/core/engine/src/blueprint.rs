@@ -174,6 +174,7 @@ impl Blueprint {
             store,
             scheduler,
             offload: OffloadPool::new(settings.offload_threads),
+            threads: settings.threads.max(1),
             cpu: None,
             ceiling: None,
             sources: Vec::new(),
@@ -190,7 +191,8 @@ impl Blueprint {
         let current = Arc::new(Current::new(core));
         let keeper = Arc::downgrade(&current);
         store.on_keep(move || keeper.upgrade().map_or(Ok(()), |current| current.commit()));
-        Ok(Built { current, drivers, governor, threads: settings.threads.max(1) })
+        let threads = current.core().threads;
+        Ok(Built { current, drivers, governor, threads })
     }
 }
 
@@ -224,6 +226,7 @@ impl Parts {
             store: old.store.clone(),
             scheduler: old.scheduler.clone(),
             offload: old.offload.clone(),
+            threads: old.threads,
             cpu: settings.cpu,
             ceiling: if settings.cpu == old.cpu {
                 old.ceiling.clone()

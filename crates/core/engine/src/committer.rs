@@ -37,7 +37,7 @@ impl Committer {
                 core.sources.iter().for_each(|source| source.sample(elapsed));
                 core.sample_disks(elapsed);
                 core.watch_sinks();
-                core.record_blocked_sinks(core.now().since_start);
+                core.sample_blocked(core.now().since_start);
                 core.watch_cuts();
             }
         }

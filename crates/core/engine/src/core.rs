@@ -292,6 +292,8 @@ pub(crate) struct Core {
     pub scheduler: Arc<Scheduler>,
     /// The threads of offload transforms.
     pub offload: Arc<OffloadPool>,
+    /// Worker threads.
+    pub threads: usize,
     /// Most cores that the process uses, if limited.
     pub cpu: Option<f64>,
     /// The CPU limiter, if there is one.
@@ -336,7 +338,7 @@ impl Core {
         };
         slot.counters.busy(begun.elapsed());
         let is_waiting = matches!(polled, Polled::Backpressure);
-        slot.wait.note(is_waiting, || self.lacks(slot, now.since_start));
+        slot.wait.note(&slot.id, is_waiting, || self.lacks(slot, now.since_start));
         let (again, step) = match polled {
             Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
             Polled::Wait(pause) => (Again::At(now.since_start + pause), None),

@@ -6,6 +6,7 @@ mod refusals;
 use crate::blueprint::Clock;
 use crate::limits::{ERROR_REPEAT, PANIC_PAUSE_MAX};
 use ending::Phase;
+use millstream_model::snapshot::FailureSnapshot;
 use millstream_model::{
     Backoff, Counters, DeliverError, Delivery, EngineTime, Feed, Hold, Jitter, Kind, Lane, LaneCx,
     MemoryPressure, Outcome, Payload, Settled, Sink,
@@ -49,8 +50,40 @@ struct State {
     sent: VecDeque<Sent>,
     /// Number of the first of them, counted since the lane was opened.
     first_sent: u64,
+    /// Since when payloads are in flight, if any are.
+    sent_since: Option<Instant>,
+    /// How long payloads were in flight before.
+    in_flight: Duration,
     /// Why the last delivery failed, until one succeeds.
     error: Option<LastError>,
+}
+
+impl State {
+    /// Adds a payload that is in flight.
+    fn push_sent(&mut self, sent: Sent) {
+        self.sent_since.get_or_insert_with(Instant::now);
+        self.sent.push_back(sent);
+    }
+
+    /// Takes the oldest payload in flight.
+    fn pop_sent(&mut self) -> Option<Sent> {
+        let sent = self.sent.pop_front()?;
+        self.first_sent += 1;
+        if self.sent.is_empty() {
+            self.end_flight();
+        }
+        Some(sent)
+    }
+
+    /// Takes all payloads in flight.
+    fn take_all_sent(&mut self) -> VecDeque<Sent> {
+        self.end_flight();
+        std::mem::take(&mut self.sent)
+    }
+
+    fn end_flight(&mut self) {
+        self.in_flight += self.sent_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
 }
 
 /// A queued payload.
@@ -63,6 +96,8 @@ struct Sent {
 
 struct LastError {
     text: String,
+    kind: &'static str,
+    code: i64,
     said: Instant,
     /// When the first of the failures was.
     since: Instant,
@@ -135,11 +170,25 @@ impl LaneQueue {
         self.lock().error.as_ref().map(|error| error.since.elapsed())
     }
 
+    /// Returns how long payloads have been in flight: sent, and not settled by the endpoint.
+    pub fn in_flight(&self) -> Duration {
+        let state = self.lock();
+        state.in_flight + state.sent_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Returns the failure since which nothing was delivered.
+    pub fn failure(&self) -> Option<FailureSnapshot> {
+        self.lock().error.as_ref().map(|error| FailureSnapshot {
+            kind: error.kind,
+            code: error.code,
+            message: error.text.clone(),
+            seconds: error.since.elapsed().as_secs_f64(),
+            attempts: error.attempts,
+        })
+    }
+
     fn take_sent(&self) -> Option<Sent> {
-        let mut state = self.lock();
-        let sent = state.sent.pop_front()?;
-        state.first_sent += 1;
-        Some(sent)
+        self.lock().pop_sent()
     }
 
     fn is_empty(&self) -> bool {
@@ -151,7 +200,9 @@ impl LaneQueue {
     }
 
     /// Records a failure; returns whether to log it.
-    fn fail(&self, text: String) -> bool {
+    fn fail(&self, cause: &DeliverError) -> bool {
+        let text = cause.to_string();
+        let (kind, code) = (cause.kind, cause.code);
         let error = &mut self.lock().error;
         let now = Instant::now();
         let said = error
@@ -161,7 +212,7 @@ impl LaneQueue {
         let (since, before) =
             error.as_ref().map_or((now, 0), |error| (error.since, error.attempts));
         let attempts = before.saturating_add(1);
-        *error = Some(LastError { text, said: said.unwrap_or(now), since, attempts });
+        *error = Some(LastError { text, kind, code, said: said.unwrap_or(now), since, attempts });
         said.is_none()
     }
 
@@ -459,7 +510,7 @@ impl LaneDriver {
     fn delivered(&self, mut payload: Payload, delivery: Delivery, since: Instant) {
         if delivery == Delivery::Sent {
             (payload.parts, payload.routing) = (Vec::new(), None);
-            return self.queue.lock().sent.push_back(Sent { payload, since, returns: false });
+            return self.queue.lock().push_sent(Sent { payload, since, returns: false });
         }
         self.queue.has_delivered(since);
         self.counters.sent(payload.events, payload.bytes);
@@ -482,7 +533,7 @@ impl LaneDriver {
         let pause = error.retry_after.unwrap_or(backoff);
         self.counters.error(error.kind);
         self.counters.waited("retry", pause);
-        let is_new = self.queue.fail(error.to_string());
+        let is_new = self.queue.fail(error);
         let attempts = self.queue.failed_attempts();
         record::retry(self.counters.subject(), error.kind, error.code, attempts, pause);
         if is_new {

@@ -175,6 +175,13 @@ impl OffloadPool {
         (calls > 0).then_some(message)
     }
 
+    /// Returns the number of calls of a transform that hang.
+    pub fn hanging_calls(&self, queue: &Arc<OffloadQueue>) -> u64 {
+        let state = self.state.lock();
+        let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue));
+        member.map_or(0, |member| member.abandoned as u64)
+    }
+
     /// Ends all threads that are not in a call, and the others after it.
     pub fn stop(&self) {
         self.state.lock().stopped = true;

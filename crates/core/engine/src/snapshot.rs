@@ -2,13 +2,16 @@
 
 use crate::blueprint::Feeder;
 use crate::core::{Core, Node, Op, SinkSlot};
+use crate::cut::Cut;
 use crate::limits::FULL_AFTER;
 use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, TaskSnapshot,
     lag_seconds, log_delay_seconds,
 };
-use millstream_model::{EngineTime, Kind, Now, SinkIndex};
+use millstream_model::{CountersSnapshot, EngineTime, Kind, Now, SinkIndex};
 use millstream_store::StoreHealth;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Takes a snapshot.
 pub(crate) fn take(core: &Core) -> Snapshot {
@@ -21,6 +24,8 @@ pub(crate) fn take(core: &Core) -> Snapshot {
     let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
     Snapshot {
         uptime_seconds: now.since_start.uptime().as_secs_f64(),
+        worker_threads: core.threads as u64,
+        cpu_limit: core.cpu,
         memory: core.memory.snapshot(&core.grant),
         components: sources.chain(nodes).collect(),
         checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
@@ -60,6 +65,8 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         type_name: source.type_name,
         kind: "source",
         counters: source.counters.snapshot(),
+        readers: ids(core, &source.roots),
+        capacity_wait_seconds: source.wait.seconds(),
         sinks: sinks.collect(),
         unreadable: source.unreadable.list(),
         totals: Some(source.ledger.totals()),
@@ -67,6 +74,37 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         files: files.map(|progress| FileSnapshot::of(progress, &reached, now.unix_ns)).collect(),
         ..ComponentSnapshot::default()
     }
+}
+
+fn ids(core: &Core, nodes: &[usize]) -> Vec<String> {
+    nodes.iter().map(|node| core.nodes[*node].id.to_string()).collect()
+}
+
+/// Returns the components that read from a node, those of the events that it refuses included.
+fn readers(core: &Core, node: &Node) -> Vec<String> {
+    let fed = core.sources.iter().filter(|source| {
+        let feeder = source.fed.as_ref().map(|fed| &fed.feeder);
+        feeder.is_some_and(|feeder| feeder.id == node.id)
+    });
+    let outputs = node.outputs.iter().flatten().chain(fed.flat_map(|source| &source.roots));
+    let unique: BTreeSet<usize> = outputs.copied().collect();
+    ids(core, &unique.into_iter().collect::<Vec<_>>())
+}
+
+/// Returns the seconds since which a node has had no capacity.
+fn full_seconds(core: &Core, node: &Node, now: EngineTime) -> Option<f64> {
+    let full = match &node.op {
+        Op::Sink(slot) => core.blocked_for(slot, now),
+        Op::Map(_) | Op::Serial(_) | Op::Offload(_) => {
+            cuts_at(core, node).filter_map(|cut| cut.full_for(now)).max()
+        }
+    };
+    full.map(|full| full.as_secs_f64())
+}
+
+fn cuts_at<'c>(core: &'c Core, node: &'c Node) -> impl Iterator<Item = &'c Cut> {
+    let cuts = core.sources.iter().flat_map(|slot| &slot.cuts);
+    cuts.filter(|cut| core.nodes[cut.node].id == node.id)
 }
 
 /// Returns why a transform or sink makes no progress.
@@ -81,9 +119,7 @@ fn error_of(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
 
 /// Returns how long events have waited at a transform, if that is long.
 fn waiting(core: &Core, node: &Node, now: EngineTime) -> Option<String> {
-    let cuts = core.sources.iter().flat_map(|slot| &slot.cuts);
-    let here = cuts.filter(|cut| core.nodes[cut.node].id == node.id);
-    let longest = here.filter_map(|cut| cut.full_for(now)).max();
+    let longest = cuts_at(core, node).filter_map(|cut| cut.full_for(now)).max();
     let longest = longest.filter(|full| *full >= FULL_AFTER)?;
     Some(format!("events have waited at it for {} s", longest.as_secs()))
 }
@@ -106,6 +142,29 @@ fn tasks(node: &Node) -> Vec<TaskSnapshot> {
     }
 }
 
+/// Reads the counters of a node. The time in which a sink had something in flight counts as waited.
+fn of_counters(node: &Node, slot: Option<&SinkSlot>) -> CountersSnapshot {
+    let mut counters = node.counters.snapshot();
+    let in_flight = slot.into_iter().flat_map(|slot| &slot.lanes).map(|lane| lane.in_flight());
+    let endpoint = in_flight.sum::<Duration>().as_secs_f64();
+    if endpoint > 0.0 {
+        counters.wait_seconds.insert("endpoint", endpoint);
+    }
+    counters
+}
+
+fn waiting_batches(core: &Core, node: &Node) -> Option<u64> {
+    let is_cut = matches!(node.op, Op::Serial(_) | Op::Offload(_));
+    is_cut.then(|| cuts_at(core, node).map(Cut::tickets).sum())
+}
+
+fn hanging_calls(core: &Core, node: &Node) -> Option<u64> {
+    match &node.op {
+        Op::Offload(queue) => Some(core.offload.hanging_calls(queue)),
+        Op::Map(_) | Op::Serial(_) | Op::Sink(_) => None,
+    }
+}
+
 fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let node = &core.nodes[index];
     let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
@@ -113,7 +172,12 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         id: node.id.to_string(),
         type_name: node.type_name,
         kind: node.kind.name(),
-        counters: node.counters.snapshot(),
+        counters: of_counters(node, slot),
+        readers: readers(core, node),
+        waiting_batches: waiting_batches(core, node),
+        full_seconds: full_seconds(core, node, now.since_start),
+        hanging_calls: hanging_calls(core, node),
+        failure: slot.and_then(|slot| slot.lanes.iter().find_map(|lane| lane.failure())),
         buffer_bytes: slot.map(|slot| slot.queued()),
         disk_buffer: slot
             .and_then(|slot| slot.disk.as_ref())
@@ -139,5 +203,6 @@ fn merged(mut of_sink: ComponentSnapshot, of_source: ComponentSnapshot) -> Compo
     {
         from.into_iter().for_each(|(reason, count)| *to.entry(reason).or_default() += count);
     }
-    ComponentSnapshot { sinks: of_source.sinks, ..of_sink }
+    let capacity_wait_seconds = of_source.capacity_wait_seconds;
+    ComponentSnapshot { sinks: of_source.sinks, capacity_wait_seconds, ..of_sink }
 }

@@ -26,6 +26,7 @@ pub struct Counters {
     busy_ns: AtomicU64,
     sampled_busy_ns: AtomicU64,
     utilization_ppm: AtomicU64,
+    rebalances: AtomicU64,
     series: AtomicU64,
     has_series: AtomicBool,
     waits: Mutex<BTreeMap<&'static str, Duration>>,
@@ -66,6 +67,9 @@ pub struct CountersSnapshot {
     /// Series that a metric source holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u64>,
+    /// How many times a consumer group assigned partitions to a source.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rebalances: u64,
     /// Time spent waiting, in seconds, by cause.
     pub wait_seconds: BTreeMap<&'static str, f64>,
     /// Events dropped, by reason.
@@ -84,6 +88,11 @@ pub struct CountersSnapshot {
     /// without windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emit_delay: Option<HistogramSnapshot>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 fn add<T: std::ops::AddAssign + Default>(
@@ -202,6 +211,11 @@ impl Counters {
         self.has_series.store(true, Relaxed);
     }
 
+    /// Counts that a consumer group assigned partitions to the source.
+    pub fn rebalanced(&self) {
+        self.rebalances.fetch_add(1, Relaxed);
+    }
+
     /// Counts an error.
     pub fn error(&self, kind: &'static str) {
         add(&self.errors, kind, 1);
@@ -237,6 +251,7 @@ impl Counters {
             busy_seconds: self.busy_ns.load(Relaxed) as f64 / 1e9,
             utilization_ratio: self.utilization_ppm.load(Relaxed) as f64 / 1e6,
             series: self.has_series.load(Relaxed).then(|| self.series.load(Relaxed)),
+            rebalances: self.rebalances.load(Relaxed),
             wait_seconds: read(&self.waits, |t: Duration| t.as_secs_f64()),
             dropped_events: read(&self.dropped, |n| n),
             dropped_bytes: read(&self.dropped_bytes, |n| n),

@@ -19,6 +19,11 @@ use std::collections::BTreeMap;
 pub struct Snapshot {
     /// Seconds since the start.
     pub uptime_seconds: f64,
+    /// Threads that poll sources and run chains.
+    pub worker_threads: u64,
+    /// Most cores that the process uses, if limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<f64>,
     /// The memory of the process.
     pub memory: MemorySnapshot,
     /// Every component: sources, transforms in the order of the flow, sinks.
@@ -128,6 +133,24 @@ pub struct ComponentSnapshot {
     /// Of a source: how far behind each sink is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<SinkProgress>,
+    /// Ids of the components that read from it.
+    pub readers: Vec<String>,
+    /// Of a source: seconds that it waited for capacity, or that it continued without, by the id of
+    /// the component that had none; `memory` for the memory grant.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity_wait_seconds: BTreeMap<String, f64>,
+    /// Of a serial or offload transform: batches that wait at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_batches: Option<u64>,
+    /// Of a transform or sink: seconds since it has had no capacity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full_seconds: Option<f64>,
+    /// Of an offload transform: calls that exceeded their deadline and have not returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hanging_calls: Option<u64>,
+    /// Of a sink: the failure since which nothing was delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureSnapshot>,
     /// Of a sink: bytes that wait for delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
@@ -153,6 +176,21 @@ pub struct ComponentSnapshot {
     /// Of a transform: its tasks. They may be thousands and are asked for on their own.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
+}
+
+/// Why a sink cannot deliver.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FailureSnapshot {
+    /// Type of the last error, as in `errors`.
+    pub kind: &'static str,
+    /// The status of an HTTP response, or the negative number of a system error; 0 for others.
+    pub code: i64,
+    /// What happened, for people.
+    pub message: String,
+    /// Seconds since the first failure.
+    pub seconds: f64,
+    /// Failures since then.
+    pub attempts: u32,
 }
 
 /// The disk buffer of a sink.

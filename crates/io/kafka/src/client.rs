@@ -9,6 +9,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The client cannot be created.
 #[derive(Debug)]
@@ -52,6 +53,11 @@ impl Callbacks {
     /// Records the bytes exchanged with each broker.
     pub fn statistics(&self, json: &[u8]) {
         self.traffic.record(json);
+    }
+
+    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    pub fn take_throttled(&self) -> Duration {
+        self.traffic.take_throttled()
     }
 
     /// Keeps an error until it is taken.

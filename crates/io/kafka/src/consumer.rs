@@ -223,6 +223,11 @@ impl Consumer {
         Fetched::take(self.clone(), max, timeout)
     }
 
+    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    pub fn take_throttled(&self) -> Duration {
+        self.0.client.context().callbacks.take_throttled()
+    }
+
     /// Returns the offsets that the group has committed.
     ///
     /// # Errors

@@ -174,6 +174,11 @@ impl Producer {
         Some((code, message))
     }
 
+    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    pub fn take_throttled(&self) -> Duration {
+        self.client.context().0.take_throttled()
+    }
+
     /// Aborts all queued and in-flight records, which are immediately reported as failed.
     pub fn purge(&self) {
         self.client.purge(PurgeConfig::default().queue().inflight());

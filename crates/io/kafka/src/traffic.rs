@@ -1,4 +1,5 @@
-//! Bytes that a client exchanges with each broker, from the statistics of librdkafka.
+//! Bytes that a client exchanges with each broker, and how long brokers throttled it, from the
+//! statistics of librdkafka.
 //!
 //! The library makes its own system calls, so a read or a write cannot be recorded when it happens.
 //! Its statistics count the bytes of each broker instead, before encryption. Every interval what has
@@ -13,6 +14,8 @@ use rdkafka::ClientConfig;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Time between two statistics, in milliseconds. They take 700 bytes per partition, and for a thousand
 /// partitions 2.5 ms of the library and the parser.
@@ -32,12 +35,24 @@ struct BrokerStatistics {
     txbytes: u64,
     /// Bytes received since the client was created.
     rxbytes: u64,
+    #[serde(default)]
+    throttle: ThrottleStatistics,
 }
 
-/// What each broker had been sent, and had sent, at the last statistics, by the name of the library
-/// for a connection to it.
+#[derive(Default, Deserialize)]
+struct ThrottleStatistics {
+    /// Milliseconds since the last statistics for which the broker's quota delayed requests.
+    sum: u64,
+}
+
+/// What the statistics said.
 #[derive(Default)]
-pub(crate) struct Traffic(Mutex<HashMap<String, Connection>>);
+pub(crate) struct Traffic {
+    /// What each broker had been sent, and had sent, at the last statistics, by the name of the
+    /// library for a connection to it.
+    connections: Mutex<HashMap<String, Connection>>,
+    throttled_ms: AtomicU64,
+}
 
 struct Connection {
     node: String,
@@ -47,11 +62,14 @@ struct Connection {
 }
 
 impl Traffic {
-    /// Makes a client emit statistics, if the process records.
+    /// Makes a client emit statistics.
     pub fn request(config: &mut ClientConfig) {
-        if recorder::settings().is_some() {
-            config.set("statistics.interval.ms", INTERVAL_MS);
-        }
+        config.set("statistics.interval.ms", INTERVAL_MS);
+    }
+
+    /// Takes the time for which quotas of brokers delayed requests, since it was last taken.
+    pub fn take_throttled(&self) -> Duration {
+        Duration::from_millis(self.throttled_ms.swap(0, Ordering::Relaxed))
     }
 
     /// Records what was added since the last statistics.
@@ -60,7 +78,9 @@ impl Traffic {
             Ok(statistics) => statistics,
             Err(error) => return log::debug!("statistics of librdkafka: {error}"),
         };
-        let mut connections = self.0.lock();
+        let throttled_ms = statistics.brokers.values().map(|of| of.throttle.sum).sum();
+        self.throttled_ms.fetch_add(throttled_ms, Ordering::Relaxed);
+        let mut connections = self.connections.lock();
         for (name, now) in statistics.brokers.into_iter().filter(|(_, of)| !of.nodename.is_empty())
         {
             let known = connections.entry(name).or_insert_with(|| Connection::to(&now.nodename));
@@ -127,6 +147,7 @@ mod tests {
             traffic.record(json.to_string().as_bytes());
         };
         traffic.record(b"not JSON");
+        assert_eq!(traffic.take_throttled(), Duration::ZERO);
         add("a:9092/1", "a:9092", 100, 10);
         add("a:9092/1", "a:9092", 100, 10);
         add("a:9092/1", "a:9092", 150, 30);
@@ -137,6 +158,11 @@ mod tests {
         add("GroupCoordinator", "b:9093", 1500, 0);
         // The library forgot the broker, and has connected to it again.
         add("a:9092/1", "a:9092", 20, 30);
+        traffic.record(
+            br#"{"brokers":{"c":{"nodename":"","txbytes":0,"rxbytes":0,"throttle":{"sum":250}}}}"#,
+        );
+        assert_eq!(traffic.take_throttled(), Duration::from_millis(250));
+        assert_eq!(traffic.take_throttled(), Duration::ZERO);
         let [a, b, local] = ["a,,9092", "b,,9093", "::1,::1,9092"].map(str::to_owned);
         let sent = [(local, 7), (a.clone(), 1170), (b, 500)];
         assert_eq!(sums(EventKind::SocketWrite), sent);

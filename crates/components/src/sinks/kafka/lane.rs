@@ -571,6 +571,10 @@ impl Lane for KafkaLane {
 
     // Processes no reports: what they refuse has to be returned first.
     fn settled(&mut self) -> Vec<Settled> {
+        let throttled = self.client.as_ref().map_or(Duration::ZERO, |of| of.take_throttled());
+        if !throttled.is_zero() {
+            self.counters.waited("broker_quota", throttled);
+        }
         let mut settled = Vec::new();
         while self.pending.front().is_some_and(|pending| pending.state == State::Done) {
             let Some(Pending { refused, .. }) = self.pending.pop_front() else { break };

@@ -138,6 +138,10 @@ impl Member {
 
     /// Serves the events of the group.
     fn serve(&mut self) {
+        let throttled = self.consumer.take_throttled();
+        if !throttled.is_zero() {
+            self.shared.open.counters.waited("broker_quota", throttled);
+        }
         for event in self.consumer.serve(Duration::ZERO) {
             match event {
                 Event::Assign(_) => self.wait_for_answer(event),
@@ -166,6 +170,7 @@ impl Member {
             Some((Event::Assign(partitions), begun)) => match self.assign(&partitions) {
                 Ok(()) => {
                     record::rebalance(begun, &self.subject, partitions.len(), 0);
+                    self.shared.open.counters.rebalanced();
                     self.waits_at = None;
                     self.backoff.reset();
                     let is_last = self.pending.is_empty();

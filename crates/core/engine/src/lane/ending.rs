@@ -74,7 +74,7 @@ impl LaneDriver {
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();
-            let sent = std::mem::take(&mut state.sent).into_iter();
+            let sent = state.take_all_sent().into_iter();
             let mut back: Vec<_> = sent.map(|sent| sent.payload).collect();
             if self.queue.is_let_go() {
                 back.extend(std::mem::take(&mut state.queue));

@@ -1,0 +1,222 @@
+//! Diagnoses: why the events of each source are late, lost or wrong, and what limits the rate.
+//!
+//! A snapshot is taken every second or so and compared with those before. A condition that holds for
+//! some seconds becomes the cause that is reported, with what was measured.
+
+mod bottleneck;
+mod cause;
+mod checks;
+mod observe;
+#[cfg(test)]
+mod tests;
+mod tracks;
+mod view;
+
+pub use bottleneck::Bottleneck;
+pub use cause::{Cause, Status};
+pub use observe::DiagnosisState;
+
+use checks::Finding;
+use millstream_model::snapshot::Snapshot;
+use millstream_timestamps::push_rfc3339;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use tracks::Tracks;
+use view::{Pair, View, Window};
+
+/// Length of the window that rates are of, in seconds.
+const WINDOW_SECONDS: f64 = 10.0;
+
+/// Length of the longest window, in seconds.
+const HISTORY_SECONDS: f64 = 30.0;
+
+/// How long a condition may be absent without being over, in seconds.
+const GAP_SECONDS: f64 = 3.0;
+
+/// Why the events of a source are late, lost or wrong, or that they are not.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceDiagnosis {
+    /// Id of the source.
+    pub source: String,
+    /// The status; of several causes the worst comes first.
+    pub status: Status,
+    /// The first cause; `None` if it is healthy.
+    pub cause: Option<Cause>,
+    /// The component that has the cause.
+    pub component: Option<String>,
+    /// Since when it holds, as RFC 3339.
+    pub since: Option<String>,
+    /// What was measured.
+    pub numbers: Map<String, Value>,
+    /// What to do.
+    pub advice: Option<String>,
+    /// Further causes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<SourceDiagnosis>,
+}
+
+impl SourceDiagnosis {
+    /// Returns all causes, the first one first.
+    pub fn causes(&self) -> impl Iterator<Item = Cause> {
+        self.cause.into_iter().chain(self.also.iter().filter_map(|also| also.cause))
+    }
+}
+
+/// The state of all sources.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Diagnosis {
+    /// Whether a source is late or degraded.
+    pub late: bool,
+    /// For how long snapshots have been compared, in seconds, at most half a minute.
+    pub observed_seconds: f64,
+    /// The sources, in the order of the configuration.
+    pub sources: Vec<SourceDiagnosis>,
+}
+
+impl Diagnosis {
+    /// Leaves out all sources but one.
+    pub fn keep_source(&mut self, id: &str) {
+        self.sources.retain(|source| source.source == id);
+        self.late = self.sources.iter().any(|source| source.status >= Status::Degraded);
+    }
+}
+
+/// A condition over time. Times are the agent's uptime in seconds.
+struct Condition {
+    since: f64,
+    seen: f64,
+    finding: Finding,
+}
+
+/// Compares snapshots over time.
+#[derive(Default)]
+pub struct Diagnoser {
+    /// Snapshots of the last half minute, without files.
+    history: VecDeque<Snapshot>,
+    tracks: Tracks,
+    conditions: HashMap<(String, Cause), Condition>,
+    diagnosis: Diagnosis,
+    bottleneck: Bottleneck,
+}
+
+impl Diagnoser {
+    /// Takes the next snapshot. `unix_ns` is now, in nanoseconds since 1970.
+    pub fn observe(&mut self, mut snapshot: Snapshot, unix_ns: i64) {
+        let now = snapshot.uptime_seconds;
+        self.tracks.observe(&snapshot);
+        snapshot.components.iter_mut().for_each(|component| component.files = Vec::new());
+        self.history.push_back(snapshot);
+        while self.history.len() > 2 && now - self.history[0].uptime_seconds > HISTORY_SECONDS {
+            self.history.pop_front();
+        }
+        let (conditions, bottleneck) = self.compare();
+        self.bottleneck = bottleneck;
+        self.note(conditions, now);
+        self.diagnosis = self.report(now, unix_ns);
+    }
+
+    /// Returns the state of all sources.
+    pub fn diagnosis(&self) -> &Diagnosis {
+        &self.diagnosis
+    }
+
+    /// Returns what limits the rate.
+    pub fn bottleneck(&self) -> &Bottleneck {
+        &self.bottleneck
+    }
+
+    /// Returns the newest snapshot that is at least so old, or the oldest.
+    fn at(&self, seconds: f64) -> Option<&Snapshot> {
+        let now = self.history.back()?.uptime_seconds;
+        let is_old = |snapshot: &&Snapshot| now - snapshot.uptime_seconds >= seconds;
+        self.history.iter().rev().find(is_old).or(self.history.front())
+    }
+
+    fn window(&self) -> Option<Window<'_>> {
+        let (now, before) = (self.history.back()?, self.at(WINDOW_SECONDS)?);
+        let middle = self.at((now.uptime_seconds - before.uptime_seconds) / 2.0)?;
+        Some(Window { now, before, middle, oldest: self.history.front()? })
+    }
+
+    /// Returns the conditions that hold now, by source, and the bottleneck.
+    fn compare(&self) -> (Vec<(String, Finding)>, Bottleneck) {
+        let Some(window) = self.window() else { return Default::default() };
+        let of_source = |source: Pair<'_>| {
+            let view = View::of(&window, source, self.tracks.of(&source.now.id));
+            let id = source.now.id.clone();
+            checks::findings(&view).into_iter().map(move |finding| (id.clone(), finding))
+        };
+        let sources = window.pairs().filter(|pair| pair.now.kind == "source");
+        let conditions = sources.flat_map(of_source).collect();
+        (conditions, bottleneck::bottleneck(&window))
+    }
+
+    /// Notes the conditions that hold now, and forgets those that are over.
+    fn note(&mut self, found: Vec<(String, Finding)>, now: f64) {
+        for (source, finding) in found {
+            let since = now - finding.age_seconds;
+            let key = (source, finding.cause);
+            let before = self.conditions.remove(&key).map_or(since, |before| before.since);
+            self.conditions.insert(key, Condition { since: before.min(since), seen: now, finding });
+        }
+        self.conditions.retain(|_, condition| now - condition.seen <= GAP_SECONDS);
+    }
+
+    fn report(&self, now: f64, unix_ns: i64) -> Diagnosis {
+        let Some(snapshot) = self.history.back() else { return Diagnosis::default() };
+        let mut by_source: BTreeMap<&str, Vec<&Condition>> = BTreeMap::new();
+        for ((source, cause), condition) in &self.conditions {
+            if now - condition.since >= cause.hold_seconds() {
+                by_source.entry(source).or_default().push(condition);
+            }
+        }
+        let sources = snapshot.components.iter().filter(|component| component.kind == "source");
+        let of_source = |id: &str| {
+            let mut conditions = by_source.remove(id).unwrap_or_default();
+            conditions.sort_by_key(|of| (Reverse(of.finding.status), of.finding.cause));
+            diagnosis_of(id, &conditions, |since| rfc3339_at(unix_ns, now - since))
+        };
+        let sources: Vec<_> = sources.map(|source| source.id.as_str()).map(of_source).collect();
+        let late = sources.iter().any(|source| source.status >= Status::Degraded);
+        let first = self.history.front().map_or(now, |first| first.uptime_seconds);
+        Diagnosis { late, observed_seconds: now - first, sources }
+    }
+}
+
+/// Returns the diagnosis of a source with these conditions.
+fn diagnosis_of(
+    source: &str,
+    conditions: &[&Condition],
+    since: impl Fn(f64) -> String,
+) -> SourceDiagnosis {
+    let mut each = conditions.iter().map(|condition| {
+        let finding = &condition.finding;
+        SourceDiagnosis {
+            source: source.to_owned(),
+            status: finding.status,
+            cause: Some(finding.cause),
+            component: Some(finding.component.clone()),
+            since: Some(since(condition.since)),
+            numbers: finding.numbers.clone(),
+            advice: Some(finding.cause.advice(&finding.component)),
+            also: Vec::new(),
+        }
+    });
+    let Some(mut first) = each.next() else {
+        let (source, numbers) = (source.to_owned(), Map::new());
+        let (cause, component, since, advice) = (None, None, None, None);
+        let (status, also) = (Status::Healthy, Vec::new());
+        return SourceDiagnosis { source, status, cause, component, since, numbers, advice, also };
+    };
+    first.also = each.collect();
+    first
+}
+
+/// Returns a time so many seconds ago.
+fn rfc3339_at(unix_ns: i64, seconds_ago: f64) -> String {
+    let mut text = Vec::new();
+    push_rfc3339(&mut text, unix_ns.saturating_sub((seconds_ago * 1e9) as i64));
+    String::from_utf8_lossy(&text).into_owned()
+}

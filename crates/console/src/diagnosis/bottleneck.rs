@@ -1,0 +1,164 @@
+//! The bottleneck: what keeps the agent from reading faster.
+
+use super::view::{Pair, Window};
+use millstream_model::snapshot::ComponentSnapshot;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// Share of the time of a source, or of the workers, from which something limits the rate.
+const LIMITS: f64 = 0.2;
+
+/// Share of the time of the workers from which they are busy.
+const BUSY: f64 = 0.75;
+
+/// Length of a window in seconds that is long enough to be sure.
+const SURE_SECONDS: f64 = 10.0;
+
+/// Share of the busy time from which one component is the reason.
+const MOST: f64 = 0.3;
+
+/// What limits the rate.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Bottleneck {
+    /// The component; `None` if all that is written is read and delivered at once.
+    pub component: Option<String>,
+    /// `source`, `transform` or `sink`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Cow<'static, str>>,
+    /// `endpoint`, `disk_buffer`, `transform`, `source`, `cpu_limit`, `rate_limit`, `memory_limit` or
+    /// `input`.
+    pub reason: Cow<'static, str>,
+    /// From 0 to 1: the share of the time that it limited, less in the first seconds.
+    pub confidence: f64,
+    /// What was measured.
+    pub numbers: Map<String, Value>,
+    /// What would help.
+    pub advice: String,
+}
+
+impl Bottleneck {
+    /// Returns one line about it.
+    pub fn line(&self) -> String {
+        let percent = (self.confidence * 100.0).round();
+        match &self.component {
+            Some(id) => {
+                let kind = self.kind.as_deref().unwrap_or("component");
+                format!("bottleneck: {kind} {id} ({}, {percent} %); {}", self.reason, self.advice)
+            }
+            None => "bottleneck: none, the input is delivered as it comes".to_owned(),
+        }
+    }
+}
+
+/// Returns the bottleneck in a window.
+pub fn bottleneck(window: &Window<'_>) -> Bottleneck {
+    let candidates = [waited_for(window), held_back(window), busiest(window)];
+    let likely = candidates.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
+    let Some(likely) = likely.filter(|likely| likely.share >= LIMITS) else {
+        let (reason, confidence) = ("input".into(), certainty(window, 1.0));
+        return Bottleneck { reason, confidence, ..Bottleneck::default() };
+    };
+    let Candidate { component, share, reason, numbers, advice } = likely;
+    let confidence = certainty(window, share.min(1.0));
+    let (id, kind) = (component.id.clone(), Some(component.kind.into()));
+    let reason = reason.into();
+    Bottleneck { component: Some(id), kind, reason, confidence, numbers, advice }
+}
+
+struct Candidate<'a> {
+    component: &'a ComponentSnapshot,
+    share: f64,
+    reason: &'static str,
+    numbers: Map<String, Value>,
+    advice: String,
+}
+
+fn certainty(window: &Window<'_>, share: f64) -> f64 {
+    (share * (window.seconds() / SURE_SECONDS).min(1.0) * 100.0).round() / 100.0
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+fn numbers(of: Value) -> Map<String, Value> {
+    of.as_object().cloned().unwrap_or_default()
+}
+
+/// Returns the sink or transform for whose capacity a source waited longest.
+fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
+    let seconds = window.seconds();
+    let waits = window.pairs().flat_map(|source| {
+        let ids = source.now.capacity_wait_seconds.keys();
+        ids.map(move |id| (source, id.as_str(), source.waited_for(id) / seconds))
+    });
+    let (source, id, share) = waits.max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let Some(at) = window.pair(id) else {
+        let memory = &window.now.memory;
+        let numbers = numbers(json!({
+            "source_waits_share": rounded(share),
+            "granted_bytes": memory.granted_bytes,
+            "grant_limit_bytes": memory.grant_limit_bytes,
+        }));
+        let advice = "raise `limits.memory`".to_owned();
+        let (component, reason) = (source.now, "memory_limit");
+        return Some(Candidate { component, share, reason, numbers, advice });
+    };
+    let (reason, advice) = match (at.now.kind, &at.now.disk_buffer) {
+        ("sink", Some(_)) => ("disk_buffer", "a faster disk, or a larger disk buffer"),
+        ("sink", None) => {
+            ("endpoint", "a faster endpoint, larger batches, or more requests in flight")
+        }
+        _ => ("transform", "`millstream profile` shows what in it is expensive"),
+    };
+    let numbers = numbers(json!({
+        "source": source.now.id,
+        "source_waits_share": rounded(share),
+        "in_flight_share": rounded((at.waited("endpoint") / seconds).min(1.0)),
+        "buffer_bytes": at.now.buffer_bytes,
+        "events_per_second": rounded(at.received() as f64 / seconds),
+    }));
+    Some(Candidate { component: at.now, share, reason, numbers, advice: advice.to_owned() })
+}
+
+/// Returns the source that a limit of the configuration held back longest.
+fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
+    const LIMITS: [(&str, &str, &str); 3] = [
+        ("cpu", "cpu_limit", "raise `limits.cpu`"),
+        ("rate_limit", "rate_limit", "raise the `rate_limit` of the source"),
+        ("throttle", "rate_limit", "raise the limit of the `throttle` transform"),
+    ];
+    let seconds = window.seconds();
+    let waits = window.pairs().flat_map(|source| {
+        LIMITS.map(|(wait, reason, advice)| (source, source.waited(wait) / seconds, reason, advice))
+    });
+    let (source, share, reason, advice) = waits.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let numbers = numbers(json!({ "held_back_share": rounded(share) }));
+    Some(Candidate { component: source.now, share, reason, numbers, advice: advice.to_owned() })
+}
+
+/// Returns the source or transform that most of the time of busy workers went to.
+fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
+    let of_workers: Vec<Pair<'a>> = window.pairs().filter(|at| at.now.kind != "sink").collect();
+    let all: f64 = of_workers.iter().map(Pair::busy).sum();
+    let workers = window.now.worker_threads.max(1) as f64;
+    let share_of_workers = all / (window.seconds() * workers);
+    let most = of_workers.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
+    let share_of_busy = most.busy() / all.max(1e-9);
+    // A single source is polled by one worker at a time.
+    let is_serial = most.now.kind == "source" && most.busy() / window.seconds() >= BUSY;
+    if (share_of_workers < BUSY || share_of_busy < MOST) && !is_serial {
+        return None;
+    }
+    let numbers = numbers(json!({
+        "workers_busy_share": rounded(share_of_workers),
+        "share_of_busy_time": rounded(share_of_busy),
+        "events_per_second": rounded(most.received() as f64 / window.seconds()),
+    }));
+    let reason = if most.now.kind == "source" { "source" } else { "transform" };
+    let advice =
+        "`millstream profile` shows what in it is expensive; `limits.threads` gives it more cores";
+    let share = share_of_workers.min(1.0) * share_of_busy.max(LIMITS);
+    Some(Candidate { component: most.now, share, reason, numbers, advice: advice.to_owned() })
+}

@@ -1,0 +1,82 @@
+//! The conditions of the causes.
+
+mod delivery;
+mod input;
+mod limits;
+
+use super::cause::{Cause, Status};
+use super::view::View;
+use serde_json::{Map, Value};
+
+/// A condition that holds now.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub cause: Cause,
+    pub status: Status,
+    /// The component that it concerns.
+    pub component: String,
+    /// For how long it has held already, in seconds.
+    pub age_seconds: f64,
+    /// What was measured.
+    pub numbers: Map<String, Value>,
+}
+
+impl Finding {
+    /// Creates a finding about a component, without numbers.
+    fn new(cause: Cause, status: Status, component: &str) -> Finding {
+        let (component, numbers) = (component.to_owned(), Map::new());
+        Finding { cause, status, component, age_seconds: 0.0, numbers }
+    }
+
+    /// Adds a number, or a text that is one.
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Finding {
+        self.numbers.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a number that is rounded to three digits after the point.
+    fn with_rounded(self, name: &str, value: f64) -> Finding {
+        self.with(name, (value * 1e3).round() / 1e3)
+    }
+
+    /// Sets for how long it has held.
+    fn aged(self, age_seconds: f64) -> Finding {
+        Finding { age_seconds, ..self }
+    }
+}
+
+/// A check adds what it finds.
+type Check = fn(&View<'_>, &mut Vec<Finding>);
+
+const CHECKS: &[Check] = &[
+    delivery::failures,
+    delivery::refusals,
+    delivery::quotas,
+    delivery::slow_sinks,
+    delivery::disk_buffers,
+    delivery::checkpoints,
+    limits::operators,
+    limits::memory,
+    limits::cpu,
+    limits::rates,
+    limits::transforms,
+    input::unreadable,
+    input::source_errors,
+    input::unfinished_lines,
+    input::silence,
+    input::rebalances,
+    input::kernel_drops,
+    input::held_files,
+    input::log_times,
+    input::parsers,
+    input::lines,
+];
+
+/// Returns the conditions that hold for a source, the first cause first.
+pub fn findings(view: &View<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    CHECKS.iter().for_each(|check| check(view, &mut found));
+    found.sort_by_key(|finding| finding.cause);
+    found.dedup_by_key(|finding| finding.cause);
+    found
+}

@@ -1,0 +1,147 @@
+//! Causes at the sinks, and at what keeps their progress.
+
+use super::Finding;
+use crate::diagnosis::cause::{Cause, Status};
+use crate::diagnosis::view::{Pair, View};
+
+/// Attempts that must have failed.
+const ATTEMPTS: u32 = 2;
+
+/// Share of the window in which a source waits for a slow component.
+const WAITS: f64 = 0.5;
+
+/// Share of the window in which a quota delays requests.
+const DELAYED: f64 = 0.2;
+
+/// Reasons and types of what an endpoint refuses.
+const REFUSED: &[&str] = &["refused", "too_large"];
+
+/// Types of errors, and the causes that they show.
+const CAUSES: &[(Cause, &[&str])] = &[
+    (Cause::LoginOrCertificate, &["authentication", "authorization", "tls"]),
+    (Cause::TopicOrIndexMissing, &["unknown_topic", "not_found"]),
+    (Cause::EndpointUnreachable, &["unreachable", "broken", "address"]),
+    (Cause::BrokerThrottles, &["throttled"]),
+    (Cause::EndpointSlow, &["timeout"]),
+    (Cause::EndpointRefuses, &["status", "redirect", "server", "broker"]),
+];
+
+/// Returns the cause of an error of an endpoint.
+fn cause_of(kind: &str) -> Cause {
+    let known = CAUSES.iter().find(|(_, kinds)| kinds.contains(&kind));
+    known.map_or(Cause::EndpointRefuses, |(cause, _)| *cause)
+}
+
+/// Endpoints that fail.
+pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
+    for sink in view.sinks() {
+        if let Some(failure) = sink.now.failure.as_ref().filter(|of| of.attempts >= ATTEMPTS) {
+            let finding = Finding::new(cause_of(failure.kind), Status::Late, &sink.now.id);
+            let finding = finding.with("error", failure.message.clone()).with("code", failure.code);
+            let finding = finding.with("attempts", failure.attempts);
+            found.push(with_lag(view, finding).aged(failure.seconds));
+            continue;
+        }
+        for (cause, kinds) in CAUSES.iter().filter(|(_, kinds)| sink.has_lasting_errors(kinds)) {
+            let finding = Finding::new(*cause, Status::Late, &sink.now.id);
+            let finding = finding.with("errors", sink.errors(kinds));
+            found.push(with_lag(view, finding).aged(view.window.seconds() / 2.0));
+        }
+    }
+}
+
+/// Adds how far the source is behind.
+pub fn with_lag(view: &View<'_>, finding: Finding) -> Finding {
+    let (lag, change) = view.lag();
+    let finding = finding.with("lag", lag).with_rounded("lag_change_per_second", change);
+    finding.with_rounded("oldest_seconds", view.oldest_seconds())
+}
+
+/// Events that an endpoint refuses while it accepts others.
+pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
+    for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
+        let refused = sink.dropped(REFUSED).max(sink.errors(REFUSED));
+        if refused > 0 {
+            let finding = Finding::new(Cause::EndpointRefuses, Status::Degraded, &sink.now.id);
+            found.push(finding.with("refused", refused).with("delivered_events", sink.sent()));
+        }
+    }
+}
+
+/// Quotas of brokers that delay requests.
+pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
+    for at in view.sinks().chain([&view.source]) {
+        let share = at.waited("broker_quota") / view.window.seconds();
+        if share >= DELAYED {
+            let finding = Finding::new(Cause::BrokerThrottles, Status::Late, &at.now.id);
+            found.push(with_lag(view, finding.with_rounded("delayed_share", share)));
+        }
+    }
+}
+
+/// Sinks that take less than the source reads.
+pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
+    let has_failed = |sink: &Pair<'_>| {
+        sink.now.failure.is_some()
+            || sink.waited("broker_quota") > 0.0
+            || sink.errors(&["throttled"]) > 0
+    };
+    for sink in view.sinks().filter(|sink| !has_failed(sink)) {
+        let share = view.share_waited_for(&sink.now.id);
+        if share < WAITS || !view.is_late() {
+            continue;
+        }
+        let finding = Finding::new(Cause::EndpointSlow, Status::Late, &sink.now.id);
+        let endpoint = sink.waited("endpoint") / view.window.seconds();
+        let rate = sink.sent() as f64 / view.window.seconds();
+        let finding = finding.with_rounded("source_waits_share", share);
+        let finding = finding.with_rounded("in_flight_share", endpoint.min(1.0));
+        found.push(with_lag(view, finding.with_rounded("delivered_events_per_second", rate)));
+    }
+}
+
+/// Age of the oldest entry from which a disk buffer counts as in use for long, in seconds.
+const BUFFERED_SECONDS: f64 = 8.0;
+
+/// Time until a disk buffer is full that is worth a warning, in seconds: a day.
+const FULL_IN_SECONDS: f64 = 86_400.0;
+
+/// Share of a bound from which it is near.
+const NEAR: f64 = 0.7;
+
+/// Disk buffers that fill up.
+pub fn disk_buffers(view: &View<'_>, found: &mut Vec<Finding>) {
+    for sink in view.sinks() {
+        let Some(buffer) = &sink.now.disk_buffer else { continue };
+        let is_filling = buffer.full_in_seconds.is_some_and(|seconds| seconds < FULL_IN_SECONDS);
+        let share = buffer.bytes as f64 / buffer.bytes_max.max(1) as f64;
+        let is_in_use = buffer.oldest_seconds >= BUFFERED_SECONDS;
+        if !is_in_use || !is_filling && share < NEAR {
+            continue;
+        }
+        let finding = Finding::new(Cause::DiskBufferFilling, Status::Degraded, &sink.now.id);
+        let finding = finding.with("bytes", buffer.bytes).with("bytes_max", buffer.bytes_max);
+        let finding = finding.with("events", buffer.events).with_rounded("used_share", share);
+        found.push(match buffer.full_in_seconds {
+            Some(seconds) => finding.with_rounded("full_in_seconds", seconds),
+            None => finding,
+        });
+    }
+}
+
+/// Age of a checkpoint that is not saved, in seconds, from which the store counts as in trouble.
+const UNSAVED_SECONDS: f64 = 10.0;
+
+/// A checkpoint store that cannot write.
+pub fn checkpoints(view: &View<'_>, found: &mut Vec<Finding>) {
+    let store = &view.window.now.checkpoints;
+    if store.error.is_none() && store.age_seconds < UNSAVED_SECONDS {
+        return;
+    }
+    let finding = Finding::new(Cause::CheckpointStore, Status::Degraded, &view.source.now.id);
+    let finding = finding.with_rounded("unsaved_seconds", store.age_seconds);
+    found.push(match &store.error {
+        Some(error) => finding.with("error", error.clone()),
+        None => finding,
+    });
+}

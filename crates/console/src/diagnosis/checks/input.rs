@@ -1,0 +1,213 @@
+//! Causes at the source, and in what is written to it.
+
+use super::Finding;
+use crate::diagnosis::cause::{Cause, Status};
+use crate::diagnosis::tracks::FileTrack;
+use crate::diagnosis::view::View;
+
+/// Seconds after which bytes that were not read are an unfinished line.
+const UNFINISHED_SECONDS: f64 = 5.0;
+
+/// Seconds without an event after which a source is idle.
+const SILENT_SECONDS: f64 = 8.0;
+
+/// Assignments within half a minute that are a loop.
+const REBALANCES: u64 = 3;
+
+/// Share of the limit from which held files are near it.
+const NEAR: f64 = 0.7;
+
+/// Seconds that the newest time of a growing file may be behind.
+const LATE_SECONDS: f64 = 60.0;
+
+/// Seconds that the newest time of a file may be ahead.
+const AHEAD_SECONDS: f64 = 5.0;
+
+/// Offsets of time zones are multiples of this, in seconds.
+const ZONE_SECONDS: f64 = 1800.0;
+
+/// How far a delay may be from such a multiple to look like a wrong zone, in seconds.
+const ZONE_TOLERANCE: f64 = 20.0;
+
+/// Events that must be concerned, and their least share.
+const EVENTS: (u64, f64) = (5, 0.02);
+
+/// Lines over the limit that must occur.
+const LONG_LINES: u64 = 3;
+
+/// Paths that are missing or cannot be read.
+pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
+    let source = view.source.now;
+    for (path, reason) in &source.unreadable {
+        let is_missing = reason.starts_with("no file");
+        let has_wildcard = path.contains(['*', '?', '[', '{']);
+        let cause = match (is_missing, has_wildcard) {
+            (true, true) => Cause::PatternMatchesNothing,
+            (true, false) => Cause::PathMissing,
+            (false, _) if reason.to_lowercase().contains("permission denied") => {
+                Cause::NoPermission
+            }
+            (false, _) => continue,
+        };
+        let count = source.unreadable.len();
+        let finding = Finding::new(cause, Status::Late, &source.id).with("path", path.clone());
+        found.push(finding.with("reason", reason.clone()).with("unreadable_paths", count));
+    }
+}
+
+/// Errors of a source that reads from a server.
+pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
+    const CAUSES: &[(Cause, &[&str])] = &[
+        (Cause::LoginOrCertificate, &["authentication", "authorization", "tls"]),
+        (Cause::TopicOrIndexMissing, &["unknown_topic"]),
+        (Cause::EndpointUnreachable, &["unreachable"]),
+    ];
+    let source = view.source.now;
+    let Some((name, reason)) = source.unreadable.iter().next() else { return };
+    for (cause, kinds) in CAUSES {
+        let errors: u64 = kinds.iter().filter_map(|kind| source.counters.errors.get(kind)).sum();
+        if source.type_name == "kafka" && errors > 0 {
+            let finding =
+                Finding::new(*cause, Status::Late, &source.id).with("group", name.clone());
+            found.push(finding.with("error", reason.clone()).with("errors", errors));
+        }
+    }
+}
+
+/// A last line without an end.
+pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
+    let now = view.window.now.uptime_seconds;
+    let held_back = ["cpu", "rate_limit", "throttle"].iter().map(|what| view.source.waited(what));
+    if view.share_waited() > 0.05 || held_back.sum::<f64>() > 0.05 * view.window.seconds() {
+        return;
+    }
+    let still = |file: &&&FileTrack| {
+        file.status == "active" && file.unread() > 0 && now - file.still_since >= UNFINISHED_SECONDS
+    };
+    let files: Vec<_> = view.files.iter().filter(still).collect();
+    let Some(file) = files.iter().max_by_key(|file| file.unread()) else { return };
+    let finding = Finding::new(Cause::UnfinishedLine, Status::Late, &view.source.now.id);
+    let finding = finding.with("path", file.path.clone()).with("unfinished_bytes", file.unread());
+    found.push(finding.with("files", files.len()).aged(now - file.still_since));
+}
+
+/// A source that gets nothing.
+pub fn silence(view: &View<'_>, found: &mut Vec<Finding>) {
+    let is_silent = view.source.received() == 0 && view.window.seconds() >= SILENT_SECONDS;
+    let (lag, _) = view.lag();
+    if !is_silent || lag > 0 || !view.source.now.unreadable.is_empty() {
+        return;
+    }
+    let finding = Finding::new(Cause::NothingWritten, Status::Idle, &view.source.now.id);
+    found.push(finding.with("files", view.files.len()).aged(view.window.seconds()));
+}
+
+/// Partitions that are assigned again and again.
+pub fn rebalances(view: &View<'_>, found: &mut Vec<Finding>) {
+    let source = view.source.now;
+    let before = crate::diagnosis::view::find(view.window.oldest, &source.id);
+    let before = before.map_or(0, |before| before.counters.rebalances);
+    let rebalances = source.counters.rebalances.saturating_sub(before);
+    if rebalances >= REBALANCES {
+        let finding = Finding::new(Cause::RebalanceLoop, Status::Late, &source.id);
+        let seconds = view.window.now.uptime_seconds - view.window.oldest.uptime_seconds;
+        found.push(finding.with("rebalances", rebalances).with_rounded("in_seconds", seconds));
+    }
+}
+
+/// Messages that the kernel dropped.
+pub fn kernel_drops(view: &View<'_>, found: &mut Vec<Finding>) {
+    let dropped = view.source.dropped(&["kernel"]);
+    if dropped > 0 {
+        let finding = Finding::new(Cause::KernelDrops, Status::Degraded, &view.source.now.id);
+        let finding = finding.with("dropped", dropped);
+        found.push(finding.with("received_events", view.source.received()));
+    }
+}
+
+/// Deleted files near the limit of their size.
+pub fn held_files(view: &View<'_>, found: &mut Vec<Finding>) {
+    let Some(held) = view.source.now.counters.held else { return };
+    let share = held.bytes as f64 / held.bytes_max.max(1) as f64;
+    if held.files > 0 && share >= NEAR {
+        let finding =
+            Finding::new(Cause::HeldFilesNearLimit, Status::Degraded, &view.source.now.id);
+        let finding = finding.with("files", held.files).with("bytes", held.bytes);
+        found.push(finding.with("bytes_max", held.bytes_max).with_rounded("used_share", share));
+    }
+}
+
+/// Times in the lines that are far from the time of their writing.
+pub fn log_times(view: &View<'_>, found: &mut Vec<Finding>) {
+    let now = view.window.now.uptime_seconds;
+    // What was written before the agent reads it has an old time.
+    let is_fresh = |file: &&&FileTrack| {
+        let grown = file.grown.is_some_and(|at| now - at < SILENT_SECONDS);
+        grown && file.read_since.is_some_and(|at| now - at >= SILENT_SECONDS)
+    };
+    let delays = view.files.iter().filter(is_fresh);
+    let delays: Vec<_> = delays.filter_map(|file| Some((file.log_delay_seconds?, file))).collect();
+    let by_delay = |a: &&(f64, _), b: &&(f64, _)| a.0.total_cmp(&b.0);
+    let finding = |cause, (delay, file): &(f64, &&FileTrack)| {
+        let finding = Finding::new(cause, Status::Degraded, &view.source.now.id);
+        finding.with("path", file.path.clone()).with_rounded("log_delay_seconds", *delay)
+    };
+    if let Some(ahead) = delays.iter().min_by(by_delay).filter(|(delay, _)| *delay < -AHEAD_SECONDS)
+    {
+        found.push(finding(Cause::ClockOff, ahead));
+    }
+    if let Some(late) = delays.iter().max_by(by_delay).filter(|(delay, _)| *delay > LATE_SECONDS) {
+        let zones = (late.0 / ZONE_SECONDS).round();
+        let is_zone = zones >= 1.0 && (late.0 - zones * ZONE_SECONDS).abs() < ZONE_TOLERANCE;
+        found.push(match is_zone {
+            true => finding(Cause::ClockOff, late).with("zone_offset_hours", zones / 2.0),
+            false => finding(Cause::ApplicationWritesLate, late),
+        });
+    }
+}
+
+/// Notes of `parse` that are no failures.
+const NO_FAILURES: &[&str] = &["duplicate_key"];
+
+/// Whether so many events out of all are worth naming.
+fn is_much(events: u64, all: u64) -> bool {
+    events >= EVENTS.0 && events as f64 >= EVENTS.1 * all as f64
+}
+
+/// Lines that `parse` does not understand.
+pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
+    for parse in view.transforms().filter(|at| at.now.type_name == "parse") {
+        let (failed, all) = (parse.noted_or_dropped_except(NO_FAILURES), parse.received());
+        if is_much(failed, all) {
+            let finding = Finding::new(Cause::ParseFailures, Status::Degraded, &parse.now.id);
+            found.push(finding.with("failed", failed).with("received_events", all));
+        }
+    }
+}
+
+/// Lines that are too long, in another encoding, out of order, or no beginning of an event.
+pub fn lines(view: &View<'_>, found: &mut Vec<Finding>) {
+    let (source, all) = (&view.source, view.source.received());
+    let mut push = |cause, events: u64| {
+        let finding = Finding::new(cause, Status::Degraded, &source.now.id);
+        found.push(finding.with("events", events).with("received_events", all));
+    };
+    let (now, before) = (source.now.totals.unwrap_or_default(), source.before.totals);
+    let before = before.unwrap_or_default();
+    let invalid = source.noted(&["invalid_utf8"]);
+    if is_much(invalid, all) {
+        push(Cause::WrongEncoding, invalid);
+    }
+    let misfits = now.misfits.saturating_sub(before.misfits);
+    if is_much(misfits, all) {
+        push(Cause::MultilineMismatch, misfits);
+    }
+    let disorder = now.disorder.saturating_sub(before.disorder);
+    if is_much(disorder, all) {
+        push(Cause::TimesOutOfOrder, disorder);
+    }
+    let long = now.long_lines.saturating_sub(before.long_lines);
+    if long >= LONG_LINES {
+        push(Cause::LinesTooLong, long);
+    }
+}

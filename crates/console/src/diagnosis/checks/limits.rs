@@ -1,0 +1,101 @@
+//! Causes between the source and its sinks: limits, transforms, operators.
+
+use super::Finding;
+use super::delivery::with_lag;
+use crate::diagnosis::cause::{Cause, Status};
+use crate::diagnosis::view::View;
+
+/// Share of the window that a source is held back by a limit.
+const HELD_BACK: f64 = 0.2;
+
+/// Share of the window in which a source waits for a slow component.
+const WAITS: f64 = 0.5;
+
+/// Share of the time of all workers from which they count as busy.
+const BUSY: f64 = 0.75;
+
+/// Share of the busy time that the most expensive transform has.
+const MOST: f64 = 0.4;
+
+/// Seconds without capacity and without progress after which a transform is stuck.
+const STUCK_SECONDS: f64 = 8.0;
+
+/// Notes and errors of calls that took too long.
+const OVERDUE: &[&str] = &["deadline", "timeout"];
+
+/// Operators whose calls do not return.
+pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
+    for at in view.transforms() {
+        let hanging = at.now.hanging_calls.unwrap_or(0);
+        let waiting = at.now.waiting_batches.unwrap_or(0);
+        let full = at.now.full_seconds.unwrap_or(0.0);
+        let is_still = waiting > 0 && full >= STUCK_SECONDS && at.sent() == 0;
+        let overdue = at.noted(OVERDUE) + at.dropped(OVERDUE) + at.errors(OVERDUE);
+        if hanging == 0 && !is_still && overdue == 0 {
+            continue;
+        }
+        let finding = Finding::new(Cause::OperatorStuck, Status::Late, &at.now.id);
+        let finding = finding.with("hanging_calls", hanging).with("waiting_batches", waiting);
+        found.push(with_lag(view, finding.with("overdue_events", overdue)).aged(full));
+    }
+}
+
+/// Memory that is short.
+pub fn memory(view: &View<'_>, found: &mut Vec<Finding>) {
+    let memory = &view.window.now.memory;
+    let share = view.share_waited_for("memory");
+    if memory.pressure != "high" && (share < WAITS || !view.is_late()) {
+        return;
+    }
+    let finding = Finding::new(Cause::MemoryLimit, Status::Late, &view.source.now.id);
+    let finding = finding.with("resident_bytes", memory.resident_bytes);
+    let finding = finding.with("limit_bytes", memory.limit_bytes);
+    found.push(with_lag(view, finding.with_rounded("source_waits_share", share)));
+}
+
+/// The CPU limit.
+pub fn cpu(view: &View<'_>, found: &mut Vec<Finding>) {
+    let share = view.source.waited("cpu") / view.window.seconds();
+    if share < HELD_BACK || !view.is_late() {
+        return;
+    }
+    let finding = Finding::new(Cause::CpuLimit, Status::Late, &view.source.now.id);
+    let finding = finding.with("cores", view.window.now.cpu_limit.unwrap_or_default());
+    found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
+}
+
+/// Rate limits of the source, and of a `throttle` transform behind it.
+pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
+    let throttle = view.transforms().find(|at| at.now.type_name == "throttle");
+    let throttle = throttle.map_or("", |at| at.now.id.as_str());
+    for (wait, component) in [("rate_limit", view.source.now.id.as_str()), ("throttle", throttle)] {
+        let share = view.source.waited(wait) / view.window.seconds();
+        if share >= HELD_BACK && view.is_late() {
+            let finding = Finding::new(Cause::RateLimit, Status::Late, component);
+            found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
+        }
+    }
+}
+
+/// Transforms that take most of the time.
+pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
+    if !view.is_late() {
+        return;
+    }
+    let window = view.window;
+    let of_workers = || window.pairs().filter(|at| at.now.kind != "sink");
+    let all: f64 = of_workers().map(|at| at.busy()).sum();
+    let share_of_workers = all / (window.seconds() * window.now.worker_threads.max(1) as f64);
+    for at in view.transforms() {
+        let waited = view.share_waited_for(&at.now.id);
+        let busy = at.busy() / all.max(1e-9);
+        let is_most = share_of_workers >= BUSY && busy >= MOST;
+        if waited < WAITS && !is_most || at.now.hanging_calls.unwrap_or(0) > 0 {
+            continue;
+        }
+        let finding = Finding::new(Cause::TransformSlow, Status::Late, &at.now.id);
+        let finding = finding.with_rounded("workers_busy_share", share_of_workers);
+        let finding = finding.with_rounded("source_waits_share", waited);
+        found.push(with_lag(view, finding.with_rounded("share_of_busy_time", busy)));
+    }
+}

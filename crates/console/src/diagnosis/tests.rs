@@ -1,0 +1,227 @@
+//! Conditions over time, on made-up snapshots. `tests/e2e/diagnose` plants each cause in an agent.
+
+use super::{Cause, Diagnoser, Status};
+use millstream_model::snapshot::{
+    ComponentSnapshot, FailureSnapshot, FileSnapshot, SinkProgress, Snapshot,
+};
+use millstream_model::{CountersSnapshot, OriginTotals};
+
+/// A source `web`, a transform `parse` and a sink `out`.
+#[derive(Clone, Default)]
+struct Agent {
+    seconds: f64,
+    source: ComponentSnapshot,
+    parse: ComponentSnapshot,
+    sink: ComponentSnapshot,
+}
+
+impl Agent {
+    fn new() -> Agent {
+        let of = |id: &str, kind, type_name, readers: &[&str]| ComponentSnapshot {
+            id: id.to_owned(),
+            kind,
+            type_name,
+            readers: readers.iter().map(|id| (*id).to_owned()).collect(),
+            ..ComponentSnapshot::default()
+        };
+        Agent {
+            source: of("web", "source", "file", &["parse"]),
+            parse: of("parse", "transform", "parse", &["out"]),
+            sink: of("out", "sink", "blackhole", &[]),
+            ..Agent::default()
+        }
+    }
+
+    fn lag(&mut self, lag: u64, oldest_seconds: f64) {
+        let lag_seconds = oldest_seconds;
+        let progress =
+            SinkProgress { sink: "out".into(), lag, unsettled: lag, oldest_seconds, lag_seconds };
+        self.source.sinks = vec![progress];
+    }
+
+    /// Passes 100 events.
+    fn work(&mut self) {
+        let pass = |counters: &mut CountersSnapshot| {
+            counters.received_events += 100;
+            counters.sent_events += 100;
+        };
+        [&mut self.source, &mut self.parse, &mut self.sink]
+            .into_iter()
+            .for_each(|component| pass(&mut component.counters));
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            uptime_seconds: self.seconds,
+            worker_threads: 2,
+            components: vec![self.source.clone(), self.parse.clone(), self.sink.clone()],
+            ..Snapshot::default()
+        }
+    }
+
+    /// Runs for some seconds; `each` changes it once a second.
+    fn run(&mut self, diagnoser: &mut Diagnoser, seconds: u32, each: impl Fn(&mut Agent)) {
+        for _ in 0..seconds {
+            self.seconds += 1.0;
+            each(self);
+            diagnoser.observe(self.snapshot(), (self.seconds * 1e9) as i64);
+        }
+    }
+}
+
+fn causes(diagnoser: &Diagnoser) -> Vec<Cause> {
+    diagnoser.diagnosis().sources.iter().flat_map(|source| source.causes()).collect()
+}
+
+#[test]
+fn a_busy_source_is_healthy_and_a_quiet_one_idle() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 40, Agent::work);
+    assert!(causes(&diagnoser).is_empty() && !diagnoser.diagnosis().late);
+    assert_eq!(diagnoser.diagnosis().sources[0].status, Status::Healthy);
+    assert_eq!(
+        (&*diagnoser.bottleneck().reason, &diagnoser.bottleneck().component),
+        ("input", &None)
+    );
+    agent.run(&mut diagnoser, 30, |_| ());
+    assert_eq!(causes(&diagnoser), [Cause::NothingWritten]);
+    assert_eq!(diagnoser.diagnosis().sources[0].status, Status::Idle);
+    assert!(!diagnoser.diagnosis().late, "a quiet source is not late");
+    agent.run(&mut diagnoser, 5, Agent::work);
+    assert!(causes(&diagnoser).is_empty(), "it is written again");
+}
+
+#[test]
+fn a_failing_sink_is_named_with_its_error_and_since_when() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    let fail = |seconds: f64, kind| {
+        Some(FailureSnapshot { kind, code: 0, message: "refused".into(), seconds, attempts: 9 })
+    };
+    agent.run(&mut diagnoser, 20, Agent::work);
+    agent.run(&mut diagnoser, 5, |agent| {
+        agent.work();
+        agent.sink.failure = fail(agent.seconds - 20.0, "unreachable");
+    });
+    assert!(causes(&diagnoser).is_empty(), "a short outage is not named");
+    agent.run(&mut diagnoser, 10, |agent| {
+        agent.work();
+        agent.sink.failure = fail(agent.seconds - 20.0, "unreachable");
+    });
+    let diagnosis = diagnoser.diagnosis();
+    let named = &diagnosis.sources[0];
+    assert_eq!((named.cause, named.status), (Some(Cause::EndpointUnreachable), Status::Late));
+    assert_eq!(named.since.as_deref(), Some("1970-01-01T00:00:20.000Z"));
+    assert_eq!(
+        (named.component.as_deref(), &named.numbers["error"]),
+        (Some("out"), &"refused".into())
+    );
+    assert!(diagnosis.late && named.advice.as_ref().unwrap().contains("out"));
+    agent.run(&mut diagnoser, 1, |agent| agent.sink.failure = fail(16.0, "authentication"));
+    assert_eq!(causes(&diagnoser)[0], Cause::LoginOrCertificate, "the new error is named at once");
+    agent.run(&mut diagnoser, 5, |agent| {
+        agent.work();
+        agent.sink.failure = None;
+    });
+    assert!(causes(&diagnoser).is_empty(), "it is over");
+}
+
+#[test]
+fn a_slow_sink_is_named_only_if_the_lag_lasts() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    let wait = |agent: &mut Agent| {
+        *agent.source.capacity_wait_seconds.entry("out".into()).or_default() += 0.9;
+        agent.work();
+    };
+    agent.run(&mut diagnoser, 20, |agent| {
+        wait(agent);
+        agent.lag(1 << 30, 3.0);
+    });
+    assert_eq!(causes(&diagnoser), [Cause::EndpointSlow]);
+    let bottleneck = diagnoser.bottleneck();
+    assert_eq!(bottleneck.component.as_deref(), Some("out"));
+    assert!(bottleneck.confidence > 0.8 && bottleneck.line().contains("sink out"));
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 20, |agent| {
+        wait(agent);
+        agent.lag((1 << 30) - (agent.seconds as u64) * (50 << 20), 3.0);
+    });
+    assert!(causes(&diagnoser).is_empty(), "a burst that is delivered within half a minute");
+}
+
+#[test]
+fn the_most_expensive_transform_is_named_when_workers_are_busy() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 20, |agent| {
+        agent.work();
+        agent.parse.counters.busy_seconds += 1.8;
+        agent.source.counters.busy_seconds += 0.1;
+        agent.lag(1 << 30, 1.0);
+    });
+    assert_eq!(causes(&diagnoser), [Cause::TransformSlow]);
+    assert_eq!(diagnoser.bottleneck().component.as_deref(), Some("parse"));
+}
+
+#[test]
+fn a_small_share_of_odd_lines_is_not_named() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    let odd = |agent: &mut Agent, events: u64| {
+        agent.work();
+        *agent.parse.counters.noted_events.entry("bad_time").or_default() += events;
+        let totals = agent.source.totals.get_or_insert_with(OriginTotals::default);
+        totals.misfits += events;
+    };
+    agent.run(&mut diagnoser, 20, |agent| odd(agent, 1));
+    assert!(causes(&diagnoser).is_empty());
+    agent.run(&mut diagnoser, 20, |agent| odd(agent, 10));
+    assert_eq!(causes(&diagnoser), [Cause::ParseFailures, Cause::MultilineMismatch]);
+    assert_eq!(diagnoser.diagnosis().sources[0].status, Status::Degraded);
+}
+
+#[test]
+fn bytes_at_rest_behind_the_last_line_end_are_an_unfinished_line() {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    let file = |position, size| FileSnapshot {
+        file_id: "1".into(),
+        path: "/var/log/a.log".into(),
+        status: "active",
+        position,
+        size,
+        ..FileSnapshot::default()
+    };
+    agent.run(&mut diagnoser, 20, |agent| {
+        agent.work();
+        agent.source.files = vec![file(100, 100 + agent.seconds as u64)];
+    });
+    assert!(causes(&diagnoser).is_empty(), "the file still grows");
+    agent.run(&mut diagnoser, 12, |agent| {
+        agent.source.files = vec![file(100, 130)];
+        agent.lag(30, 0.0);
+    });
+    assert_eq!(causes(&diagnoser), [Cause::UnfinishedLine]);
+    assert_eq!(diagnoser.diagnosis().sources[0].numbers["unfinished_bytes"], 30);
+}
+
+#[test]
+fn old_times_are_late_writes_only_while_the_file_is_read_as_it_grows() {
+    let grow = |delay: f64, unread: u64| {
+        let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+        agent.run(&mut diagnoser, 25, |agent| {
+            agent.work();
+            let size = 1_000_000 + 100 * agent.seconds as u64;
+            agent.source.files = vec![FileSnapshot {
+                file_id: "1".into(),
+                status: "active",
+                position: size - unread,
+                size,
+                log_delay_seconds: Some(delay),
+                ..FileSnapshot::default()
+            }];
+        });
+        causes(&diagnoser)
+    };
+    assert_eq!(grow(200.0, 0), [Cause::ApplicationWritesLate]);
+    assert_eq!(grow(7203.0, 0), [Cause::ClockOff], "two hours are a time zone");
+    assert_eq!(grow(-40.0, 0), [Cause::ClockOff]);
+    assert_eq!(grow(2.0, 0), []);
+    assert_eq!(grow(200.0, 500_000), [], "it is read late");
+}

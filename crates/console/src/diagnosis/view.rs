@@ -1,0 +1,205 @@
+//! What a check sees: a source and what is behind it, now and some seconds before.
+
+use super::tracks::FileTrack;
+use millstream_model::snapshot::{ComponentSnapshot, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+/// What a component that did not exist had counted.
+static NOTHING: LazyLock<ComponentSnapshot> = LazyLock::new(ComponentSnapshot::default);
+
+/// Seconds until a lag that shrinks is gone, from which on the source counts as late.
+const LATE_AFTER: f64 = 30.0;
+
+/// Bytes, or records, of a lag that is normal while events are on their way.
+const LAG_ON_THE_WAY: u64 = 64 << 10;
+
+/// Two snapshots with the time between them.
+pub struct Window<'a> {
+    pub now: &'a Snapshot,
+    pub before: &'a Snapshot,
+    /// Half-way between them.
+    pub middle: &'a Snapshot,
+    /// Half a minute ago, or the oldest.
+    pub oldest: &'a Snapshot,
+}
+
+impl<'a> Window<'a> {
+    /// Returns the time from the first to the second snapshot, in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.now.uptime_seconds - self.before.uptime_seconds).max(1e-3)
+    }
+
+    /// Returns a component over the window.
+    pub fn pair(&self, id: &str) -> Option<Pair<'a>> {
+        let now = find(self.now, id)?;
+        let of = |snapshot| find(snapshot, id).unwrap_or(&NOTHING);
+        Some(Pair { now, before: of(self.before), middle: of(self.middle) })
+    }
+
+    /// Returns all components over the window.
+    pub fn pairs(&self) -> impl Iterator<Item = Pair<'a>> {
+        self.now.components.iter().filter_map(|component| self.pair(&component.id))
+    }
+}
+
+/// Returns the component with this id.
+pub fn find<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s ComponentSnapshot> {
+    snapshot.components.iter().find(|component| component.id == id)
+}
+
+/// A component now, and at the beginning and in the middle of a window.
+#[derive(Clone, Copy)]
+pub struct Pair<'a> {
+    pub now: &'a ComponentSnapshot,
+    pub before: &'a ComponentSnapshot,
+    middle: &'a ComponentSnapshot,
+}
+
+type Counts = BTreeMap<&'static str, u64>;
+
+impl Pair<'_> {
+    /// Returns the events received in the window.
+    pub fn received(&self) -> u64 {
+        let of = |component: &ComponentSnapshot| component.counters.received_events;
+        of(self.now).saturating_sub(of(self.before))
+    }
+
+    /// Returns the events sent in the window.
+    pub fn sent(&self) -> u64 {
+        let of = |component: &ComponentSnapshot| component.counters.sent_events;
+        of(self.now).saturating_sub(of(self.before))
+    }
+
+    /// Returns the seconds that all threads were busy with it.
+    pub fn busy(&self) -> f64 {
+        let of = |component: &ComponentSnapshot| component.counters.busy_seconds;
+        (of(self.now) - of(self.before)).max(0.0)
+    }
+
+    /// Returns the seconds that it waited, by cause.
+    pub fn waited(&self, what: &str) -> f64 {
+        let of = |c: &ComponentSnapshot| c.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
+        (of(self.now) - of(self.before)).max(0.0)
+    }
+
+    /// Returns the seconds that a source waited for capacity of a component.
+    pub fn waited_for(&self, id: &str) -> f64 {
+        let of = |c: &ComponentSnapshot| c.capacity_wait_seconds.get(id).copied().unwrap_or(0.0);
+        (of(self.now) - of(self.before)).max(0.0)
+    }
+
+    /// Returns the events dropped for these reasons.
+    pub fn dropped(&self, reasons: &[&str]) -> u64 {
+        added(self.now, self.before, |c| &c.counters.dropped_events, |key| reasons.contains(&key))
+    }
+
+    /// Returns the events noted, with these notes.
+    pub fn noted(&self, notes: &[&str]) -> u64 {
+        added(self.now, self.before, |c| &c.counters.noted_events, |key| notes.contains(&key))
+    }
+
+    /// Returns the events noted or dropped, without these keys.
+    pub fn noted_or_dropped_except(&self, except: &[&str]) -> u64 {
+        let other = |key: &str| !except.contains(&key);
+        added(self.now, self.before, |c| &c.counters.noted_events, other)
+            + added(self.now, self.before, |c| &c.counters.dropped_events, other)
+    }
+
+    /// Returns the errors of these types.
+    pub fn errors(&self, kinds: &[&str]) -> u64 {
+        added(self.now, self.before, |c| &c.counters.errors, |key| kinds.contains(&key))
+    }
+
+    /// Returns whether errors of these types occurred in both halves of the window.
+    pub fn has_lasting_errors(&self, kinds: &[&str]) -> bool {
+        let in_half = |now, before| {
+            added(now, before, |c| &c.counters.errors, |key| kinds.contains(&key)) > 0
+        };
+        in_half(self.middle, self.before) && in_half(self.now, self.middle)
+    }
+}
+
+fn added(
+    now: &ComponentSnapshot,
+    before: &ComponentSnapshot,
+    of: impl Fn(&ComponentSnapshot) -> &Counts,
+    is_meant: impl Fn(&str) -> bool,
+) -> u64 {
+    let counts = of(now).iter().filter(|(key, _)| is_meant(key));
+    let before = of(before);
+    counts.map(|(key, n)| n.saturating_sub(before.get(key).copied().unwrap_or(0))).sum()
+}
+
+/// A source, and what is behind it.
+pub struct View<'a> {
+    pub window: &'a Window<'a>,
+    pub source: Pair<'a>,
+    /// Transforms and sinks behind it, in the order of the flow.
+    pub chain: Vec<Pair<'a>>,
+    /// Its files.
+    pub files: Vec<&'a FileTrack>,
+}
+
+impl<'a> View<'a> {
+    /// Returns the view of a source.
+    pub fn of(window: &'a Window<'a>, source: Pair<'a>, files: Vec<&'a FileTrack>) -> View<'a> {
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let mut next: Vec<&str> = source.now.readers.iter().map(String::as_str).collect();
+        while let Some(id) = next.pop() {
+            if seen.insert(id)
+                && let Some(component) = find(window.now, id)
+            {
+                next.extend(component.readers.iter().map(String::as_str));
+            }
+        }
+        let behind = window.pairs().filter(|pair| seen.contains(pair.now.id.as_str()));
+        View { window, source, chain: behind.collect(), files }
+    }
+
+    /// Returns the sinks behind it.
+    pub fn sinks(&self) -> impl Iterator<Item = &Pair<'a>> {
+        self.chain.iter().filter(|pair| pair.now.kind == "sink")
+    }
+
+    /// Returns the transforms behind it.
+    pub fn transforms(&self) -> impl Iterator<Item = &Pair<'a>> {
+        self.chain.iter().filter(|pair| pair.now.kind == "transform")
+    }
+
+    /// Returns the share of the window in which it waited for capacity of a component.
+    pub fn share_waited_for(&self, id: &str) -> f64 {
+        self.source.waited_for(id) / self.window.seconds()
+    }
+
+    /// Returns the share of the window in which it waited for any component.
+    pub fn share_waited(&self) -> f64 {
+        let ids = self.source.now.capacity_wait_seconds.keys();
+        ids.map(|id| self.share_waited_for(id)).sum()
+    }
+
+    /// Returns the largest lag of its sinks, in bytes or records, and the change of it per second.
+    pub fn lag(&self) -> (u64, f64) {
+        let before = |id: &str| {
+            let of = self.source.before.sinks.iter().find(|progress| progress.sink == id);
+            of.map_or(0, |progress| progress.lag)
+        };
+        let lags =
+            self.source.now.sinks.iter().map(|progress| (progress.lag, before(&progress.sink)));
+        let (now, before) = lags.max().unwrap_or_default();
+        (now, (now as f64 - before as f64) / self.window.seconds())
+    }
+
+    /// Returns the age of the oldest unsettled event, in seconds.
+    pub fn oldest_seconds(&self) -> f64 {
+        self.source.now.sinks.iter().map(|progress| progress.oldest_seconds).fold(0.0, f64::max)
+    }
+
+    /// Whether it is behind, and will be for a while.
+    pub fn is_late(&self) -> bool {
+        let (lag, change) = self.lag();
+        let is_shrinking = change < 0.0 && lag as f64 / -change < LATE_AFTER;
+        let is_long = lag > LAG_ON_THE_WAY || self.oldest_seconds() > 5.0;
+        is_long && !is_shrinking
+    }
+}

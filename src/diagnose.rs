@@ -1,0 +1,197 @@
+//! `millstream diagnose`: why the events of each source are late, lost or wrong.
+
+use crate::cli::{DONE, FAILED, USAGE};
+use crate::client::{AgentArgs, Client, ClientError};
+use crate::config::suggest;
+use crate::logging::escaped;
+use hyper::Method;
+use millstream_console::Bottleneck;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The help of `diagnose`.
+pub const HELP: &str = "Example:\n  millstream diagnose\n  \
+    millstream diagnose web -c millstream.yaml\n  \
+    millstream diagnose --json --data-dir /var/lib/millstream\n\n\
+    For each source: healthy, idle, degraded (events arrive, some are lost or wrong) or late, with the\n\
+    cause, the component that has it, since when, what was measured, and what to do. A cause is named\n\
+    once it has held for some seconds, at most 30 s after it began.\n\n\
+    Exit status: 0 all sources are healthy or idle; 1 a source is late or degraded, or no agent runs;\n\
+    2 invalid usage.";
+
+/// Most bytes of a text in the output.
+const TEXT_BYTES_MAX: usize = 400;
+
+/// Seconds of observation from which a verdict is complete.
+const COMPLETE_SECONDS: f64 = 20.0;
+
+/// The arguments of `diagnose`.
+#[derive(clap::Args)]
+pub struct DiagnoseArgs {
+    /// The source to diagnose [default: all]
+    #[arg(value_name = "ID")]
+    source: Option<String>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// Prints the diagnosis of an agent; returns the exit status.
+pub fn diagnose(args: &DiagnoseArgs) -> u8 {
+    let client = match args.agent.client() {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let asked = match runtime {
+        Ok(runtime) => runtime.block_on(ask(&client)),
+        Err(error) => Err(ClientError::Failed(error.to_string())),
+    };
+    let (mut diagnosis, bottleneck) = match asked {
+        Ok(answers) => answers,
+        Err(error) => {
+            eprintln!("{error}");
+            return FAILED;
+        }
+    };
+    if let Some(source) = &args.source
+        && let Err(message) = keep(&mut diagnosis, source)
+    {
+        eprintln!("{message}");
+        return USAGE;
+    }
+    let is_late = list(&diagnosis["sources"]).iter().any(is_late);
+    match args.json {
+        true => println!("{}", as_json(&diagnosis, &bottleneck, is_late)),
+        false => print!("{}", as_text(&diagnosis, &bottleneck)),
+    }
+    if is_late { FAILED } else { DONE }
+}
+
+async fn ask(client: &Client) -> Result<(Value, Bottleneck), ClientError> {
+    let diagnosis = get(client, "/api/diagnosis").await?;
+    Ok((diagnosis, get(client, "/api/bottleneck").await?))
+}
+
+async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, ClientError> {
+    let body = client.request(Method::GET, path, Vec::new()).await?;
+    serde_json::from_slice(&body).map_err(|error| ClientError::Failed(format!("{path}: {error}")))
+}
+
+/// Leaves out all sources but one.
+fn keep(diagnosis: &mut Value, source: &str) -> Result<(), String> {
+    let known: Vec<String> =
+        list(&diagnosis["sources"]).iter().map(|of| text(&of["source"]).to_owned()).collect();
+    if !known.iter().any(|id| id == source) {
+        let names: Vec<&str> = known.iter().map(String::as_str).collect();
+        let like = suggest::nearest(source, &names);
+        let like = like.map_or(String::new(), |like| format!("; did you mean `{like}`?"));
+        return Err(format!("no source is named `{source}`{like} (sources: {})", names.join(", ")));
+    }
+    if let Some(sources) = diagnosis["sources"].as_array_mut() {
+        sources.retain(|of| of["source"] == source);
+    }
+    Ok(())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn is_late(source: &Value) -> bool {
+    matches!(text(&source["status"]), "late" | "degraded")
+}
+
+fn as_json(diagnosis: &Value, bottleneck: &Bottleneck, is_late: bool) -> String {
+    let sources = &diagnosis["sources"];
+    let observed = &diagnosis["observed_seconds"];
+    let all = json!({
+        "late": is_late, "observed_seconds": observed, "sources": sources, "bottleneck": bottleneck,
+    });
+    serde_json::to_string_pretty(&all).unwrap_or_default()
+}
+
+fn as_text(diagnosis: &Value, bottleneck: &Bottleneck) -> String {
+    let mut out = String::new();
+    for source in list(&diagnosis["sources"]) {
+        add_source(&mut out, source);
+    }
+    let _ = writeln!(out, "{}", escaped(bottleneck.line(), TEXT_BYTES_MAX));
+    let observed = diagnosis["observed_seconds"].as_f64().unwrap_or_default();
+    if observed < COMPLETE_SECONDS {
+        let _ =
+            writeln!(out, "the agent is observed for {observed:.0} s; a verdict takes up to 30 s");
+    }
+    out
+}
+
+fn add_source(out: &mut String, source: &Value) {
+    let _ = writeln!(out, "{}: {}", shown(&source["source"]), shown(&source["status"]));
+    if source["cause"].is_null() {
+        return;
+    }
+    for named in [source].into_iter().chain(list(&source["also"])) {
+        let (cause, component) = (shown(&named["cause"]), shown(&named["component"]));
+        let _ = writeln!(out, "  {cause} at {component}, since {}", shown(&named["since"]));
+        for (name, value) in named["numbers"].as_object().into_iter().flatten() {
+            let _ = writeln!(out, "    {}: {}", name.replace('_', " "), shown(value));
+        }
+        let _ = writeln!(out, "    what to do: {}", shown(&named["advice"]));
+    }
+}
+
+/// Returns a value as one line without control characters.
+fn shown(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    escaped(&text, TEXT_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnosis() -> Value {
+        let also = json!([{ "source": "web", "status": "degraded", "cause": "lines_too_long",
+            "component": "web", "since": "2026-01-01T00:00:00.000Z", "numbers": {}, "advice": "x" }]);
+        json!({ "observed_seconds": 5.0, "sources": [
+            { "source": "web", "status": "late", "cause": "endpoint_unreachable", "component": "out",
+              "since": "2026-01-01T00:00:00.000Z", "numbers": { "error": "a\u{1b}[2Jb", "lag": 7 },
+              "advice": "check", "also": also },
+            { "source": "db", "status": "healthy", "cause": null },
+        ]})
+    }
+
+    #[test]
+    fn the_text_has_every_cause_and_no_control_characters() {
+        let text = as_text(&diagnosis(), &Bottleneck::default());
+        for part in [
+            "web: late\n",
+            "db: healthy\n",
+            "endpoint_unreachable at out",
+            "lag: 7",
+            "lines_too_long at web",
+            "bottleneck: none",
+            "observed for 5 s",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_source_is_an_error_with_the_known_ones() {
+        let mut diagnosis = diagnosis();
+        let error = keep(&mut diagnosis, "wev").unwrap_err();
+        assert!(error.contains("`web`") && error.contains("db"), "{error}");
+        keep(&mut diagnosis, "db").unwrap();
+        assert_eq!(list(&diagnosis["sources"]).len(), 1);
+        assert!(!list(&diagnosis["sources"]).iter().any(is_late));
+    }
+}
