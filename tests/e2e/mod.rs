@@ -3,6 +3,7 @@
 mod aggregate;
 mod collectors;
 mod commands;
+mod diagnose;
 mod elasticsearch;
 mod faults;
 mod files;

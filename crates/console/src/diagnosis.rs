@@ -168,7 +168,7 @@ impl Diagnoser {
         let Some(snapshot) = self.history.back() else { return Diagnosis::default() };
         let mut by_source: BTreeMap<&str, Vec<&Condition>> = BTreeMap::new();
         for ((source, cause), condition) in &self.conditions {
-            if now - condition.since >= cause.hold_seconds() {
+            if condition.seen - condition.since >= cause.hold_seconds() {
                 by_source.entry(source).or_default().push(condition);
             }
         }

@@ -147,7 +147,11 @@ fn capacity_waits(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
         }
     }
     let name = "millstream_source_rebalances_total";
-    text.family(name, "counter", "Assignments of partitions by the consumer group.");
+    text.family(
+        name,
+        "counter",
+        "Assignments and revocations of partitions by the consumer group.",
+    );
     for component in components.iter().filter(|component| component.counters.rebalances > 0) {
         text.sample(name, &labels(component), component.counters.rebalances);
     }

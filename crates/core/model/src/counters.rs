@@ -67,7 +67,7 @@ pub struct CountersSnapshot {
     /// Series that a metric source holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u64>,
-    /// How many times a consumer group assigned partitions to a source.
+    /// How many times a consumer group assigned partitions to a source, or revoked some.
     #[serde(skip_serializing_if = "is_zero")]
     pub rebalances: u64,
     /// Time spent waiting, in seconds, by cause.
@@ -211,7 +211,7 @@ impl Counters {
         self.has_series.store(true, Relaxed);
     }
 
-    /// Counts that a consumer group assigned partitions to the source.
+    /// Counts that a consumer group assigned partitions to the source, or revoked some.
     pub fn rebalanced(&self) {
         self.rebalances.fetch_add(1, Relaxed);
     }

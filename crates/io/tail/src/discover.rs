@@ -23,6 +23,11 @@ enum Part {
 }
 
 impl Pattern {
+    /// Returns the pattern as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Parses a pattern.
     ///
     /// # Errors

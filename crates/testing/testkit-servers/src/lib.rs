@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod causes;
 pub mod certificates;
 pub mod frames;
 pub mod http;

@@ -454,6 +454,17 @@ impl KafkaLane {
         self.stopped_at.is_some_and(|at| at.elapsed() >= STOPPED_WAIT)
     }
 
+    /// Fails if the topic of the oldest record in flight does not exist: librdkafka waits for it
+    /// without a report.
+    async fn ask_for_topic(&mut self) -> Result<(), DeliverError> {
+        let oldest = self.pending.iter().find(|pending| pending.state == State::InFlight);
+        let topic = oldest.and_then(|pending| Some(pending.shipment.runs.first()?.topic.clone()));
+        match topic {
+            Some(topic) => self.fetch_partitions(topic).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Waits for delivery reports. Fails if there were none for a long time.
     async fn wait_for_reports(&mut self) -> Result<(), DeliverError> {
         if self.look_for_stop() {
@@ -465,6 +476,7 @@ impl KafkaLane {
         if reported || silence < SILENCE {
             return Ok(());
         }
+        self.ask_for_topic().await?;
         let brokers = self.config.brokers.join(", ");
         Err(match &self.last_error {
             Some((code, text)) => {

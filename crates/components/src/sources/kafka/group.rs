@@ -184,6 +184,7 @@ impl Member {
                 }
             },
             Some((Event::Revoke { partitions, is_lost }, begun)) => {
+                self.shared.open.counters.rebalanced();
                 self.revoke(partitions, is_lost, begun, now);
             }
             _ => {}

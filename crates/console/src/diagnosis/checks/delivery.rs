@@ -45,7 +45,7 @@ pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
         for (cause, kinds) in CAUSES.iter().filter(|(_, kinds)| sink.has_lasting_errors(kinds)) {
             let finding = Finding::new(*cause, Status::Late, &sink.now.id);
             let finding = finding.with("errors", sink.errors(kinds));
-            found.push(with_lag(view, finding).aged(view.window.seconds() / 2.0));
+            found.push(with_lag(view, finding));
         }
     }
 }

@@ -11,8 +11,9 @@ const UNFINISHED_SECONDS: f64 = 5.0;
 /// Seconds without an event after which a source is idle.
 const SILENT_SECONDS: f64 = 8.0;
 
-/// Assignments within half a minute that are a loop.
-const REBALANCES: u64 = 3;
+/// Assignments and revocations within half a minute that are a loop: a member that joins, or leaves,
+/// causes two.
+const REBALANCES: u64 = 6;
 
 /// Share of the limit from which held files are near it.
 const NEAR: f64 = 0.7;
@@ -194,7 +195,8 @@ pub fn lines(view: &View<'_>, found: &mut Vec<Finding>) {
     };
     let (now, before) = (source.now.totals.unwrap_or_default(), source.before.totals);
     let before = before.unwrap_or_default();
-    let invalid = source.noted(&["invalid_utf8"]);
+    let decoders = view.sinks().chain([source]);
+    let invalid = decoders.map(|at| at.noted(&["invalid_utf8"])).max().unwrap_or(0);
     if is_much(invalid, all) {
         push(Cause::WrongEncoding, invalid);
     }

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::delivery::with_lag;
 use crate::diagnosis::cause::{Cause, Status};
-use crate::diagnosis::view::View;
+use crate::diagnosis::view::{Pair, View};
 
 /// Share of the window that a source is held back by a limit.
 const HELD_BACK: f64 = 0.2;
@@ -23,6 +23,11 @@ const STUCK_SECONDS: f64 = 8.0;
 /// Notes and errors of calls that took too long.
 const OVERDUE: &[&str] = &["deadline", "timeout"];
 
+/// Returns the events and calls that took too long.
+fn overdue(at: &Pair<'_>) -> u64 {
+    at.noted(OVERDUE) + at.dropped(OVERDUE) + at.errors(OVERDUE)
+}
+
 /// Operators whose calls do not return.
 pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms() {
@@ -30,7 +35,7 @@ pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
         let waiting = at.now.waiting_batches.unwrap_or(0);
         let full = at.now.full_seconds.unwrap_or(0.0);
         let is_still = waiting > 0 && full >= STUCK_SECONDS && at.sent() == 0;
-        let overdue = at.noted(OVERDUE) + at.dropped(OVERDUE) + at.errors(OVERDUE);
+        let overdue = overdue(at);
         if hanging == 0 && !is_still && overdue == 0 {
             continue;
         }
@@ -90,7 +95,8 @@ pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
         let waited = view.share_waited_for(&at.now.id);
         let busy = at.busy() / all.max(1e-9);
         let is_most = share_of_workers >= BUSY && busy >= MOST;
-        if waited < WAITS && !is_most || at.now.hanging_calls.unwrap_or(0) > 0 {
+        let is_stuck = at.now.hanging_calls.unwrap_or(0) > 0 || overdue(at) > 0;
+        if waited < WAITS && !is_most || is_stuck {
             continue;
         }
         let finding = Finding::new(Cause::TransformSlow, Status::Late, &at.now.id);

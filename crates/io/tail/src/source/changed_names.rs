@@ -1,9 +1,11 @@
 //! Names that appear and vanish in watched folders. Each is checked without a walk of its folder.
 
 use super::{FileSource, MISSING};
+use crate::discover::Pattern;
 use crate::identity::Inode;
 use crate::renames::follow_renames;
 use crate::scan_budget::ScanBudget;
+use crate::tail::Tail;
 use millstream_model::{EngineTime, OriginId, SourceCx};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -32,8 +34,23 @@ impl FileSource {
         }
         self.walks.begin_check();
         self.adopt_files(&files, appeared, Some(&changed), &mut unreadable, cx);
+        let missing = self.patterns_left(&changed).into_iter();
+        unreadable.extend(missing.map(|pattern| (pattern, MISSING.to_owned())));
         self.report(unreadable, cx);
         self.walks.end_check(now, scan_budget.interval());
+    }
+
+    /// Returns the patterns that matched one of the names, and match no file any more.
+    fn patterns_left(&self, changed: &HashSet<PathBuf>) -> Vec<PathBuf> {
+        let vanished: Vec<&PathBuf> = changed.iter().filter(|path| !path.exists()).collect();
+        let is_left = |pattern: &&Pattern| {
+            let matched = |path: &&PathBuf| pattern.matches(path) && self.is_included(path);
+            let is_present =
+                |tail: &Tail| tail.gone_since().is_none() && pattern.matches(tail.path());
+            vanished.iter().any(|path| matched(path)) && !self.files.iter().any(is_present)
+        };
+        let left = self.settings.include.iter().filter(is_left);
+        left.map(|pattern| PathBuf::from(pattern.text())).collect()
     }
 
     /// Records since when files with changed names have no matching path.

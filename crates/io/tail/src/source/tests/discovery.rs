@@ -422,6 +422,27 @@ fn a_fifo_that_matches_a_pattern_is_reported() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
+/// A pattern whose last file is deleted is reported at once, until a file appears again.
+#[test]
+fn a_pattern_is_missing_once_its_last_file_is_deleted() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    fixture.append("b.log", "2\n");
+    assert_eq!(fixture.read_texts().len(), 2);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    fixture.batches();
+    assert!(fixture.rig.unreadable.list().is_empty(), "another file matches");
+    fs::remove_file(fixture.path("b.log")).unwrap();
+    let is_missing = |fixture: &mut Fixture| {
+        fixture.rig.advance(std::time::Duration::from_millis(100));
+        fixture.batches();
+        fixture.rig.unreadable.list().values().any(|reason| reason == super::super::MISSING)
+    };
+    assert!((0..20).any(|_| is_missing(&mut fixture)));
+    fixture.append("c.log", "3\n");
+    assert!((0..20).any(|_| !is_missing(&mut fixture)));
+}
+
 /// inotify reports names that appear, and they are checked without a walk.
 #[test]
 fn a_new_file_is_read_without_a_walk() {

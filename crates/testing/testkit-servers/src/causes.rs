@@ -1,0 +1,107 @@
+//! Causes of late, lost or wrong data, planted into running agents, and what `millstream diagnose`
+//! says of them.
+
+mod agent;
+mod healthy;
+mod matrix;
+mod plants;
+mod writer;
+
+pub use matrix::Matrix;
+pub use plants::{ALONE, INPUT, ON_THE_WAY, Plant};
+
+use agent::World;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long an agent runs before a cause is planted.
+const WARM_UP: Duration = Duration::from_secs(4);
+
+/// How long after that its verdict counts.
+pub const VERDICT: Duration = Duration::from_secs(30);
+
+/// Time between two looks at the diagnosis.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long all planted causes must have been named, so that others can be, too.
+const SETTLES: Duration = Duration::from_secs(4);
+
+/// One run of an agent.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Seed of its random numbers.
+    pub seed: u64,
+    /// What was done to it.
+    pub what: String,
+    /// The causes that are to be named; none for a healthy run.
+    pub expected: BTreeSet<&'static str>,
+    /// The causes that were named at the verdict, the first one first; of a healthy run those that
+    /// were named at any time.
+    pub named: Vec<String>,
+    /// Seconds from the planting until all expected causes were named.
+    pub seconds: Option<f64>,
+    /// The last diagnosis and the end of the agent's log.
+    pub report: String,
+}
+
+impl Run {
+    /// Whether every expected cause was named in time, no other, and an expected one first.
+    pub fn is_right(&self) -> bool {
+        self.expected.iter().all(|cause| self.named.iter().any(|named| named == cause))
+            && self.named.iter().all(|named| self.expected.contains(named.as_str()))
+    }
+
+    /// Whether the first named cause is an expected one.
+    pub fn is_first_right(&self) -> bool {
+        self.named.first().is_some_and(|first| self.expected.contains(first.as_str()))
+    }
+}
+
+/// Plants causes into an agent, and waits for the verdict.
+///
+/// # Panics
+/// The agent cannot be started.
+pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
+    let mut world = World::start(program, plants, seed);
+    thread::sleep(WARM_UP);
+    plants.iter().for_each(|plant| (plant.begin)(&mut world));
+    let expected: BTreeSet<&'static str> =
+        plants.iter().flat_map(|plant| plant.expected.iter().copied()).collect();
+    let (begun, mut complete) = (Instant::now(), None);
+    let mut named = Vec::new();
+    while begun.elapsed() < VERDICT && complete.is_none_or(|at: Instant| at.elapsed() < SETTLES) {
+        thread::sleep(LOOK);
+        named = world.causes();
+        let has_all = expected.iter().all(|cause| named.iter().any(|named| named == cause));
+        complete = has_all.then(|| complete.unwrap_or_else(Instant::now));
+    }
+    let what = plants.iter().map(|plant| plant.name).collect::<Vec<_>>().join(" + ");
+    let seconds = complete.map(|at| (at - begun).as_secs_f64());
+    Run { seed, what, expected, named, seconds, report: world.report() }
+}
+
+/// Runs an agent with what happens on healthy hosts: bursts, quiet times, slow starts, rotations,
+/// reloads, a few odd lines, short outages.
+///
+/// # Panics
+/// The agent cannot be started.
+pub fn healthy(program: &Path, seed: u64) -> Run {
+    let events = healthy::chosen(seed);
+    let what = events.iter().map(|event| event.name).collect::<Vec<_>>().join(" + ");
+    let mut world = World::start_with(program, &[], seed, |setup| {
+        events.iter().for_each(|event| (event.configure)(setup));
+    });
+    events.iter().for_each(|event| (event.at_start)(&mut world));
+    let begun = Instant::now();
+    let (mut named, mut tick) = (BTreeSet::new(), 0);
+    while begun.elapsed() < WARM_UP + VERDICT {
+        thread::sleep(LOOK);
+        tick += 1;
+        events.iter().for_each(|event| (event.each_second)(&mut world, tick));
+        named.extend(world.alarms());
+    }
+    let (expected, named) = (BTreeSet::new(), named.into_iter().collect());
+    Run { seed, what, expected, named, seconds: None, report: world.report() }
+}

@@ -1,0 +1,281 @@
+//! An agent, the application before it and the endpoint behind it.
+
+use super::plants::Plant;
+use super::writer::Writer;
+use crate::http::{HttpServer, Reply};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Lines that are written ten times a second unless a plant says otherwise.
+const PER_TICK: u64 = 5;
+
+/// How long an agent may take to start.
+const START: Duration = Duration::from_secs(60);
+
+/// Bytes of the agent's log in a report.
+const LOG_BYTES: usize = 1500;
+
+/// A user without privileges.
+const NOBODY: u32 = 65534;
+
+/// What the endpoint does with a request: a status, or this many milliseconds to wait before 200.
+const WAITS: u64 = 1 << 32;
+
+/// How an agent is configured.
+pub struct Setup {
+    pub dir: PathBuf,
+    pub port: u16,
+    /// Patterns of the source.
+    pub include: Vec<String>,
+    /// Further options of the source.
+    pub source: String,
+    /// Whether a transform reads the time of the lines.
+    pub reads_times: bool,
+    /// A transform `work`, behind the times.
+    pub transform: String,
+    /// Further options of the sink.
+    pub sink: String,
+    pub limits: String,
+    /// Sources, transforms and sinks, instead of all that.
+    pub instead: Option<String>,
+    /// Whether it runs without privileges.
+    pub as_nobody: bool,
+    pub per_tick: u64,
+    /// Whether the endpoint is up at the start.
+    pub has_endpoint: bool,
+}
+
+impl Setup {
+    fn new(dir: &Path, port: u16) -> Setup {
+        Setup {
+            dir: dir.to_owned(),
+            port,
+            include: vec![format!("{}/in/*.log", dir.display())],
+            source: String::new(),
+            reads_times: true,
+            transform: String::new(),
+            sink: String::new(),
+            limits: "memory: 256MiB, threads: 2".to_owned(),
+            instead: None,
+            as_nobody: false,
+            per_tick: PER_TICK,
+            has_endpoint: true,
+        }
+    }
+
+    fn yaml(&self) -> String {
+        let Setup { source, sink, limits, port, .. } = self;
+        let dir = self.dir.display();
+        let head = format!(
+            "data_dir: {dir}/state\napi: {{ listen: '127.0.0.1:0' }}\nshutdown_timeout: 1s\nlimits: {{ {limits} }}\n"
+        );
+        if let Some(instead) = &self.instead {
+            return head + instead;
+        }
+        let include = serde_json::to_string(&self.include).expect("texts");
+        let mut out = format!(
+            "{head}sources:\n  web: {{ type: file, read_from: beginning, include: {include}, {source} }}\n"
+        );
+        let mut input = "web";
+        if self.reads_times || !self.transform.is_empty() {
+            out.push_str("transforms:\n");
+        }
+        if self.reads_times {
+            out.push_str("  times: { type: parse, inputs: [web], time: { format: epoch_ms } }\n");
+            input = "times";
+        }
+        if !self.transform.is_empty() {
+            out.push_str(&format!("  work: {{ inputs: [{input}], {} }}\n", self.transform));
+            input = "work";
+        }
+        out + &format!(
+            "sinks:\n  out: {{ type: http, inputs: [{input}], uri: 'http://127.0.0.1:{port}/in', {sink} }}\n"
+        )
+    }
+}
+
+/// An agent with its surroundings, which end with it.
+pub struct World {
+    pub seed: u64,
+    pub writer: Writer,
+    endpoint: Option<HttpServer>,
+    port: u16,
+    answer: Arc<AtomicU64>,
+    agent: Child,
+    /// Threads that the plants started; they end once this is dropped.
+    pub alive: Arc<()>,
+    /// Removed last.
+    pub dir: tempfile::TempDir,
+}
+
+impl World {
+    /// Starts an agent as these plants configure it.
+    pub fn start(program: &Path, plants: &[&Plant], seed: u64) -> World {
+        World::start_with(program, plants, seed, |_| ())
+    }
+
+    /// Starts an agent as these plants and `configure` say.
+    pub fn start_with(
+        program: &Path,
+        plants: &[&Plant],
+        seed: u64,
+        configure: impl FnOnce(&mut Setup),
+    ) -> World {
+        let dir = tempfile::tempdir().expect("a folder");
+        let answer = Arc::new(AtomicU64::new(200));
+        let endpoint = endpoint(0, &answer);
+        let port = endpoint.port;
+        let mut setup = Setup::new(dir.path(), port);
+        fs::create_dir(dir.path().join("in")).expect("a folder");
+        plants.iter().for_each(|plant| (plant.configure)(&mut setup));
+        configure(&mut setup);
+        let endpoint = setup.has_endpoint.then_some(endpoint);
+        let writer = Writer::start(&dir.path().join("in/app.log"), setup.per_tick);
+        let agent = spawn(program, &setup);
+        let alive = Arc::new(());
+        let mut world = World { seed, writer, endpoint, port, answer, agent, alive, dir };
+        world.wait_until_ready();
+        world
+    }
+
+    fn wait_until_ready(&mut self) {
+        let begun = Instant::now();
+        while self.get("/ready").is_none_or(|ready| ready["ready"] != true) {
+            let has_ended = self.agent.try_wait().is_ok_and(|status| status.is_some());
+            assert!(!has_ended && begun.elapsed() < START, "no agent: {}", self.report());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Lets the endpoint answer with this status.
+    pub fn answer(&self, status: u64) {
+        self.answer.store(status, Relaxed);
+    }
+
+    /// Lets the endpoint wait before each answer.
+    pub fn answer_slowly(&self, ms: u64) {
+        self.answer.store(WAITS + ms, Relaxed);
+    }
+
+    /// Ends the endpoint.
+    pub fn close_endpoint(&mut self) {
+        self.endpoint = None;
+    }
+
+    /// Starts the endpoint again.
+    pub fn open_endpoint(&mut self) {
+        if self.endpoint.is_none() {
+            self.endpoint = Some(endpoint(self.port, &self.answer));
+        }
+    }
+
+    /// Returns the path of a file of the run.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Returns the process id of the agent.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.agent)
+    }
+
+    /// Makes the agent reload a configuration that differs in a field.
+    pub fn reload(&self, number: u64) {
+        let path = self.path("millstream.yaml");
+        let text = fs::read_to_string(&path).expect("the configuration");
+        let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("#")).collect();
+        let number = format!("{{ number: '{number}' }}");
+        let changed = kept
+            .join("\n")
+            .replace("type: file, read", &format!("type: file, attributes: {number}, read"));
+        let changed = if text.contains("attributes:") { text } else { changed };
+        fs::write(path, changed).expect("the configuration");
+        _ = rustix::process::kill_process(self.pid(), rustix::process::Signal::HUP);
+    }
+
+    /// Returns the causes that are named, the first one first.
+    pub fn causes(&self) -> Vec<String> {
+        self.named(|_| true)
+    }
+
+    /// Returns the causes that count as alarms.
+    pub fn alarms(&self) -> Vec<String> {
+        self.named(|status| status == "late" || status == "degraded")
+    }
+
+    fn named(&self, counts: impl Fn(&str) -> bool) -> Vec<String> {
+        let Some(diagnosis) = self.get("/api/diagnosis") else { return Vec::new() };
+        let sources = diagnosis["sources"].as_array().cloned().unwrap_or_default();
+        let also = |of: &Value| of["also"].as_array().cloned().unwrap_or_default();
+        let all = sources.iter().flat_map(|source| [vec![source.clone()], also(source)].concat());
+        let counted = all.filter(|of| of["status"].as_str().is_some_and(&counts));
+        counted.filter_map(|of| Some(of["cause"].as_str()?.to_owned())).collect()
+    }
+
+    /// Returns the JSON at a path of the API.
+    fn get(&self, path: &str) -> Option<Value> {
+        let mut stream = UnixStream::connect(self.path("state/control.sock")).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok()?;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// Returns the last diagnosis and the end of the log.
+    pub fn report(&self) -> String {
+        let diagnosis = self.get("/api/diagnosis").unwrap_or_default();
+        let log = fs::read(self.path("agent.log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_BYTES)..]).into_owned();
+        let snapshot = self.get("/api/snapshot").unwrap_or_default();
+        format!("{diagnosis:#}\n{log}\n{snapshot}")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.agent.kill());
+        drop(self.agent.wait());
+    }
+}
+
+/// Starts an endpoint that answers as `answer` says.
+fn endpoint(port: u16, answer: &Arc<AtomicU64>) -> HttpServer {
+    let answer = answer.clone();
+    HttpServer::on(port, move |_| {
+        let answer = answer.load(Relaxed);
+        if answer < WAITS {
+            return Reply::status(answer as u16);
+        }
+        thread::sleep(Duration::from_millis(answer - WAITS));
+        Reply::status(200)
+    })
+}
+
+/// Starts the agent. SIGXFSZ is ignored, so that a limit of the size of files is an error.
+fn spawn(program: &Path, setup: &Setup) -> Child {
+    let config = setup.dir.join("millstream.yaml");
+    fs::write(&config, setup.yaml()).expect("the configuration");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(program).arg("run").arg("-c");
+    command.arg(&config);
+    if setup.as_nobody && rustix::process::geteuid().is_root() {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&setup.dir, open).expect("permissions");
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let log = File::create(setup.dir.join("agent.log")).expect("a log");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().expect("the agent")
+}

@@ -1,0 +1,34 @@
+//! Causes of late data are planted into agents; `diagnose` must name them, and nothing else.
+
+use crate::support::millstream;
+use millstream_testkit_servers::causes::{Matrix, VERDICT};
+
+/// Reads a number from the environment, as `make soak` sets it.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A tenth of `millstream-bench diagnose`.
+#[test]
+fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
+    let seed = number("DIAGNOSE_SEED", 26);
+    let counts = ["DIAGNOSE_SINGLES", "DIAGNOSE_PAIRS", "DIAGNOSE_HEALTHY"];
+    let [singles, pairs, healthy] = counts.map(|name| match name {
+        "DIAGNOSE_SINGLES" => number(name, 1),
+        "DIAGNOSE_PAIRS" => number(name, 12),
+        _ => number(name, 30),
+    });
+    let only = std::env::var("DIAGNOSE_ONLY").ok();
+    let counts = (singles, pairs, healthy);
+    let matrix = Matrix::play(&millstream(), seed, counts, only.as_deref());
+    for run in matrix.wrong().into_iter().chain(matrix.false_alarms()) {
+        eprintln!("{}: expected {:?}, named {:?}", run.what, run.expected, run.named);
+        eprintln!("seed {}, {:?} s: {}", run.seed, run.seconds, run.report);
+    }
+    let (f1, first) = (matrix.macro_f1(), matrix.first_right());
+    eprintln!("F1 {f1:.3}, first {first:.3}, at most {:.0} s", matrix.seconds_max());
+    assert!(matrix.false_alarms().is_empty(), "a healthy agent was accused");
+    assert!(f1 >= 0.95, "macro F1 {f1:.3}: {:?}", matrix.figures());
+    assert!(first >= 0.9, "the first cause is right in {first:.3}");
+    assert!(matrix.seconds_max() <= VERDICT.as_secs_f64());
+}
