@@ -6,6 +6,7 @@ mod allocations;
 mod broker;
 mod compression;
 mod delivered;
+mod diagnose;
 mod encoders;
 mod encodings;
 mod endpoint;
@@ -84,7 +85,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but framing, jfr_events, jvms, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
+    /// Everything but diagnose, framing, jfr_events, jvms, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -151,6 +152,8 @@ enum Part {
         /// Only these: source, agent
         names: Vec<String>,
     },
+    /// How often `diagnose` names the cause that was planted into an agent, and accuses no healthy one
+    Diagnose(diagnose::DiagnoseOptions),
     /// Events of JFR around writes to a socket: a published experiment repeated on two JDKs
     #[command(name = "jfr_events", alias = "jfr-events")]
     JfrEvents {
@@ -256,6 +259,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
         Part::Jvms { names } => jvms::run(options, names, &scratch, &mut report)?,
+        Part::Diagnose(play) => diagnose::run(options, *play, &mut report)?,
         Part::JfrEvents { quick } => {
             jfr_events::run(*quick, options.cores(), &scratch, &mut report)?
         }
@@ -322,6 +326,7 @@ impl Part {
             Part::Java => "java_client",
             Part::JfrEvents { .. } => "jfr_events",
             Part::Jvms { .. } => "jvms",
+            Part::Diagnose(_) => "diagnose",
             Part::MetricsOut { .. } => "metrics_out",
             Part::Topics { .. } => "topics",
             Part::Operators { .. } => "operators",

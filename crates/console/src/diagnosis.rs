@@ -22,7 +22,7 @@ use millstream_timestamps::push_rfc3339;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use tracks::Tracks;
 use view::{Pair, View, Window};
 
@@ -34,6 +34,12 @@ const HISTORY_SECONDS: f64 = 30.0;
 
 /// How long a condition may be absent without being over, in seconds.
 const GAP_SECONDS: f64 = 3.0;
+
+/// How long what is said of the lines of a source is kept while nothing is read from it, in seconds.
+const KEPT_SECONDS: f64 = 60.0;
+
+/// Events in a window from which the lines can be judged.
+const FEW_EVENTS: u64 = 10;
 
 /// Why the events of a source are late, lost or wrong, or that they are not.
 #[derive(Clone, Debug, Serialize)]
@@ -161,7 +167,18 @@ impl Diagnoser {
             let before = self.conditions.remove(&key).map_or(since, |before| before.since);
             self.conditions.insert(key, Condition { since: before.min(since), seen: now, finding });
         }
-        self.conditions.retain(|_, condition| now - condition.seen <= GAP_SECONDS);
+        let quiet = self.quiet_sources();
+        self.conditions.retain(|(source, cause), condition| {
+            let is_kept = cause.is_about_content() && quiet.contains(source);
+            now - condition.seen <= if is_kept { KEPT_SECONDS } else { GAP_SECONDS }
+        });
+    }
+
+    /// Returns the sources that have received too little to tell whether their lines are odd.
+    fn quiet_sources(&self) -> HashSet<String> {
+        let Some(window) = self.window() else { return HashSet::new() };
+        let quiet = window.pairs().filter(|pair| pair.received() < FEW_EVENTS);
+        quiet.map(|pair| pair.now.id.clone()).collect()
     }
 
     fn report(&self, now: f64, unix_ns: i64) -> Diagnosis {

@@ -1,5 +1,6 @@
 //! The bottleneck: what keeps the agent from reading faster.
 
+use super::checks::delivery::cause_of;
 use super::view::{Pair, Window};
 use millstream_model::snapshot::ComponentSnapshot;
 use serde::{Deserialize, Serialize};
@@ -53,7 +54,7 @@ impl Bottleneck {
 
 /// Returns the bottleneck in a window.
 pub fn bottleneck(window: &Window<'_>) -> Bottleneck {
-    let candidates = [waited_for(window), held_back(window), busiest(window)];
+    let candidates = [failing(window), waited_for(window), held_back(window), busiest(window)];
     let likely = candidates.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
     let Some(likely) = likely.filter(|likely| likely.share >= LIMITS) else {
         let (reason, confidence) = ("input".into(), certainty(window, 1.0));
@@ -84,6 +85,27 @@ fn rounded(value: f64) -> f64 {
 
 fn numbers(of: Value) -> Map<String, Value> {
     of.as_object().cloned().unwrap_or_default()
+}
+
+/// Returns the sink that has failed longest, if events wait for it.
+fn failing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
+    let has_failed = |at: &&'a ComponentSnapshot| {
+        let waits = at.buffer_bytes.unwrap_or(0) > 0;
+        waits && at.failure.as_ref().is_some_and(|failure| failure.attempts > 1)
+    };
+    let seconds = |at: &ComponentSnapshot| at.failure.as_ref().map_or(0.0, |of| of.seconds);
+    let sinks = window.now.components.iter().filter(has_failed);
+    let component = sinks.max_by(|a, b| seconds(a).total_cmp(&seconds(b)))?;
+    let failure = component.failure.as_ref()?;
+    let share = (failure.seconds / window.seconds()).min(1.0);
+    let cause = cause_of(failure.kind);
+    let numbers = numbers(json!({
+        "error": failure.message,
+        "attempts": failure.attempts,
+        "failing_seconds": rounded(failure.seconds),
+    }));
+    let advice = cause.advice(&component.id);
+    Some(Candidate { component, share, reason: cause.id(), numbers, advice })
 }
 
 /// Returns the sink or transform for whose capacity a source waited longest.

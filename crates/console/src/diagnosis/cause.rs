@@ -172,12 +172,13 @@ impl Cause {
             | Cause::TimesOutOfOrder
             | Cause::ClockOff
             | Cause::ApplicationWritesLate => 3.0,
+            // A lane that was refused for a moment waits some seconds until it tries again.
             Cause::LoginOrCertificate
             | Cause::TopicOrIndexMissing
             | Cause::EndpointUnreachable
             | Cause::BrokerThrottles
-            | Cause::EndpointRefuses
-            | Cause::MemoryLimit
+            | Cause::EndpointRefuses => 14.0,
+            Cause::MemoryLimit
             | Cause::CpuLimit
             | Cause::RateLimit
             | Cause::TransformSlow
@@ -186,6 +187,18 @@ impl Cause {
             | Cause::DiskBufferFilling
             | Cause::NothingWritten => 8.0,
         }
+    }
+
+    /// Whether it is about what the lines look like.
+    pub fn is_about_content(self) -> bool {
+        matches!(
+            self,
+            Cause::ParseFailures
+                | Cause::MultilineMismatch
+                | Cause::WrongEncoding
+                | Cause::LinesTooLong
+                | Cause::TimesOutOfOrder
+        )
     }
 
     /// Returns what to do about it. `component` is the one that it concerns.

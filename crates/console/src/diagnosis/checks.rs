@@ -1,6 +1,6 @@
 //! The conditions of the causes.
 
-mod delivery;
+pub mod delivery;
 mod input;
 mod limits;
 

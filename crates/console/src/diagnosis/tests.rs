@@ -94,17 +94,20 @@ fn a_busy_source_is_healthy_and_a_quiet_one_idle() {
 #[test]
 fn a_failing_sink_is_named_with_its_error_and_since_when() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.sink.buffer_bytes = Some(1000);
     let fail = |seconds: f64, kind| {
         Some(FailureSnapshot { kind, code: 0, message: "refused".into(), seconds, attempts: 9 })
     };
     agent.run(&mut diagnoser, 20, Agent::work);
-    agent.run(&mut diagnoser, 5, |agent| {
+    agent.run(&mut diagnoser, 8, |agent| {
         agent.work();
+        agent.lag(1000, 1.0);
         agent.sink.failure = fail(agent.seconds - 20.0, "unreachable");
     });
     assert!(causes(&diagnoser).is_empty(), "a short outage is not named");
     agent.run(&mut diagnoser, 10, |agent| {
         agent.work();
+        agent.lag(1000, 1.0);
         agent.sink.failure = fail(agent.seconds - 20.0, "unreachable");
     });
     let diagnosis = diagnoser.diagnosis();
@@ -114,6 +117,11 @@ fn a_failing_sink_is_named_with_its_error_and_since_when() {
     assert_eq!(
         (named.component.as_deref(), &named.numbers["error"]),
         (Some("out"), &"refused".into())
+    );
+    let bottleneck = diagnoser.bottleneck();
+    assert_eq!(
+        (bottleneck.component.as_deref(), &*bottleneck.reason),
+        (Some("out"), "endpoint_unreachable")
     );
     assert!(diagnosis.late && named.advice.as_ref().unwrap().contains("out"));
     agent.run(&mut diagnoser, 1, |agent| agent.sink.failure = fail(16.0, "authentication"));

@@ -195,6 +195,21 @@ impl<'a> View<'a> {
         self.source.now.sinks.iter().map(|progress| progress.oldest_seconds).fold(0.0, f64::max)
     }
 
+    /// Whether a sink has not delivered all of its events: what is in the sink's disk buffer counts.
+    pub fn waits_for_delivery(&self, sink: &str) -> bool {
+        let is_owed = |component: &ComponentSnapshot| {
+            let mut progress = component.sinks.iter().filter(|progress| progress.sink == sink);
+            progress.any(|progress| progress.lag > 0 || progress.unsettled > 0)
+        };
+        // The results of a merge transform are owed by it, not by the source.
+        let is_buffered = |of: &ComponentSnapshot| {
+            let entries = of.disk_buffer.as_ref().map_or(0, |buffer| buffer.entries);
+            of.id == sink && (entries > 0 || of.buffer_bytes.unwrap_or(0) > 0)
+        };
+        let behind = || self.chain.iter().map(|pair| pair.now);
+        is_owed(self.source.now) || behind().any(is_owed) || behind().any(is_buffered)
+    }
+
     /// Whether it is behind, and will be for a while.
     pub fn is_late(&self) -> bool {
         let (lag, change) = self.lag();

@@ -27,14 +27,14 @@ const CAUSES: &[(Cause, &[&str])] = &[
 ];
 
 /// Returns the cause of an error of an endpoint.
-fn cause_of(kind: &str) -> Cause {
+pub fn cause_of(kind: &str) -> Cause {
     let known = CAUSES.iter().find(|(_, kinds)| kinds.contains(&kind));
     known.map_or(Cause::EndpointRefuses, |(cause, _)| *cause)
 }
 
 /// Endpoints that fail.
 pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
-    for sink in view.sinks() {
+    for sink in view.sinks().filter(|sink| view.waits_for_delivery(&sink.now.id)) {
         if let Some(failure) = sink.now.failure.as_ref().filter(|of| of.attempts >= ATTEMPTS) {
             let finding = Finding::new(cause_of(failure.kind), Status::Late, &sink.now.id);
             let finding = finding.with("error", failure.message.clone()).with("code", failure.code);

@@ -11,9 +11,9 @@ const UNFINISHED_SECONDS: f64 = 5.0;
 /// Seconds without an event after which a source is idle.
 const SILENT_SECONDS: f64 = 8.0;
 
-/// Assignments and revocations within half a minute that are a loop: a member that joins, or leaves,
+/// Assignments and revocations within half a minute that are a loop. A member that joins, or leaves,
 /// causes two.
-const REBALANCES: u64 = 6;
+const REBALANCES: u64 = 4;
 
 /// Share of the limit from which held files are near it.
 const NEAR: f64 = 0.7;

@@ -224,7 +224,8 @@ pub const ALONE: &[Plant] = &[
             let topic = topic_of(setup);
             Kafka::shared().create_topic(&topic, 4);
             setup.instead = Some(format!(
-                "sources:\n  web: {{ type: kafka, brokers: ['{}'], topics: [{topic}], group: {topic} }}\n\
+                "sources:\n  web: {{ type: kafka, brokers: ['{}'], topics: [{topic}], group: {topic}, \
+                 options: {{ heartbeat.interval.ms: '500' }} }}\n\
              sinks:\n  out: {{ type: blackhole, inputs: [web] }}\n",
                 Kafka::shared().bootstrap()
             ));
@@ -262,20 +263,27 @@ fn topic_at(dir: &std::path::Path) -> String {
 fn join_and_leave(world: &World) {
     let (topic, alive) = (topic_at(world.dir.path()), Arc::downgrade(&world.alive));
     Kafka::shared().write(&topic, (0..100).map(|n| Written::text(format!("record {n}"))));
-    thread::spawn(move || {
-        while alive.upgrade().is_some() {
-            let mut config = Kafka::shared().client(crate::kafka::Listener::Plaintext);
-            config.set("group.id", &topic);
-            config.set("partition.assignment.strategy", "cooperative-sticky");
-            let Ok(consumer) = config.create::<BaseConsumer>() else { return };
-            if consumer.subscribe(&[&topic]).is_err() {
-                return;
+    for _ in 0..2 {
+        let (topic, alive) = (topic.clone(), alive.clone());
+        thread::spawn(move || {
+            while alive.upgrade().is_some() {
+                stay_in(&topic);
             }
-            for _ in 0..40 {
-                drop(consumer.poll(Duration::from_millis(100)));
-            }
-        }
-    });
+        });
+        thread::sleep(Duration::from_secs(2));
+    }
+}
+
+/// Joins the group of a topic, and leaves it after four seconds.
+fn stay_in(topic: &str) {
+    let mut config = Kafka::shared().client(crate::kafka::Listener::Plaintext);
+    config.set("group.id", topic);
+    config.set("partition.assignment.strategy", "cooperative-sticky");
+    config.set("heartbeat.interval.ms", "500");
+    let Ok(consumer) = config.create::<BaseConsumer>() else { return };
+    if consumer.subscribe(&[topic]).is_ok() {
+        (0..40).for_each(|_| drop(consumer.poll(Duration::from_millis(100))));
+    }
 }
 
 /// Configures a source of points with little memory.
