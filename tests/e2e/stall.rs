@@ -81,6 +81,7 @@ fn start(
         until_eof,
         clock: Clock::System,
         internal_metrics: millstream_model::InternalMetrics::default(),
+        taps: millstream_model::tap::Taps::default(),
     };
     let store = Arc::new(Store::open(&dir.join("data")).unwrap());
     blueprint(dir, endpoints).build(&settings, store).unwrap().start(runtime.handle())

@@ -25,6 +25,7 @@ use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
 pub(crate) use memory::chain_expansion;
 use memory::{cut_bytes, grant_bytes, spare_state_bytes};
+use millstream_model::tap::{Side, Taps};
 use millstream_model::{
     BlockPool, BuildError, EngineTime, Feed, Grant, InternalMetrics, Kind, Ledger, Now, Sink,
     SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
@@ -81,6 +82,8 @@ pub struct Settings {
     pub clock: Clock,
     /// The agent's own metrics, for sources that emit them.
     pub internal_metrics: InternalMetrics,
+    /// Where listeners get samples of the events.
+    pub taps: Taps,
 }
 
 /// An output of a component: its id, and 0 for the main output or the index of a side output.
@@ -253,6 +256,7 @@ impl Parts {
             state_bytes: spare_state_bytes(&self.sinks, settings),
             old,
             internal_metrics: &settings.internal_metrics,
+            taps: &settings.taps,
             share: grant_bytes / (2 * self.sinks.len().max(1) as u64),
             source_cut_bytes: cut_bytes / (self.sources.len() + self.feeds.len()).max(1) as u64,
             cut_bytes,
@@ -277,6 +281,7 @@ fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
 struct Shared<'a> {
     old: &'a Core,
     internal_metrics: &'a InternalMetrics,
+    taps: &'a Taps,
     /// Bytes for a sink's state beyond what it needs.
     state_bytes: u64,
     /// Bytes available for the queue of one sink.
@@ -311,7 +316,7 @@ fn nodes(
         let outputs = graph.outputs(&part.id);
         nodes.push(match shared.kept_node(Kind::Transform, &part.id) {
             Some(kept) => Node { outputs, downstream: SinkSet::EMPTY, ..kept },
-            None => shared.with_counters(transform_node(outputs, part)),
+            None => shared.with_counters(transform_node(outputs, part, shared)),
         });
     }
     for (index, part) in sinks.enumerate() {
@@ -325,7 +330,7 @@ fn nodes(
     Ok(nodes)
 }
 
-fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Node {
+fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart, shared: &Shared<'_>) -> Node {
     let op = match part.transform {
         Transform::Map(make) => Op::Map(make),
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
@@ -334,6 +339,7 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Node {
     };
     Node {
         outputs,
+        tap: shared.taps.point(Side::Output, &part.id),
         id: part.id.into(),
         type_name: part.type_name,
         kind: Kind::Transform,
@@ -378,6 +384,7 @@ fn sink_node(
     let lanes = drivers[first..].iter().map(|driver| driver.queue.clone()).collect();
     let slot = SinkSlot::new(place, (part.sink, feed), lanes, (share, part.buffer));
     Ok(Node {
+        tap: shared.taps.point(Side::Input, &id),
         id,
         type_name: part.type_name,
         kind,
@@ -452,6 +459,7 @@ fn source_slot(
         rate: rate(part.pace),
         paused_ns: AtomicU64::default(),
         wait: CapacityWait::default(),
+        tap: shared.taps.point(Side::Output, &open.info.id),
         is_live: source.is_live(),
         can_wait: source.can_wait(),
         reads_again: source.reads_again(),

@@ -139,6 +139,7 @@ impl Worker {
         }
         let Instance::Encoder(encoder) = &mut self.instances[index] else { return };
         self.at = index;
+        node.tap.offer(0, &batch);
         let _entered = node.counters.enter();
         let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
         let (events, bytes) = (batch.events() as u64, batch.text_bytes());
@@ -203,6 +204,7 @@ fn sent(node: &Node, mut out: Outputs) -> Vec<(usize, Batch)> {
     let mut next = Vec::new();
     for (output, batch) in out.batches {
         node.counters.sent(batch.events() as u64, batch.text_bytes());
+        node.tap.offer(output, &batch);
         match node.outputs.get(output) {
             Some(readers) if !readers.is_empty() => fan_out(readers, batch, &mut next),
             // An output without a reader is normal; a rejected event without one is not.

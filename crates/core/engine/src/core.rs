@@ -22,6 +22,7 @@ use crate::scheduler::{Again, Job, Scheduler, Woken};
 use crate::since::Since;
 use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
+use millstream_model::tap::TapPoint;
 use millstream_model::{
     Aside, BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink,
     SinkIndex, SinkSet, Source, SourceCx, SourceInfo, Unreadable,
@@ -84,6 +85,8 @@ pub(crate) struct SourceSlot {
     pub paused_ns: AtomicU64,
     /// Its wait for capacity, if it waits.
     pub wait: CapacityWait,
+    /// Where taps get what it reads.
+    pub tap: Arc<TapPoint>,
 }
 
 impl SourceSlot {
@@ -159,6 +162,8 @@ pub(crate) struct Node {
     pub counters: Arc<Counters>,
     /// Tickets of all sources on their way to it, if it is a cut.
     pub load: Arc<Load>,
+    /// Where taps get what a transform makes, or what a sink takes.
+    pub tap: Arc<TapPoint>,
 }
 
 /// The work of a node.
@@ -428,6 +433,7 @@ impl Core {
         permit: millstream_model::Permit,
     ) -> Step {
         let slot = &self.sources[source];
+        slot.tap.offer(0, &batch);
         let number = slot.release.lock().issue();
         let open = slot.open_tickets.clone();
         let ticket = Ticket::new((source, number), &batch, permit, slot.downstream, open);

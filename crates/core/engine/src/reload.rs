@@ -296,6 +296,7 @@ impl SourceSlot {
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
             wait: CapacityWait::default(),
+            tap: self.tap.clone(),
             pace,
             aside: self.aside.clone(),
             is_live: self.is_live,

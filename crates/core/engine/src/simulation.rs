@@ -15,6 +15,7 @@ use crate::scheduler::{Job, Next};
 use crate::ticket::Step;
 use fastrand::Rng;
 use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::tap::Taps;
 use millstream_model::{BuildError, EngineTime, InternalMetrics, Kind, Outputs};
 use millstream_store::Store;
 use millstream_testkit::{MemoryEndpoint, MemoryLog, MemorySnapshots, is_refused};
@@ -45,6 +46,7 @@ fn settings() -> Settings {
         sink_bytes_max: 300,
         until_eof: true,
         internal_metrics: InternalMetrics::default(),
+        taps: Taps::default(),
         clock: Clock::Simulated(0),
     }
 }

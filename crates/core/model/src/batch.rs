@@ -6,6 +6,7 @@
 
 mod id;
 mod repeat;
+mod sample;
 
 use crate::ack::Ack;
 use crate::counters::Counters;
@@ -16,6 +17,7 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use bytes::Bytes;
 pub use id::EventId;
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
+pub use sample::{SAMPLE_BYTES_MAX, Sample, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 

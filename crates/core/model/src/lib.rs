@@ -35,6 +35,7 @@ mod sinkset;
 pub mod snapshot;
 mod source;
 mod store;
+pub mod tap;
 mod time;
 mod transform;
 mod units;
@@ -44,7 +45,10 @@ pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, EntryLedger, Hold, Outcome};
 pub use backoff::{Backoff, Jitter};
-pub use batch::{Batch, BatchBuilder, EventId, LongLine, Segment, SourceInfo, char_boundary};
+pub use batch::{
+    Batch, BatchBuilder, EventId, LongLine, SAMPLE_BYTES_MAX, Sample, Segment, SourceInfo,
+    VALUE_BYTES_MAX, char_boundary,
+};
 pub use block::{Block, BlockPool};
 pub use counters::{Counters, CountersSnapshot, Held};
 pub use cursor::{Choice, Cursor, Cursors};

@@ -161,6 +161,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
         until_eof,
         clock: Clock::System,
         internal_metrics: InternalMetrics::default(),
+        taps: millstream_model::tap::Taps::default(),
     }
 }
 

@@ -1,0 +1,194 @@
+//! Taps: listeners that get a sample of the events at a point of the topology.
+//!
+//! A tap never slows the data: without one, a point costs one relaxed load per batch; with one, a
+//! worker copies a bounded number of events per second, and only if the listener has room for them.
+
+use crate::batch::{Batch, Sample};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Most events that a tap copies per second: more than a person reads, little for a worker.
+pub const EVENTS_PER_SECOND: f64 = 1000.0;
+
+/// Most bytes that a tap copies per second.
+pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
+
+/// Most events that a tap copies of one batch, so that no batch takes long.
+pub const ROWS_MAX: usize = 500;
+
+/// A side of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// What enters the encoder of a sink.
+    Input,
+    /// What a source or a transform makes.
+    Output,
+}
+
+/// What gets the samples of a tap.
+pub trait Listener: Send + Sync {
+    /// Takes the sample that `copy` makes, if it has room; never waits. Returns how many bytes it
+    /// took; `None` if it has no room, and then `copy` was not called.
+    fn offer(&self, copy: &mut dyn FnMut() -> Sample) -> Option<usize>;
+}
+
+/// A point of the topology where taps listen.
+#[derive(Default)]
+pub struct TapPoint {
+    is_tapped: AtomicBool,
+    taps: RwLock<Vec<Arc<Tap>>>,
+}
+
+/// One listener at a point.
+struct Tap {
+    output: usize,
+    /// Events that passed the point.
+    passed: AtomicU64,
+    allowance: Mutex<Allowance>,
+    listener: Box<dyn Listener>,
+}
+
+/// What a tap may copy now.
+struct Allowance {
+    events: f64,
+    bytes: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    fn full(at: Instant) -> Allowance {
+        Allowance { events: EVENTS_PER_SECOND, bytes: BYTES_PER_SECOND, at }
+    }
+
+    /// Adds what has accrued until `now`; returns how many events may be copied.
+    fn refill(&mut self, now: Instant) -> usize {
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.events = (self.events + seconds * EVENTS_PER_SECOND).min(EVENTS_PER_SECOND);
+        self.bytes = (self.bytes + seconds * BYTES_PER_SECOND).min(BYTES_PER_SECOND);
+        if self.bytes <= 0.0 { 0 } else { (self.events as usize).min(ROWS_MAX) }
+    }
+
+    fn take(&mut self, events: usize, bytes: usize) {
+        self.events -= events as f64;
+        self.bytes -= bytes as f64;
+    }
+}
+
+impl TapPoint {
+    /// Offers a batch to the taps at an output, if there are any.
+    #[inline]
+    pub fn offer(&self, output: usize, batch: &Batch) {
+        if self.is_tapped.load(Ordering::Relaxed) {
+            self.offer_to_taps(output, batch);
+        }
+    }
+
+    #[cold]
+    fn offer_to_taps(&self, output: usize, batch: &Batch) {
+        // Whoever adds a tap just now misses this batch; a worker does not wait.
+        let Some(taps) = self.taps.try_read() else { return };
+        taps.iter().filter(|tap| tap.output == output).for_each(|tap| tap.offer(batch));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Tap>>)) {
+        let mut taps = self.taps.write();
+        change(&mut taps);
+        self.is_tapped.store(!taps.is_empty(), Ordering::Relaxed);
+    }
+}
+
+impl Tap {
+    fn offer(&self, batch: &Batch) {
+        let events = batch.events();
+        self.passed.fetch_add(events as u64, Ordering::Relaxed);
+        // Another worker copies a batch just now.
+        let Some(mut allowance) = self.allowance.try_lock() else { return };
+        let few = allowance.refill(Instant::now()).min(events);
+        if few == 0 {
+            return;
+        }
+        let mut copied = 0;
+        let mut copy = || {
+            let sample = batch.sample(&spread(batch, few, events));
+            copied = sample.batch.rows();
+            sample
+        };
+        if let Some(bytes) = self.listener.offer(&mut copy) {
+            allowance.take(copied, bytes);
+        }
+    }
+}
+
+/// Returns `few` of the `events` selected rows, evenly spread.
+fn spread(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
+    let mut rows = Vec::with_capacity(few);
+    let mut seen = 0;
+    for (begin, end) in batch.runs(0, batch.rows()) {
+        // The next row is that of rank `rows * events / few` among the selected ones.
+        while rows.len() < few && rows.len() * events / few < seen + end - begin {
+            rows.push(begin + rows.len() * events / few - seen);
+        }
+        seen += end - begin;
+    }
+    rows
+}
+
+/// All points of a topology, by component. Clones share them.
+#[derive(Clone, Default)]
+pub struct Taps(Arc<Mutex<Points>>);
+
+type Points = HashMap<(Side, Arc<str>), Arc<TapPoint>>;
+
+impl Taps {
+    /// Returns the point at a side of a component, the same one as long as anything uses it.
+    pub fn point(&self, side: Side, id: &str) -> Arc<TapPoint> {
+        let mut points = self.0.lock();
+        points.retain(|_, point| Arc::strong_count(point) > 1);
+        points.entry((side, id.into())).or_default().clone()
+    }
+
+    /// Lets `listener` get samples of an output until the returned value is dropped.
+    pub fn listen(
+        &self,
+        (side, id, output): (Side, &str, usize),
+        listener: Box<dyn Listener>,
+    ) -> Listening {
+        let point = self.point(side, id);
+        let (passed, allowance) = (AtomicU64::new(0), Mutex::new(Allowance::full(Instant::now())));
+        let tap = Arc::new(Tap { output, passed, allowance, listener });
+        point.change(|taps| taps.push(tap.clone()));
+        Listening { point, tap }
+    }
+}
+
+impl std::fmt::Debug for Taps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Taps")
+    }
+}
+
+/// A tap that listens; it ends when this is dropped.
+pub struct Listening {
+    point: Arc<TapPoint>,
+    tap: Arc<Tap>,
+}
+
+impl Listening {
+    /// Returns how many events passed the point since it listens.
+    pub fn passed(&self) -> u64 {
+        self.tap.passed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.point.change(|taps| taps.retain(|tap| !Arc::ptr_eq(tap, &self.tap)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use super::{EVENTS_PER_SECOND, Listener, ROWS_MAX, Side, Taps, spread};
+use crate::batch::{Batch, BatchBuilder, Sample};
+use crate::{EngineTime, Ledger, Origin, OriginId, SinkSet};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A batch of `rows` lines of one character.
+fn batch(rows: usize) -> Batch {
+    let block = "x\n".repeat(rows).into_bytes();
+    let mut builder = BatchBuilder::default();
+    (0..rows).for_each(|row| builder.row(&block[row * 2..row * 2 + 1], row * 2));
+    let ack = Ledger::new().issue(OriginId(1), 0..9, SinkSet::EMPTY, 0, EngineTime::ZERO);
+    builder.segment(Arc::new(Origin::new(OriginId(1), "f")), 0, ack);
+    builder.finish(Bytes::from(block), Arc::default(), SinkSet::EMPTY, 0)
+}
+
+/// Keeps samples up to a number, and counts the copies that were made.
+#[derive(Clone, Default)]
+struct Kept {
+    samples: Arc<Mutex<Vec<usize>>>,
+    room: usize,
+    copies: Arc<AtomicUsize>,
+}
+
+impl Kept {
+    fn with_room(room: usize) -> Kept {
+        Kept { room, ..Kept::default() }
+    }
+
+    fn events(&self) -> usize {
+        self.samples.lock().iter().sum()
+    }
+}
+
+impl Listener for Kept {
+    fn offer(&self, copy: &mut dyn FnMut() -> Sample) -> Option<usize> {
+        let mut samples = self.samples.lock();
+        if samples.len() >= self.room {
+            return None;
+        }
+        let sample = copy();
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        samples.push(sample.batch.rows());
+        Some(sample.bytes)
+    }
+}
+
+#[test]
+fn a_tap_gets_the_events_of_its_output_until_it_is_dropped() {
+    let (taps, kept) = (Taps::default(), Kept::with_room(99));
+    let point = taps.point(Side::Output, "app");
+    point.offer(0, &batch(3));
+    let listening = taps.listen((Side::Output, "app", 1), Box::new(kept.clone()));
+    point.offer(0, &batch(5));
+    taps.point(Side::Input, "app").offer(1, &batch(5));
+    point.offer(1, &batch(2));
+    assert_eq!((kept.events(), listening.passed()), (2, 2));
+    drop(listening);
+    point.offer(1, &batch(2));
+    assert_eq!(kept.events(), 2);
+    assert!(!point.is_tapped.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_point_stays_the_same_while_something_uses_it() {
+    let (taps, kept) = (Taps::default(), Kept::with_room(99));
+    let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+    // As a reload does.
+    taps.point(Side::Output, "app").offer(0, &batch(2));
+    drop(listening);
+    assert_eq!(kept.events(), 2);
+    taps.point(Side::Output, "other");
+    assert_eq!(taps.0.lock().len(), 1, "points of components that are gone are forgotten");
+}
+
+#[test]
+fn a_tap_copies_a_bounded_number_of_events() {
+    let (taps, kept) = (Taps::default(), Kept::with_room(usize::MAX));
+    let point = taps.point(Side::Output, "app");
+    let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+    let (batch, begun) = (batch(10_000), Instant::now());
+    for _ in 0..1000 {
+        point.offer(0, &batch);
+    }
+    let most = EVENTS_PER_SECOND * (1.0 + begun.elapsed().as_secs_f64());
+    assert!(kept.events() as f64 <= most + 1.0, "{} of {most}", kept.events());
+    assert!(kept.samples.lock().iter().all(|rows| *rows <= ROWS_MAX));
+    assert_eq!(listening.passed(), 10_000_000);
+    std::thread::sleep(Duration::from_millis(50));
+    let before = kept.events();
+    point.offer(0, &batch);
+    assert!(kept.events() > before, "the allowance accrues again");
+}
+
+#[test]
+fn nothing_is_copied_for_a_listener_without_room() {
+    let (taps, kept) = (Taps::default(), Kept::with_room(1));
+    let point = taps.point(Side::Output, "app");
+    let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+    (0..100).for_each(|_| point.offer(0, &batch(1)));
+    assert_eq!((kept.copies.load(Ordering::Relaxed), listening.passed()), (1, 100));
+}
+
+#[test]
+fn workers_offer_at_once_while_taps_come_and_go() {
+    let taps = Taps::default();
+    let point = taps.point(Side::Output, "app");
+    let batch = batch(100);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..20_000).for_each(|_| point.offer(0, &batch)));
+        }
+        for _ in 0..200 {
+            let kept = Kept::with_room(2);
+            let listening = taps.listen((Side::Output, "app", 0), Box::new(kept.clone()));
+            assert!(listening.passed() % 100 == 0);
+            drop(listening);
+            let after = kept.events();
+            assert!(after <= 2 * ROWS_MAX);
+            point.offer(0, &batch);
+            assert_eq!(kept.events(), after, "nothing comes after the end");
+        }
+    });
+}
+
+#[test]
+fn few_rows_are_spread_over_the_selected_ones() {
+    let mut batch = batch(100);
+    assert_eq!(spread(&batch, 4, 100), [0, 25, 50, 75]);
+    batch.select_range(10, 20);
+    assert_eq!(spread(&batch, 10, 10), (10..20).collect::<Vec<_>>());
+    assert_eq!(spread(&batch, 3, 10), [10, 13, 16]);
+    batch.select_range(19, 20);
+    assert_eq!(spread(&batch, 1, 1), [19]);
+}
