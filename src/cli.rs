@@ -2,7 +2,7 @@
 
 use crate::wiring::{self, Registry};
 use crate::{
-    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, verify,
+    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, tap, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -93,6 +93,9 @@ enum Command {
     /// Say why the events of a running agent are late, lost or wrong
     #[command(after_help = diagnose::HELP)]
     Diagnose(diagnose::DiagnoseArgs),
+    /// Show a sample of the events at an output of a running agent
+    #[command(after_help = tap::HELP)]
+    Tap(tap::TapArgs),
     /// Work with the JVMs of this host
     Java {
         #[command(subcommand)]
@@ -190,6 +193,7 @@ fn run_command(command: Command) -> u8 {
         Command::Record(args) => record::record(&args),
         Command::Profile(args) => profile::profile(&args),
         Command::Diagnose(args) => diagnose::diagnose(&args),
+        Command::Tap(args) => tap::tap(&args),
         Command::Spool { what: Spool::Ls(args) } => spool::ls(&args),
         Command::Spool { what: Spool::Cat(args) } => spool::cat(&args),
         Command::Java { what: Java::Attach(args) } => java::attach(&args),

@@ -11,6 +11,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -157,17 +158,68 @@ impl Client {
         timeout(REQUEST_TIMEOUT, self.exchange(method, path, body)).await.map_err(slow)?
     }
 
+    /// Gets a response that lasts; passes each piece of its body to `take` until that breaks.
+    ///
+    /// # Errors
+    ///
+    /// No agent runs there, it refuses the request, or the connection fails.
+    pub async fn stream(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ClientError> {
+        let slow = |_| ClientError::Failed(format!("{path}: no answer for {REQUEST_TIMEOUT:?}"));
+        let opened = self.open(Request::builder().method(Method::GET).uri(path));
+        let (stream, request) = timeout(REQUEST_TIMEOUT, opened).await.map_err(slow)??;
+        let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
+        let (mut sender, connection) = start(stream, path).await?;
+        let exchange = async {
+            let request = whole(request, path, Vec::new())?;
+            let sent = sender.send_request(request);
+            let response = timeout(REQUEST_TIMEOUT, sent).await.map_err(slow)?.map_err(failed)?;
+            let (status, mut body) = (response.status(), response.into_body());
+            if !status.is_success() {
+                let body = body.collect().await.map_err(failed)?.to_bytes();
+                return Err(refusal(status, &body));
+            }
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(failed)?;
+                if frame.data_ref().is_some_and(|data| take(data).is_break()) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        // The connection makes progress only while it is polled, and ends with the exchange.
+        let connected = async {
+            let _ = connection.await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            result = exchange => result,
+            never = connected => never,
+        }
+    }
+
     async fn exchange(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<Bytes, ClientError> {
-        let builder = Request::builder().method(method).uri(path);
+        let (stream, request) = self.open(Request::builder().method(method).uri(path)).await?;
+        send(stream, request, path, body).await
+    }
+
+    /// Connects to the agent, and adds the headers that it needs to a request.
+    async fn open(
+        &self,
+        builder: hyper::http::request::Builder,
+    ) -> Result<(Box<dyn Io>, hyper::http::request::Builder), ClientError> {
         match &self.place {
             Place::DataDir(data_dir) => {
                 let stream = connect(data_dir).await?;
-                send(stream, builder.header(HOST, "localhost"), path, body).await
+                Ok((Box::new(stream), builder.header(HOST, "localhost")))
             }
             Place::Tcp { authority, token } => {
                 let failed =
@@ -178,8 +230,7 @@ impl Client {
                 let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
                     .map_err(|_| ClientError::Failed("the token is no text of a header".into()))?;
                 bearer.set_sensitive(true);
-                send(stream, builder.header(HOST, host).header(AUTHORIZATION, bearer), path, body)
-                    .await
+                Ok((Box::new(stream), builder.header(HOST, host).header(AUTHORIZATION, bearer)))
             }
         }
     }
@@ -199,16 +250,39 @@ async fn connect(data_dir: &Path) -> Result<UnixStream, ClientError> {
     UnixStream::connect(path).await.map_err(failed)
 }
 
+/// A connection of either kind.
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// A connection that sends requests, and what makes it progress.
+type Started =
+    (http1::SendRequest<Full<Bytes>>, http1::Connection<TokioIo<Box<dyn Io>>, Full<Bytes>>);
+
+async fn start(stream: Box<dyn Io>, path: &str) -> Result<Started, ClientError> {
+    let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
+    http1::handshake(TokioIo::new(stream)).await.map_err(failed)
+}
+
+/// Returns a request with its body.
+fn whole(
+    request: hyper::http::request::Builder,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Request<Full<Bytes>>, ClientError> {
+    let request = request.body(Full::new(Bytes::from(body)));
+    request.map_err(|error| ClientError::Failed(format!("{path}: {error}")))
+}
+
 async fn send(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Box<dyn Io>,
     request: hyper::http::request::Builder,
     path: &str,
     body: Vec<u8>,
 ) -> Result<Bytes, ClientError> {
     let failed = |error: hyper::Error| ClientError::Failed(format!("{path}: {error}"));
-    let request = request.body(Full::new(Bytes::from(body)));
-    let request = request.map_err(|error| ClientError::Failed(format!("{path}: {error}")))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let request = whole(request, path, body)?;
+    let (mut sender, connection) = start(stream, path).await?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
         let status = response.status();

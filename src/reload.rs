@@ -1,6 +1,7 @@
 //! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
 use crate::config::{Component, Config, Fault, Fingerprint, Globals, TaskFiles, fingerprint};
+use crate::tap::TapService;
 use crate::{cli, logging, run, wiring};
 use log::Level;
 use millstream_components::transforms::jvm::KeptOperators;
@@ -32,6 +33,7 @@ pub struct Reloader {
     settings: Settings,
     state: Arc<ConfigState>,
     recorder: Arc<RecorderState>,
+    taps: Arc<TapService>,
 }
 
 /// The difference between two configurations.
@@ -50,9 +52,9 @@ impl Reloader {
         (files, seen): (&[PathBuf], Fingerprint),
         hangup: Signal,
         settings: Settings,
-        (state, recorder): (Arc<ConfigState>, Arc<RecorderState>),
+        (state, recorder, taps): (Arc<ConfigState>, Arc<RecorderState>, Arc<TapService>),
     ) -> Reloader {
-        Reloader { config, files: files.to_vec(), seen, hangup, settings, state, recorder }
+        Reloader { config, files: files.to_vec(), seen, hangup, settings, state, recorder, taps }
     }
 
     /// Waits until a reload is due; returns why.
@@ -161,8 +163,10 @@ impl Reloader {
         let blueprint = built.map_err(|error| refused(error.to_string()))?;
         let settings = Settings { cpu: next.globals.limits.cpu, ..self.settings.clone() };
         let kept = |kind: Kind, id: &str| changes.kept.contains(&(kind, id.to_owned()));
+        self.taps.pause();
         let reloaded =
             running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
+        self.taps.resume(if reloaded.is_ok() { next } else { &self.config });
         reloaded.map_err(|error| refused(error.to_string()))?;
         logging::set_level(run::level(next.globals.log.level));
         self.settings = settings;

@@ -5,11 +5,15 @@ use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::progress::Progress;
 use crate::recorder::Recording;
 use crate::reload::Reloader;
+use crate::tap::TapService;
 use crate::{config, governor, logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
-use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
+use millstream_console::{
+    ConfigState, Console, ConsoleConfig, OpenTap, RecorderState, TakeSnapshot,
+};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
+use millstream_model::tap::Taps;
 use millstream_model::{InternalMetrics, Interval, Kind};
 use std::path::PathBuf;
 use std::process::exit;
@@ -145,6 +149,7 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
         until_eof,
         clock: Clock::System,
         internal_metrics,
+        taps: Taps::default(),
     }
 }
 
@@ -179,12 +184,14 @@ async fn serve(
     let console = console.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
     let settings = settings(&config, options.until_eof, console.internal_metrics.clone());
+    let settings = Settings { taps: console.taps.taps(), ..settings };
     let built = blueprint.build(&settings, Arc::new(store));
     let mut running = built
         .map_err(|error| (USAGE, error.to_string()))?
         .start(&tokio::runtime::Handle::current());
     drop(operators);
     console.show(&running);
+    console.taps.resume(&config);
     warn_of_unowned(&config);
     let diagnosis = console.console.diagnosis.clone();
     let bottleneck = move || diagnosis.bottleneck().line();
@@ -192,7 +199,7 @@ async fn serve(
     let progress = progress
         .transpose()
         .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))?;
-    let state = (console.config.clone(), recording.state.clone());
+    let state = (console.config.clone(), recording.state.clone(), console.taps.clone());
     let mut reloader = Reloader::new(config, files, hangup, settings, state);
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
@@ -208,6 +215,7 @@ async fn serve(
         }
     };
     drop(progress);
+    console.taps.end();
     console.console.shutdown().await;
     Ok(ending(&stopped, options.until_eof, timeout))
 }
@@ -441,6 +449,7 @@ struct Api {
     config: Arc<ConfigState>,
     internal_metrics: InternalMetrics,
     observer: Observer,
+    taps: Arc<TapService>,
 }
 
 impl Api {
@@ -454,13 +463,16 @@ impl Api {
         let state = Arc::new(ConfigState::new(config.hash));
         let observer = Observer::default();
         let (now, wait) = (observer.clone(), observer.clone());
+        let taps = TapService::new();
+        let of_taps = taps.clone();
+        let open_tap: Arc<OpenTap> = Arc::new(move |request| of_taps.open(request));
         let snapshot: Arc<TakeSnapshot> = Arc::new(move || now.now());
         let start = |listen| {
             let data_dir = config.globals.data_dir.clone();
             let (version, config) = (env!("CARGO_PKG_VERSION"), state.clone());
-            let recorder = recorder.clone();
+            let (recorder, open_tap) = (recorder.clone(), open_tap.clone());
             millstream_console::start(
-                ConsoleConfig { listen, data_dir, version, config, recorder },
+                ConsoleConfig { listen, data_dir, version, config, recorder, open_tap },
                 snapshot.clone(),
                 ready.clone(),
             )
@@ -491,7 +503,7 @@ impl Api {
             env!("CARGO_PKG_VERSION"),
             state.clone(),
         );
-        Ok(Api { console, ready, config: state, internal_metrics, observer })
+        Ok(Api { console, ready, config: state, internal_metrics, observer, taps })
     }
 
     /// Sets the running engine.

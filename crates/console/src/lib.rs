@@ -8,7 +8,7 @@
 //!
 //! The interface and the engine never wait for each other: a request takes a snapshot, renders it
 //! and sends it. A request can change the settings of the flight recorder, and start a profile.
-//! Connections are bounded in number and in time.
+//! Connections are bounded in number and in time; a tap lasts as long as its client reads.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,9 @@ mod prometheus;
 mod recorder;
 mod routes;
 mod rules;
+mod tap;
 mod token;
+mod watched;
 
 pub use config::ConfigState;
 pub use diagnosis::{Bottleneck, Cause, Diagnosis, DiagnosisState, SourceDiagnosis, Status};
@@ -34,6 +36,7 @@ pub use profile::{ProfileRequest, ProfileStarted, keep_profiles};
 pub use prometheus::{internal_metrics, prometheus};
 pub use recorder::{EventChange, Limit, RecorderState};
 pub use routes::TakeSnapshot;
+pub use tap::{OpenTap, TapFormat, TapRefusal, TapRequest};
 
 use listener::{Listener, Service};
 use routes::Router;
@@ -42,11 +45,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tap::TapService;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Settings of the interface.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ConsoleConfig {
     /// Address of the TCP listener; port 0 takes any free one.
     pub listen: SocketAddr,
@@ -58,6 +62,8 @@ pub struct ConsoleConfig {
     pub config: Arc<ConfigState>,
     /// The flight recorder.
     pub recorder: Arc<RecorderState>,
+    /// Opens taps.
+    pub open_tap: Arc<OpenTap>,
 }
 
 /// The running interface. Dropping it without [`Console::shutdown`] closes it at once.
@@ -97,6 +103,7 @@ pub async fn start(
     let socket_path = config.data_dir.join("control.sock");
     let unix_listener = control::bind(&config.data_dir, &socket_path)?;
     let (recorder, version) = (config.recorder, config.version);
+    let taps = TapService::new(config.open_tap);
     let diagnosis = DiagnosisState::default();
     let observer = tokio::spawn(diagnosis.clone().observe(snapshot.clone()));
     let router = Router {
@@ -106,6 +113,7 @@ pub async fn start(
         config: config.config,
         recorder,
         diagnosis: diagnosis.clone(),
+        taps,
     };
     let service = Arc::new(Service { router, token: token.clone(), listen: tcp.ip() });
     let (stop, stopped) = watch::channel(());

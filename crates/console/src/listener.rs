@@ -2,7 +2,8 @@
 
 use crate::access::{self, Via};
 use crate::context;
-use crate::routes::{Reply, Router};
+use crate::routes::{Body, Reply, Router};
+use crate::watched::{Progress, Watched};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -29,6 +30,12 @@ const HEADERS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lifetime of a connection, so that a client that does not read keeps no memory.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client of a response that lasts may not read, while there is something to read.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often that is checked.
+const WRITE_LOOK: Duration = Duration::from_secs(1);
+/// How long a response that lasts may take to end at shutdown.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(250);
 /// Pause after a failed accept, which would fail again at once while descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Grace period for open connections at shutdown.
@@ -69,7 +76,9 @@ impl Listener {
                 // An error means that the sender is gone, which also means stop.
                 _ = stopped.changed() => break,
                 accepted = self.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                    Ok(stream) => start_connection(&mut connections, stream, &service),
+                    Ok(stream) => {
+                        start_connection(&mut connections, stream, &service, &stopped);
+                    }
                     Err(error) => {
                         log::warn!("{}: connection not accepted: {error}", self.name());
                         sleep(ACCEPT_PAUSE).await;
@@ -99,39 +108,72 @@ impl Listener {
     }
 }
 
-fn start_connection(connections: &mut JoinSet<()>, stream: Stream, service: &Arc<Service>) {
-    let service = service.clone();
+fn start_connection(
+    connections: &mut JoinSet<()>,
+    stream: Stream,
+    service: &Arc<Service>,
+    stopped: &watch::Receiver<()>,
+) {
+    let (service, stopped) = (service.clone(), stopped.clone());
     match stream {
         Stream::Unix(stream) => {
-            connections.spawn(serve(stream, Via::Control, service));
+            connections.spawn(serve(stream, Via::Control, service, stopped));
         }
         Stream::Tcp(stream) => {
             // A broken connection has no address; the request will fail by itself.
             let Ok(local) = stream.local_addr() else { return };
             let via = Via::Network { listen: service.listen, local: local.ip() };
-            connections.spawn(serve(stream, via, service));
+            connections.spawn(serve(stream, via, service, stopped));
         }
     }
 }
 
 /// Serves one request. One per connection is enough for a scrape every few seconds, and makes the
 /// lifetime of the connection that of the request.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: Arc<Service>) {
-    let answer =
-        service_fn(async |request| Ok::<_, Infallible>(answer(&service, via, request).await));
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    via: Via,
+    service: Arc<Service>,
+    stopped: watch::Receiver<()>,
+) {
+    let progress = Arc::new(Progress::default());
+    let answer = service_fn(async |request| {
+        let reply = answer(&service, via, request).await;
+        progress.set_lasting(matches!(reply.body(), Body::Lines(_)));
+        Ok::<_, Infallible>(reply)
+    });
     let connection = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), answer);
-    match timeout(CONNECTION_TIMEOUT, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => log::debug!("connection of a client: {error}"),
-        Err(_) => {
-            log::debug!("client connection closed after {} s", CONNECTION_TIMEOUT.as_secs())
+        .serve_connection(TokioIo::new(Watched::new(stream, progress.clone())), answer);
+    tokio::select! {
+        served = connection => {
+            served.unwrap_or_else(|error| log::debug!("connection of a client: {error}"));
         }
+        why = overdue(&progress, stopped) => log::debug!("client connection closed: {why}"),
+    }
+}
+
+/// Returns when a connection must end, with the reason: after its time; one that lasts, if its client
+/// does not read, or at shutdown.
+async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'static str {
+    let ending = async {
+        // An error means that the sender is gone, which also means stop.
+        let _ = stopped.changed().await;
+        sleep(if progress.is_lasting() { LAST_LINES_TIMEOUT } else { SHUTDOWN_TIMEOUT }).await;
+    };
+    let waiting = async {
+        sleep(CONNECTION_TIMEOUT).await;
+        while progress.is_lasting() && progress.waits() < WRITE_TIMEOUT {
+            sleep(WRITE_LOOK).await;
+        }
+    };
+    tokio::select! {
+        () = ending => "the agent stops",
+        () = waiting => "its time is over, or its client does not read",
     }
 }
 
@@ -159,7 +201,15 @@ mod tests {
             crate::RecorderState::new(None, 0, millstream_recorder::recorder::defaults());
         let (snapshot, recorder) = (Arc::new(snapshot), Arc::new(recorder));
         let diagnosis = DiagnosisState::default();
-        let router = Router { snapshot, ready, version: "1", config, recorder, diagnosis };
+        let open = |_| {
+            let (lines, chunks) = tokio::sync::mpsc::channel(2);
+            tokio::spawn(async move {
+                while lines.send(hyper::body::Bytes::from_static(b"an event\n")).await.is_ok() {}
+            });
+            Ok(chunks)
+        };
+        let taps = crate::tap::TapService::new(Arc::new(open));
+        let router = Router { snapshot, ready, version: "1", config, recorder, diagnosis, taps };
         Arc::new(Service {
             router,
             token: "secret".to_owned(),
@@ -172,7 +222,8 @@ mod tests {
         let (mut client, server) = duplex(256);
         client.write_all(request.as_bytes()).await.unwrap();
         let begun = Instant::now();
-        serve(server, Via::Control, service()).await;
+        let (_stop, stopped) = watch::channel(());
+        serve(server, Via::Control, service(), stopped).await;
         begun.elapsed()
     }
 
@@ -190,11 +241,30 @@ mod tests {
         assert!((CONNECTION_TIMEOUT..CONNECTION_TIMEOUT * 2).contains(&time), "{time:?}");
     }
 
+    /// A client that reads slowly keeps its tap; one that does not read at all loses it.
+    #[tokio::test(start_paused = true)]
+    async fn a_tap_lasts_while_its_client_reads() {
+        let (mut client, server) = duplex(1024);
+        client.write_all(b"GET /api/tap?id=app HTTP/1.1\r\n\r\n").await.unwrap();
+        let (_stop, stopped) = watch::channel(());
+        let serving = tokio::spawn(serve(server, Via::Control, service(), stopped));
+        for _ in 0..60 {
+            sleep(Duration::from_secs(5)).await;
+            let mut some = [0; 512];
+            client.read_exact(&mut some).await.unwrap();
+        }
+        let begun = Instant::now();
+        serving.await.unwrap();
+        let time = begun.elapsed();
+        assert!((WRITE_TIMEOUT..WRITE_TIMEOUT * 2).contains(&time), "{time:?}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn one_request_is_served_per_connection() {
         let (mut client, server) = duplex(1 << 16);
         client.write_all(&b"GET /health HTTP/1.1\r\n\r\n".repeat(2)).await.unwrap();
-        serve(server, Via::Control, service()).await;
+        let (_stop, stopped) = watch::channel(());
+        serve(server, Via::Control, service(), stopped).await;
         let mut text = String::new();
         client.read_to_string(&mut text).await.unwrap();
         assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 1, "{text}");

@@ -8,6 +8,7 @@ use crate::profile;
 use crate::prometheus::prometheus;
 use crate::recorder::{self, RecorderState};
 use crate::rules;
+use crate::tap::{Lines, TapService};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -21,7 +22,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A response with its body.
-pub type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<Body>;
+
+/// The body of a response.
+pub enum Body {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// Lines until the client goes away.
+    Lines(Lines),
+}
 
 /// Takes a snapshot of the engine; must not wait for I/O.
 pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
@@ -47,10 +56,12 @@ enum Answer {
     Rings,
     /// A profile, which POST starts and DELETE ends.
     Profile,
+    /// A sample of the events at an output, until the client goes away.
+    Tap,
 }
 
 /// All routes.
-const ROUTES: [Route; 11] = [
+const ROUTES: [Route; 12] = [
     Route { path: "/metrics", open: true, answer: Answer::Read(|router, _| router.metrics()) },
     Route { path: "/health", open: true, answer: Answer::Read(|router, _| router.health()) },
     Route { path: "/ready", open: true, answer: Answer::Read(|router, _| router.ready()) },
@@ -70,6 +81,7 @@ const ROUTES: [Route; 11] = [
     Route { path: "/api/recorder", open: false, answer: Answer::Recorder },
     Route { path: "/api/recorder/rings", open: false, answer: Answer::Rings },
     Route { path: "/api/profile", open: false, answer: Answer::Profile },
+    Route { path: "/api/tap", open: false, answer: Answer::Tap },
 ];
 
 impl Answer {
@@ -80,13 +92,14 @@ impl Answer {
             Answer::Recorder => &["GET", "HEAD", "PUT"],
             Answer::Rings => &["GET", "HEAD", "POST"],
             Answer::Profile => &["GET", "HEAD", "POST", "DELETE"],
+            Answer::Tap => &["GET"],
         }
     }
 
     /// Returns the most bytes of a request's body.
     fn body_bytes_max(&self) -> usize {
         match self {
-            Answer::Read(_) => 0,
+            Answer::Read(_) | Answer::Tap => 0,
             Answer::Recorder => recorder::CHANGE_BYTES_MAX,
             Answer::Rings => recorder::KNOWN_BYTES_MAX,
             Answer::Profile => profile::REQUEST_BYTES_MAX,
@@ -107,6 +120,7 @@ pub struct Router {
     pub config: Arc<ConfigState>,
     pub recorder: Arc<RecorderState>,
     pub diagnosis: DiagnosisState,
+    pub taps: TapService,
 }
 
 /// The response of `/ready`.
@@ -188,6 +202,7 @@ impl Router {
                 profile::end(head.uri.query().unwrap_or_default()).await
             }
             (Answer::Profile, _) => profile::show(head.uri.query().unwrap_or_default()).await,
+            (Answer::Tap, _) => self.taps.answer(head.uri.query().unwrap_or_default()).await,
         }
     }
 
@@ -296,8 +311,18 @@ pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
 
 /// Returns a response.
 pub fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
-    let mut reply = Response::new(Full::new(body));
+    let mut reply = with_headers(content_type, Body::Whole(Full::new(body)));
     *reply.status_mut() = status;
+    reply
+}
+
+/// Returns a response that lasts.
+pub fn stream(content_type: &'static str, lines: Lines) -> Reply {
+    with_headers(content_type, Body::Lines(lines))
+}
+
+fn with_headers(content_type: &'static str, body: Body) -> Reply {
+    let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

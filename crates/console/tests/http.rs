@@ -144,7 +144,8 @@ fn errors_for_unknown_paths_and_methods_list_the_valid_ones() {
             "/api/rules",
             "/api/recorder",
             "/api/recorder/rings",
-            "/api/profile"
+            "/api/profile",
+            "/api/tap"
         ])
     );
     let host = format!("Host: {}", fixture.console().tcp);
@@ -232,6 +233,7 @@ fn an_address_in_use_is_named() {
         version: common::VERSION,
         config: Arc::new(millstream_console::ConfigState::new(0)),
         recorder: common::recorder_state(),
+        open_tap: Arc::new(common::open_tap),
     };
     let started = millstream_console::start(
         config,

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, missing_docs)]
 
-use millstream_console::{Console, ConsoleConfig, RecorderState, start};
+use hyper::body::Bytes;
+use millstream_console::{Console, ConsoleConfig, RecorderState, TapRefusal, TapRequest, start};
 use millstream_model::snapshot::{
     CheckpointSnapshot, CollectorSnapshot, CollectorsSnapshot, ComponentSnapshot,
     DiskBufferSnapshot, FileSnapshot, JvmProcessSnapshot, JvmSnapshot, MemorySnapshot,
@@ -19,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 /// Files of the one source.
 pub const FILES: u64 = 120;
@@ -50,6 +52,7 @@ impl Fixture {
             version: VERSION,
             config: Arc::new(millstream_console::ConfigState::new(0x1234_5678_9abc_def0)),
             recorder: recorder_state(),
+            open_tap: Arc::new(open_tap),
         };
         let console = runtime.block_on(start(config, Arc::new(snapshot), ready.clone())).unwrap();
         Fixture { console: Some(console), ready, dir, runtime }
@@ -111,6 +114,27 @@ pub fn exchange(
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Response { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+/// Opens a tap of `app`, whose events are its condition and a number.
+pub fn open_tap(request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
+    let condition = request.condition.unwrap_or_default();
+    match (request.id.as_str(), condition.as_str()) {
+        ("app", "bad") => Err(TapRefusal::Invalid("bad condition".to_owned())),
+        ("app", _) => {
+            let (lines, chunks) = mpsc::channel(2);
+            tokio::spawn(async move {
+                for number in 0u64.. {
+                    let line = Bytes::from(format!("{condition} {number}\n"));
+                    if lines.send(line).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            Ok(chunks)
+        }
+        (id, _) => Err(TapRefusal::Unknown(format!("there is no `{id}`"))),
+    }
 }
 
 /// Returns the state of a recorder, which need not run.

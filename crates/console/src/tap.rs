@@ -1,0 +1,228 @@
+//! Samples of the events at an output: `/api/tap`.
+//!
+//! The agent makes the lines; here they are sent until the client goes away. What the client does
+//! not read is not made.
+
+use crate::routes::{Body, Reply, error, stream};
+use hyper::StatusCode;
+use hyper::body::{Bytes, Frame, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// Most taps at a time: each keeps a connection, and up to some megabytes.
+pub const TAPS_MAX: usize = 8;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapRequest {
+    /// A component id, or `ID.OUTPUT`.
+    pub id: String,
+    /// After how many events it ends.
+    pub limit: Option<u64>,
+    /// The condition of an event to be shown, an expression.
+    pub condition: Option<String>,
+    /// How an event is written.
+    pub format: TapFormat,
+    /// Whether events are shown without redaction.
+    pub raw: bool,
+}
+
+/// How an event is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapFormat {
+    /// A JSON object per line.
+    Json,
+    /// The message, for people.
+    Text,
+}
+
+/// Why there is no tap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TapRefusal {
+    /// The id does not exist.
+    Unknown(String),
+    /// The condition is invalid.
+    Invalid(String),
+    /// Not now.
+    Unavailable(String),
+}
+
+/// Opens taps; returns their lines, in chunks. May take as long as it takes to compile a condition.
+pub type OpenTap = dyn Fn(TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> + Send + Sync;
+
+/// The lines of a tap as the body of a response.
+pub struct Lines {
+    chunks: mpsc::Receiver<Bytes>,
+    /// Counts as a tap while the connection lives.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl hyper::body::Body for Lines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.chunks.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Body::Whole(body) => Pin::new(body).poll_frame(cx),
+            Body::Lines(lines) => Pin::new(lines).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Body::Whole(body) => body.is_end_stream(),
+            Body::Lines(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Whole(body) => body.size_hint(),
+            Body::Lines(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The taps of an agent.
+pub struct TapService {
+    open: Arc<OpenTap>,
+    places: Arc<Semaphore>,
+}
+
+impl TapService {
+    /// Creates the service; `open` opens each tap.
+    pub fn new(open: Arc<OpenTap>) -> TapService {
+        TapService { open, places: Arc::new(Semaphore::new(TAPS_MAX)) }
+    }
+
+    /// Opens the tap that a query asks for.
+    pub async fn answer(&self, query: &str) -> Reply {
+        let request = match request(query) {
+            Ok(request) => request,
+            Err(text) => return error(StatusCode::BAD_REQUEST, &text),
+        };
+        let Ok(permit) = self.places.clone().try_acquire_owned() else {
+            let text = format!("{TAPS_MAX} taps are open, the most at a time; end one of them");
+            return error(StatusCode::TOO_MANY_REQUESTS, &text);
+        };
+        let (open, format) = (self.open.clone(), request.format);
+        match tokio::task::spawn_blocking(move || open(request)).await {
+            Ok(Ok(chunks)) => {
+                let content_type = match format {
+                    TapFormat::Json => "application/x-ndjson",
+                    TapFormat::Text => "text/plain; charset=utf-8",
+                };
+                stream(content_type, Lines { chunks, _permit: permit })
+            }
+            Ok(Err(TapRefusal::Unknown(text))) => error(StatusCode::NOT_FOUND, &text),
+            Ok(Err(TapRefusal::Invalid(text))) => error(StatusCode::BAD_REQUEST, &text),
+            Ok(Err(TapRefusal::Unavailable(text))) => error(StatusCode::CONFLICT, &text),
+            Err(failed) => error(StatusCode::INTERNAL_SERVER_ERROR, &failed.to_string()),
+        }
+    }
+}
+
+/// Reads a query.
+fn request(query: &str) -> Result<TapRequest, String> {
+    let (format, raw) = (TapFormat::Json, false);
+    let mut request = TapRequest { id: String::new(), limit: None, condition: None, format, raw };
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let value =
+            decoded(value).ok_or_else(|| format!("{name}: is not percent-encoded UTF-8"))?;
+        match (name, value.as_str()) {
+            ("id", _) => request.id = value,
+            ("limit", _) => request.limit = Some(limit(&value)?),
+            ("where", _) => request.condition = Some(value),
+            ("format", "json") => request.format = TapFormat::Json,
+            ("format", "text") => request.format = TapFormat::Text,
+            ("format", _) => return Err(format!("format: `{value}` is neither json nor text")),
+            ("raw", "true") => request.raw = true,
+            ("raw", "false") => request.raw = false,
+            ("raw", _) => return Err(format!("raw: `{value}` is neither true nor false")),
+            _ => {
+                return Err(format!(
+                    "there is no parameter `{name}`; the parameters are id, limit, where, format and raw"
+                ));
+            }
+        }
+    }
+    match request.id.is_empty() {
+        true => Err("add ?id= with the id of a component".to_owned()),
+        false => Ok(request),
+    }
+}
+
+fn limit(value: &str) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|limit| *limit > 0);
+    number.ok_or_else(|| "limit is no whole number over 0; write for example limit=100".to_owned())
+}
+
+/// Decodes a value of a query; `None` if it is invalid.
+fn decoded(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_or_its_fault_named() {
+        let read =
+            request("id=app.slow&limit=7&where=a%20%3D%3D+%22%C3%A9%22&format=text&raw=true");
+        let expected = TapRequest {
+            id: "app.slow".to_owned(),
+            limit: Some(7),
+            condition: Some("a == \"é\"".to_owned()),
+            format: TapFormat::Text,
+            raw: true,
+        };
+        assert_eq!(read, Ok(expected));
+        for (query, part) in [
+            ("", "add ?id="),
+            ("id=", "add ?id="),
+            ("id=a&limit=0", "limit=100"),
+            ("id=a&limit=x", "limit=100"),
+            ("id=a&format=xml", "`xml` is neither"),
+            ("id=a&raw=1", "`1` is neither"),
+            ("id=a&wher=b", "`wher`"),
+            ("id=%zz", "id: is not"),
+            ("id=%ff", "id: is not"),
+            ("id=%4", "id: is not"),
+        ] {
+            let error = request(query).unwrap_err();
+            assert!(error.contains(part), "{query}: {error}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `millstream tap`: shows a sample of the events at an output of a running agent.
+
+mod escape;
+mod place;
+mod service;
+mod view;
+
+pub use service::TapService;
+
+use crate::cli::{DONE, FAILED, USAGE};
+use crate::client::{AgentArgs, Client, ClientError};
+use crate::interrupts::Signals;
+use hyper::StatusCode;
+use serde_json::Value;
+use std::io::{self, ErrorKind, Write};
+use std::ops::ControlFlow;
+
+/// The help of `tap`.
+pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
+    millstream tap parsed --where 'status >= 500' --limit 20 --format text\n  \
+    millstream tap parsed.rejected | jq .message\n\n\
+    ID is a source or transform for what it sends, ID.OUTPUT for a named output, or a sink for what\n\
+    it gets. At most 1,000 events per second are looked at, evenly spread; --where selects among\n\
+    these. The events are shown as the sinks behind the output get them: every transform redact on\n\
+    the way is applied, unless there is --raw. The agent loses and delays nothing for it.\n\
+    Events go to standard output, messages to standard error. Without --limit it runs until Ctrl-C.\n\n\
+    Exit status: 0 done; 1 no agent runs, it stops, too many taps are open, or the output no longer\n\
+    exists after a reload; 2 unknown id, invalid expression or usage.";
+
+/// The arguments of `tap`.
+#[derive(clap::Args)]
+pub struct TapArgs {
+    /// A component, or ID.OUTPUT for a named output
+    #[arg(value_name = "ID")]
+    id: String,
+    /// End after this many events
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Show only events that satisfy this condition, as in transform filter
+    #[arg(long = "where", value_name = "EXPR")]
+    condition: Option<String>,
+    /// json: one event per line, as the codec writes it; text: the message, for people
+    #[arg(short, long, value_name = "FORMAT", default_value = "json")]
+    format: Format,
+    /// Show events as they are, without the redactions behind this output
+    #[arg(long)]
+    raw: bool,
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Json,
+    Text,
+}
+
+/// Runs the command; returns the exit status.
+pub fn tap(args: &TapArgs) -> u8 {
+    let client = match args.agent.client() {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ran = match runtime {
+        Ok(runtime) => runtime.block_on(run(args, &client)),
+        Err(error) => Err((FAILED, error.to_string())),
+    };
+    ran.unwrap_or_else(|(status, message)| {
+        eprintln!("{message}");
+        status
+    })
+}
+
+async fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
+    let mut signals = Signals::receive().map_err(|error| (FAILED, error.to_string()))?;
+    let (mut output, path) = (Output::new(args.format), path(args));
+    let streamed = tokio::select! {
+        streamed = client.stream(&path, |chunk| output.take(chunk)) => streamed,
+        () = signals.stop() => return Ok(DONE),
+    };
+    streamed.map_err(|error| match error {
+        ClientError::Refused(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND, text) => {
+            (USAGE, text)
+        }
+        error => (FAILED, error.to_string()),
+    })?;
+    match output.end {
+        Some(End::Done) => Ok(DONE),
+        Some(End::Failed(message)) => Err((FAILED, message)),
+        None => Err((FAILED, "the agent ended the connection".to_owned())),
+    }
+}
+
+/// Returns the request.
+fn path(args: &TapArgs) -> String {
+    let mut path = format!("/api/tap?id={}", encoded(&args.id));
+    args.limit.iter().for_each(|limit| path += &format!("&limit={limit}"));
+    args.condition.iter().for_each(|condition| path += &format!("&where={}", encoded(condition)));
+    path += if matches!(args.format, Format::Text) { "&format=text" } else { "&format=json" };
+    path + if args.raw { "&raw=true" } else { "" }
+}
+
+/// Returns a value of a query, percent-encoded.
+fn encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let encode = |byte: u8| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// How a tap ends.
+enum End {
+    /// All that was asked for is shown, or the reader of the output is gone.
+    Done,
+    Failed(String),
+}
+
+/// Writes events to standard output and notes to standard error.
+struct Output {
+    format: Format,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+    end: Option<End>,
+}
+
+impl Output {
+    fn new(format: Format) -> Output {
+        Output { format, rest: Vec::new(), end: None }
+    }
+
+    /// Takes a piece of the answer.
+    fn take(&mut self, chunk: &[u8]) -> ControlFlow<()> {
+        self.rest.extend_from_slice(chunk);
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
+            return ControlFlow::Continue(());
+        };
+        let rest = self.rest.split_off(end + 1);
+        let lines = std::mem::replace(&mut self.rest, rest);
+        let written = self.write(&lines);
+        if let Err(error) = written {
+            self.end = Some(match error.kind() {
+                ErrorKind::BrokenPipe => End::Done,
+                _ => End::Failed(format!("standard output: {error}")),
+            });
+        }
+        if self.end.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            match self.note(line) {
+                Some(note) => self.tell(&note),
+                None => out.write_all(line)?,
+            }
+        }
+        out.flush()
+    }
+
+    /// Returns the note in a line, if it is one.
+    fn note(&self, line: &[u8]) -> Option<Value> {
+        let line = match self.format {
+            Format::Json => line,
+            Format::Text => line.strip_prefix(&[service::TEXT_NOTE as u8])?,
+        };
+        let is_note = line.starts_with(view::NOTE.as_bytes());
+        let mut note: Value = is_note.then(|| serde_json::from_slice(line).ok())??;
+        Some(note["tap"].take())
+    }
+
+    fn tell(&mut self, note: &Value) {
+        if let Some(warning) = note["warning"].as_str() {
+            eprintln!("warning: {warning}");
+        }
+        match note["ended"].as_str() {
+            Some("limit") => self.end = Some(End::Done),
+            Some(why) => self.end = Some(End::Failed(format!("the tap ended: {why}"))),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_a_query_is_encoded() {
+        assert_eq!(encoded("a.b-c_d~1"), "a.b-c_d~1");
+        assert_eq!(encoded("x > 1 && é+"), "x%20%3E%201%20%26%26%20%C3%A9%2B");
+    }
+
+    #[test]
+    fn a_note_is_told_from_an_event() {
+        let json = Output::new(Format::Json);
+        assert!(json.note(b"{\"tap\":{\"ended\":\"limit\"}}\n").is_some());
+        assert!(json.note(b"{ \"tap\":{\"ended\":\"limit\"}}\n").is_none());
+        let text = Output::new(Format::Text);
+        assert!(text.note(b"{\"tap\":{\"ended\":\"limit\"}}\n").is_none());
+        assert!(text.note(b"\x1e{\"tap\":{\"ended\":\"limit\"}}\n").is_some());
+    }
+}

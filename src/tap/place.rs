@@ -1,0 +1,122 @@
+//! The place of a tap in a configuration: its point, and the redactions on the way from there to the
+//! sinks.
+
+use crate::config::suggest::{listed, nearest};
+use crate::config::{Catalog, Component, Config};
+use crate::wiring::{self, Registry};
+use millstream_components::component::{AnyComponent, BuildCx};
+use millstream_console::TapRefusal;
+use millstream_model::tap::Side;
+use millstream_model::{Kind, Map, Transform};
+use std::collections::BTreeSet;
+
+/// The type of transforms that redact.
+const REDACT: &str = "redact";
+
+/// Types of transforms that leave the fields of events as they are: what a redaction finds behind
+/// one, it finds before it.
+const KEEP_FIELDS: [&str; 6] = ["dedupe", "filter", "route", "sample", "throttle", REDACT];
+
+/// A point: the side of a component, its id in the engine, and its output.
+pub type Point = (Side, String, usize);
+
+/// Returns the point with an id: that of a component, or `ID.OUTPUT`.
+pub fn point(config: &Config, name: &str) -> Result<Point, TapRefusal> {
+    let (id, output) = match name.split_once('.') {
+        Some((id, output)) => (id, Some(output)),
+        None => (name, None),
+    };
+    let Some(component) = config.components.iter().find(|component| component.id == id) else {
+        return Err(unknown(config, name));
+    };
+    let index = output.map(|output| component.decoded.outputs().iter().position(|o| o == output));
+    match (component.kind, index) {
+        (_, Some(None)) => Err(unknown(config, name)),
+        (Kind::Sink, None) => Ok((Side::Input, id.to_owned(), 0)),
+        // The engine makes these events only for a component that reads them.
+        (Kind::Sink, Some(_)) if readers(config, name).next().is_none() => {
+            let text = format!("no component reads `{name}`, so there are no events to show");
+            Err(TapRefusal::Unknown(text))
+        }
+        (Kind::Sink, Some(_)) => Ok((Side::Output, name.to_owned(), 0)),
+        (_, None) => Ok((Side::Output, id.to_owned(), 0)),
+        (_, Some(Some(index))) => Ok((Side::Output, id.to_owned(), index + 1)),
+    }
+}
+
+fn unknown(config: &Config, name: &str) -> TapRefusal {
+    let names: Vec<String> = config.components.iter().flat_map(names).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = nearest(name, &names);
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let text = format!(
+        "no component and no output is named `{name}`{near} There are {}",
+        listed(&names, "and")
+    );
+    TapRefusal::Unknown(text.replace("` There", "`; there"))
+}
+
+/// Returns the names of a component's outputs, the main one first; a sink has its id, too.
+fn names(component: &Component) -> Vec<String> {
+    let others = component.decoded.outputs().into_iter();
+    let others = others.map(|output| format!("{}.{output}", component.id));
+    std::iter::once(component.id.clone()).chain(others).collect()
+}
+
+/// Returns the components that read an output.
+fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Component> {
+    config.components.iter().filter(move |c| c.inputs.iter().any(|input| input == name))
+}
+
+/// Returns every redaction between a point and any sink, ready to be applied.
+///
+/// # Errors
+///
+/// One of them cannot be built.
+pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, String> {
+    let is_sink = |c: &Component| c.kind == Kind::Sink && c.id == name;
+    if config.components.iter().any(is_sink) {
+        return Ok(Vec::new());
+    }
+    let mut found = BTreeSet::new();
+    follow(config, name, true, &mut found);
+    let of_kind = |(id, as_is): &(String, bool)| {
+        let component = config.components.iter().find(|component| component.id == *id)?;
+        (component.type_name == REDACT).then_some((component, *as_is))
+    };
+    found.iter().filter_map(of_kind).map(|(c, as_is)| redaction(config, c, as_is)).collect()
+}
+
+/// Collects the components behind an output, and whether the events have the same fields there.
+fn follow(config: &Config, name: &str, as_is: bool, found: &mut BTreeSet<(String, bool)>) {
+    for reader in readers(config, name) {
+        if reader.kind == Kind::Sink || !found.insert((reader.id.clone(), as_is)) {
+            continue;
+        }
+        let as_is = as_is && KEEP_FIELDS.contains(&reader.type_name);
+        names(reader).iter().for_each(|name| follow(config, name, as_is, found));
+    }
+}
+
+/// Builds a redaction. One that is limited to some fields searches everything, unless the events have
+/// these fields `as_is`: elsewhere their values may be in other fields, or in the message.
+fn redaction(config: &Config, component: &Component, as_is: bool) -> Result<Box<dyn Map>, String> {
+    let (jvm, processes) = (wiring::jvm_options(config), wiring::jvm_processes(config));
+    let cx = BuildCx { id: &component.id, jvm: &jvm, processes: &processes };
+    let mut options = component.options.clone();
+    let limit = options.as_object_mut().and_then(|options| options.shift_remove("fields"));
+    let decoded = match limit.is_some() && !as_is {
+        true => Registry.decode(Kind::Transform, REDACT, options)?,
+        false => component.decoded.clone(),
+    };
+    let AnyComponent::Transform(transform) = decoded else {
+        return Err(format!("{} is no transform", component.id));
+    };
+    match transform.build(&cx).map_err(|error| error.to_string())? {
+        Transform::Map(make) => Ok(make()),
+        _ => Err(format!("{} cannot be applied to a sample", component.id)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! The taps of a running agent: each is a task that gets samples, and sends lines to its client.
+
+use super::place::{self, Point};
+use super::view::{NOTE, Shown, View};
+use crate::config::Config;
+use hyper::body::Bytes;
+use millstream_components::util::condition::Condition;
+use millstream_console::{TapFormat, TapRefusal, TapRequest};
+use millstream_model::Sample;
+use millstream_model::tap::{Listener, Listening, Taps};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// Most samples that wait for their lines to be made.
+const SAMPLES_MAX: usize = 256;
+
+/// Most bytes of samples that wait; the last one may exceed it.
+const QUEUE_BYTES_MAX: usize = 2 << 20;
+
+/// Most chunks of lines that wait for the client.
+const CHUNKS_MAX: usize = 2;
+
+/// How often a tap says how many events passed.
+const NOTE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Before a note in text: no event has it, as control characters are escaped.
+pub const TEXT_NOTE: char = '\x1E';
+
+/// The topology as taps see it.
+#[derive(Clone)]
+enum Topology {
+    /// No events flow yet.
+    Starting,
+    /// That of this configuration.
+    Running(Arc<Config>),
+    /// It is being replaced. What comes meanwhile is not shown: it may be of either.
+    Changing,
+    /// No more events flow.
+    Ended,
+}
+
+/// The taps of an agent.
+pub struct TapService {
+    taps: Taps,
+    topology: watch::Sender<Topology>,
+}
+
+impl TapService {
+    /// Creates the service of an agent that has not started.
+    pub fn new() -> Arc<TapService> {
+        Arc::new(TapService {
+            taps: Taps::default(),
+            topology: watch::Sender::new(Topology::Starting),
+        })
+    }
+
+    /// Returns the points for the engine.
+    pub fn taps(&self) -> Taps {
+        self.taps.clone()
+    }
+
+    /// Shows nothing from now on, while the topology may be replaced.
+    pub fn pause(&self) {
+        self.topology.send_replace(Topology::Changing);
+    }
+
+    /// Continues with the topology of this configuration.
+    pub fn resume(&self, config: &Config) {
+        self.topology.send_replace(Topology::Running(Arc::new(config.clone())));
+    }
+
+    /// Ends all taps.
+    pub fn end(&self) {
+        self.topology.send_replace(Topology::Ended);
+    }
+
+    /// Opens a tap; returns its lines in chunks.
+    ///
+    /// # Errors
+    ///
+    /// The id or the condition is invalid, or the agent starts, stops or reloads.
+    pub fn open(&self, request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
+        let mut topology = self.topology.subscribe();
+        let config = match &*topology.borrow_and_update() {
+            Topology::Running(config) => config.clone(),
+            Topology::Starting => return Err(unavailable("the agent is starting; try again")),
+            Topology::Changing => {
+                return Err(unavailable("the configuration is being reloaded; try again"));
+            }
+            Topology::Ended => return Err(unavailable("the agent stops")),
+        };
+        let (point, view) = plan(&config, &request)?;
+        if request.raw {
+            log::info!("a raw tap of {} was opened: it shows events without redaction", point.1);
+        }
+        let (lines, chunks) = mpsc::channel(CHUNKS_MAX);
+        let (sender, samples) = mpsc::channel(SAMPLES_MAX);
+        let queue = Queue { sender, bytes: Arc::default() };
+        let listening = queue.listen(&self.taps, &point);
+        let (taps, next_note) = (self.taps.clone(), Instant::now() + NOTE_INTERVAL);
+        let (left, events) = (request.limit.unwrap_or(u64::MAX), 0);
+        let session = Session {
+            request,
+            taps,
+            point,
+            queue,
+            listening,
+            view: Some(view),
+            samples,
+            lines,
+            topology,
+            is_paused: false,
+            left,
+            events,
+            has_warned: false,
+            next_note,
+        };
+        tokio::spawn(session.run());
+        Ok(chunks)
+    }
+}
+
+fn unavailable(text: &str) -> TapRefusal {
+    TapRefusal::Unavailable(text.to_owned())
+}
+
+/// Returns where a tap listens, and what it shows.
+fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefusal> {
+    let point = place::point(config, &request.id)?;
+    let condition = request.condition.as_deref().map(Condition::new).transpose();
+    let condition = condition.map_err(|error| TapRefusal::Invalid(format!("where: {error}")))?;
+    let redactions = match request.raw {
+        true => Vec::new(),
+        false => place::redactions(config, &request.id).map_err(TapRefusal::Unavailable)?,
+    };
+    Ok((point, View::new(redactions, condition, request.format)))
+}
+
+/// Samples on their way to a tap.
+#[derive(Clone)]
+struct Queue {
+    sender: mpsc::Sender<Sample>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Queue {
+    fn listen(&self, taps: &Taps, (side, id, output): &Point) -> Listening {
+        taps.listen((*side, id, *output), Box::new(self.clone()))
+    }
+}
+
+impl Listener for Queue {
+    fn offer(&self, copy: &mut dyn FnMut() -> Sample) -> Option<usize> {
+        if self.bytes.load(Ordering::Relaxed) >= QUEUE_BYTES_MAX {
+            return None;
+        }
+        let place = self.sender.try_reserve().ok()?;
+        let sample = copy();
+        let bytes = sample.bytes;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        place.send(sample);
+        Some(bytes)
+    }
+}
+
+/// One tap.
+struct Session {
+    request: TapRequest,
+    taps: Taps,
+    point: Point,
+    queue: Queue,
+    listening: Listening,
+    /// `None` while it is in use.
+    view: Option<View>,
+    samples: mpsc::Receiver<Sample>,
+    lines: mpsc::Sender<Bytes>,
+    topology: watch::Receiver<Topology>,
+    is_paused: bool,
+    /// Events to show.
+    left: u64,
+    /// Events shown.
+    events: u64,
+    has_warned: bool,
+    next_note: Instant,
+}
+
+/// Why a tap ends; `None` if its client is gone.
+type End = Option<String>;
+
+impl Session {
+    async fn run(mut self) {
+        if let Some(why) = self.serve().await {
+            let note = json!({
+                "ended": why, "passed": self.listening.passed(), "shown": self.events
+            });
+            let _ = self.lines.send(self.note(&note)).await;
+        }
+    }
+
+    async fn serve(&mut self) -> End {
+        loop {
+            let step = tokio::select! {
+                biased;
+                () = self.lines.closed() => Err(None),
+                changed = self.topology.changed() => match changed {
+                    Ok(()) => self.follow().await,
+                    Err(_) => Err(Some("the agent stops".to_owned())),
+                },
+                Some(sample) = self.samples.recv() => self.show(sample).await,
+                () = sleep_until(self.next_note) => self.tell().await,
+            };
+            if let Err(end) = step {
+                return end;
+            }
+        }
+    }
+
+    /// Continues with a topology that has changed.
+    async fn follow(&mut self) -> Result<(), End> {
+        let config = match &*self.topology.borrow_and_update() {
+            Topology::Running(config) => config.clone(),
+            Topology::Starting | Topology::Changing => {
+                self.is_paused = true;
+                return Ok(());
+            }
+            Topology::Ended => return Err(Some("the agent stops".to_owned())),
+        };
+        let request = self.request.clone();
+        let planned = tokio::task::spawn_blocking(move || plan(&config, &request)).await;
+        let planned = planned.map_err(|error| Some(error.to_string()))?;
+        let (point, view) = planned.map_err(|refusal| {
+            let (TapRefusal::Unknown(why)
+            | TapRefusal::Invalid(why)
+            | TapRefusal::Unavailable(why)) = refusal;
+            Some(format!("the configuration was reloaded: {why}"))
+        })?;
+        if point != self.point {
+            self.listening = self.queue.listen(&self.taps, &point);
+            self.point = point;
+        }
+        // These may be of the topology before, for which this view is not meant.
+        while let Ok(sample) = self.samples.try_recv() {
+            self.queue.bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
+        }
+        (self.view, self.is_paused) = (Some(view), false);
+        Ok(())
+    }
+
+    /// Shows a sample, unless the topology may be another than that of the view.
+    async fn show(&mut self, sample: Sample) -> Result<(), End> {
+        self.queue.bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
+        if self.is_paused || self.topology.has_changed().unwrap_or(true) {
+            return Ok(());
+        }
+        let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
+        let left = self.left;
+        // The thread of the network delivers; a condition may be costly.
+        let shown = tokio::task::spawn_blocking(move || (view.show(sample, left), view)).await;
+        let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;
+        self.view = Some(view);
+        let Shown { lines, events, warning } = shown.map_err(Some)?;
+        if let Some(warning) = warning.filter(|_| !self.has_warned) {
+            self.has_warned = true;
+            let note = self.note(&json!({ "warning": warning }));
+            self.send(note).await?;
+        }
+        if events > 0 {
+            self.send(lines.into()).await?;
+        }
+        (self.left, self.events) = (self.left - events, self.events + events);
+        if self.left == 0 { Err(Some("limit".to_owned())) } else { Ok(()) }
+    }
+
+    /// Says how many events passed; also finds out whether the client is still there.
+    async fn tell(&mut self) -> Result<(), End> {
+        self.next_note = Instant::now() + NOTE_INTERVAL;
+        let note = json!({ "passed": self.listening.passed(), "shown": self.events });
+        let note = self.note(&note);
+        self.send(note).await
+    }
+
+    async fn send(&mut self, lines: Bytes) -> Result<(), End> {
+        self.lines.send(lines).await.map_err(|_| None)
+    }
+
+    /// Returns a line about the tap itself.
+    fn note(&self, what: &serde_json::Value) -> Bytes {
+        let mark = if self.request.format == TapFormat::Text { "\x1E" } else { "" };
+        format!("{mark}{NOTE}{what}}}\n").into()
+    }
+}

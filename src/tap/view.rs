@@ -1,0 +1,158 @@
+//! What a tap shows of a sample: the events that its condition selects, redacted, as lines.
+
+use super::escape::{cut_note, push_json, push_text};
+use millstream_components::codec::Encoding;
+use millstream_components::util::condition::Condition;
+use millstream_console::TapFormat;
+use millstream_model::{
+    Batch, BlockPool, CellKind, Counters, EncodeCx, Encoder, Grant, Map, Outputs, Payload, Sample,
+    VALUE_BYTES_MAX, char_boundary,
+};
+use std::sync::Arc;
+
+/// What is not shown at the end of a message that was cut: a secret across the cut is not found. Longer
+/// than tokens and keys are.
+const CUT_MARGIN_BYTES: usize = 8 << 10;
+
+/// The beginning of a line of JSON about the tap itself.
+pub const NOTE: &str = "{\"tap\":";
+
+/// Turns samples into lines.
+pub struct View {
+    redactions: Vec<Box<dyn Map>>,
+    condition: Option<Condition>,
+    format: TapFormat,
+    encoder: Box<dyn Encoder>,
+    pool: Arc<BlockPool>,
+    grant: Arc<Grant>,
+    counters: Arc<Counters>,
+}
+
+/// The lines of a sample.
+#[derive(Default)]
+pub struct Shown {
+    /// One per event.
+    pub lines: Vec<u8>,
+    /// Their number.
+    pub events: u64,
+    /// Why the condition has no result for some events.
+    pub warning: Option<String>,
+}
+
+impl View {
+    /// Creates a view that applies these redactions.
+    pub fn new(
+        redactions: Vec<Box<dyn Map>>,
+        condition: Option<Condition>,
+        format: TapFormat,
+    ) -> View {
+        View {
+            redactions,
+            condition,
+            format,
+            encoder: Encoding::default().encoder(),
+            // Samples are small: what they take does not count.
+            pool: BlockPool::new(),
+            grant: Grant::new(u64::MAX),
+            counters: Arc::default(),
+        }
+    }
+
+    /// Returns the lines of at most `limit` events.
+    ///
+    /// # Errors
+    ///
+    /// The events cannot be redacted or encoded; none of them is shown.
+    pub fn show(&mut self, sample: Sample, limit: u64) -> Result<Shown, String> {
+        let Sample { mut batch, cut, .. } = sample;
+        let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
+        if let Some(condition) = &self.condition {
+            let kept = condition.holds(&batch, &mut out);
+            batch.select(kept);
+        }
+        let warning = out.warning;
+        let after = (0..batch.rows()).filter(|row| batch.is_selected(*row)).nth(limit as usize);
+        batch.select_range(0, after.unwrap_or(batch.rows()));
+        let events = batch.events() as u64;
+        if events == 0 {
+            return Ok(Shown { warning, ..Shown::default() });
+        }
+        let batch = self.redacted(batch)?;
+        let lines = match self.format {
+            TapFormat::Json => self.json(batch, &cut)?,
+            TapFormat::Text => text(&batch, &cut),
+        };
+        Ok(Shown { lines, events, warning })
+    }
+
+    fn redacted(&mut self, mut batch: Batch) -> Result<Batch, String> {
+        for redaction in &mut self.redactions {
+            let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
+            redaction.apply(batch, &mut out).map_err(|error| error.to_string())?;
+            let made = out.batches.pop().ok_or("a redaction made no events")?;
+            batch = made.1;
+        }
+        Ok(batch)
+    }
+
+    fn json(&mut self, batch: Batch, cut: &[u64]) -> Result<Vec<u8>, String> {
+        let batch = with_cuts(batch, cut);
+        let mut permit = self.grant.try_take(0).ok_or("no memory is left")?;
+        let mut payload = Payload::new(0);
+        let mut cx = EncodeCx {
+            pool: &self.pool,
+            permit: &mut permit,
+            counters: &self.counters,
+            refused: None,
+        };
+        let encoded = self.encoder.encode(&batch, &mut payload, &mut cx);
+        encoded.map_err(|error| error.to_string())?;
+        let (encoded, mut lines) = (payload.parts.concat(), Vec::new());
+        for line in encoded.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            match line.strip_prefix(b"{") {
+                // An event whose first member has the name of a note is none.
+                Some(rest) if line.starts_with(NOTE.as_bytes()) => {
+                    lines.extend_from_slice(b"{ ");
+                    push_json(rest, &mut lines);
+                }
+                _ => push_json(line, &mut lines),
+            }
+            lines.push(b'\n');
+        }
+        Ok(lines)
+    }
+}
+
+/// Returns what is shown of a message of which `cut` bytes are missing, and how many are missing then.
+fn shortened(message: &[u8], cut: u64) -> (&[u8], u64) {
+    if cut == 0 {
+        return (message, 0);
+    }
+    let len = char_boundary(message, message.len().min(VALUE_BYTES_MAX - CUT_MARGIN_BYTES));
+    (&message[..len], cut + (message.len() - len) as u64)
+}
+
+fn text(batch: &Batch, cut: &[u64]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for row in (0..batch.rows()).filter(|row| batch.is_selected(*row)) {
+        let (message, more) = shortened(batch.text(row), cut[row]);
+        push_text(message, more, &mut lines);
+        lines.push(b'\n');
+    }
+    lines
+}
+
+/// Says in each message that was cut how much is missing.
+fn with_cuts(mut batch: Batch, cut: &[u64]) -> Batch {
+    if cut.iter().all(|cut| *cut == 0) {
+        return batch;
+    }
+    let mut edit = batch.message.edit();
+    for (row, cut) in cut.iter().enumerate().filter(|(_, cut)| **cut > 0) {
+        let (message, more) = shortened(batch.text(row), *cut);
+        let shown = edit.push(CellKind::Text, &[message, cut_note(more).as_bytes()].concat());
+        edit.set(row, shown);
+    }
+    batch.message = edit.finish(batch.message.name.clone());
+    batch
+}
