@@ -32,6 +32,7 @@ mod rules;
 mod spool;
 mod stall;
 mod stuck;
+mod tap;
 mod tcp;
 mod unit_tests;
 mod verify;
