@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const CONFIG: &str = "
 sources: { app: { type: file, include: ['DIR/app.log'] } }
 transforms:
-  parsed: { type: parse, inputs: [app], format: logfmt, on_error: reject }
+  parsed: { type: parse, inputs: [app], format: logfmt, types: { n: int, odd: bool }, on_error: reject }
   clean: { type: redact, inputs: [parsed, parsed.rejected] }
 sinks: { out: { type: file, path: 'DIR/out.json', inputs: [clean] } }
 ";
