@@ -195,10 +195,7 @@ impl Client {
             let _ = connection.await;
             std::future::pending().await
         };
-        tokio::select! {
-            result = exchange => result,
-            never = connected => never,
-        }
+        tokio::select! { result = exchange => result, never = connected => never }
     }
 
     async fn exchange(

@@ -9,9 +9,7 @@ use crate::tap::TapService;
 use crate::{config, governor, logging, wiring};
 use millstream_components::sources::jvm::collectors_snapshot;
 use millstream_components::transforms::jvm::{KeptOperators, jvm_process_snapshots, jvm_snapshot};
-use millstream_console::{
-    ConfigState, Console, ConsoleConfig, OpenTap, RecorderState, TakeSnapshot,
-};
+use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::tap::Taps;
 use millstream_model::{InternalMetrics, Interval, Kind};
@@ -183,15 +181,13 @@ async fn serve(
     let console = Api::open(&config, options, &recording.state).await;
     let console = console.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
-    let settings = settings(&config, options.until_eof, console.internal_metrics.clone());
-    let settings = Settings { taps: console.taps.taps(), ..settings };
+    let settings = console.settings(&config, options.until_eof);
     let built = blueprint.build(&settings, Arc::new(store));
     let mut running = built
         .map_err(|error| (USAGE, error.to_string()))?
         .start(&tokio::runtime::Handle::current());
     drop(operators);
-    console.show(&running);
-    console.taps.resume(&config);
+    console.show(&running, &config);
     warn_of_unowned(&config);
     let diagnosis = console.console.diagnosis.clone();
     let bottleneck = move || diagnosis.bottleneck().line();
@@ -215,8 +211,7 @@ async fn serve(
         }
     };
     drop(progress);
-    console.taps.end();
-    console.console.shutdown().await;
+    console.shutdown().await;
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 
@@ -464,13 +459,11 @@ impl Api {
         let observer = Observer::default();
         let (now, wait) = (observer.clone(), observer.clone());
         let taps = TapService::new();
-        let of_taps = taps.clone();
-        let open_tap: Arc<OpenTap> = Arc::new(move |request| of_taps.open(request));
         let snapshot: Arc<TakeSnapshot> = Arc::new(move || now.now());
         let start = |listen| {
             let data_dir = config.globals.data_dir.clone();
             let (version, config) = (env!("CARGO_PKG_VERSION"), state.clone());
-            let (recorder, open_tap) = (recorder.clone(), open_tap.clone());
+            let (recorder, open_tap) = (recorder.clone(), taps.opener());
             millstream_console::start(
                 ConsoleConfig { listen, data_dir, version, config, recorder, open_tap },
                 snapshot.clone(),
@@ -488,14 +481,7 @@ impl Api {
             format!("{error}; choose another address, or port 0 for any free one")
         })?;
         millstream_console::keep_profiles(config.globals.profiler.kept());
-        log::info!(
-            "millstream {} runs {} components; metrics and API at http://{}, control socket {}, token in {}",
-            env!("CARGO_PKG_VERSION"),
-            config.components.len(),
-            console.tcp,
-            console.socket_path.display(),
-            console.token_path.display()
-        );
+        announce(config, &console);
         let waiting = Arc::new(move || wait.wait_now());
         let internal_metrics = millstream_console::internal_metrics(
             waiting,
@@ -506,16 +492,41 @@ impl Api {
         Ok(Api { console, ready, config: state, internal_metrics, observer, taps })
     }
 
-    /// Sets the running engine.
-    fn show(&self, running: &Running) {
+    /// Returns the settings of an engine that this API shows.
+    fn settings(&self, config: &Config, until_eof: bool) -> Settings {
+        let internal_metrics = self.internal_metrics.clone();
+        Settings { taps: self.taps.taps(), ..settings(config, until_eof, internal_metrics) }
+    }
+
+    /// Ends the taps, and closes the API.
+    async fn shutdown(self) {
+        self.taps.end();
+        self.console.shutdown().await;
+    }
+
+    /// Sets the running engine and its configuration.
+    fn show(&self, running: &Running, config: &Config) {
         let observer = running.observer();
         let take = move || {
             let (jvm, jvm_processes) = (jvm_snapshot(), jvm_process_snapshots());
             Snapshot { jvm, jvm_processes, collectors: collectors_snapshot(), ..observer() }
         };
         let _ = self.observer.0.set(Box::new(take));
+        self.taps.resume(config);
         self.ready.store(true, Ordering::Release);
     }
+}
+
+/// Logs what runs, and where it answers.
+fn announce(config: &Config, console: &Console) {
+    log::info!(
+        "millstream {} runs {} components; metrics and API at http://{}, control socket {}, token in {}",
+        env!("CARGO_PKG_VERSION"),
+        config.components.len(),
+        console.tcp,
+        console.socket_path.display(),
+        console.token_path.display()
+    );
 }
 
 #[cfg(test)]

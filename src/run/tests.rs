@@ -37,7 +37,7 @@ async fn internal_metrics_have_all_components_from_the_start() {
         .unwrap()
         .build(&settings(&config, true, InternalMetrics::default()), store);
     let running = built.unwrap().start(&tokio::runtime::Handle::current());
-    api.show(&running);
+    api.show(&running, &config);
     assert_eq!(first.join().unwrap().into_iter().collect::<Vec<_>>(), ["load", "out"]);
     running.stop(Duration::from_secs(30)).await;
     api.console.shutdown().await;

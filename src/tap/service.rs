@@ -5,8 +5,8 @@ use super::view::{NOTE, Shown, View};
 use crate::config::Config;
 use hyper::body::Bytes;
 use millstream_components::util::condition::Condition;
-use millstream_console::{TapFormat, TapRefusal, TapRequest};
-use millstream_model::Sample;
+use millstream_console::{OpenTap, TapFormat, TapRefusal, TapRequest};
+use millstream_model::EventSample;
 use millstream_model::tap::{Listener, Listening, Taps};
 use serde_json::json;
 use std::sync::Arc;
@@ -43,6 +43,19 @@ enum Topology {
     Ended,
 }
 
+impl Topology {
+    /// Returns the configuration that runs, or why none does.
+    fn config(&self) -> Result<Arc<Config>, TapRefusal> {
+        let why = match self {
+            Topology::Running(config) => return Ok(config.clone()),
+            Topology::Starting => "the agent is starting; try again",
+            Topology::Changing => "the configuration is being reloaded; try again",
+            Topology::Ended => "the agent stops",
+        };
+        Err(TapRefusal::Unavailable(why.to_owned()))
+    }
+}
+
 /// The taps of an agent.
 pub struct TapService {
     taps: Taps,
@@ -56,6 +69,12 @@ impl TapService {
             taps: Taps::default(),
             topology: watch::Sender::new(Topology::Starting),
         })
+    }
+
+    /// Returns what opens its taps.
+    pub fn opener(self: &Arc<TapService>) -> Arc<OpenTap> {
+        let service = self.clone();
+        Arc::new(move |request| service.open(request))
     }
 
     /// Returns the points for the engine.
@@ -83,16 +102,9 @@ impl TapService {
     /// # Errors
     ///
     /// The id or the condition is invalid, or the agent starts, stops or reloads.
-    pub fn open(&self, request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
+    fn open(&self, request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
         let mut topology = self.topology.subscribe();
-        let config = match &*topology.borrow_and_update() {
-            Topology::Running(config) => config.clone(),
-            Topology::Starting => return Err(unavailable("the agent is starting; try again")),
-            Topology::Changing => {
-                return Err(unavailable("the configuration is being reloaded; try again"));
-            }
-            Topology::Ended => return Err(unavailable("the agent stops")),
-        };
+        let config = topology.borrow_and_update().config()?;
         let (point, view) = plan(&config, &request)?;
         if request.raw {
             log::info!("a raw tap of {} was opened: it shows events without redaction", point.1);
@@ -124,10 +136,6 @@ impl TapService {
     }
 }
 
-fn unavailable(text: &str) -> TapRefusal {
-    TapRefusal::Unavailable(text.to_owned())
-}
-
 /// Returns where a tap listens, and what it shows.
 fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefusal> {
     let point = place::point(config, &request.id)?;
@@ -143,7 +151,7 @@ fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefus
 /// Samples on their way to a tap.
 #[derive(Clone)]
 struct Queue {
-    sender: mpsc::Sender<Sample>,
+    sender: mpsc::Sender<EventSample>,
     bytes: Arc<AtomicUsize>,
 }
 
@@ -154,7 +162,7 @@ impl Queue {
 }
 
 impl Listener for Queue {
-    fn offer(&self, copy: &mut dyn FnMut() -> Sample) -> Option<usize> {
+    fn offer(&self, copy: &mut dyn FnMut() -> EventSample) -> Option<usize> {
         if self.bytes.load(Ordering::Relaxed) >= QUEUE_BYTES_MAX {
             return None;
         }
@@ -176,7 +184,7 @@ struct Session {
     listening: Listening,
     /// `None` while it is in use.
     view: Option<View>,
-    samples: mpsc::Receiver<Sample>,
+    samples: mpsc::Receiver<EventSample>,
     lines: mpsc::Sender<Bytes>,
     topology: watch::Receiver<Topology>,
     is_paused: bool,
@@ -251,7 +259,7 @@ impl Session {
     }
 
     /// Shows a sample, unless the topology may be another than that of the view.
-    async fn show(&mut self, sample: Sample) -> Result<(), End> {
+    async fn show(&mut self, sample: EventSample) -> Result<(), End> {
         self.queue.bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
         if self.is_paused || self.topology.has_changed().unwrap_or(true) {
             return Ok(());

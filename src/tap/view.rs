@@ -5,8 +5,8 @@ use millstream_components::codec::Encoding;
 use millstream_components::util::condition::Condition;
 use millstream_console::TapFormat;
 use millstream_model::{
-    Batch, BlockPool, CellKind, Counters, EncodeCx, Encoder, Grant, Map, Outputs, Payload, Sample,
-    VALUE_BYTES_MAX, char_boundary,
+    Batch, BlockPool, CellKind, Counters, EncodeCx, Encoder, EventSample, Grant, Map, Outputs,
+    Payload, VALUE_BYTES_MAX, char_boundary,
 };
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ impl View {
     /// # Errors
     ///
     /// The events cannot be redacted or encoded; none of them is shown.
-    pub fn show(&mut self, sample: Sample, limit: u64) -> Result<Shown, String> {
-        let Sample { mut batch, cut, .. } = sample;
+    pub fn show(&mut self, sample: EventSample, limit: u64) -> Result<Shown, String> {
+        let EventSample { mut batch, cut, .. } = sample;
         let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
         if let Some(condition) = &self.condition {
             let kept = condition.holds(&batch, &mut out);

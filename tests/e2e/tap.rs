@@ -162,7 +162,12 @@ fn a_condition_selects_and_faults_are_named() {
     let _writer = Writer::start(dir.path(), 10);
     let odd = tap(dir.path(), &["parsed", "--where", "odd == true && n > 0", "-n", "20"]);
     let odd_text = text(&odd.stdout);
-    assert_eq!((odd.status.code(), odd_text.lines().count()), (Some(0), 20), "{}", text(&odd.stderr));
+    assert_eq!(
+        (odd.status.code(), odd_text.lines().count()),
+        (Some(0), 20),
+        "{}",
+        text(&odd.stderr)
+    );
     for event in odd_text.lines() {
         let event: Value = serde_json::from_str(event).unwrap();
         assert_eq!(event["n"].as_u64().unwrap() % 2, 1, "{event}");
@@ -195,7 +200,7 @@ fn a_condition_selects_and_faults_are_named() {
 #[test]
 fn hostile_lines_are_harmless() {
     let dir = folder();
-    let _agent = agent(dir.path(), CONFIG);
+    let _agent = agent(dir.path(), &CONFIG.replace("app.log'] }", "app.log'], max_line: 2MiB }"));
     let hostile: Vec<Vec<u8>> = vec![
         b"\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b1m".to_vec(),
         "\u{9b}31m \u{202e}gpj.exe\u{2066} \u{7f}\u{85}".as_bytes().to_vec(),
@@ -209,7 +214,8 @@ fn hostile_lines_are_harmless() {
     let mut plain = Raw::open(dir.path(), "id=app&format=text");
     log(dir.path()).write_all(&[hostile.join(&b'\n'), b"\n".to_vec()].concat()).unwrap();
     let harmful = |char: char| {
-        char.is_control() || ('\u{202a}'..='\u{202e}').contains(&char)
+        char.is_control()
+            || ('\u{202a}'..='\u{202e}').contains(&char)
             || ('\u{2066}'..='\u{2069}').contains(&char)
     };
     let read = |tap: &mut Raw| -> Vec<String> {

@@ -5,7 +5,7 @@ use crate::wiring::Registry;
 use millstream_console::{TapFormat, TapRefusal};
 use millstream_model::tap::Side;
 use millstream_model::{
-    BatchBuilder, EngineTime, Ledger, Origin, OriginId, Sample, SinkSet, VALUE_BYTES_MAX,
+    BatchBuilder, EngineTime, EventSample, Ledger, Origin, OriginId, SinkSet, VALUE_BYTES_MAX,
 };
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn config(text: &str) -> Config {
 }
 
 /// A sample of lines.
-fn sample(lines: &[&[u8]]) -> Sample {
+fn sample(lines: &[&[u8]]) -> EventSample {
     let (mut builder, mut block) = (BatchBuilder::default(), Vec::new());
     for line in lines {
         builder.row(line, block.len());

@@ -446,8 +446,7 @@ fn source_slot(
     }
     let (place, open_tickets) = (Arc::new(AtomicUsize::new(index)), Arc::default());
     let open = source_open(&place, (part.info, part.type_name), downstream, nodes, shared);
-    let failed = |error| EngineError::Source { id: open.info.id.clone(), error };
-    let source = (part.open)(open.clone()).map_err(failed)?;
+    let source = (part.open)(open.clone()).map_err(|error| not_opened(&open.info.id, error))?;
     Ok(SourceSlot {
         id: open.info.id.as_str().into(),
         type_name: part.type_name,
@@ -475,6 +474,10 @@ fn source_slot(
         release: Mutex::new(Release::new(downstream)),
         open_tickets,
     })
+}
+
+fn not_opened(source_id: &str, error: BuildError) -> EngineError {
+    EngineError::Source { id: source_id.to_owned(), error }
 }
 
 /// Refuses a source whose batches pass too many cuts.

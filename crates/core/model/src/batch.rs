@@ -17,7 +17,7 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use bytes::Bytes;
 pub use id::EventId;
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
-pub use sample::{SAMPLE_BYTES_MAX, Sample, VALUE_BYTES_MAX};
+pub use sample::{EventSample, SAMPLE_BYTES_MAX, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 

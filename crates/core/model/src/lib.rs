@@ -46,7 +46,7 @@ pub use arrow_buffer::BooleanBuffer as Selection;
 pub use ack::{Ack, EntryLedger, Hold, Outcome};
 pub use backoff::{Backoff, Jitter};
 pub use batch::{
-    Batch, BatchBuilder, EventId, LongLine, SAMPLE_BYTES_MAX, Sample, Segment, SourceInfo,
+    Batch, BatchBuilder, EventId, EventSample, LongLine, SAMPLE_BYTES_MAX, Segment, SourceInfo,
     VALUE_BYTES_MAX, char_boundary,
 };
 pub use block::{Block, BlockPool};

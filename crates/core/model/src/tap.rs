@@ -3,7 +3,7 @@
 //! A tap never slows the data: without one, a point costs one relaxed load per batch; with one, a
 //! worker copies a bounded number of events per second, and only if the listener has room for them.
 
-use crate::batch::{Batch, Sample};
+use crate::batch::{Batch, EventSample};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum Side {
 pub trait Listener: Send + Sync {
     /// Takes the sample that `copy` makes, if it has room; never waits. Returns how many bytes it
     /// took; `None` if it has no room, and then `copy` was not called.
-    fn offer(&self, copy: &mut dyn FnMut() -> Sample) -> Option<usize>;
+    fn offer(&self, copy: &mut dyn FnMut() -> EventSample) -> Option<usize>;
 }
 
 /// A point of the topology where taps listen.
@@ -89,7 +89,7 @@ impl TapPoint {
 
     #[cold]
     fn offer_to_taps(&self, output: usize, batch: &Batch) {
-        // Whoever adds a tap just now misses this batch; a worker does not wait.
+        // A tap that is added just now misses this batch; a worker does not wait.
         let Some(taps) = self.taps.try_read() else { return };
         taps.iter().filter(|tap| tap.output == output).for_each(|tap| tap.offer(batch));
     }
@@ -113,7 +113,7 @@ impl Tap {
         }
         let mut copied = 0;
         let mut copy = || {
-            let sample = batch.sample(&spread(batch, few, events));
+            let sample = batch.sample(&evenly(batch, few, events));
             copied = sample.batch.rows();
             sample
         };
@@ -124,7 +124,7 @@ impl Tap {
 }
 
 /// Returns `few` of the `events` selected rows, evenly spread.
-fn spread(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
+fn evenly(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
     let mut rows = Vec::with_capacity(few);
     let mut seen = 0;
     for (begin, end) in batch.runs(0, batch.rows()) {

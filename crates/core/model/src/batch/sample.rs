@@ -17,7 +17,7 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 pub const SAMPLE_BYTES_MAX: usize = 256 << 10;
 
 /// Events that were copied out of a batch. They owe nothing, and are for no sink.
-pub struct Sample {
+pub struct EventSample {
     /// The events.
     pub batch: Batch,
     /// For each row, how many bytes of its message are cut off.
@@ -37,7 +37,7 @@ struct Window {
 impl Batch {
     /// Copies rows, which ascend. A message over [`VALUE_BYTES_MAX`] is cut, a longer field is
     /// replaced by a note, and there are fewer rows if they have more than [`SAMPLE_BYTES_MAX`].
-    pub fn sample(&self, rows: &[usize]) -> Sample {
+    pub fn sample(&self, rows: &[usize]) -> EventSample {
         let (mut block, mut windows, mut bytes) = (Vec::new(), Vec::new(), 0);
         for row in rows {
             if bytes >= SAMPLE_BYTES_MAX {
@@ -62,7 +62,7 @@ impl Batch {
         let fields = self.fields.iter().map(|field| self.copied(field, rows, &windows, true));
         batch.fields = fields.collect::<Vec<Column>>().into();
         batch.block = Bytes::from(block);
-        Sample { batch, cut, bytes }
+        EventSample { batch, cut, bytes }
     }
 
     /// Returns what a row needs of the block: its message, and fields behind the message's start.
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_sample_has_the_same_events_and_none_of_the_block() {
         let (_ledger, batch) = batch();
-        let Sample { batch: copy, cut, .. } = batch.sample(&[3, 7]);
+        let EventSample { batch: copy, cut, .. } = batch.sample(&[3, 7]);
         assert_eq!((copy.rows(), cut), (2, vec![0, 0]));
         assert_eq!(event(&copy, 0, 0), event(&batch, 0, 3));
         assert_eq!(event(&copy, 0, 1), event(&batch, 0, 7));
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_and_long_fields_replaced() {
         let (_ledger, batch) = batch();
-        let Sample { batch: copy, cut, bytes } = batch.sample(&[9, 10]);
+        let EventSample { batch: copy, cut, bytes } = batch.sample(&[9, 10]);
         assert_eq!(cut, [0, (100 - 64) << 10]);
         assert_eq!((copy.text(1).len(), copy.text(0)), (VALUE_BYTES_MAX, &b"k=9"[..]));
         let field = copy.fields.get("k").unwrap();

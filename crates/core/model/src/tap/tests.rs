@@ -1,5 +1,5 @@
-use super::{EVENTS_PER_SECOND, Listener, ROWS_MAX, Side, Taps, spread};
-use crate::batch::{Batch, BatchBuilder, Sample};
+use super::{EVENTS_PER_SECOND, Listener, ROWS_MAX, Side, Taps, evenly};
+use crate::batch::{Batch, BatchBuilder, EventSample};
 use crate::{EngineTime, Ledger, Origin, OriginId, SinkSet};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ impl Kept {
 }
 
 impl Listener for Kept {
-    fn offer(&self, copy: &mut dyn FnMut() -> Sample) -> Option<usize> {
+    fn offer(&self, copy: &mut dyn FnMut() -> EventSample) -> Option<usize> {
         let mut samples = self.samples.lock();
         if samples.len() >= self.room {
             return None;
@@ -129,10 +129,10 @@ fn workers_offer_at_once_while_taps_come_and_go() {
 #[test]
 fn few_rows_are_spread_over_the_selected_ones() {
     let mut batch = batch(100);
-    assert_eq!(spread(&batch, 4, 100), [0, 25, 50, 75]);
+    assert_eq!(evenly(&batch, 4, 100), [0, 25, 50, 75]);
     batch.select_range(10, 20);
-    assert_eq!(spread(&batch, 10, 10), (10..20).collect::<Vec<_>>());
-    assert_eq!(spread(&batch, 3, 10), [10, 13, 16]);
+    assert_eq!(evenly(&batch, 10, 10), (10..20).collect::<Vec<_>>());
+    assert_eq!(evenly(&batch, 3, 10), [10, 13, 16]);
     batch.select_range(19, 20);
-    assert_eq!(spread(&batch, 1, 1), [19]);
+    assert_eq!(evenly(&batch, 1, 1), [19]);
 }
