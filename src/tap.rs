@@ -20,7 +20,7 @@ pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
     millstream tap parsed --where 'status >= 500' --limit 20 --format text\n  \
     millstream tap parsed.rejected | jq .message\n\n\
     ID is a source or transform for what it sends, ID.OUTPUT for a named output, or a sink for what\n\
-    it gets. At most 1,000 events per second are looked at, evenly spread; --where selects among\n\
+    it gets. At most 1,000 events per second are looked at; --where selects among\n\
     these. The events are shown as the sinks behind the output get them: every transform redact on\n\
     the way is applied, unless there is --raw. The agent loses and delays nothing for it.\n\
     Events go to standard output, messages to standard error. Without --limit it runs until Ctrl-C.\n\n\

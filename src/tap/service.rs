@@ -18,11 +18,14 @@ use tokio::time::{Instant, sleep_until};
 /// Most samples that wait for their lines to be made.
 const SAMPLES_MAX: usize = 256;
 
+/// Most samples whose lines are made at once.
+const SAMPLES_AT_ONCE: usize = 64;
+
 /// Most bytes of samples that wait; the last one may exceed it.
 const QUEUE_BYTES_MAX: usize = 2 << 20;
 
 /// Most chunks of lines that wait for the client.
-const CHUNKS_MAX: usize = 2;
+const CHUNKS_MAX: usize = 1;
 
 /// How often a tap says how many events passed.
 const NOTE_INTERVAL: Duration = Duration::from_secs(10);
@@ -210,6 +213,7 @@ impl Session {
     }
 
     async fn serve(&mut self) -> End {
+        let mut samples = Vec::new();
         loop {
             let step = tokio::select! {
                 biased;
@@ -218,7 +222,9 @@ impl Session {
                     Ok(()) => self.follow().await,
                     Err(_) => Err(Some("the agent stops".to_owned())),
                 },
-                Some(sample) = self.samples.recv() => self.show(sample).await,
+                _ = self.samples.recv_many(&mut samples, SAMPLES_AT_ONCE) => {
+                    self.show(std::mem::take(&mut samples)).await
+                }
                 () = sleep_until(self.next_note) => self.tell().await,
             };
             if let Err(end) = step {
@@ -258,16 +264,18 @@ impl Session {
         Ok(())
     }
 
-    /// Shows a sample, unless the topology may be another than that of the view.
-    async fn show(&mut self, sample: EventSample) -> Result<(), End> {
-        self.queue.bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
+    /// Shows samples, unless the topology may be another than that of the view.
+    async fn show(&mut self, samples: Vec<EventSample>) -> Result<(), End> {
+        let bytes = samples.iter().map(|sample| sample.bytes).sum();
+        self.queue.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if self.is_paused || self.topology.has_changed().unwrap_or(true) {
             return Ok(());
         }
         let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
         let left = self.left;
         // The thread of the network delivers; a condition may be costly.
-        let shown = tokio::task::spawn_blocking(move || (view.show(sample, left), view)).await;
+        let show = move || (view.show_all(samples, left), view);
+        let shown = tokio::task::spawn_blocking(show).await;
         let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;
         self.view = Some(view);
         let Shown { lines, events, warning } = shown.map_err(Some)?;

@@ -58,6 +58,25 @@ impl View {
         }
     }
 
+    /// Returns the lines of at most `limit` events of several samples.
+    ///
+    /// # Errors
+    ///
+    /// As for one.
+    pub fn show_all(&mut self, samples: Vec<EventSample>, limit: u64) -> Result<Shown, String> {
+        let mut all = Shown::default();
+        for sample in samples {
+            if all.events == limit {
+                break;
+            }
+            let Shown { mut lines, events, warning } = self.show(sample, limit - all.events)?;
+            all.lines.append(&mut lines);
+            all.events += events;
+            all.warning = all.warning.or(warning);
+        }
+        Ok(all)
+    }
+
     /// Returns the lines of at most `limit` events.
     ///
     /// # Errors

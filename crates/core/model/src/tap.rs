@@ -16,6 +16,10 @@ pub const EVENTS_PER_SECOND: f64 = 1000.0;
 /// Most bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
+/// Events that a tap saves up before it copies again, once it may copy no more: few larger samples
+/// cost less than many of one event.
+const EVENTS_SAVED: f64 = 50.0;
+
 /// Most events that a tap copies of one batch, so that no batch takes long.
 pub const ROWS_MAX: usize = 500;
 
@@ -56,11 +60,14 @@ struct Allowance {
     events: f64,
     bytes: f64,
     at: Instant,
+    /// Whether it saves up.
+    is_saving: bool,
 }
 
 impl Allowance {
     fn full(at: Instant) -> Allowance {
-        Allowance { events: EVENTS_PER_SECOND, bytes: BYTES_PER_SECOND, at }
+        let (events, bytes) = (EVENTS_PER_SECOND, BYTES_PER_SECOND);
+        Allowance { events, bytes, at, is_saving: false }
     }
 
     /// Adds what has accrued until `now`; returns how many events may be copied.
@@ -69,7 +76,9 @@ impl Allowance {
         self.at = now;
         self.events = (self.events + seconds * EVENTS_PER_SECOND).min(EVENTS_PER_SECOND);
         self.bytes = (self.bytes + seconds * BYTES_PER_SECOND).min(BYTES_PER_SECOND);
-        if self.bytes <= 0.0 { 0 } else { (self.events as usize).min(ROWS_MAX) }
+        let least = if self.is_saving { EVENTS_SAVED } else { 1.0 };
+        self.is_saving = self.bytes <= 0.0 || self.events < least;
+        if self.is_saving { 0 } else { (self.events as usize).min(ROWS_MAX) }
     }
 
     fn take(&mut self, events: usize, bytes: usize) {
