@@ -2,7 +2,8 @@
 
 use crate::wiring::{self, Registry};
 use crate::{
-    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, tap, verify,
+    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, tap, top,
+    verify,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -84,6 +85,9 @@ enum Command {
         #[command(subcommand)]
         what: Spool,
     },
+    /// Watch a running agent: rates, lag, files, series, rules and memory
+    #[command(after_help = top::HELP)]
+    Top(top::TopArgs),
     /// Record what an agent does, or read what it recorded before it died
     #[command(after_help = record::HELP)]
     Record(record::RecordArgs),
@@ -190,6 +194,7 @@ fn run_command(command: Command) -> u8 {
         Command::JvmProcess => millstream_jvm::serve_process(),
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Top(args) => top::top(&args),
         Command::Record(args) => record::record(&args),
         Command::Profile(args) => profile::profile(&args),
         Command::Diagnose(args) => diagnose::diagnose(&args),

@@ -22,6 +22,7 @@ mod rules;
 mod run;
 mod spool;
 mod tap;
+mod top;
 mod verify;
 mod wiring;
 

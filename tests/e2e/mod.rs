@@ -34,5 +34,6 @@ mod stall;
 mod stuck;
 mod tap;
 mod tcp;
+mod top;
 mod unit_tests;
 mod verify;

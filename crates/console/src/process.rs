@@ -26,10 +26,9 @@ pub struct ProcessStats {
 impl ProcessStats {
     /// Reads the resource usage of the calling process.
     pub fn read() -> ProcessStats {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         ProcessStats {
-            cpu_seconds: Some(cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9),
+            cpu_seconds: Some(cpu_seconds()),
             resident_memory_bytes: resident_bytes(),
             open_fds: open_fds(),
             max_fds: getrlimit(Resource::Nofile).current,
@@ -37,6 +36,12 @@ impl ProcessStats {
             threads: stat_field(&stat, 20),
         }
     }
+}
+
+/// Returns the CPU time of all threads in seconds, user and system.
+pub fn cpu_seconds() -> f64 {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
 }
 
 fn resident_bytes() -> Option<u64> {

@@ -3,7 +3,7 @@
 use crate::config::ConfigState;
 use crate::diagnosis::DiagnosisState;
 use crate::files;
-use crate::process::ProcessStats;
+use crate::process::{ProcessStats, cpu_seconds};
 use crate::profile;
 use crate::prometheus::prometheus;
 use crate::recorder::{self, RecorderState};
@@ -123,6 +123,16 @@ pub struct Router {
     pub taps: TapService,
 }
 
+/// The response of `/api/snapshot`.
+#[derive(Serialize)]
+struct OfProcess {
+    version: &'static str,
+    /// CPU time of the agent, user and system.
+    cpu_seconds: f64,
+    #[serde(flatten)]
+    snapshot: Snapshot,
+}
+
 /// The response of `/ready`.
 #[derive(Serialize)]
 struct Readiness<'a> {
@@ -240,7 +250,9 @@ impl Router {
     }
 
     fn snapshot(&self) -> Reply {
-        as_json(StatusCode::OK, &(self.snapshot)())
+        let (version, cpu_seconds) = (self.version, cpu_seconds());
+        let snapshot = (self.snapshot)();
+        as_json(StatusCode::OK, &OfProcess { version, cpu_seconds, snapshot })
     }
 
     /// Answers with the state of all sources, or of one.

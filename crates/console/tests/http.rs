@@ -45,6 +45,8 @@ fn a_snapshot_over_tcp_needs_the_token() {
     let json = answered.json();
     assert_eq!(json["components"][0]["sinks"][0]["lag"], 4096);
     assert_eq!(json["memory"]["granted_bytes"], 1 << 20);
+    assert_eq!(json["version"], "1.2.3");
+    assert!(json["cpu_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! The values of an agent: the latest answers, and rates since the answers before.
+
+use super::api::{
+    Answer, Bottleneck, Component, Diagnosis, Files, Finding, Part, Snapshot, Transform,
+};
+use std::collections::BTreeMap;
+
+/// What was asked for in one interval; `None` for what no view shows.
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// The snapshot; its error is that of the connection.
+    pub snapshot: Option<Result<Answer<Snapshot>, String>>,
+    /// The diagnosis.
+    pub diagnosis: Option<Part<Diagnosis>>,
+    /// The bottleneck.
+    pub bottleneck: Option<Part<Bottleneck>>,
+    /// The files.
+    pub files: Option<Answer<Files>>,
+    /// The tasks.
+    pub rules: Option<Answer<Vec<Transform>>>,
+}
+
+/// Rates of a component per second; `None` until two answers of one run of the agent are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Events received.
+    pub received: Option<f64>,
+    /// Events sent.
+    pub sent: Option<f64>,
+    /// Bytes sent, or received where none are sent.
+    pub bytes: Option<f64>,
+    /// Errors.
+    pub errors: Option<f64>,
+    /// Events dropped.
+    pub dropped: Option<f64>,
+}
+
+/// The values of an agent.
+#[derive(Debug, Default)]
+pub struct Data {
+    /// The latest snapshot; `None` before the first one.
+    pub snapshot: Option<Answer<Snapshot>>,
+    /// Why the last attempt has failed.
+    pub failure: Option<String>,
+    /// Rates by kind and id.
+    rates: BTreeMap<(String, String), Rates>,
+    /// Share of a CPU that the agent uses.
+    pub cpu: Option<f64>,
+    /// The latest diagnosis.
+    pub diagnosis: Part<Diagnosis>,
+    /// The latest bottleneck.
+    pub bottleneck: Part<Bottleneck>,
+    /// The latest files.
+    pub files: Option<Answer<Files>>,
+    /// The latest tasks.
+    pub rules: Option<Answer<Vec<Transform>>>,
+}
+
+impl Data {
+    /// Takes what was answered. After a failure there are no rates until two answers are known: the
+    /// agent may have been restarted.
+    pub fn take(&mut self, polled: Polled) {
+        match polled.snapshot {
+            Some(Ok(next)) => self.advance(next),
+            Some(Err(failure)) => self.failure = Some(failure),
+            None => {}
+        }
+        self.diagnosis = polled.diagnosis.unwrap_or(std::mem::take(&mut self.diagnosis));
+        self.bottleneck = polled.bottleneck.unwrap_or(std::mem::take(&mut self.bottleneck));
+        self.files = polled.files.or(self.files.take());
+        self.rules = polled.rules.or(self.rules.take());
+    }
+
+    fn advance(&mut self, next: Answer<Snapshot>) {
+        let is_same_run = self.failure.take().is_none();
+        let before = self.snapshot.take().filter(|_| is_same_run);
+        let seconds = before
+            .as_ref()
+            .map(|before| next.value.uptime_seconds - before.value.uptime_seconds)
+            .filter(|seconds| *seconds > 0.0);
+        self.rates.clear();
+        self.cpu = None;
+        if let (Some(before), Some(seconds)) = (before, seconds) {
+            self.rates = rates(&before.value, &next.value, seconds);
+            let cpu = |of: &Snapshot| of.cpu_seconds;
+            let spent = cpu(&next.value).zip(cpu(&before.value)).map(|(now, then)| now - then);
+            self.cpu = spent.filter(|spent| *spent >= 0.0).map(|spent| spent / seconds);
+        }
+        self.snapshot = Some(next);
+    }
+
+    /// Returns the rates of a component.
+    pub fn rates(&self, component: &Component) -> Rates {
+        let key = (component.kind.clone(), component.id.clone());
+        self.rates.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Returns the components.
+    pub fn components(&self) -> &[Component] {
+        self.snapshot.as_ref().map_or(&[], |snapshot| &snapshot.value.components)
+    }
+
+    /// Returns what is known about a source.
+    pub fn finding(&self, source: &str) -> Option<&Finding> {
+        let diagnosis = self.diagnosis.known()?;
+        diagnosis.sources.iter().find(|finding| finding.source == source)
+    }
+
+    /// Returns the number of late sources, if the agent knows it.
+    pub fn late_sources(&self) -> Option<usize> {
+        let diagnosis = self.diagnosis.known()?;
+        Some(diagnosis.sources.iter().filter(|finding| finding.status == "late").count())
+    }
+}
+
+fn rates(before: &Snapshot, next: &Snapshot, seconds: f64) -> BTreeMap<(String, String), Rates> {
+    let key = |of: &Component| (of.kind.clone(), of.id.clone());
+    let known: BTreeMap<_, _> = before.components.iter().map(|of| (key(of), of)).collect();
+    let pairs = next.components.iter().filter_map(|of| Some((known.get(&key(of))?, of)));
+    pairs.map(|(before, next)| (key(next), rates_of(before, next, seconds))).collect()
+}
+
+/// A counter that is lower than before was reset, as that of a component that a reload replaced.
+fn rates_of(before: &Component, next: &Component, seconds: f64) -> Rates {
+    let rate = |of: fn(&Component) -> u64| {
+        let more = of(next).checked_sub(of(before))?;
+        Some(more as f64 / seconds)
+    };
+    let sent_bytes = rate(|of| of.sent_bytes);
+    let received_bytes = rate(|of| of.received_bytes);
+    Rates {
+        received: rate(|of| of.received_events),
+        sent: rate(|of| of.sent_events),
+        bytes: if next.sent_bytes > 0 { sent_bytes } else { received_bytes },
+        errors: rate(|of| of.errors.values().sum()),
+        dropped: rate(|of| of.dropped_events.values().sum()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn polled(uptime: f64, sent: u64) -> Polled {
+        let json = json!({
+            "uptime_seconds": uptime, "cpu_seconds": uptime / 2.0,
+            "components": [{"id": "out", "kind": "sink", "type": "file", "sent_events": sent}],
+        });
+        let answer = Answer::parse(json.to_string().as_bytes());
+        Polled { snapshot: Some(answer), ..Polled::default() }
+    }
+
+    fn sent(data: &Data) -> Option<f64> {
+        data.rates(&data.components()[0]).sent
+    }
+
+    #[test]
+    fn rates_need_two_answers_of_one_run() {
+        let mut data = Data::default();
+        data.take(polled(10.0, 1000));
+        assert_eq!((sent(&data), data.cpu), (None, None));
+        data.take(polled(12.0, 1500));
+        assert_eq!((sent(&data), data.cpu), (Some(250.0), Some(0.5)));
+        // A restart that no request has noticed, and then one that was away for long.
+        data.take(polled(0.5, 9000));
+        assert_eq!((sent(&data), data.cpu), (None, None));
+        data.take(polled(1.5, 9001));
+        assert_eq!(sent(&data), Some(1.0));
+        data.take(Polled { snapshot: Some(Err("refused".into())), ..Polled::default() });
+        assert_eq!((data.failure.as_deref(), sent(&data)), (Some("refused"), Some(1.0)));
+        data.take(polled(500.0, 100_000));
+        assert_eq!((data.failure.as_deref(), sent(&data)), (None, None));
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_has_no_rate() {
+        let mut data = Data::default();
+        data.take(polled(10.0, 1000));
+        data.take(polled(11.0, 3));
+        assert_eq!(sent(&data), None);
+        assert_eq!(data.cpu, Some(0.5));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_stays() {
+        let mut data = Data::default();
+        let files = Answer { value: Files { total: 3, ..Files::default() }, json: json!({}) };
+        data.take(Polled { files: Some(files), ..Polled::default() });
+        data.take(Polled { diagnosis: Some(Part::Missing), ..polled(1.0, 1) });
+        data.take(polled(2.0, 1));
+        assert_eq!(data.files.map(|files| files.value.total), Some(3));
+        assert!(matches!(data.diagnosis, Part::Missing));
+    }
+}

@@ -1,0 +1,61 @@
+//! `--once`: the components of one interval as plain text.
+
+use super::data::{Data, Polled};
+use super::poll;
+use super::table::Table;
+use super::text;
+use super::views::View;
+use crate::cli::{DONE, FAILED};
+use crate::client::Client;
+use std::io::{self, ErrorKind, Write};
+use std::time::Duration;
+
+/// Prints the table; returns the exit status.
+pub fn print(client: &Client, interval: Duration) -> u8 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let taken = runtime
+        .map_err(|error| format!("the async runtime: {error}"))
+        .and_then(|runtime| runtime.block_on(measure(client, interval)));
+    let printed = taken.map(|data| {
+        let table = lines(&View::Components.table(&data));
+        io::stdout().write_all(table.as_bytes())
+    });
+    match printed {
+        Ok(Err(error)) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("standard output: {error}");
+            FAILED
+        }
+        Ok(_) => DONE,
+        Err(message) => {
+            eprintln!("{}", text::plain(&message));
+            FAILED
+        }
+    }
+}
+
+async fn measure(client: &Client, interval: Duration) -> Result<Data, String> {
+    let mut data = Data::default();
+    data.take(Polled { snapshot: Some(Ok(poll::snapshot(client).await?)), ..Polled::default() });
+    tokio::time::sleep(interval).await;
+    data.take(Polled { snapshot: Some(Ok(poll::snapshot(client).await?)), ..Polled::default() });
+    Ok(data)
+}
+
+/// Returns a table with all columns, and numbers without units.
+fn lines(table: &Table) -> String {
+    let headings: Vec<String> = table.columns.iter().map(|of| of.name.to_owned()).collect();
+    let rows = table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.exact()).collect());
+    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    let mut out = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).zip(table.columns).map(|((cell, width), column)| {
+            let blanks = " ".repeat(width - text::width(cell));
+            if column.is_number { blanks + cell } else { cell.clone() + &blanks }
+        });
+        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}

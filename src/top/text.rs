@@ -1,0 +1,192 @@
+//! Text from an agent on a terminal: escaped, and cut by the columns that it takes.
+
+use std::fmt::Write;
+use unicode_width::UnicodeWidthChar;
+
+/// Most characters without width that may follow each other: marks above and below a letter.
+const MARKS_MAX: usize = 3;
+
+/// Returns a text in which nothing can steer a terminal: control characters, line separators, and
+/// characters that change the direction of text or are invisible are escaped.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = 0;
+    for c in text.chars() {
+        marks = if c.width() == Some(0) { marks + 1 } else { 0 };
+        match is_unsafe(c) || marks > MARKS_MAX {
+            // Writing to a string does not fail.
+            true => _ = write!(out, "{}", c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether a character is escaped.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Returns the columns that a text takes.
+pub fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// Returns a text of at most `columns` columns, with a mark where it is cut.
+pub fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut out = prefix(text, columns.saturating_sub(1)).to_owned();
+    if columns > 0 {
+        out.push('…');
+    }
+    out
+}
+
+/// Returns the same with the mark at the start: the end of a path says more.
+pub fn cut_start(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let mut start = text.len();
+    for (at, c) in text.char_indices().rev() {
+        let Some(rest) = left.checked_sub(c.width().unwrap_or(0)) else { break };
+        left = rest;
+        start = at;
+    }
+    let mark = if columns > 0 { "…" } else { "" };
+    format!("{mark}{}", &text[start..])
+}
+
+/// Returns the longest beginning that takes at most `columns` columns.
+fn prefix(text: &str, columns: usize) -> &str {
+    let mut taken = 0;
+    for (at, c) in text.char_indices() {
+        taken += c.width().unwrap_or(0);
+        if taken > columns {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// Breaks a text into lines of at most `columns` columns, between words where that is possible.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut rest = text;
+    let mut lines = Vec::new();
+    while width(rest) > columns.max(1) {
+        let fits = prefix(rest, columns.max(1));
+        let end = match fits.rfind(' ') {
+            _ if rest[fits.len()..].starts_with(' ') => fits.len(),
+            Some(space) if space > 0 => space,
+            // A character that is wider than the line is a line.
+            _ => fits.len().max(rest.chars().next().map_or(0, char::len_utf8)),
+        };
+        lines.push(rest[..end].to_owned());
+        rest = rest[end..].trim_start();
+    }
+    if !rest.is_empty() || lines.is_empty() {
+        lines.push(rest.to_owned());
+    }
+    lines
+}
+
+/// Returns a number with three digits and a unit of thousands: `999`, `1.23k`, `45.6M`.
+pub fn short(number: f64) -> String {
+    let mut rest = number;
+    for unit in ["", "k", "M", "G", "T"] {
+        if rest < 999.5 {
+            return scaled(rest, unit);
+        }
+        rest /= 1000.0;
+    }
+    format!("{rest:.0}P")
+}
+
+/// Returns bytes with a binary unit: `512B`, `1.5KiB`.
+pub fn bytes(number: f64) -> String {
+    let mut rest = number;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if rest < 1023.5 {
+            return scaled(rest, unit);
+        }
+        rest /= 1024.0;
+    }
+    format!("{rest:.0}PiB")
+}
+
+fn scaled(rest: f64, unit: &str) -> String {
+    let is_whole = rest.fract() == 0.0;
+    match rest {
+        _ if is_whole || rest >= 99.95 => format!("{rest:.0}{unit}"),
+        _ if rest < 0.05 => format!("{rest:.2}{unit}"),
+        _ => format!("{rest:.1}{unit}"),
+    }
+}
+
+/// Returns seconds as people read them: `0.4s`, `12s`, `5m20s`, `3h10m`, `4d2h`.
+pub fn seconds(number: f64) -> String {
+    let whole = number.abs() as u64;
+    let sign = if number <= -0.05 { "-" } else { "" };
+    match whole {
+        0..10 if number.fract() == 0.0 => format!("{sign}{whole}s"),
+        0..10 => format!("{sign}{:.1}s", number.abs()),
+        10..60 => format!("{sign}{whole}s"),
+        60..3_600 => format!("{sign}{}m{}s", whole / 60, whole % 60),
+        3_600..86_400 => format!("{sign}{}h{}m", whole / 3_600, whole / 60 % 60),
+        _ => format!("{sign}{}d{}h", whole / 86_400, whole / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\u{9b}c\u{7f}\n"), "a\\u{1b}[31mb\\u{9b}c\\u{7f}\\n");
+        assert_eq!(plain("x\u{202e}y\u{2066}z\u{200d}"), "x\\u{202e}y\\u{2066}z\\u{200d}");
+        assert_eq!(plain("日志/é.log"), "日志/é.log");
+        let marks = "e".to_owned() + &"\u{301}".repeat(1000);
+        assert_eq!(plain(&marks).matches('\u{301}').count(), MARKS_MAX);
+    }
+
+    #[test]
+    fn wide_characters_are_cut_by_columns() {
+        assert_eq!((cut("日志文件", 5), cut("日志", 4)), ("日志…".to_owned(), "日志".to_owned()));
+        assert_eq!((cut("日志文件", 4), cut("abc", 0)), ("日…".to_owned(), String::new()));
+        assert_eq!(cut_start("/var/日志.log", 7), "…志.log");
+        assert_eq!(cut_start("abc", 0), "");
+        for columns in 0..12 {
+            assert!(width(&cut("a日b志c文d件", columns)) <= columns, "{columns}");
+            assert!(width(&cut_start("a日b志c文d件", columns)) <= columns, "{columns}");
+        }
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("the sink is slow", 8), ["the sink", "is slow"]);
+        assert_eq!(wrap("aaaaaaaaaa b", 4), ["aaaa", "aaaa", "aa b"]);
+        assert_eq!(wrap("日志", 1), ["日", "志"]);
+        assert_eq!(wrap("", 5), [""]);
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let of = |numbers: &[f64]| numbers.iter().map(|n| short(*n)).collect::<Vec<_>>().join(" ");
+        assert_eq!(of(&[0.0, 0.4, 7.0, 999.4, 1234.0, 45_600.0, 1e6]), "0 0.4 7 999 1.2k 45.6k 1M");
+        assert_eq!((bytes(512.0), bytes(1536.0), bytes(1e12)).1, "1.5KiB");
+        let of =
+            |numbers: &[f64]| numbers.iter().map(|n| seconds(*n)).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            of(&[0.0, 0.44, 12.5, 320.0, 11_400.0, 352_800.0]),
+            "0s 0.4s 12s 5m20s 3h10m 4d2h"
+        );
+    }
+}

@@ -1,0 +1,350 @@
+//! The table of each view.
+
+use super::api::{Component, DiskBuffer, File, Held, Jvm, JvmProcess, Task};
+use super::data::Data;
+use super::table::{Column, Level, Row, Table, Value, numbers, words};
+use std::collections::BTreeMap;
+
+/// A view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// Sources, transforms and sinks.
+    #[default]
+    Components,
+    /// Files and partitions.
+    Files,
+    /// Sources of metrics.
+    Series,
+    /// Tasks and operators.
+    Rules,
+    /// Memory, JVMs, held files and disk buffers.
+    Memory,
+}
+
+impl View {
+    /// All views, in the order of their keys.
+    pub const ALL: [View; 5] =
+        [View::Components, View::Files, View::Series, View::Rules, View::Memory];
+
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        match self {
+            View::Components => "components",
+            View::Files => "files",
+            View::Series => "series",
+            View::Rules => "rules",
+            View::Memory => "memory",
+        }
+    }
+
+    /// Returns the place in the order of keys.
+    pub fn index(self) -> usize {
+        View::ALL.iter().position(|view| *view == self).unwrap_or(0)
+    }
+
+    /// Returns what the view shows.
+    pub fn table(self, data: &Data) -> Table {
+        match self {
+            View::Components => components(data),
+            View::Files => files(data),
+            View::Series => series(data),
+            View::Rules => rules(data),
+            View::Memory => memory(data),
+        }
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn count(number: Option<u64>) -> Value {
+    number.map_or(Value::None, |number| Value::Count(number as f64))
+}
+
+fn mb_per_second(bytes: Option<f64>) -> Value {
+    Value::of(bytes.map(|bytes| bytes / 1e6), Value::Megabytes)
+}
+
+const COMPONENTS: &[Column] = &[
+    words("id", 0),
+    words("type", 6),
+    words("kind", 7),
+    numbers("in/s", 3),
+    numbers("out/s", 1),
+    numbers("MB/s", 1),
+    numbers("util", 2),
+    numbers("lag", 1),
+    numbers("lag_s", 2),
+    numbers("err/s", 4),
+    numbers("drop/s", 4),
+    numbers("buffer", 5),
+];
+
+fn components(data: &Data) -> Table {
+    let rows = data.components().iter().map(|component| of_component(data, component)).collect();
+    Table { columns: COMPONENTS, rows, note: None }
+}
+
+fn of_component(data: &Data, of: &Component) -> Row {
+    let rates = data.rates(of);
+    let lag = of.sinks.iter().map(|sink| sink.lag).max();
+    let lag_seconds = of.sinks.iter().filter_map(|sink| sink.lag_seconds).reduce(f64::max);
+    let buffer = of.buffer_bytes.map(|bytes| bytes as f64);
+    Row {
+        key: format!("{} {}", of.kind, of.id),
+        cells: vec![
+            text(&of.id),
+            text(&of.type_name),
+            text(&of.kind),
+            Value::of(rates.received, Value::Count),
+            Value::of(rates.sent, Value::Count),
+            mb_per_second(rates.bytes),
+            Value::of(of.utilization_ratio, Value::Share),
+            Value::of(lag.map(|lag| lag as f64), Value::Bytes),
+            Value::of(lag_seconds, Value::Seconds),
+            Value::of(rates.errors, Value::Count),
+            Value::of(rates.dropped, Value::Count),
+            Value::of(buffer, Value::Bytes),
+        ],
+        level: level(data, of),
+    }
+}
+
+fn level(data: &Data, of: &Component) -> Level {
+    let status = match of.kind.as_str() {
+        "source" => data.finding(&of.id).map(|finding| finding.status.as_str()),
+        _ => None,
+    };
+    let has_error =
+        of.error.is_some() || of.disk_buffer.as_ref().is_some_and(|buffer| buffer.error.is_some());
+    let has_rate = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
+    match status {
+        _ if has_error => Level::Bad,
+        Some("late") => Level::Bad,
+        Some("warning") => Level::Warning,
+        _ if has_rate(data.rates(of).errors) || !of.unreadable.is_empty() => Level::Warning,
+        _ => Level::Good,
+    }
+}
+
+const FILES: &[Column] = &[
+    words("path", 0),
+    words("source", 5),
+    numbers("MB/s", 1),
+    numbers("share", 2),
+    numbers("lag", 1),
+    numbers("delay", 2),
+    words("status", 3),
+    words("held_by", 4),
+];
+
+/// From this share of its source's rate on, of more than one file, a file floods.
+const FLOOD_SHARE: f64 = 0.8;
+
+/// From this rate on, in bytes per second.
+const FLOOD_BYTES_MIN: f64 = 1e6;
+
+fn files(data: &Data) -> Table {
+    let Some(files) = data.files.as_ref().map(|files| &files.value) else {
+        return empty(FILES, "no answer yet");
+    };
+    let mut totals: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
+    for file in &files.files {
+        let total = totals.entry(&file.source).or_default();
+        total.0 += file.rate_bytes_per_second.unwrap_or(0.0);
+        total.1 += 1;
+    }
+    let rows = files.files.iter().map(|file| of_file(file, totals[file.source.as_str()])).collect();
+    let shown = files.files.len();
+    let is_part = shown < files.total;
+    let note = is_part.then(|| format!("the {shown} of {} files with the most lag", files.total));
+    Table { columns: FILES, rows, note }
+}
+
+/// `total` is the rate of its source and the number of the source's files.
+fn of_file(file: &File, total: (f64, usize)) -> Row {
+    let rate = file.rate_bytes_per_second;
+    let share = rate.filter(|_| total.0 > 0.0).map(|rate| rate / total.0);
+    let has_flood = total.1 > 1
+        && rate.is_some_and(|rate| rate >= FLOOD_BYTES_MIN)
+        && share.is_some_and(|share| share >= FLOOD_SHARE);
+    let lag = match file.lag_records {
+        Some(records) => Value::Count(records as f64),
+        None => Value::Bytes(file.lag_bytes as f64),
+    };
+    Row {
+        key: format!("{} {}", file.source, file.file_id),
+        cells: vec![
+            Value::Path(file.path.clone()),
+            text(&file.source),
+            mb_per_second(rate),
+            Value::of(share, Value::Share),
+            lag,
+            Value::of(file.log_delay_seconds, Value::Seconds),
+            text(&file.status),
+            file.held_by.as_deref().map_or(Value::None, text),
+        ],
+        level: if has_flood { Level::Warning } else { Level::Good },
+    }
+}
+
+const SERIES: &[Column] = &[
+    words("source", 0),
+    words("type", 3),
+    numbers("series", 1),
+    numbers("in/s", 1),
+    numbers("out/s", 2),
+    numbers("drop/s", 2),
+];
+
+fn series(data: &Data) -> Table {
+    let with_series = data.components().iter().filter(|component| component.series.is_some());
+    let row = |of: &Component| {
+        let rates = data.rates(of);
+        Row {
+            key: format!("{} {}", of.kind, of.id),
+            cells: vec![
+                text(&of.id),
+                text(&of.type_name),
+                count(of.series),
+                Value::of(rates.received, Value::Count),
+                Value::of(rates.sent, Value::Count),
+                Value::of(rates.dropped, Value::Count),
+            ],
+            level: level(data, of),
+        }
+    };
+    let rows: Vec<Row> = with_series.map(row).collect();
+    let note = rows.is_empty().then(|| "no source of metrics holds series".to_owned());
+    Table { columns: SERIES, rows, note }
+}
+
+const RULES: &[Column] = &[
+    words("task", 0),
+    words("transform", 4),
+    numbers("time", 1),
+    numbers("examined", 3),
+    numbers("matched", 2),
+    numbers("failed", 5),
+    numbers("groups", 4),
+    numbers("memory", 2),
+    numbers("delay_max", 5),
+];
+
+fn rules(data: &Data) -> Table {
+    let Some(transforms) = data.rules.as_ref().map(|rules| &rules.value) else {
+        return empty(RULES, "no answer yet");
+    };
+    let tasks = transforms.iter().flat_map(|transform| {
+        transform.tasks.iter().map(|task| of_task(&transform.transform, task))
+    });
+    let rows: Vec<Row> = tasks.collect();
+    let note = rows.is_empty().then(|| "there are no rules and no operators".to_owned());
+    Table { columns: RULES, rows, note }
+}
+
+fn of_task(transform: &str, task: &Task) -> Row {
+    let has_failed = task.failed.is_some_and(|failed| failed > 0);
+    Row {
+        key: format!("{transform} {}", task.task),
+        cells: vec![
+            text(&task.task),
+            text(transform),
+            Value::of(task.time_share, Value::Share),
+            count(Some(task.examined)),
+            count(Some(task.matched)),
+            count(task.failed),
+            count(Some(task.groups)),
+            Value::Bytes(task.memory_bytes as f64),
+            Value::of(task.emit_delay_seconds_max, Value::Seconds),
+        ],
+        level: if has_failed { Level::Warning } else { Level::Good },
+    }
+}
+
+const MEMORY: &[Column] = &[
+    words("what", 0),
+    numbers("used", 1),
+    numbers("limit", 1),
+    numbers("share", 2),
+    words("note", 3),
+];
+
+fn memory(data: &Data) -> Table {
+    let Some(snapshot) = data.snapshot.as_ref().map(|snapshot| &snapshot.value) else {
+        return empty(MEMORY, "no answer yet");
+    };
+    let memory = &snapshot.memory;
+    let pressure = format!("pressure {}, high {} times", memory.pressure, memory.times_high);
+    let resident = (memory.resident_bytes, memory.limit_bytes);
+    let granted = (memory.granted_bytes, memory.grant_limit_bytes);
+    let of_all = format!("{} at most", super::text::bytes(memory.grant_bytes_max as f64));
+    let mut rows = vec![amount("resident memory", resident, pressure)];
+    rows.push(amount("data in flight", granted, of_all));
+    rows[0].level = if memory.pressure == "high" { Level::Bad } else { Level::Good };
+    rows.extend(snapshot.jvm.as_ref().map(|jvm| heap("JVM heap", jvm)));
+    rows.extend(snapshot.jvm_processes.iter().map(of_process));
+    for component in &snapshot.components {
+        rows.extend(component.held.as_ref().map(|held| of_held(&component.id, held)));
+        rows.extend(component.disk_buffer.as_ref().map(|of| of_buffer(&component.id, of)));
+    }
+    Table { columns: MEMORY, rows, note: None }
+}
+
+/// A row of what is used of a limit, in bytes.
+fn amount(what: &str, (used, limit): (u64, u64), note: String) -> Row {
+    let share = (limit > 0).then(|| used as f64 / limit as f64);
+    Row {
+        key: what.to_owned(),
+        cells: vec![
+            text(what),
+            Value::Bytes(used as f64),
+            Value::Bytes(limit as f64),
+            Value::of(share, Value::Share),
+            Value::Text(note),
+        ],
+        level: Level::Good,
+    }
+}
+
+fn heap(what: &str, jvm: &Jvm) -> Row {
+    let committed = super::text::bytes(jvm.heap_committed_bytes as f64);
+    let note = format!("{committed} committed, {} collections", jvm.collections);
+    amount(what, (jvm.heap_used_bytes, jvm.heap_bytes_max), note)
+}
+
+fn of_process(process: &JvmProcess) -> Row {
+    let what = format!("JVM heap of process {}", process.name);
+    let mut row = heap(&what, &process.jvm.clone().unwrap_or_default());
+    if let Some(error) = &process.error {
+        row.level = Level::Bad;
+        row.cells[4] = text(error);
+    }
+    row
+}
+
+fn of_held(source: &str, held: &Held) -> Row {
+    let note = format!("{} deleted files", held.files);
+    amount(&format!("held by source {source}"), (held.bytes, held.bytes_max), note)
+}
+
+fn of_buffer(sink: &str, buffer: &DiskBuffer) -> Row {
+    let full = match buffer.full_in_seconds {
+        Some(seconds) => format!("full in {}", super::text::seconds(seconds)),
+        None => "does not grow".to_owned(),
+    };
+    let note = format!("{} events, {full}", buffer.events);
+    let what = format!("disk buffer of sink {sink}");
+    let mut row = amount(&what, (buffer.bytes, buffer.bytes_max), note);
+    row.level = if buffer.full_in_seconds.is_some() { Level::Warning } else { Level::Good };
+    if let Some(error) = &buffer.error {
+        row.level = Level::Bad;
+        row.cells[4] = text(error);
+    }
+    row
+}
+
+fn empty(columns: &'static [Column], note: &str) -> Table {
+    Table { columns, rows: Vec::new(), note: Some(note.to_owned()) }
+}
