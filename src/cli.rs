@@ -2,8 +2,8 @@
 
 use crate::wiring::{self, Registry};
 use crate::{
-    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, tap, top,
-    verify,
+    config, config_test, diagnose, generate, java, profile, record, rules, run, spool, support,
+    tap, top, verify,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -88,6 +88,9 @@ enum Command {
     /// Watch a running agent: rates, lag, files, series, rules and memory
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
+    /// Collect what a maintainer needs to help, in one archive without secrets
+    #[command(after_help = support::HELP)]
+    Support(support::SupportArgs),
     /// Record what an agent does, or read what it recorded before it died
     #[command(after_help = record::HELP)]
     Record(record::RecordArgs),
@@ -194,6 +197,7 @@ fn run_command(command: Command) -> u8 {
         Command::JvmProcess => millstream_jvm::serve_process(),
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Support(args) => support::support(&args),
         Command::Top(args) => top::top(&args),
         Command::Record(args) => record::record(&args),
         Command::Profile(args) => profile::profile(&args),

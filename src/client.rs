@@ -9,6 +9,7 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use rustix::process::Pid;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
@@ -82,6 +83,12 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl AgentArgs {
+    /// Returns the files of the configuration; `None` if the agent is found without it.
+    pub fn configuration(&self) -> Option<&[PathBuf]> {
+        let has_place = self.data_dir.is_some() || self.url.is_some();
+        (!has_place).then_some(self.files.config.as_slice())
+    }
+
     /// Returns a client; or the exit status after an error, which is printed.
     pub fn client(&self) -> Result<Client, u8> {
         let place = match &self.url {
@@ -141,6 +148,23 @@ impl Client {
             Place::DataDir(data_dir) => Some(data_dir),
             Place::Tcp { .. } => None,
         }
+    }
+
+    /// Returns the token, if the agent is asked over TCP.
+    pub fn token(&self) -> Option<&str> {
+        match &self.place {
+            Place::DataDir(_) => None,
+            Place::Tcp { token, .. } => Some(token),
+        }
+    }
+
+    /// Returns the process of the agent, if it answers at its control socket.
+    pub fn pid(&self) -> Option<Pid> {
+        let data_dir = self.data_dir()?;
+        let folder = File::open(data_dir).ok()?;
+        let path = format!("/proc/self/fd/{}/control.sock", folder.as_raw_fd());
+        let stream = std::os::unix::net::UnixStream::connect(path).ok()?;
+        rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
     }
 
     /// Sends a request; returns the body of the response.

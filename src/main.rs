@@ -21,6 +21,7 @@ mod reload;
 mod rules;
 mod run;
 mod spool;
+mod support;
 mod tap;
 mod top;
 mod verify;

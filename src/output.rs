@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// An open output. A file has its name only when it is complete.
@@ -25,6 +26,15 @@ impl Output {
 
     /// Creates a file; `is_unnamed` if the user does not know its name, which is printed then.
     pub fn create(path: &Path, is_unnamed: bool) -> io::Result<Output> {
+        Output::with_mode(path, is_unnamed, 0o666)
+    }
+
+    /// Creates a file that only this user may read.
+    pub fn private(path: &Path) -> io::Result<Output> {
+        Output::with_mode(path, false, 0o600)
+    }
+
+    fn with_mode(path: &Path, is_unnamed: bool, mode: u32) -> io::Result<Output> {
         // A device or a pipe stays what it is.
         if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return Ok(Output::new(Box::new(File::options().write(true).open(path)?)));
@@ -33,7 +43,7 @@ impl Output {
         let mut new_name = file_name.to_owned();
         new_name.push(format!(".{}.new", std::process::id()));
         let new = path.with_file_name(new_name);
-        let file = File::create_new(&new)?;
+        let file = File::options().write(true).create_new(true).mode(mode).open(&new)?;
         let mut output = Output::new(Box::new(file));
         output.names = Some((new, path.to_owned()));
         output.is_unnamed = is_unnamed;

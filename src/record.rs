@@ -159,6 +159,30 @@ impl From<ClientError> for Failure {
     }
 }
 
+/// Writes what an agent has recorded so far to a JFR file.
+///
+/// # Errors
+///
+/// Why that is not possible.
+pub async fn dump(client: &Client, path: &Path) -> Result<(), String> {
+    let said = |failure: Failure| failure.1.unwrap_or_default();
+    let target = Target::new(Some(path), Some(Format::Jfr), true)?;
+    let bytes = live::copy(client, Vec::new()).await.map_err(|error| error.to_string())?;
+    events::write_silently(&bytes, End::Running, None, &target).map(drop).map_err(said)
+}
+
+/// Writes what the newest run of a data folder has recorded before it died to a JFR file.
+///
+/// # Errors
+///
+/// Why that is not possible.
+pub fn dump_crash(data_dir: &Path, path: &Path) -> Result<(), String> {
+    let said = |failure: Failure| failure.1.unwrap_or_default();
+    let target = Target::new(Some(path), Some(Format::Jfr), true)?;
+    let (bytes, end) = crash::read(data_dir).map_err(said)?;
+    events::write_silently(&bytes, end, None, &target).map(drop).map_err(said)
+}
+
 /// Runs the command; returns the exit status.
 pub fn record(args: &RecordArgs) -> u8 {
     match run(args) {

@@ -12,6 +12,12 @@ use std::path::{Path, PathBuf};
 
 /// Writes what a run has recorded.
 pub fn write(path: &Path, last: Option<Interval>, target: &Target) -> Result<(), Failure> {
+    let (bytes, end) = read(path)?;
+    events::write(&bytes, end, last, target)
+}
+
+/// Reads the newest run of a folder, or a file: a snapshot as bytes, and how it ended.
+pub fn read(path: &Path) -> Result<(Vec<u8>, End), Failure> {
     let run = if path.is_dir() { choose(path)? } else { open(path)? };
     let shown = run.path.display();
     if let Err(error) = &run.header {
@@ -19,7 +25,7 @@ pub fn write(path: &Path, last: Option<Interval>, target: &Target) -> Result<(),
     }
     let bytes = fs::read(&run.path);
     let bytes = bytes.map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
-    events::write(&bytes, run.end, last, target)
+    Ok((bytes, run.end))
 }
 
 fn open(path: &Path) -> Result<RunFile, Failure> {

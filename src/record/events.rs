@@ -196,6 +196,28 @@ pub fn write(
     last: Option<Interval>,
     target: &Target,
 ) -> Result<(), Failure> {
+    if let Some(written) = write_silently(bytes, end, last, target)? {
+        let Written { events, seconds, bytes, missing } = written;
+        summarize(target.name(), events, seconds, bytes, &missing);
+    }
+    Ok(())
+}
+
+/// What was written.
+pub struct Written {
+    events: u64,
+    seconds: f64,
+    bytes: u64,
+    missing: Missing,
+}
+
+/// Writes the events of a snapshot; `None` if the reader of the output has left.
+pub fn write_silently(
+    bytes: &[u8],
+    end: End,
+    last: Option<Interval>,
+    target: &Target,
+) -> Result<Option<Written>, Failure> {
     let snapshot = Snapshot::parse(bytes).map_err(|error| Failure::failed(error.to_string()))?;
     let (mut reader, mut events) = (Reader::default(), Vec::new());
     reader.read(&snapshot, |event, _| events.push(*event));
@@ -217,10 +239,9 @@ pub fn write(
     events.iter().try_for_each(|event| writer.push(event, &reader)).map_err(failed)?;
     drop(events);
     let bytes = match writer.finish(&head, end_ticks, &reader) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
         written => written.map_err(failed)?,
     };
     let seconds = clock.ns(end_ticks.saturating_sub(start_ticks)) as f64 / 1e9;
-    summarize(name, count, seconds, bytes, &missing);
-    Ok(())
+    Ok(Some(Written { events: count, seconds, bytes, missing }))
 }

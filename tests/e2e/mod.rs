@@ -32,6 +32,7 @@ mod rules;
 mod spool;
 mod stall;
 mod stuck;
+mod support_archive;
 mod tap;
 mod tcp;
 mod top;

@@ -1,0 +1,59 @@
+//! `millstream support`: what a maintainer needs to help, in one archive without secrets.
+
+mod bundle;
+mod collect;
+mod host;
+
+use crate::cli::{DONE, FAILED, USAGE};
+use crate::client::AgentArgs;
+use crate::output::Output;
+use bundle::Bundle;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The help of `support`.
+pub const HELP: &str = "Example:\n  millstream support -c millstream.yaml -o support.tar.gz\n  \
+    millstream support --data-dir /var/lib/millstream -o support.tar.gz\n\n\
+    The archive has the version, facts of the host, the configuration without secrets, the output of\n\
+    validate, the answers of the agent's API, its flight recorder and the end of its log. It is only\n\
+    readable by you. Look into it before you send it: it has names of files, hosts and components.\n\
+    Without a running agent it has less, and says what is missing.\n\n\
+    Exit status: 0 written; 1 the archive cannot be written; 2 invalid usage.";
+
+/// The arguments of `support`.
+#[derive(clap::Args)]
+pub struct SupportArgs {
+    #[command(flatten)]
+    agent: AgentArgs,
+    /// The archive
+    #[arg(short, long, value_name = "FILE", default_value = "support.tar.gz")]
+    output: PathBuf,
+}
+
+/// Runs the command; returns the exit status.
+pub fn support(args: &SupportArgs) -> u8 {
+    if args.output == Path::new("-") {
+        eprintln!("support: standard output lists the contents; name a file with -o");
+        return USAGE;
+    }
+    let mut bundle = Bundle::default();
+    collect::collect(&args.agent, &args.output, &mut bundle);
+    match write(&args.output, &mut bundle) {
+        Ok(bytes) => {
+            print!("{}", bundle.listing(&args.output, bytes));
+            DONE
+        }
+        Err(error) => {
+            eprintln!("{}: {error}", args.output.display());
+            FAILED
+        }
+    }
+}
+
+/// Writes the archive; a file has its name only when it is complete.
+fn write(path: &Path, bundle: &mut Bundle) -> io::Result<u64> {
+    bundle.finish();
+    let mut output = Output::private(path)?;
+    bundle.write(&mut output)?;
+    output.finish()
+}

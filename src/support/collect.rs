@@ -1,0 +1,230 @@
+//! Collects everything; what cannot be had is said and stops nothing.
+
+use super::bundle::Bundle;
+use super::host;
+use crate::client::{AgentArgs, Client};
+use crate::config::{self, LogTarget};
+use crate::record;
+use crate::wiring::Registry;
+use hyper::Method;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// What the agent is asked for.
+const ROUTES: &[(&str, &str)] = &[
+    ("metrics.txt", "/metrics"),
+    ("health.json", "/health"),
+    ("ready.json", "/ready"),
+    ("snapshot.json", "/api/snapshot"),
+    ("files.json", "/api/files"),
+    ("rules.json", "/api/rules"),
+    ("diagnosis.json", "/api/diagnosis"),
+    ("bottleneck.json", "/api/bottleneck"),
+];
+
+/// How long an answer, and a recording, may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long another program may run.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most bytes of the end of the log.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// Fills the bundle. A recording is written beside `output` first.
+pub fn collect(agent: &AgentArgs, output: &Path, bundle: &mut Bundle) {
+    bundle.add("version.txt", version());
+    configuration(agent, bundle);
+    let client = agent.client().ok();
+    let data_dir = client.as_ref().and_then(|client| client.data_dir().map(Path::to_owned));
+    let pid = client.as_ref().and_then(Client::pid).map(|pid| pid.as_raw_pid());
+    bundle.add("host.txt", host::facts(data_dir.as_deref(), pid));
+    if let Some(data_dir) = &data_dir {
+        let token = fs::read_to_string(data_dir.join("token")).unwrap_or_default();
+        bundle.hide([token.trim().to_owned()]);
+    }
+    bundle.hide(client.as_ref().and_then(Client::token).map(str::to_owned));
+    match &client {
+        Some(client) => answers(client, bundle),
+        None => bundle
+            .miss("api", "the agent is not known: the configuration has errors; add --data-dir"),
+    }
+    recording(client.as_ref(), pid.is_some() || data_dir.is_none(), output, bundle);
+    log(agent, pid, bundle);
+}
+
+fn version() -> String {
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let program = std::env::current_exe().unwrap_or_default();
+    let bytes = fs::metadata(&program).map_or(0, |meta| meta.len());
+    format!(
+        "millstream {} ({profile}, {}, {})\n{}: {bytes} bytes\n",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+        program.display()
+    )
+}
+
+fn configuration(agent: &AgentArgs, bundle: &mut Bundle) {
+    let Some(paths) = agent.configuration() else {
+        bundle.miss("config", "--data-dir or --url names the agent; use -c to include it");
+        bundle.miss("validate.txt", "the same");
+        return;
+    };
+    let environment = |name: &str| std::env::var(name).ok();
+    let redacted = config::redacted(paths, &Registry, &environment);
+    bundle.hide(redacted.secrets);
+    for (number, (path, content)) in redacted.files.into_iter().enumerate() {
+        let base = Path::new(&path).file_stem().unwrap_or_default().to_string_lossy();
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let base: String = base.chars().map(safe).take(60).collect();
+        let name = format!("config/{}-{base}.json", number + 1);
+        let text = content.map(|json| {
+            let json = serde_json::json!({ "file": path, "content": json });
+            serde_json::to_vec_pretty(&json).unwrap_or_default()
+        });
+        bundle.add_if(&name, text);
+    }
+    let mut arguments = vec![OsString::from("validate")];
+    paths.iter().for_each(|path| arguments.extend(["-c".into(), path.clone().into()]));
+    let program = std::env::current_exe().map_err(|error| error.to_string());
+    bundle.add_if("validate.txt", program.and_then(|program| output_of(&program, &arguments)));
+}
+
+/// Runs a program; returns its output, errors and status.
+fn output_of(program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+    let (mut reader, writer) = std::io::pipe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+    let mut child = command.spawn().map_err(failed)?;
+    // The command has the other ends of the pipe.
+    drop(command);
+    let read = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = reader.by_ref().take(LOG_BYTES_MAX).read_to_end(&mut bytes);
+        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+        bytes
+    });
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) => break status.to_string(),
+            None if begun.elapsed() > PROGRAM_TIMEOUT => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break format!("killed after {PROGRAM_TIMEOUT:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let mut bytes = read.join().unwrap_or_default();
+    bytes.extend(format!("({status})\n").bytes());
+    Ok(bytes)
+}
+
+fn answers(client: &Client, bundle: &mut Bundle) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return bundle.miss("api", "no async runtime") };
+    for (name, path) in ROUTES {
+        let asked = async {
+            let answer = client.request(Method::GET, path, Vec::new());
+            timeout(ANSWER_TIMEOUT, answer).await.map_err(|_| "no answer in time".to_owned())
+        };
+        let answer = runtime.block_on(asked);
+        let answer = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
+        bundle.add_if(&format!("api/{name}"), answer.map(|body| body.to_vec()));
+    }
+}
+
+/// A folder that only this user may look into; removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn beside(output: &Path) -> std::io::Result<Folder> {
+        let mut name = output.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.d", std::process::id()));
+        let path = output.with_file_name(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Adds what the agent has recorded; or what its last run has, if none runs.
+fn recording(client: Option<&Client>, is_live: bool, output: &Path, bundle: &mut Bundle) {
+    let Some(client) = client else {
+        return bundle.miss("recording.jfr", "the agent is not known");
+    };
+    let written = Folder::beside(output).map_err(|error| error.to_string()).and_then(|folder| {
+        let path = folder.0.join("recording.jfr");
+        match client.data_dir() {
+            Some(data_dir) if !is_live => record::dump_crash(data_dir, &path)?,
+            _ => dump(client, &path)?,
+        }
+        fs::read(&path).map_err(|error| error.to_string())
+    });
+    bundle.add_if("recording.jfr", written);
+}
+
+fn dump(client: &Client, path: &Path) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let dumped = timeout(ANSWER_TIMEOUT, record::dump(client, path)).await;
+        dumped.map_err(|_| "no answer in time".to_owned())?
+    })
+}
+
+/// Adds the end of the agent's log: of the file that the configuration names, or to which its standard
+/// error goes; otherwise from the journal.
+fn log(agent: &AgentArgs, pid: Option<i32>, bundle: &mut Bundle) {
+    let environment = |name: &str| std::env::var(name).ok();
+    let loaded = agent.configuration().map(|paths| config::load(paths, &Registry, &environment));
+    let file = match loaded {
+        Some(Ok(config::Config { globals, .. })) => match globals.log.to {
+            LogTarget::File(path) => Some(path),
+            LogTarget::Stderr => None,
+        },
+        _ => None,
+    };
+    let of_process = pid.and_then(|pid| fs::read_link(format!("/proc/{pid}/fd/2")).ok());
+    let file = file.or(of_process.filter(|path| path.is_file()));
+    let text = match (&file, pid) {
+        (Some(path), _) => end_of(path).map_err(|error| format!("{}: {error}", path.display())),
+        (None, Some(pid)) => journal(pid),
+        (None, None) => Err("log.to is stderr, and no agent runs: add the log yourself".to_owned()),
+    };
+    bundle.add_if("log.txt", text);
+}
+
+fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES_MAX)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn journal(pid: i32) -> Result<Vec<u8>, String> {
+    let unit = format!("_PID={pid}");
+    let arguments = [unit.as_str(), "-n", "5000", "--no-pager", "-o", "cat"].map(OsString::from);
+    let text = output_of(Path::new("journalctl"), &arguments).map_err(|error| {
+        format!("standard error of the agent is no file, and the journal cannot be read: {error}")
+    })?;
+    Ok(text)
+}

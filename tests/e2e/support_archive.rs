@@ -1,0 +1,186 @@
+//! `millstream support` beside a running agent and without one.
+
+use crate::support::{Agent, folder, millstream, wait_until, write_config};
+use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Every kind of option that may hold a secret; each secret has `S3CRET` in it, in one case or other.
+const CONFIG: &str = r#"
+# comment-S3CRET
+sources:
+  web: { type: generate, rate: 100 }
+  topic:
+    type: kafka
+    brokers: ["127.0.0.1:9"]
+    topics: [a]
+    group: g
+    sasl: { mechanism: PLAIN, username: me, password: kafka-source-S3CRET }
+    options: { client.rack: options-source-S3CRET }
+transforms:
+  hide:
+    type: redact
+    inputs: [web]
+    detect: [email]
+    replace: hash
+    key: redact-S3CRET
+  hashed:
+    type: fields
+    inputs: [hide]
+    steps: [{ hash: { field: message, to: h, key: hmac-S3CRET } }]
+sinks:
+  basic:
+    type: http
+    inputs: [hashed]
+    uri: http://127.0.0.1:9/path?key=query-S3CRET
+    auth: { type: basic, user: me, password: basic-S3CRET }
+    headers: { X-Key: header-S3CRET, Y: "${HEADER_VARIABLE}" }
+  key:
+    type: http
+    inputs: [hashed]
+    uri: http://127.0.0.1:9
+    auth: { type: header, name: X, value: value-S3CRET }
+  index:
+    type: elasticsearch
+    inputs: [hashed]
+    endpoints: [http://127.0.0.1:9]
+    index: a
+    auth: { type: api_key, key: elastic-S3CRET }
+  bearer:
+    type: prometheus_remote_write
+    inputs: [mine]
+    uri: http://127.0.0.1:9
+    auth: { type: bearer, token: "${TOKEN_VARIABLE:-default-S3CRET}" }
+  records:
+    type: kafka
+    inputs: [hashed]
+    brokers: ["127.0.0.1:9"]
+    topic: a
+    sasl: { mechanism: PLAIN, username: me, password: "${file:DIR/password}" }
+    options: { client.rack: options-sink-S3CRET }
+"#;
+
+/// Runs the command in `folder`.
+fn support(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(millstream());
+    command.arg("support").args(args).current_dir(folder);
+    command.env("HEADER_VARIABLE", "variable-S3CRET").env("TOKEN_VARIABLE", "token-S3CRET");
+    command.output().unwrap()
+}
+
+/// Returns the files of an archive, after a look at each byte of it.
+fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    let lower = bytes.to_ascii_lowercase();
+    let found = lower.windows(6).position(|part| part == b"s3cret");
+    let shown = found.map(|at| String::from_utf8_lossy(&bytes[at.saturating_sub(80)..at + 20]));
+    assert_eq!(shown, None, "a secret is in the archive");
+    let mut archive = tar::Archive::new(bytes.as_slice());
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        (name.strip_prefix("millstream-support/").unwrap().to_owned(), content)
+    });
+    entries.collect()
+}
+
+fn text(contents: &BTreeMap<String, Vec<u8>>, name: &str) -> String {
+    let content = contents.get(name).unwrap_or_else(|| panic!("{name} is missing"));
+    String::from_utf8_lossy(content).into_owned()
+}
+
+#[test]
+fn no_secret_of_the_configuration_is_in_the_archive() {
+    let dir = folder();
+    fs::write(dir.path().join("password"), "file-S3CRET\n").unwrap();
+    let mine = "  mine: { type: internal_metrics }\n";
+    let config = CONFIG.replacen("sources:\n", &format!("sources:\n{mine}"), 1);
+    let mut agent = Agent::spawn(dir.path(), &config, &[], |command| {
+        command.env("HEADER_VARIABLE", "variable-S3CRET").env("TOKEN_VARIABLE", "token-S3CRET");
+    });
+    wait_until("the agent fails to send", LIMIT, || {
+        assert!(!agent.poll_ended(), "{}", agent.log());
+        agent.get("/api/snapshot").is_some_and(|text| text.contains("\"error\""))
+    });
+    let output = support(dir.path(), &["-c", "millstream.yaml", "-o", "a.tar.gz"]);
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let path = dir.path().join("a.tar.gz");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let contents = contents(&path);
+    for name in contents.keys() {
+        assert!(listing.contains(name.as_str()), "{name}: {listing}");
+    }
+    assert!(text(&contents, "validate.txt").contains("configuration is valid"));
+    let config = text(&contents, "config/1-millstream.json");
+    for shown in
+        ["\"inputs\": [", "http://127.0.0.1:9/path?REDACTED", "${HEADER_VARIABLE}", "email"]
+    {
+        assert!(config.contains(shown), "{shown}: {config}");
+    }
+    assert!(text(&contents, "api/snapshot.json").contains("\"components\""));
+    assert!(text(&contents, "api/metrics.txt").contains("millstream_build_info"));
+    assert!(text(&contents, "api/files.json").contains("\"total\""));
+    assert!(text(&contents, "api/ready.json").contains("\"checkpoints\""));
+    assert!(text(&contents, "host.txt").contains("kernel: "));
+    assert!(text(&contents, "host.txt").contains("disk of data_dir"));
+    // The test starts the agent with a file as its standard error.
+    assert!(!text(&contents, "log.txt").is_empty());
+    assert_eq!(&contents["recording.jfr"][..4], b"FLR\0");
+    let token = fs::read_to_string(dir.path().join("data/token")).unwrap();
+    let has_token = |content: &Vec<u8>| String::from_utf8_lossy(content).contains(token.trim());
+    assert!(!contents.values().any(has_token));
+    let left = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> =
+        left.filter(|name| name.to_string_lossy().starts_with("a.tar.gz.")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn without_an_agent_the_archive_says_what_is_missing() {
+    let dir = folder();
+    write_config(dir.path(), "sources: { a: { type: generate, rrate: 1 } }\n");
+    let output = support(dir.path(), &["-c", "millstream.yaml"]);
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let of_broken = contents(&dir.path().join("support.tar.gz"));
+    assert!(text(&of_broken, "validate.txt").contains("rrate"));
+    assert!(listing.contains("missing  recording.jfr"), "{listing}");
+    assert!(text(&of_broken, "README.txt").contains("missing  api"));
+
+    let config =
+        "sources: { a: { type: generate } }\nsinks: { b: { type: blackhole, inputs: [a] } }\n";
+    write_config(dir.path(), config);
+    let output = support(dir.path(), &["-c", "millstream.yaml", "-o", "b.tar.gz"]);
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listing.contains("api/snapshot.json: no agent runs with data_dir"), "{listing}");
+    assert!(contents(&dir.path().join("b.tar.gz")).contains_key("host.txt"));
+}
+
+#[test]
+fn a_failed_write_leaves_no_file() {
+    let dir = folder();
+    let config =
+        "sources: { a: { type: generate } }\nsinks: { b: { type: blackhole, inputs: [a] } }\n";
+    write_config(dir.path(), config);
+    let before = fs::read_dir(dir.path()).unwrap().count();
+    // A limit of the size of files fails like a full disk.
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" support -c millstream.yaml -o c.tar.gz";
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(script).arg(millstream()).current_dir(dir.path());
+    let output = command.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), message.contains("c.tar.gz")), (Some(1), true), "{message}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before);
+    assert_eq!(support(dir.path(), &["-o", "-"]).status.code(), Some(2));
+}
