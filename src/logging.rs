@@ -12,6 +12,7 @@ use crate::progress::AboveBlock;
 pub use line::{Rfc3339, date, escaped};
 use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use millstream_model::{InternalLogs, LogRecord};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::fs::OpenOptions;
@@ -20,8 +21,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Most queued lines.
 const QUEUE_LINES_MAX: usize = 1024;
@@ -62,11 +63,20 @@ pub struct Handle {
 pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
     // The level can change, and every message checks it first.
     let handle = start(LevelFilter::Trace, open(to)?)?;
+    handle.shared.lock().records = RECORDS.get_or_init(InternalLogs::keeping).clone();
     // The process's logger lives as long as the process.
     let logger = Box::leak(Box::new(Logger { shared: handle.shared.clone() }));
     log::set_logger(logger).map_err(|error| io::Error::other(error.to_string()))?;
     log::set_max_level(level);
     Ok(handle)
+}
+
+/// The records of the process's logger.
+static RECORDS: OnceLock<InternalLogs> = OnceLock::new();
+
+/// Returns the records of the process's logger, as they are written; none without one.
+pub fn internal_logs() -> InternalLogs {
+    RECORDS.get().cloned().unwrap_or_default()
 }
 
 /// Sets the level of messages to log.
@@ -188,6 +198,8 @@ struct State {
     /// The last write failed; reporting it would fail too.
     failing: bool,
     windows: HashMap<u64, Window>,
+    /// Passes what is logged to sources.
+    records: InternalLogs,
     /// The agent ends: repeats are reported without waiting for the end of their windows.
     closing: bool,
 }
@@ -213,12 +225,14 @@ impl Shared {
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
         let message = escaped(record.args(), MESSAGE_BYTES_MAX);
-        let line = format_line(SystemTime::now(), record.level(), record.target(), &message);
+        let now = SystemTime::now();
+        let line = format_line(now, record.level(), record.target(), &message);
         let mut state = self.lock();
         if let Some(window) = state.windows.get_mut(&site) {
             window.sample = cut(&message, SAMPLE_BYTES_MAX).to_owned();
         }
         state.push(line);
+        state.records.publish(|| self::record(now, record.level(), record.target(), &message));
         drop(state);
         self.changed.notify_all();
     }
@@ -299,6 +313,12 @@ impl State {
         self.queued += 1;
     }
 
+    fn push_own(&mut self, level: Level, target: &str, message: &str) {
+        let now = SystemTime::now();
+        self.push(format_line(now, level, target, message));
+        self.records.publish(|| record(now, level, target, message));
+    }
+
     /// Queues the log's own messages, as far as they are due and fit.
     fn queue_own_messages(&mut self, now: Instant) {
         self.close_windows(now);
@@ -307,7 +327,7 @@ impl State {
             let message = format!(
                 "{unreported} log lines were dropped: the destination of the log failed or is too slow"
             );
-            self.push(format_line(SystemTime::now(), Level::Warn, module_path!(), &message));
+            self.push_own(Level::Warn, module_path!(), &message);
             self.dropped_reported += unreported;
         }
     }
@@ -321,7 +341,7 @@ impl State {
     fn close_window(&mut self, site: u64) {
         if let Some(window) = self.windows.remove(&site).filter(|window| window.more > 0) {
             let message = format!("{} more like this: {}", window.more, window.sample);
-            self.push(format_line(SystemTime::now(), window.level, &window.target, &message));
+            self.push_own(window.level, &window.target, &message);
         }
     }
 
@@ -342,6 +362,20 @@ impl Window {
     fn is_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.opened) >= WINDOW
     }
+}
+
+/// Returns a record for sources.
+fn record(time: SystemTime, level: Level, target: &str, message: &str) -> LogRecord {
+    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let level = match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    };
+    let (target, message) = (target.to_owned(), message.to_owned());
+    LogRecord { unix_ns: since_1970.as_nanos() as i64, level, target, message }
 }
 
 /// What distinguishes call sites.

@@ -107,6 +107,9 @@ fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
     };
     let log = logging::init(level(config.globals.log.level), target)?;
     logging::install_panic_hook();
+    if !config.components.iter().any(|component| component.type_name == "internal_logs") {
+        logging::internal_logs().forget();
+    }
     Ok(log)
 }
 
@@ -148,6 +151,7 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
         clock: Clock::System,
         internal_metrics,
         taps: Taps::default(),
+        internal_logs: logging::internal_logs(),
     }
 }
 

@@ -12,6 +12,7 @@ mod held;
 mod hops;
 mod http;
 mod input;
+mod internal_logs;
 mod java;
 mod kafka;
 mod kafka_source;

@@ -82,6 +82,7 @@ fn start(
         clock: Clock::System,
         internal_metrics: millstream_model::InternalMetrics::default(),
         taps: millstream_model::tap::Taps::default(),
+        internal_logs: millstream_model::InternalLogs::default(),
     };
     let store = Arc::new(Store::open(&dir.join("data")).unwrap());
     blueprint(dir, endpoints).build(&settings, store).unwrap().start(runtime.handle())

@@ -50,6 +50,12 @@ pub static ROWS: &[Row] = &[
     row!(Source, sources::host_metrics::HostMetricsConfig, "host_metrics", "sources/host_metrics"),
     row!(
         Source,
+        sources::internal_logs::InternalLogsConfig,
+        "internal_logs",
+        "sources/internal_logs"
+    ),
+    row!(
+        Source,
         sources::internal_metrics::InternalMetricsConfig,
         "internal_metrics",
         "sources/internal_metrics"

@@ -4,6 +4,7 @@ pub mod dogstatsd;
 pub mod file;
 pub mod generate;
 pub mod host_metrics;
+pub mod internal_logs;
 pub mod internal_metrics;
 pub mod jfr;
 pub mod jvm;

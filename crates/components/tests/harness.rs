@@ -9,9 +9,9 @@ mod stored;
 use millstream_components::component::{AnyComponent, BuildCx};
 use millstream_components::registry::{ROWS, Row};
 use millstream_model::{
-    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalMetric,
-    InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, OriginId, Outcome, Outputs, Payload, Polled,
-    Selection, Settled, Sink, SinkIndex, SinkSet, Source, TIME_UNKNOWN, Transform,
+    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalLogs, InternalMetric,
+    InternalMetrics, Kind, Lane, LaneCx, Ledger, LogRecord, Map, OriginId, Outcome, Outputs,
+    Payload, Polled, Selection, Settled, Sink, SinkIndex, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
 use millstream_testkit::{FlightRecording, Rows, SourceRig, assert_valid, batch, yaml};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
@@ -186,6 +186,7 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     }
     let mut rig = SourceRig::new(&["a", "b"]);
     (rig.until_eof, rig.expansion, rig.internal_metrics) = (until_eof, 1000, internal_metrics());
+    rig.internal_logs = internal_logs();
     let AnyComponent::Source(component) = (row.decode)(options).unwrap() else {
         panic!("no source")
     };
@@ -206,6 +207,20 @@ fn read_topic(options: &mut Value) {
     own.insert("brokers".into(), json!([kafka.bootstrap()]));
     own.insert("topics".into(), json!(["harness"]));
     ["tls", "sasl", "options"].iter().for_each(|key| drop(own.shift_remove(*key)));
+}
+
+/// Returns as many log records as may wait.
+fn internal_logs() -> InternalLogs {
+    let logs = InternalLogs::keeping();
+    for n in 0..1020 {
+        logs.publish(|| LogRecord {
+            unix_ns: 1_700_000_000_000_000_000 + n,
+            level: "warn",
+            target: "millstream".to_owned(),
+            message: format!("sink out: message {n}"),
+        });
+    }
+    logs
 }
 
 fn internal_metrics() -> InternalMetrics {

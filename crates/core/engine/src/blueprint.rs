@@ -27,8 +27,8 @@ pub(crate) use memory::chain_expansion;
 use memory::{cut_bytes, grant_bytes, spare_state_bytes};
 use millstream_model::tap::{Side, Taps};
 use millstream_model::{
-    BlockPool, BuildError, EngineTime, Feed, Grant, InternalMetrics, Kind, Ledger, Now, Sink,
-    SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
+    BlockPool, BuildError, EngineTime, Feed, Grant, InternalLogs, InternalMetrics, Kind, Ledger,
+    Now, Sink, SinkIndex, SinkSet, Source, SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use parking_lot::Mutex;
@@ -84,6 +84,8 @@ pub struct Settings {
     pub internal_metrics: InternalMetrics,
     /// Where listeners get samples of the events.
     pub taps: Taps,
+    /// The agent's own log records, for the sources that emit them.
+    pub internal_logs: InternalLogs,
 }
 
 /// An output of a component: its id, and 0 for the main output or the index of a side output.
@@ -257,6 +259,7 @@ impl Parts {
             old,
             internal_metrics: &settings.internal_metrics,
             taps: &settings.taps,
+            internal_logs: &settings.internal_logs,
             share: grant_bytes / (2 * self.sinks.len().max(1) as u64),
             source_cut_bytes: cut_bytes / (self.sources.len() + self.feeds.len()).max(1) as u64,
             cut_bytes,
@@ -282,6 +285,7 @@ struct Shared<'a> {
     old: &'a Core,
     internal_metrics: &'a InternalMetrics,
     taps: &'a Taps,
+    internal_logs: &'a InternalLogs,
     /// Bytes for a sink's state beyond what it needs.
     state_bytes: u64,
     /// Bytes available for the queue of one sink.
@@ -524,6 +528,7 @@ fn source_open(
         unreadable: Arc::default(),
         wake,
         internal_metrics: shared.internal_metrics.clone(),
+        internal_logs: shared.internal_logs.clone(),
         pressure: shared.old.memory.pressure(),
         until_eof: shared.old.until_eof,
     }

@@ -3,8 +3,8 @@
 use crate::feed_source::FeedSource;
 use millstream_model::{
     Batch, BlockPool, ComponentError, Counters, EncodeCx, Encoder, EngineTime, Feed, Grant,
-    InternalMetrics, Lane, LaneCx, Ledger, Now, OriginId, OriginRecord, OriginStore, Payload,
-    Polled, Sink, SinkIndex, SinkSet, Source, SourceCx, SourceInfo, SourceOpen,
+    InternalLogs, InternalMetrics, Lane, LaneCx, Ledger, Now, OriginId, OriginRecord, OriginStore,
+    Payload, Polled, Sink, SinkIndex, SinkSet, Source, SourceCx, SourceInfo, SourceOpen,
 };
 use parking_lot::Mutex;
 use std::io;
@@ -49,6 +49,7 @@ impl MergeTrial {
             unreadable: Arc::default(),
             wake: Arc::new(|| ()),
             internal_metrics: InternalMetrics::default(),
+            internal_logs: InternalLogs::default(),
             pressure: Arc::default(),
             until_eof: true,
         };

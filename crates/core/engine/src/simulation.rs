@@ -16,7 +16,7 @@ use crate::ticket::Step;
 use fastrand::Rng;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::tap::Taps;
-use millstream_model::{BuildError, EngineTime, InternalMetrics, Kind, Outputs};
+use millstream_model::{BuildError, EngineTime, InternalLogs, InternalMetrics, Kind, Outputs};
 use millstream_store::Store;
 use millstream_testkit::{MemoryEndpoint, MemoryLog, MemorySnapshots, is_refused};
 use scenario::{
@@ -47,6 +47,7 @@ fn settings() -> Settings {
         until_eof: true,
         internal_metrics: InternalMetrics::default(),
         taps: Taps::default(),
+        internal_logs: InternalLogs::default(),
         clock: Clock::Simulated(0),
     }
 }

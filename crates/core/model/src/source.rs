@@ -4,6 +4,7 @@ use crate::batch::{Batch, SourceInfo};
 use crate::block::{Block, BlockPool};
 use crate::counters::Counters;
 use crate::grant::{Grant, Permit};
+use crate::internal_logs::InternalLogs;
 use crate::internal_metrics::InternalMetrics;
 use crate::ledger::Ledger;
 use crate::limits::BLOCK_BYTES;
@@ -143,6 +144,8 @@ pub struct SourceOpen {
     pub wake: Wake,
     /// The agent's own metrics.
     pub internal_metrics: InternalMetrics,
+    /// The agent's own log records.
+    pub internal_logs: InternalLogs,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
     /// Whether to read the existing data and then end.

@@ -2,8 +2,8 @@
 
 use crate::store::MemoryStore;
 use millstream_model::{
-    BlockPool, Counters, EngineTime, Grant, InternalMetrics, Ledger, Now, Polled, SinkIndex,
-    SinkSet, Source, SourceCx, SourceInfo, SourceOpen, Unreadable,
+    BlockPool, Counters, EngineTime, Grant, InternalLogs, InternalMetrics, Ledger, Now, Polled,
+    SinkIndex, SinkSet, Source, SourceCx, SourceInfo, SourceOpen, Unreadable,
 };
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
@@ -46,6 +46,8 @@ pub struct SourceRig {
     pub expansion: u64,
     /// The agent's internal metrics; initially none.
     pub internal_metrics: InternalMetrics,
+    /// The log records that the source gets.
+    pub internal_logs: InternalLogs,
     /// Folder of the source's held files below `data_dir`.
     pub held_dir: PathBuf,
     folder: Arc<TempDir>,
@@ -86,6 +88,7 @@ impl SourceRig {
             now: Now { since_start: EngineTime::ZERO, unix_ns: BEGIN_UNIX_NS },
             expansion: 0,
             internal_metrics: InternalMetrics::default(),
+            internal_logs: InternalLogs::default(),
             woken: Arc::default(),
         }
     }
@@ -106,6 +109,7 @@ impl SourceRig {
                 woken.1.notify_all();
             }),
             internal_metrics: self.internal_metrics.clone(),
+            internal_logs: self.internal_logs.clone(),
             pressure: Arc::default(),
             until_eof: self.until_eof,
         }

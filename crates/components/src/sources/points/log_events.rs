@@ -2,6 +2,7 @@
 
 use super::metric_emitter::MetricEmitter;
 use bytes::Bytes;
+use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, SourceCx};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -145,6 +146,13 @@ impl LogEventRows {
     /// Returns the size of the next log event in bytes.
     pub fn next_bytes(&self) -> usize {
         self.waiting.front().map_or(0, LogEvent::bytes)
+    }
+
+    /// Returns the bytes of a block for the queue: at most as many as a block usually has, unless the
+    /// next log event has more.
+    pub fn bytes(&self) -> usize {
+        let all = self.waiting.iter().map(LogEvent::bytes).sum::<usize>();
+        all.min(BLOCK_BYTES).max(self.next_bytes())
     }
 
     /// Builds a batch of as many log events as fit into the block.

@@ -48,7 +48,7 @@ impl MetricEmitter {
             cx.counters.error("abandoned");
             cx.counters.dropped("abandoned", 1);
             log::error!(
-                "source {}: a sink abandoned {bytes} bytes, which are lost: metrics cannot be read again",
+                "source {}: a sink abandoned {bytes} bytes, which are lost: they cannot be read again",
                 cx.info.id
             );
         }

@@ -6,8 +6,8 @@ use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
 use millstream_model::{
-    BatchBuilder, InternalMetrics, LongLine, Origin, OriginId, Polled, Source, SourceCx,
-    SourceInfo, SourceOpen,
+    BatchBuilder, InternalLogs, InternalMetrics, LongLine, Origin, OriginId, Polled, Source,
+    SourceCx, SourceInfo, SourceOpen,
 };
 use millstream_testkit::{FakeSink, MemoryEndpoint};
 use std::path::Path;
@@ -162,6 +162,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
         clock: Clock::System,
         internal_metrics: InternalMetrics::default(),
         taps: millstream_model::tap::Taps::default(),
+        internal_logs: InternalLogs::default(),
     }
 }
 

@@ -1,0 +1,41 @@
+//! Source `internal_logs` in a running agent, one of whose sinks cannot deliver its events.
+
+use crate::support::{Agent, folder, lines, wait_until};
+use serde_json::Value;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Nothing listens on port 9; the retries are as quick as they can be.
+const CONFIG: &str = "sources: { log: { type: internal_logs } }\n\
+    sinks:\n  \
+    kept: { type: file, inputs: [log], path: DIR/out.jsonl, encoding: { codec: json } }\n  \
+    dead: { type: http, inputs: [log], uri: 'http://127.0.0.1:9', batch: { timeout: 10ms } }\n";
+
+#[test]
+fn a_sink_that_fails_with_the_log_does_not_feed_it() {
+    let dir = folder();
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    let records = || -> Vec<Value> {
+        let lines = lines(&dir.path().join("out.jsonl"));
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    wait_until("the failure of the sink", LIMIT, || {
+        assert!(!agent.poll_ended(), "{}", agent.log());
+        records().iter().any(|record| record["component"] == "dead")
+    });
+    let failures = || agent.metric("millstream_component_errors_total{component_id=\"dead\"");
+    let retries = || failures().unwrap_or(0.0);
+    let before = retries();
+    wait_until("more retries", LIMIT, || retries() >= before + 3.0);
+    let all = records();
+    // The first source gets what was logged before it: the start of the agent.
+    let is_start = |record: &Value| {
+        record["message"].as_str().is_some_and(|text| text.contains("metrics and API at"))
+    };
+    assert!(all.iter().any(|record| is_start(record) && record["level"] == "info"), "{all:#?}");
+    let of_sink: Vec<&Value> = all.iter().filter(|record| record["component"] == "dead").collect();
+    assert!(of_sink.iter().all(|record| record["target"].as_str().is_some()), "{of_sink:#?}");
+    // At most 6 of each place within 10 s, and there are a few places.
+    assert!(all.len() < 100, "{} records", all.len());
+}
