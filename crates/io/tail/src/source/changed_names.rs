@@ -47,7 +47,7 @@ impl FileSource {
             let matched = |path: &&PathBuf| pattern.matches(path) && self.is_included(path);
             let is_present =
                 |tail: &Tail| tail.gone_since().is_none() && pattern.matches(tail.path());
-            vanished.iter().any(|path| matched(path)) && !self.files.iter().any(is_present)
+            vanished.iter().any(matched) && !self.files.iter().any(is_present)
         };
         let left = self.settings.include.iter().filter(is_left);
         left.map(|pattern| PathBuf::from(pattern.text())).collect()

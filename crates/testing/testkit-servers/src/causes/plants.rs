@@ -82,7 +82,7 @@ pub const INPUT: &[Plant] = &[
         |world| {
             let path = world.path("in/secret.log");
             fs::write(&path, "secret\n").expect("a file");
-            fs::set_permissions(path, fs::Permissions::from_mode(0)).expect("permissions");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)).expect("permissions");
         },
     ),
 ];
