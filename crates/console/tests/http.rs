@@ -143,6 +143,8 @@ fn errors_for_unknown_paths_and_methods_list_the_valid_ones() {
             "/ready",
             "/api/snapshot",
             "/api/files",
+            "/api/diagnosis",
+            "/api/bottleneck",
             "/api/rules",
             "/api/recorder",
             "/api/recorder/rings",
