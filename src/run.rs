@@ -193,12 +193,7 @@ async fn serve(
     drop(operators);
     console.show(&running, &config);
     warn_of_unowned(&config);
-    let diagnosis = console.console.diagnosis.clone();
-    let bottleneck = move || diagnosis.bottleneck().line();
-    let progress = options.progress.then(|| Progress::start(running.observer(), bottleneck));
-    let progress = progress
-        .transpose()
-        .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))?;
+    let progress = console.progress(&running, options)?;
     let state = (console.config.clone(), recording.state.clone(), console.taps.clone());
     let mut reloader = Reloader::new(config, files, hangup, settings, state);
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
@@ -506,6 +501,16 @@ impl Api {
     async fn shutdown(self) {
         self.taps.end();
         self.console.shutdown().await;
+    }
+
+    /// Starts to show rates and the bottleneck, if that is wanted.
+    fn progress(&self, running: &Running, options: Options) -> Result<Option<Progress>, Refusal> {
+        let diagnosis = self.console.diagnosis.clone();
+        let bottleneck = move || diagnosis.bottleneck().line();
+        let progress = options.progress.then(|| Progress::start(running.observer(), bottleneck));
+        progress
+            .transpose()
+            .map_err(|error| (FAILED, format!("cannot start the progress thread: {error}")))
     }
 
     /// Sets the running engine and its configuration.

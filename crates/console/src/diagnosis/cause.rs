@@ -91,102 +91,70 @@ pub enum Cause {
     NothingWritten,
 }
 
+/// What is known of a cause.
+struct Row {
+    cause: Cause,
+    id: &'static str,
+    /// For how many seconds the condition must hold before the cause is named: what a start, a
+    /// rotation or a short outage looks like must be over by then. A lane that was refused for a
+    /// moment waits some seconds until it tries again.
+    hold_seconds: f64,
+    /// What to do about it; `{}` is the component that it concerns.
+    advice: &'static str,
+}
+
+const fn row(cause: Cause, id: &'static str, hold_seconds: f64, advice: &'static str) -> Row {
+    Row { cause, id, hold_seconds, advice }
+}
+
+/// All causes, in the order of the report.
+#[rustfmt::skip]
+const ROWS: [Row; 28] = [
+    row(Cause::LoginOrCertificate, "login_or_certificate", 14.0, "check `auth`, `sasl` and `tls` of {}, and the account's permissions"),
+    row(Cause::TopicOrIndexMissing, "topic_or_index_missing", 14.0, "create the topic or index that {} writes to or reads, or correct its name"),
+    row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} runs, its address, and firewalls"),
+    row(Cause::BrokerThrottles, "broker_throttles", 14.0, "raise the quota at the endpoint of {}, or send it less"),
+    row(Cause::EndpointRefuses, "endpoint_refuses", 14.0, "read the endpoint's answer in the log; mend the events or the settings of {}"),
+    row(Cause::OperatorStuck, "operator_stuck", 3.0, "look at the stack of {} with `millstream profile -e wall`; set or shorten its `timeout`"),
+    row(Cause::NoPermission, "no_permission", 3.0, "let the user of the agent read what {} includes, such as by group or ACL"),
+    row(Cause::PathMissing, "path_missing", 12.0, "correct the path in `include` of {}, or start the application that writes it"),
+    row(Cause::PatternMatchesNothing, "pattern_matches_nothing", 12.0, "correct the pattern in `include` of {}; compare it with `ls`"),
+    row(Cause::MemoryLimit, "memory_limit", 8.0, "raise `limits.memory`, or find what takes it: `millstream top`, view memory ({})"),
+    row(Cause::CpuLimit, "cpu_limit", 8.0, "raise `limits.cpu`, or make the work cheaper: `millstream profile` ({})"),
+    row(Cause::RateLimit, "rate_limit", 8.0, "raise the rate limit of {}"),
+    row(Cause::TransformSlow, "transform_slow", 8.0, "find the expensive part of {} with `millstream profile`, or raise `limits.threads`"),
+    row(Cause::EndpointSlow, "endpoint_slow", 8.0, "scale the endpoint of {}, or raise its batch size and concurrency"),
+    row(Cause::UnfinishedLine, "unfinished_line", 8.0, "let the application end its last line in {}; it is read once it does"),
+    row(Cause::RebalanceLoop, "rebalance_loop", 0.0, "raise `max.poll.interval.ms`, set `group.instance.id`, look for restarting members of the group of {}"),
+    row(Cause::KernelDrops, "kernel_drops", 0.0, "raise the receive buffer or the receivers of {}, and `net.core.rmem_max`"),
+    row(Cause::DiskBufferFilling, "disk_buffer_filling", 8.0, "mend the endpoint of {}, or raise `max_size` of its disk buffer"),
+    row(Cause::HeldFilesNearLimit, "held_files_near_limit", 0.0, "mend the sinks behind {}, or raise `held.max`; beyond it the oldest files are lost"),
+    row(Cause::CheckpointStore, "checkpoint_store", 3.0, "free space in `data_dir`, or make it writable ({})"),
+    row(Cause::ClockOff, "clock_off", 3.0, "set the clock of the writing host, or the time zone in the format of {}"),
+    row(Cause::ApplicationWritesLate, "application_writes_late", 3.0, "look for buffering in the logger of the application that writes {}"),
+    row(Cause::ParseFailures, "parse_failures", 3.0, "compare the format of {} with the lines: `millstream tap {} --where …`"),
+    row(Cause::MultilineMismatch, "multiline_mismatch", 3.0, "correct `multiline` of {}: many events begin with a line that cannot begin one"),
+    row(Cause::WrongEncoding, "wrong_encoding", 3.0, "set `encoding` of {} to that of the writer"),
+    row(Cause::LinesTooLong, "lines_too_long", 3.0, "raise `max_line` of {}, or shorten the lines"),
+    row(Cause::TimesOutOfOrder, "times_out_of_order", 3.0, "let one process write each file of {}, or sort at the endpoint"),
+    row(Cause::NothingWritten, "nothing_written", 8.0, "nothing, unless the application of {} should write"),
+];
+
 impl Cause {
-    /// All causes, in the order of the report.
-    pub const ALL: [Cause; 28] = [
-        Cause::LoginOrCertificate,
-        Cause::TopicOrIndexMissing,
-        Cause::EndpointUnreachable,
-        Cause::BrokerThrottles,
-        Cause::EndpointRefuses,
-        Cause::OperatorStuck,
-        Cause::NoPermission,
-        Cause::PathMissing,
-        Cause::PatternMatchesNothing,
-        Cause::MemoryLimit,
-        Cause::CpuLimit,
-        Cause::RateLimit,
-        Cause::TransformSlow,
-        Cause::EndpointSlow,
-        Cause::UnfinishedLine,
-        Cause::RebalanceLoop,
-        Cause::KernelDrops,
-        Cause::DiskBufferFilling,
-        Cause::HeldFilesNearLimit,
-        Cause::CheckpointStore,
-        Cause::ClockOff,
-        Cause::ApplicationWritesLate,
-        Cause::ParseFailures,
-        Cause::MultilineMismatch,
-        Cause::WrongEncoding,
-        Cause::LinesTooLong,
-        Cause::TimesOutOfOrder,
-        Cause::NothingWritten,
-    ];
+    fn row(self) -> &'static Row {
+        let row = &ROWS[self as usize];
+        debug_assert_eq!(row.cause, self, "the rows are in the order of the variants");
+        row
+    }
 
     /// Returns the id, such as `endpoint_slow`.
     pub fn id(self) -> &'static str {
-        match self {
-            Cause::LoginOrCertificate => "login_or_certificate",
-            Cause::TopicOrIndexMissing => "topic_or_index_missing",
-            Cause::EndpointUnreachable => "endpoint_unreachable",
-            Cause::BrokerThrottles => "broker_throttles",
-            Cause::EndpointRefuses => "endpoint_refuses",
-            Cause::OperatorStuck => "operator_stuck",
-            Cause::NoPermission => "no_permission",
-            Cause::PathMissing => "path_missing",
-            Cause::PatternMatchesNothing => "pattern_matches_nothing",
-            Cause::MemoryLimit => "memory_limit",
-            Cause::CpuLimit => "cpu_limit",
-            Cause::RateLimit => "rate_limit",
-            Cause::TransformSlow => "transform_slow",
-            Cause::EndpointSlow => "endpoint_slow",
-            Cause::UnfinishedLine => "unfinished_line",
-            Cause::RebalanceLoop => "rebalance_loop",
-            Cause::KernelDrops => "kernel_drops",
-            Cause::DiskBufferFilling => "disk_buffer_filling",
-            Cause::HeldFilesNearLimit => "held_files_near_limit",
-            Cause::CheckpointStore => "checkpoint_store",
-            Cause::ClockOff => "clock_off",
-            Cause::ApplicationWritesLate => "application_writes_late",
-            Cause::ParseFailures => "parse_failures",
-            Cause::MultilineMismatch => "multiline_mismatch",
-            Cause::WrongEncoding => "wrong_encoding",
-            Cause::LinesTooLong => "lines_too_long",
-            Cause::TimesOutOfOrder => "times_out_of_order",
-            Cause::NothingWritten => "nothing_written",
-        }
+        self.row().id
     }
 
-    /// Returns for how many seconds the condition must hold before the cause is named: what a start,
-    /// a rotation or a short outage looks like must be over by then.
+    /// Returns for how many seconds the condition must hold before the cause is named.
     pub fn hold_seconds(self) -> f64 {
-        match self {
-            Cause::NoPermission | Cause::CheckpointStore | Cause::OperatorStuck => 3.0,
-            Cause::PathMissing | Cause::PatternMatchesNothing => 12.0,
-            Cause::KernelDrops | Cause::HeldFilesNearLimit | Cause::RebalanceLoop => 0.0,
-            Cause::ParseFailures
-            | Cause::MultilineMismatch
-            | Cause::WrongEncoding
-            | Cause::LinesTooLong
-            | Cause::TimesOutOfOrder
-            | Cause::ClockOff
-            | Cause::ApplicationWritesLate => 3.0,
-            // A lane that was refused for a moment waits some seconds until it tries again.
-            Cause::LoginOrCertificate
-            | Cause::TopicOrIndexMissing
-            | Cause::EndpointUnreachable
-            | Cause::BrokerThrottles
-            | Cause::EndpointRefuses => 14.0,
-            Cause::MemoryLimit
-            | Cause::CpuLimit
-            | Cause::RateLimit
-            | Cause::TransformSlow
-            | Cause::EndpointSlow
-            | Cause::UnfinishedLine
-            | Cause::DiskBufferFilling
-            | Cause::NothingWritten => 8.0,
-        }
+        self.row().hold_seconds
     }
 
     /// Whether it is about what the lines look like.
@@ -203,81 +171,7 @@ impl Cause {
 
     /// Returns what to do about it. `component` is the one that it concerns.
     pub fn advice(self, component: &str) -> String {
-        let text = match self {
-            Cause::LoginOrCertificate => {
-                "check `auth`, `sasl` and `tls` of {}, and the account's permissions"
-            }
-            Cause::TopicOrIndexMissing => {
-                "create the topic or index that {} writes to or reads, or correct its name"
-            }
-            Cause::EndpointUnreachable => {
-                "check that the endpoint of {} runs, its address, and firewalls"
-            }
-            Cause::BrokerThrottles => "raise the quota at the endpoint of {}, or send it less",
-            Cause::EndpointRefuses => {
-                "read the endpoint's answer in the log; mend the events or the settings of {}"
-            }
-            Cause::OperatorStuck => {
-                "look at the stack of {} with `millstream profile -e wall`; set or shorten its `timeout`"
-            }
-            Cause::NoPermission => {
-                "let the user of the agent read what {} includes, such as by group or ACL"
-            }
-            Cause::PathMissing => {
-                "correct the path in `include` of {}, or start the application that writes it"
-            }
-            Cause::PatternMatchesNothing => {
-                "correct the pattern in `include` of {}; compare it with `ls`"
-            }
-            Cause::MemoryLimit => {
-                "raise `limits.memory`, or find what takes it: `millstream top`, view memory ({})"
-            }
-            Cause::CpuLimit => {
-                "raise `limits.cpu`, or make the work cheaper: `millstream profile` ({})"
-            }
-            Cause::RateLimit => "raise the rate limit of {}",
-            Cause::TransformSlow => {
-                "find the expensive part of {} with `millstream profile`, or raise `limits.threads`"
-            }
-            Cause::EndpointSlow => {
-                "scale the endpoint of {}, or raise its batch size and concurrency"
-            }
-            Cause::UnfinishedLine => {
-                "let the application end its last line in {}; it is read once it does"
-            }
-            Cause::RebalanceLoop => {
-                "raise `max.poll.interval.ms`, set `group.instance.id`, look for restarting members of the group of {}"
-            }
-            Cause::KernelDrops => {
-                "raise the receive buffer or the receivers of {}, and `net.core.rmem_max`"
-            }
-            Cause::DiskBufferFilling => {
-                "mend the endpoint of {}, or raise `max_size` of its disk buffer"
-            }
-            Cause::HeldFilesNearLimit => {
-                "mend the sinks behind {}, or raise `held.max`; beyond it the oldest files are lost"
-            }
-            Cause::CheckpointStore => "free space in `data_dir`, or make it writable ({})",
-            Cause::ClockOff => {
-                "set the clock of the writing host, or the time zone in the format of {}"
-            }
-            Cause::ApplicationWritesLate => {
-                "look for buffering in the logger of the application that writes {}"
-            }
-            Cause::ParseFailures => {
-                "compare the format of {} with the lines: `millstream tap {} --where …`"
-            }
-            Cause::MultilineMismatch => {
-                "correct `multiline` of {}: many events begin with a line that cannot begin one"
-            }
-            Cause::WrongEncoding => "set `encoding` of {} to that of the writer",
-            Cause::LinesTooLong => "raise `max_line` of {}, or shorten the lines",
-            Cause::TimesOutOfOrder => {
-                "let one process write each file of {}, or sort at the endpoint"
-            }
-            Cause::NothingWritten => "nothing, unless the application of {} should write",
-        };
-        text.replace("{}", component)
+        self.row().advice.replace("{}", component)
     }
 }
 
@@ -286,11 +180,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_listed_once_in_their_order() {
-        assert!(Cause::ALL.windows(2).all(|pair| pair[0] < pair[1]));
-        for cause in Cause::ALL {
-            assert_eq!(serde_json::to_value(cause).unwrap(), cause.id());
-            assert!(cause.advice("web").contains("web"), "{}", cause.id());
+    fn every_cause_has_its_row() {
+        for (index, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.cause as usize, index);
+            assert_eq!(serde_json::to_value(row.cause).unwrap(), row.id);
+            assert!(row.cause.advice("web").contains("web"), "{}", row.id);
         }
     }
 }

@@ -129,7 +129,7 @@ pub fn disk_buffers(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Age of a checkpoint that is not saved, in seconds, from which the store counts as in trouble.
+/// Age of a checkpoint that is not saved, in seconds, from which the store cannot keep up.
 const UNSAVED_SECONDS: f64 = 10.0;
 
 /// A checkpoint store that cannot write.
