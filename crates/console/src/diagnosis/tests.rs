@@ -190,6 +190,7 @@ fn bytes_at_rest_behind_the_last_line_end_are_an_unfinished_line() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     let file = |position, size| FileSnapshot {
         file_id: "1".into(),
+        name: "/var/log/a.log".into(),
         path: "/var/log/a.log".into(),
         status: "active",
         position,

@@ -10,6 +10,8 @@ const UNREAD_ON_THE_WAY: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct FileTrack {
     pub path: String,
+    /// Whether it was renamed, or is read on in a copy.
+    pub is_moved: bool,
     pub status: &'static str,
     pub position: u64,
     pub size: u64,
@@ -27,6 +29,7 @@ impl FileTrack {
     fn new(file: &FileSnapshot, now: f64) -> FileTrack {
         FileTrack {
             path: file.path.clone(),
+            is_moved: file.path != file.name,
             status: file.status,
             position: file.position,
             size: file.size,
@@ -48,6 +51,7 @@ impl FileTrack {
         if self.path != file.path {
             self.path.clone_from(&file.path);
         }
+        self.is_moved = file.path != file.name;
         (self.position, self.size, self.status) = (file.position, file.size, file.status);
         self.log_delay_seconds = file.log_delay_seconds;
     }

@@ -83,7 +83,9 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let still = |file: &&&FileTrack| {
-        file.status == "active" && file.unread() > 0 && now - file.still_since >= UNFINISHED_SECONDS
+        // The rest of a rotated file may have been cut in the middle of a line.
+        let is_open = file.status == "active" && !file.is_moved;
+        is_open && file.unread() > 0 && now - file.still_since >= UNFINISHED_SECONDS
     };
     let files: Vec<_> = view.files.iter().filter(still).collect();
     let Some(file) = files.iter().max_by_key(|file| file.unread()) else { return };

@@ -67,7 +67,7 @@ const EVENTS: &[Event] = &[
         }
         _ => {}
     }),
-    event("short outages", nothing, |world, second| match (second + world.seed) % 12 {
+    event("short outages", nothing, |world, second| match (second + world.seed) % 24 {
         4 => world.answer(503),
         7 => world.answer(200),
         _ => {}
