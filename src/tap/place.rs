@@ -68,7 +68,7 @@ fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Co
     config.components.iter().filter(move |c| c.inputs.iter().any(|input| input == name))
 }
 
-/// Returns every redaction between a point and any sink, ready to be applied.
+/// Returns every redaction between a point and any sink, ready to be applied in the order of the flow.
 ///
 /// # Errors
 ///
@@ -78,23 +78,39 @@ pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, Stri
     if config.components.iter().any(is_sink) {
         return Ok(Vec::new());
     }
-    let mut found = BTreeSet::new();
+    let mut found = Found::default();
     follow(config, name, true, &mut found);
     let of_kind = |(id, as_is): &(String, bool)| {
         let component = config.components.iter().find(|component| component.id == *id)?;
         (component.type_name == REDACT).then_some((component, *as_is))
     };
-    found.iter().filter_map(of_kind).map(|(c, as_is)| redaction(config, c, as_is)).collect()
+    found
+        .order
+        .iter()
+        .rev()
+        .filter_map(of_kind)
+        .map(|(c, as_is)| redaction(config, c, as_is))
+        .collect()
 }
 
-/// Collects the components behind an output, and whether the events have the same fields there.
-fn follow(config: &Config, name: &str, as_is: bool, found: &mut BTreeSet<(String, bool)>) {
+/// Components behind an output, and whether the events have the same fields there.
+#[derive(Default)]
+struct Found {
+    seen: BTreeSet<(String, bool)>,
+    /// Each one after all that are behind it.
+    order: Vec<(String, bool)>,
+}
+
+/// Collects the components behind an output.
+fn follow(config: &Config, name: &str, as_is: bool, found: &mut Found) {
     for reader in readers(config, name) {
-        if reader.kind == Kind::Sink || !found.insert((reader.id.clone(), as_is)) {
+        let place = (reader.id.clone(), as_is);
+        if reader.kind == Kind::Sink || !found.seen.insert(place.clone()) {
             continue;
         }
         let as_is = as_is && KEEP_FIELDS.contains(&reader.type_name);
         names(reader).iter().for_each(|name| follow(config, name, as_is, found));
+        found.order.push(place);
     }
 }
 

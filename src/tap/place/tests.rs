@@ -135,3 +135,17 @@ fn a_condition_selects_and_a_limit_ends() {
     let shown = view.show(sample(&[b"a", b"b", b"c", b"d"]), 2).unwrap();
     assert_eq!((shown.events, &shown.lines[..]), (2, &b"a\nc\n"[..]));
 }
+
+/// The second redaction would hide what the first one looks for.
+#[test]
+fn redactions_are_applied_in_the_order_of_the_flow() {
+    let text = r#"
+sources: { app: { type: stdin } }
+transforms:
+  hide: { type: redact, inputs: [app], detect: [], patterns: { pw: 'password=(\S+)' } }
+  also: { type: redact, inputs: [hide], detect: [], patterns: { word: '(password)' }, replace: text, text: x }
+sinks: { out: { type: blackhole, inputs: [also] } }
+"#;
+    let line = shown(&config(text), "app", b"login password=hunter2x ok", TapFormat::Text);
+    assert_eq!(line.trim_end(), "login x=[pw] ok");
+}
