@@ -102,7 +102,8 @@ pub struct Diagnoser {
     /// Snapshots of the last half minute, without files.
     history: VecDeque<Snapshot>,
     tracks: Tracks,
-    conditions: HashMap<(String, Cause), Condition>,
+    /// By source, cause and component.
+    conditions: HashMap<(String, Cause, String), Condition>,
     diagnosis: Diagnosis,
     bottleneck: Bottleneck,
 }
@@ -163,12 +164,12 @@ impl Diagnoser {
     fn note(&mut self, found: Vec<(String, Finding)>, now: f64) {
         for (source, finding) in found {
             let since = now - finding.age_seconds;
-            let key = (source, finding.cause);
+            let key = (source, finding.cause, finding.component.clone());
             let before = self.conditions.remove(&key).map_or(since, |before| before.since);
             self.conditions.insert(key, Condition { since: before.min(since), seen: now, finding });
         }
         let quiet = self.quiet_sources();
-        self.conditions.retain(|(source, cause), condition| {
+        self.conditions.retain(|(source, cause, _), condition| {
             let is_kept = cause.is_about_content() && quiet.contains(source);
             now - condition.seen <= if is_kept { KEPT_SECONDS } else { GAP_SECONDS }
         });
@@ -184,7 +185,7 @@ impl Diagnoser {
     fn report(&self, now: f64, unix_ns: i64) -> Diagnosis {
         let Some(snapshot) = self.history.back() else { return Diagnosis::default() };
         let mut by_source: BTreeMap<&str, Vec<&Condition>> = BTreeMap::new();
-        for ((source, cause), condition) in &self.conditions {
+        for ((source, cause, _), condition) in &self.conditions {
             if condition.seen - condition.since >= cause.hold_seconds() {
                 by_source.entry(source).or_default().push(condition);
             }
@@ -192,7 +193,11 @@ impl Diagnoser {
         let sources = snapshot.components.iter().filter(|component| component.kind == "source");
         let of_source = |id: &str| {
             let mut conditions = by_source.remove(id).unwrap_or_default();
-            conditions.sort_by_key(|of| (Reverse(of.finding.status), of.finding.cause));
+            let rank = |of: &&Condition| (Reverse(of.finding.status), of.finding.cause);
+            conditions.sort_by(|a, b| {
+                let components = || a.finding.component.cmp(&b.finding.component);
+                rank(a).cmp(&rank(b)).then_with(components)
+            });
             diagnosis_of(id, &conditions, |since| rfc3339_at(unix_ns, now - since))
         };
         let sources: Vec<_> = sources.map(|source| source.id.as_str()).map(of_source).collect();

@@ -13,7 +13,7 @@ use millstream_model::snapshot::{
 use millstream_model::{
     CountersSnapshot, HistogramSnapshot, InternalMetric, InternalMetrics, Pressure,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
@@ -96,8 +96,10 @@ fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
     let name = "millstream_diagnosis";
     text.family(name, "gauge", "1 for each cause that is named for a source.");
     for source in &diagnosis.sources {
-        let also = source.also.iter();
-        for named in [source].into_iter().chain(also) {
+        // A cause that several components have is one series.
+        let mut shown = BTreeSet::new();
+        let all = [source].into_iter().chain(&source.also);
+        for named in all.filter(|named| shown.insert(named.cause.map(Cause::id))) {
             let cause = named.cause.map_or("healthy", Cause::id);
             let status = named.status.name();
             let labels = [("source", &*source.source), ("cause", cause), ("status", status)];

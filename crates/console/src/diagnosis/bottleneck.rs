@@ -54,8 +54,14 @@ impl Bottleneck {
 
 /// Returns the bottleneck in a window.
 pub fn bottleneck(window: &Window<'_>) -> Bottleneck {
-    let candidates = [failing(window), waited_for(window), held_back(window), busiest(window)];
-    let likely = candidates.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
+    let others = [waited_for(window), held_back(window), busiest(window)];
+    let most = others.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
+    // Sources wait for a sink that fails, too.
+    let explains = |failing: &Candidate<'_>| {
+        most.as_ref()
+            .is_none_or(|most| most.share < LIMITS || most.component.id == failing.component.id)
+    };
+    let likely = failing(window).filter(explains).or(most);
     let Some(likely) = likely.filter(|likely| likely.share >= LIMITS) else {
         let (reason, confidence) = ("input".into(), certainty(window, 1.0));
         return Bottleneck { reason, confidence, ..Bottleneck::default() };

@@ -43,12 +43,16 @@ pub enum Cause {
     BrokerThrottles,
     /// The endpoint refuses requests or events.
     EndpointRefuses,
+    /// A sink cannot write to its files.
+    CannotWrite,
     /// Calls of an operator do not return.
     OperatorStuck,
     /// The process may not read a file or folder.
     NoPermission,
     /// A path does not exist.
     PathMissing,
+    /// A file or folder cannot be read for another reason than these.
+    Unreadable,
     /// A pattern matches no file.
     PatternMatchesNothing,
     /// Memory is short.
@@ -109,15 +113,17 @@ const fn row(cause: Cause, id: &'static str, hold_seconds: f64, advice: &'static
 
 /// All causes, in the order of the report.
 #[rustfmt::skip]
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 30] = [
     row(Cause::LoginOrCertificate, "login_or_certificate", 14.0, "check `auth`, `sasl` and `tls` of {}, and the account's permissions"),
     row(Cause::TopicOrIndexMissing, "topic_or_index_missing", 14.0, "create the topic or index that {} writes to or reads, or correct its name"),
     row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} runs, its address, and firewalls"),
     row(Cause::BrokerThrottles, "broker_throttles", 14.0, "raise the quota at the endpoint of {}, or send it less"),
     row(Cause::EndpointRefuses, "endpoint_refuses", 14.0, "read the endpoint's answer in the log; mend the events or the settings of {}"),
+    row(Cause::CannotWrite, "cannot_write", 8.0, "free space where {} writes, or correct the path or its permissions"),
     row(Cause::OperatorStuck, "operator_stuck", 3.0, "look at the stack of {} with `millstream profile -e wall`; set or shorten its `timeout`"),
     row(Cause::NoPermission, "no_permission", 3.0, "let the user of the agent read what {} includes, such as by group or ACL"),
     row(Cause::PathMissing, "path_missing", 12.0, "correct the path in `include` of {}, or start the application that writes it"),
+    row(Cause::Unreadable, "unreadable", 3.0, "read the reason; let `include` of {} match only files, or exclude it"),
     row(Cause::PatternMatchesNothing, "pattern_matches_nothing", 12.0, "correct the pattern in `include` of {}; compare it with `ls`"),
     row(Cause::MemoryLimit, "memory_limit", 8.0, "raise `limits.memory`, or find what takes it: `millstream top`, view memory ({})"),
     row(Cause::CpuLimit, "cpu_limit", 8.0, "raise `limits.cpu`, or make the work cheaper: `millstream profile` ({})"),

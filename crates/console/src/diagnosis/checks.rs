@@ -76,7 +76,7 @@ const CHECKS: &[Check] = &[
 pub fn findings(view: &View<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     CHECKS.iter().for_each(|check| check(view, &mut found));
-    found.sort_by_key(|finding| finding.cause);
-    found.dedup_by_key(|finding| finding.cause);
+    found.sort_by(|a, b| (a.cause, &a.component).cmp(&(b.cause, &b.component)));
+    found.dedup_by(|a, b| (a.cause, &a.component) == (b.cause, &b.component));
     found
 }

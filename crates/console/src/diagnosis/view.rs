@@ -25,6 +25,11 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
+    /// Returns the time since the oldest snapshot, in seconds.
+    pub fn history_seconds(&self) -> f64 {
+        (self.now.uptime_seconds - self.oldest.uptime_seconds).max(1e-3)
+    }
+
     /// Returns the time from the first to the second snapshot, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.now.uptime_seconds - self.before.uptime_seconds).max(1e-3)
@@ -34,7 +39,8 @@ impl<'a> Window<'a> {
     pub fn pair(&self, id: &str) -> Option<Pair<'a>> {
         let now = find(self.now, id)?;
         let of = |snapshot| find(snapshot, id).unwrap_or(&NOTHING);
-        Some(Pair { now, before: of(self.before), middle: of(self.middle) })
+        let oldest = of(self.oldest);
+        Some(Pair { now, before: of(self.before), middle: of(self.middle), oldest })
     }
 
     /// Returns all components over the window.
@@ -54,6 +60,7 @@ pub struct Pair<'a> {
     pub now: &'a ComponentSnapshot,
     pub before: &'a ComponentSnapshot,
     middle: &'a ComponentSnapshot,
+    oldest: &'a ComponentSnapshot,
 }
 
 type Counts = BTreeMap<&'static str, u64>;
@@ -81,6 +88,13 @@ impl Pair<'_> {
     pub fn waited(&self, what: &str) -> f64 {
         let of = |c: &ComponentSnapshot| c.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
         (of(self.now) - of(self.before)).max(0.0)
+    }
+
+    /// Returns the seconds that it waited since half a minute ago, by cause. A pause is counted at
+    /// its end, and may be longer than the window.
+    pub fn waited_lately(&self, what: &str) -> f64 {
+        let of = |c: &ComponentSnapshot| c.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
+        (of(self.now) - of(self.oldest)).max(0.0)
     }
 
     /// Returns the seconds that a source waited for capacity of a component.
@@ -169,7 +183,12 @@ impl<'a> View<'a> {
 
     /// Returns the share of the window in which it waited for capacity of a component.
     pub fn share_waited_for(&self, id: &str) -> f64 {
-        self.source.waited_for(id) / self.window.seconds()
+        (self.source.waited_for(id) / self.window.seconds()).min(1.0)
+    }
+
+    /// Returns the share of the last half minute in which a limit held it back, at most 1.
+    pub fn held_back(&self, limit: &str) -> f64 {
+        (self.source.waited_lately(limit) / self.window.history_seconds()).min(1.0)
     }
 
     /// Returns the share of the window in which it waited for any component.

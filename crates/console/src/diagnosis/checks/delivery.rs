@@ -20,7 +20,8 @@ const REFUSED: &[&str] = &["refused", "too_large"];
 const CAUSES: &[(Cause, &[&str])] = &[
     (Cause::LoginOrCertificate, &["authentication", "authorization", "tls"]),
     (Cause::TopicOrIndexMissing, &["unknown_topic", "not_found"]),
-    (Cause::EndpointUnreachable, &["unreachable", "broken", "address"]),
+    (Cause::EndpointUnreachable, &["unreachable", "resolve", "broken", "address"]),
+    (Cause::CannotWrite, &["disk_full", "permission", "write"]),
     (Cause::BrokerThrottles, &["throttled"]),
     (Cause::EndpointSlow, &["timeout"]),
     (Cause::EndpointRefuses, &["status", "redirect", "server", "broker"]),
@@ -62,7 +63,8 @@ pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
         let refused = sink.dropped(REFUSED).max(sink.errors(REFUSED));
         if refused > 0 {
-            let finding = Finding::new(Cause::EndpointRefuses, Status::Degraded, &sink.now.id);
+            let status = if sink.sent() > 0 { Status::Degraded } else { Status::Late };
+            let finding = Finding::new(Cause::EndpointRefuses, status, &sink.now.id);
             found.push(finding.with("refused", refused).with("delivered_events", sink.sent()));
         }
     }
@@ -88,7 +90,9 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     };
     for sink in view.sinks().filter(|sink| !has_failed(sink)) {
         let share = view.share_waited_for(&sink.now.id);
-        if share < WAITS || !view.is_late() {
+        let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
+        let is_silent = owes && sink.sent() == 0 && view.oldest_seconds() > SILENT_SECONDS;
+        if (share < WAITS || !view.is_late()) && !is_silent {
             continue;
         }
         let finding = Finding::new(Cause::EndpointSlow, Status::Late, &sink.now.id);
@@ -99,6 +103,9 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
         found.push(with_lag(view, finding.with_rounded("delivered_events_per_second", rate)));
     }
 }
+
+/// Age of the oldest event from which an endpoint that has not answered anything is slow, in seconds.
+const SILENT_SECONDS: f64 = 10.0;
 
 /// Age of the oldest entry from which a disk buffer counts as in use for long, in seconds.
 const BUFFERED_SECONDS: f64 = 8.0;

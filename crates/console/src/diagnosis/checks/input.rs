@@ -8,6 +8,12 @@ use crate::diagnosis::view::View;
 /// Seconds after which bytes that were not read are an unfinished line.
 const UNFINISHED_SECONDS: f64 = 5.0;
 
+/// Most bytes of an unfinished line; more are lines that were not read for another reason.
+const UNFINISHED_BYTES_MAX: u64 = 1 << 20;
+
+/// Waits of a source that a limit of the configuration causes.
+const LIMITS: [&str; 3] = ["cpu", "rate_limit", "throttle"];
+
 /// Seconds without an event after which a source is idle.
 const SILENT_SECONDS: f64 = 8.0;
 
@@ -39,6 +45,10 @@ const LONG_LINES: u64 = 3;
 /// Paths that are missing or cannot be read.
 pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
     let source = view.source.now;
+    // Of other sources it is a server that cannot be read.
+    if source.type_name == "kafka" {
+        return;
+    }
     for (path, reason) in &source.unreadable {
         let is_missing = reason.starts_with("no file");
         let has_wildcard = path.contains(['*', '?', '[', '{']);
@@ -48,7 +58,7 @@ pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
             (false, _) if reason.to_lowercase().contains("permission denied") => {
                 Cause::NoPermission
             }
-            (false, _) => continue,
+            (false, _) => Cause::Unreadable,
         };
         let count = source.unreadable.len();
         let finding = Finding::new(cause, Status::Late, &source.id).with("path", path.clone());
@@ -78,14 +88,15 @@ pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
 /// A last line without an end.
 pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
     let now = view.window.now.uptime_seconds;
-    let held_back = ["cpu", "rate_limit", "throttle"].iter().map(|what| view.source.waited(what));
-    if view.share_waited() > 0.05 || held_back.sum::<f64>() > 0.05 * view.window.seconds() {
+    let is_held_back = LIMITS.iter().any(|limit| view.held_back(limit) > 0.05);
+    if view.share_waited() > 0.05 || is_held_back {
         return;
     }
     let still = |file: &&&FileTrack| {
         // The rest of a rotated file may have been cut in the middle of a line.
         let is_open = file.status == "active" && !file.is_moved;
-        is_open && file.unread() > 0 && now - file.still_since >= UNFINISHED_SECONDS
+        let is_line = (1..=UNFINISHED_BYTES_MAX).contains(&file.unread());
+        is_open && is_line && now - file.still_since >= UNFINISHED_SECONDS
     };
     let files: Vec<_> = view.files.iter().filter(still).collect();
     let Some(file) = files.iter().max_by_key(|file| file.unread()) else { return };
@@ -98,7 +109,8 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
 pub fn silence(view: &View<'_>, found: &mut Vec<Finding>) {
     let is_silent = view.source.received() == 0 && view.window.seconds() >= SILENT_SECONDS;
     let (lag, _) = view.lag();
-    if !is_silent || lag > 0 || !view.source.now.unreadable.is_empty() {
+    let is_held_back = LIMITS.iter().any(|limit| view.held_back(limit) > 0.05);
+    if !is_silent || lag > 0 || is_held_back || !view.source.now.unreadable.is_empty() {
         return;
     }
     let finding = Finding::new(Cause::NothingWritten, Status::Idle, &view.source.now.id);

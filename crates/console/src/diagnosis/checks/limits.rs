@@ -74,8 +74,9 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
     let throttle = view.transforms().find(|at| at.now.type_name == "throttle");
     let throttle = throttle.map_or("", |at| at.now.id.as_str());
     for (wait, component) in [("rate_limit", view.source.now.id.as_str()), ("throttle", throttle)] {
-        let share = view.source.waited(wait) / view.window.seconds();
-        if share >= HELD_BACK && view.is_late() {
+        let share = view.held_back(wait);
+        // A source that pauses does not see what is written meanwhile.
+        if share >= HELD_BACK && (view.is_late() || view.source.received() == 0) {
             let finding = Finding::new(Cause::RateLimit, Status::Late, component);
             found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
         }
