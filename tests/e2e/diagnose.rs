@@ -15,7 +15,7 @@ fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
     let counts = ["DIAGNOSE_SINGLES", "DIAGNOSE_PAIRS", "DIAGNOSE_HEALTHY"];
     let [singles, pairs, healthy] = counts.map(|name| match name {
         "DIAGNOSE_SINGLES" => number(name, 1),
-        "DIAGNOSE_PAIRS" => number(name, 12),
+        "DIAGNOSE_PAIRS" => number(name, 6),
         _ => number(name, 30),
     });
     let only = std::env::var("DIAGNOSE_ONLY").ok();

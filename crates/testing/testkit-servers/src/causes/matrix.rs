@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// How many agents run at a time.
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 16;
 
 /// What is played.
 enum Play {
