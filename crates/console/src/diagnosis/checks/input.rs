@@ -8,6 +8,9 @@ use crate::diagnosis::view::View;
 /// Seconds after which bytes that were not read are an unfinished line.
 const UNFINISHED_SECONDS: f64 = 5.0;
 
+/// Most seconds from the last write to a file until the agent has read what it can of it.
+const JUST_WRITTEN_SECONDS: f64 = 3.0;
+
 /// Most bytes of an unfinished line; more are lines that were not read for another reason.
 const UNFINISHED_BYTES_MAX: u64 = 1 << 20;
 
@@ -96,7 +99,9 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
         // The rest of a rotated file may have been cut in the middle of a line.
         let is_open = file.status == "active" && !file.is_moved;
         let is_line = (1..=UNFINISHED_BYTES_MAX).contains(&file.unread());
-        is_open && is_line && now - file.still_since >= UNFINISHED_SECONDS
+        // The end of a file whose writer has long ended is no news.
+        let is_written = file.grown.is_some_and(|at| file.still_since - at < JUST_WRITTEN_SECONDS);
+        is_open && is_line && is_written && now - file.still_since >= UNFINISHED_SECONDS
     };
     let files: Vec<_> = view.files.iter().filter(still).collect();
     let Some(file) = files.iter().max_by_key(|file| file.unread()) else { return };
