@@ -99,7 +99,7 @@ struct Condition {
 /// Compares snapshots over time.
 #[derive(Default)]
 pub struct Diagnoser {
-    /// Snapshots of the last half minute, without files.
+    /// Snapshots of the last half minute, without files and tasks, of which there may be thousands.
     history: VecDeque<Snapshot>,
     tracks: Tracks,
     /// By source, cause and component.
@@ -113,7 +113,9 @@ impl Diagnoser {
     pub fn observe(&mut self, mut snapshot: Snapshot, unix_ns: i64) {
         let now = snapshot.uptime_seconds;
         self.tracks.observe(&snapshot);
-        snapshot.components.iter_mut().for_each(|component| component.files = Vec::new());
+        for component in &mut snapshot.components {
+            (component.files, component.tasks) = (Vec::new(), Vec::new());
+        }
         self.history.push_back(snapshot);
         while self.history.len() > 2 && now - self.history[0].uptime_seconds > HISTORY_SECONDS {
             self.history.pop_front();
