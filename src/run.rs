@@ -13,6 +13,7 @@ use millstream_console::{ConfigState, Console, ConsoleConfig, RecorderState, Tak
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::tap::Taps;
 use millstream_model::{InternalMetrics, Interval, Kind};
+use parking_lot::RwLock;
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -419,20 +420,36 @@ impl Signals {
     }
 }
 
-/// Takes snapshots of the engine, which starts after the API.
+/// Takes snapshots of the engine, which starts after the API and ends before it.
 #[derive(Clone, Default)]
-struct Observer(Arc<OnceLock<Box<TakeSnapshot>>>);
+struct Observer(Arc<OnceLock<RwLock<Option<Box<TakeSnapshot>>>>>);
 
 impl Observer {
-    /// Returns a snapshot; empty before the engine is set.
+    /// Begins to observe an engine.
+    fn begin(&self, take: Box<TakeSnapshot>) {
+        let _ = self.0.set(RwLock::new(Some(take)));
+    }
+
+    /// Lets go of the engine, and waits for a snapshot that is being taken: otherwise the task that
+    /// takes it could be the last to hold the engine, and the process exit before sockets are removed.
+    fn end(&self) {
+        let take = self.0.get().and_then(|engine| engine.write().take());
+        drop(take);
+    }
+
+    fn take(engine: &RwLock<Option<Box<TakeSnapshot>>>) -> Snapshot {
+        engine.read().as_ref().map_or_else(Snapshot::default, |take| take())
+    }
+
+    /// Returns a snapshot; empty before the engine is set, and after its end.
     fn now(&self) -> Snapshot {
-        self.0.get().map_or_else(Snapshot::default, |take| take())
+        self.0.get().map_or_else(Snapshot::default, Observer::take)
     }
 
     /// The same for the engine's own threads: they may run slightly before it is set, and wait for
     /// that.
     fn wait_now(&self) -> Snapshot {
-        self.0.wait()()
+        Observer::take(self.0.wait())
     }
 }
 
@@ -497,10 +514,11 @@ impl Api {
         Settings { taps: self.taps.taps(), ..settings(config, until_eof, internal_metrics) }
     }
 
-    /// Ends the taps, and closes the API.
+    /// Ends the taps, closes the API, and lets go of the engine.
     async fn shutdown(self) {
         self.taps.end();
         self.console.shutdown().await;
+        self.observer.end();
     }
 
     /// Starts to show rates and the bottleneck, if that is wanted.
@@ -520,7 +538,7 @@ impl Api {
             let (jvm, jvm_processes) = (jvm_snapshot(), jvm_process_snapshots());
             Snapshot { jvm, jvm_processes, collectors: collectors_snapshot(), ..observer() }
         };
-        let _ = self.observer.0.set(Box::new(take));
+        self.observer.begin(Box::new(take));
         self.taps.resume(config);
         self.ready.store(true, Ordering::Release);
     }

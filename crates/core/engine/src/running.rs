@@ -267,7 +267,7 @@ impl Running {
         core.settle_refused();
         core.scheduler.stop();
         core.end_calls();
-        self.call_watch.iter().for_each(tokio::task::JoinHandle::abort);
+        self.end_call_watch().await;
         while drained && !core.offload.has_ended() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(BARRIER_POLL).await;
         }
@@ -282,6 +282,13 @@ impl Running {
         core.store.finish();
         let drained = drained && held;
         Stopped { drained, holders, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
+    }
+
+    /// Ends the watch of calls, which then no longer holds the core.
+    async fn end_call_watch(&mut self) {
+        let Some(watch) = self.call_watch.take() else { return };
+        watch.abort();
+        let _ = watch.await;
     }
 
     /// Ends the threads; waits for them if all is drained: a worker that is stuck in a component must
