@@ -1,7 +1,9 @@
 //! `millstream tap`: shows a sample of the events at an output of a running agent.
 
 mod escape;
+mod follow;
 mod place;
+mod route;
 mod service;
 mod view;
 
@@ -18,11 +20,13 @@ use std::ops::ControlFlow;
 /// The help of `tap`.
 pub const HELP: &str = "Example:\n  millstream tap web -c millstream.yaml\n  \
     millstream tap parsed --where 'status >= 500' --limit 20 --format text\n  \
-    millstream tap parsed.rejected | jq .message\n\n\
+    millstream tap parsed.rejected | jq .message\n  \
+    millstream tap web --follow --limit 1 --format text\n\n\
     ID is a source or transform for what it sends, ID.OUTPUT for a named output, or a sink for what\n\
     it gets. At most 1,000 events per second are looked at; --where selects among\n\
     these. The events are shown as the sinks behind the output get them: every transform redact on\n\
     the way is applied, unless there is --raw. The agent loses and delays nothing for it.\n\
+    With --follow each line is an event that passed ID, with its way from its source to its sinks.\n\
     Events go to standard output, messages to standard error. Without --limit it runs until Ctrl-C.\n\n\
     Exit status: 0 done; 1 no agent runs, it stops, too many taps are open, or the output no longer\n\
     exists after a reload; 2 unknown id, invalid expression or usage.";
@@ -45,6 +49,9 @@ pub struct TapArgs {
     /// Show events as they are, without the redactions behind this output
     #[arg(long)]
     raw: bool,
+    /// Show the way of single events: each component up to the endpoints, with the time in it
+    #[arg(long)]
+    follow: bool,
     #[command(flatten)]
     agent: AgentArgs,
 }
@@ -98,7 +105,8 @@ fn path(args: &TapArgs) -> String {
     args.limit.iter().for_each(|limit| path += &format!("&limit={limit}"));
     args.condition.iter().for_each(|condition| path += &format!("&where={}", encoded(condition)));
     path += if matches!(args.format, Format::Text) { "&format=text" } else { "&format=json" };
-    path + if args.raw { "&raw=true" } else { "" }
+    path += if args.raw { "&raw=true" } else { "" };
+    path + if args.follow { "&follow=true" } else { "" }
 }
 
 /// Returns a value of a query, percent-encoded.

@@ -57,7 +57,7 @@ fn unknown(config: &Config, name: &str) -> TapRefusal {
 }
 
 /// Returns the names of a component's outputs, the main one first; a sink has its id, too.
-fn names(component: &Component) -> Vec<String> {
+pub fn names(component: &Component) -> Vec<String> {
     let others = component.decoded.outputs().into_iter();
     let others = others.map(|output| format!("{}.{output}", component.id));
     std::iter::once(component.id.clone()).chain(others).collect()
@@ -66,6 +66,25 @@ fn names(component: &Component) -> Vec<String> {
 /// Returns the components that read an output.
 fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Component> {
     config.components.iter().filter(move |c| c.inputs.iter().any(|input| input == name))
+}
+
+/// Returns the ids of what may issue the events of an output, and of everything on the way: a transform
+/// issues batches if it makes them of many events.
+pub fn upstream(config: &Config, name: &str) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    let mut names = vec![name];
+    while let Some(name) = names.pop() {
+        let id = name.split_once('.').map_or(name, |(id, _)| id);
+        let Some(component) = config.components.iter().find(|component| component.id == id) else {
+            continue;
+        };
+        // The events of a sink's output begin there.
+        let is_begin = component.kind == Kind::Sink && id != name;
+        if found.insert(if is_begin { name } else { id }.to_owned()) && !is_begin {
+            names.extend(component.inputs.iter().map(String::as_str));
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// Returns every redaction between a point and any sink, ready to be applied in the order of the flow.

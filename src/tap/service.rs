@@ -1,5 +1,6 @@
 //! The taps of a running agent: each is a task that gets samples, and sends lines to its client.
 
+use super::follow::{self, Follower};
 use super::place::{self, Point};
 use super::view::{NOTE, Shown, View};
 use crate::config::Config;
@@ -35,7 +36,7 @@ pub const TEXT_NOTE: char = '\x1E';
 
 /// The topology as taps see it.
 #[derive(Clone)]
-enum Topology {
+pub enum Topology {
     /// No events flow yet.
     Starting,
     /// That of this configuration.
@@ -108,39 +109,49 @@ impl TapService {
     fn open(&self, request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
         let mut topology = self.topology.subscribe();
         let config = topology.borrow_and_update().config()?;
-        let (point, view) = plan(&config, &request)?;
-        if request.raw {
-            log::info!("a raw tap of {} was opened: it shows events without redaction", point.1);
-        }
         let (lines, chunks) = mpsc::channel(CHUNKS_MAX);
+        let client = Client::new(&request, lines);
+        if request.follow {
+            let plan = follow::Plan::new(&config, &request)?;
+            log_raw(&request);
+            Follower::start((request, plan), self.taps.clone(), topology, client);
+            return Ok(chunks);
+        }
+        let (point, view) = plan(&config, &request)?;
+        log_raw(&request);
         let (sender, samples) = mpsc::channel(SAMPLES_MAX);
         let queue = Queue { sender, bytes: Arc::default() };
         let listening = queue.listen(&self.taps, &point);
-        let (taps, next_note) = (self.taps.clone(), Instant::now() + NOTE_INTERVAL);
-        let (left, events) = (request.limit.unwrap_or(u64::MAX), 0);
+        let (taps, view, is_paused) = (self.taps.clone(), Some(view), false);
         let session = Session {
             request,
             taps,
             point,
             queue,
             listening,
-            view: Some(view),
+            view,
             samples,
-            lines,
             topology,
-            is_paused: false,
-            left,
-            events,
-            has_warned: false,
-            next_note,
+            is_paused,
+            client,
         };
         tokio::spawn(session.run());
         Ok(chunks)
     }
 }
 
+fn log_raw(request: &TapRequest) {
+    if request.raw {
+        log::info!("a raw tap of {} was opened: it shows events without redaction", request.id);
+    }
+}
+
 /// Returns where a tap listens, and what it shows.
-fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefusal> {
+///
+/// # Errors
+///
+/// The id or the condition is invalid, or a redaction cannot be built.
+pub fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefusal> {
     let point = place::point(config, &request.id)?;
     let condition = request.condition.as_deref().map(Condition::new).transpose();
     let condition = condition.map_err(|error| TapRefusal::Invalid(format!("where: {error}")))?;
@@ -178,7 +189,102 @@ impl Listener for Queue {
     }
 }
 
-/// One tap.
+/// The client of a tap, and what it has got.
+pub struct Client {
+    lines: mpsc::Sender<Bytes>,
+    format: TapFormat,
+    /// Events to show.
+    left: u64,
+    /// Events shown.
+    shown: u64,
+    /// Events that passed, or are traced.
+    passed: u64,
+    has_warned: bool,
+    next_note: Instant,
+}
+
+/// Why a tap ends; `None` if its client is gone.
+pub type End = Option<String>;
+
+impl Client {
+    fn new(request: &TapRequest, lines: mpsc::Sender<Bytes>) -> Client {
+        Client {
+            lines,
+            format: request.format,
+            left: request.limit.unwrap_or(u64::MAX),
+            shown: 0,
+            passed: 0,
+            has_warned: false,
+            next_note: Instant::now() + NOTE_INTERVAL,
+        }
+    }
+
+    /// Waits until the client is gone.
+    pub async fn closed(&self) {
+        self.lines.closed().await;
+    }
+
+    /// Returns when [`Client::tell`] is due.
+    pub fn next_note(&self) -> Instant {
+        self.next_note
+    }
+
+    /// Counts events that passed.
+    pub fn pass(&mut self, events: u64) {
+        self.passed += events;
+    }
+
+    /// Sends the lines of events.
+    ///
+    /// # Errors
+    ///
+    /// The tap ends: the limit is reached, or the client is gone.
+    pub async fn show(&mut self, lines: Bytes, events: u64) -> Result<(), End> {
+        self.send(lines).await?;
+        (self.left, self.shown) = (self.left - events, self.shown + events);
+        if self.left == 0 { Err(Some("limit".to_owned())) } else { Ok(()) }
+    }
+
+    /// Sends the first warning.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub async fn warn(&mut self, warning: Option<String>) -> Result<(), End> {
+        let Some(warning) = warning.filter(|_| !self.has_warned) else { return Ok(()) };
+        self.has_warned = true;
+        self.send(self.note(&json!({ "warning": warning }))).await
+    }
+
+    /// Says how many events passed; also finds out whether the client is still there.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub async fn tell(&mut self) -> Result<(), End> {
+        self.next_note = Instant::now() + NOTE_INTERVAL;
+        self.send(self.note(&json!({ "passed": self.passed, "shown": self.shown }))).await
+    }
+
+    /// Says why the tap ends.
+    pub async fn end(self, end: End) {
+        let Some(why) = end else { return };
+        let note = json!({ "ended": why, "passed": self.passed, "shown": self.shown });
+        let _ = self.send(self.note(&note)).await;
+    }
+
+    async fn send(&self, lines: Bytes) -> Result<(), End> {
+        self.lines.send(lines).await.map_err(|_| None)
+    }
+
+    /// Returns a line about the tap itself.
+    fn note(&self, what: &serde_json::Value) -> Bytes {
+        let mark = if self.format == TapFormat::Text { "\x1E" } else { "" };
+        format!("{mark}{NOTE}{what}}}\n").into()
+    }
+}
+
+/// A tap that shows samples.
 struct Session {
     request: TapRequest,
     taps: Taps,
@@ -188,44 +294,36 @@ struct Session {
     /// `None` while it is in use.
     view: Option<View>,
     samples: mpsc::Receiver<EventSample>,
-    lines: mpsc::Sender<Bytes>,
     topology: watch::Receiver<Topology>,
     is_paused: bool,
-    /// Events to show.
-    left: u64,
-    /// Events shown.
-    events: u64,
-    has_warned: bool,
-    next_note: Instant,
+    client: Client,
 }
-
-/// Why a tap ends; `None` if its client is gone.
-type End = Option<String>;
 
 impl Session {
     async fn run(mut self) {
-        if let Some(why) = self.serve().await {
-            let note = json!({
-                "ended": why, "passed": self.listening.passed(), "shown": self.events
-            });
-            let _ = self.lines.send(self.note(&note)).await;
-        }
+        let end = self.serve().await;
+        self.count();
+        self.client.end(end).await;
     }
 
     async fn serve(&mut self) -> End {
         let mut samples = Vec::new();
         loop {
+            let next_note = self.client.next_note();
             let step = tokio::select! {
                 biased;
-                () = self.lines.closed() => Err(None),
+                () = self.client.closed() => Err(None),
                 changed = self.topology.changed() => match changed {
-                    Ok(()) => self.follow().await,
+                    Ok(()) => self.replan().await,
                     Err(_) => Err(Some("the agent stops".to_owned())),
                 },
                 _ = self.samples.recv_many(&mut samples, SAMPLES_AT_ONCE) => {
                     self.show(std::mem::take(&mut samples)).await
                 }
-                () = sleep_until(self.next_note) => self.tell().await,
+                () = sleep_until(next_note) => {
+                    self.count();
+                    self.client.tell().await
+                }
             };
             if let Err(end) = step {
                 return end;
@@ -233,8 +331,12 @@ impl Session {
         }
     }
 
+    fn count(&mut self) {
+        self.client.passed = self.listening.passed();
+    }
+
     /// Continues with a topology that has changed.
-    async fn follow(&mut self) -> Result<(), End> {
+    async fn replan(&mut self) -> Result<(), End> {
         let config = match &*self.topology.borrow_and_update() {
             Topology::Running(config) => config.clone(),
             Topology::Starting | Topology::Changing => {
@@ -247,10 +349,7 @@ impl Session {
         let planned = tokio::task::spawn_blocking(move || plan(&config, &request)).await;
         let planned = planned.map_err(|error| Some(error.to_string()))?;
         let (point, view) = planned.map_err(|refusal| {
-            let (TapRefusal::Unknown(why)
-            | TapRefusal::Invalid(why)
-            | TapRefusal::Unavailable(why)) = refusal;
-            Some(format!("the configuration was reloaded: {why}"))
+            Some(format!("the configuration was reloaded: {}", refusal.text()))
         })?;
         if point != self.point {
             self.listening = self.queue.listen(&self.taps, &point);
@@ -272,40 +371,17 @@ impl Session {
             return Ok(());
         }
         let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
-        let left = self.left;
+        let left = self.client.left;
         // The thread of the network delivers; a condition may be costly.
         let show = move || (view.show_all(samples, left), view);
         let shown = tokio::task::spawn_blocking(show).await;
         let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;
         self.view = Some(view);
         let Shown { lines, events, warning } = shown.map_err(Some)?;
-        if let Some(warning) = warning.filter(|_| !self.has_warned) {
-            self.has_warned = true;
-            let note = self.note(&json!({ "warning": warning }));
-            self.send(note).await?;
+        self.client.warn(warning).await?;
+        match events {
+            0 => Ok(()),
+            events => self.client.show(lines.into(), events).await,
         }
-        if events > 0 {
-            self.send(lines.into()).await?;
-        }
-        (self.left, self.events) = (self.left - events, self.events + events);
-        if self.left == 0 { Err(Some("limit".to_owned())) } else { Ok(()) }
-    }
-
-    /// Says how many events passed; also finds out whether the client is still there.
-    async fn tell(&mut self) -> Result<(), End> {
-        self.next_note = Instant::now() + NOTE_INTERVAL;
-        let note = json!({ "passed": self.listening.passed(), "shown": self.events });
-        let note = self.note(&note);
-        self.send(note).await
-    }
-
-    async fn send(&mut self, lines: Bytes) -> Result<(), End> {
-        self.lines.send(lines).await.map_err(|_| None)
-    }
-
-    /// Returns a line about the tap itself.
-    fn note(&self, what: &serde_json::Value) -> Bytes {
-        let mark = if self.request.format == TapFormat::Text { "\x1E" } else { "" };
-        format!("{mark}{NOTE}{what}}}\n").into()
     }
 }

@@ -77,6 +77,30 @@ impl View {
         Ok(all)
     }
 
+    /// Selects the events that satisfy the condition; returns why it has no result for some.
+    fn select(&self, batch: &mut Batch) -> Option<String> {
+        let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
+        let kept = self.condition.as_ref()?.holds(batch, &mut out);
+        batch.select(kept);
+        out.warning
+    }
+
+    /// Returns the row and the line of the first event, if any satisfies the condition.
+    ///
+    /// # Errors
+    ///
+    /// As for all.
+    pub fn first(&mut self, sample: EventSample) -> Result<(Option<usize>, Shown), String> {
+        let mut batch = sample.batch.clone();
+        let warning = self.select(&mut batch);
+        let first = (0..batch.rows()).find(|row| batch.is_selected(*row));
+        let Some(row) = first else { return Ok((None, Shown { warning, ..Shown::default() })) };
+        let EventSample { mut batch, cut, bytes } = sample;
+        batch.select_range(row, row + 1);
+        let shown = self.show(EventSample { batch, cut, bytes }, 1)?;
+        Ok((Some(row), Shown { warning, ..shown }))
+    }
+
     /// Returns the lines of at most `limit` events.
     ///
     /// # Errors
@@ -84,12 +108,7 @@ impl View {
     /// The events cannot be redacted or encoded; none of them is shown.
     pub fn show(&mut self, sample: EventSample, limit: u64) -> Result<Shown, String> {
         let EventSample { mut batch, cut, .. } = sample;
-        let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
-        if let Some(condition) = &self.condition {
-            let kept = condition.holds(&batch, &mut out);
-            batch.select(kept);
-        }
-        let warning = out.warning;
+        let warning = self.select(&mut batch);
         let after = (0..batch.rows()).filter(|row| batch.is_selected(*row)).nth(limit as usize);
         batch.select_range(0, after.unwrap_or(batch.rows()));
         let events = batch.events() as u64;

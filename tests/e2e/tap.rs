@@ -1,5 +1,7 @@
 //! `millstream tap`, with the real binary.
 
+mod follow;
+
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

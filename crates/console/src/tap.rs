@@ -28,6 +28,8 @@ pub struct TapRequest {
     pub format: TapFormat,
     /// Whether events are shown without redaction.
     pub raw: bool,
+    /// Whether the way of each event is shown, from its source to its sinks.
+    pub follow: bool,
 }
 
 /// How an event is written.
@@ -48,6 +50,15 @@ pub enum TapRefusal {
     Invalid(String),
     /// Not now.
     Unavailable(String),
+}
+
+impl TapRefusal {
+    /// Returns the reason.
+    pub fn text(&self) -> &str {
+        let (TapRefusal::Unknown(text) | TapRefusal::Invalid(text) | TapRefusal::Unavailable(text)) =
+            self;
+        text
+    }
 }
 
 /// Opens taps; returns their lines, in chunks. May take as long as it takes to compile a condition.
@@ -142,8 +153,14 @@ impl TapService {
 
 /// Reads a query.
 fn request(query: &str) -> Result<TapRequest, String> {
-    let (format, raw) = (TapFormat::Json, false);
-    let mut request = TapRequest { id: String::new(), limit: None, condition: None, format, raw };
+    let mut request = TapRequest {
+        id: String::new(),
+        limit: None,
+        condition: None,
+        format: TapFormat::Json,
+        raw: false,
+        follow: false,
+    };
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let value =
@@ -155,12 +172,11 @@ fn request(query: &str) -> Result<TapRequest, String> {
             ("format", "json") => request.format = TapFormat::Json,
             ("format", "text") => request.format = TapFormat::Text,
             ("format", _) => return Err(format!("format: `{value}` is neither json nor text")),
-            ("raw", "true") => request.raw = true,
-            ("raw", "false") => request.raw = false,
-            ("raw", _) => return Err(format!("raw: `{value}` is neither true nor false")),
+            ("raw", _) => request.raw = flag(name, &value)?,
+            ("follow", _) => request.follow = flag(name, &value)?,
             _ => {
                 return Err(format!(
-                    "there is no parameter `{name}`; the parameters are id, limit, where, format and raw"
+                    "there is no parameter `{name}`; the parameters are id, limit, where, format, raw and follow"
                 ));
             }
         }
@@ -169,6 +185,10 @@ fn request(query: &str) -> Result<TapRequest, String> {
         true => Err("add ?id= with the id of a component".to_owned()),
         false => Ok(request),
     }
+}
+
+fn flag(name: &str, value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| format!("{name}: `{value}` is neither true nor false"))
 }
 
 fn limit(value: &str) -> Result<u64, String> {
@@ -199,14 +219,16 @@ mod tests {
 
     #[test]
     fn a_query_is_read_or_its_fault_named() {
-        let read =
-            request("id=app.slow&limit=7&where=a%20%3D%3D+%22%C3%A9%22&format=text&raw=true");
+        let read = request(
+            "id=app.slow&limit=7&where=a%20%3D%3D+%22%C3%A9%22&format=text&raw=true&follow=true",
+        );
         let expected = TapRequest {
             id: "app.slow".to_owned(),
             limit: Some(7),
             condition: Some("a == \"é\"".to_owned()),
             format: TapFormat::Text,
             raw: true,
+            follow: true,
         };
         assert_eq!(read, Ok(expected));
         for (query, part) in [
@@ -215,7 +237,8 @@ mod tests {
             ("id=a&limit=0", "limit=100"),
             ("id=a&limit=x", "limit=100"),
             ("id=a&format=xml", "`xml` is neither"),
-            ("id=a&raw=1", "`1` is neither"),
+            ("id=a&raw=1", "raw: `1` is neither"),
+            ("id=a&follow=", "follow: `` is neither"),
             ("id=a&wher=b", "`wher`"),
             ("id=%zz", "id: is not"),
             ("id=%ff", "id: is not"),

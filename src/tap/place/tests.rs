@@ -1,4 +1,4 @@
-use super::{point, redactions};
+use super::{point, redactions, upstream};
 use crate::config::{self, Config};
 use crate::tap::view::View;
 use crate::wiring::Registry;
@@ -148,4 +148,15 @@ sinks: { out: { type: blackhole, inputs: [also] } }
 "#;
     let line = shown(&config(text), "app", b"login password=hunter2x ok", TapFormat::Text);
     assert_eq!(line.trim_end(), "login x=[pw] ok");
+}
+
+#[test]
+fn events_of_an_output_come_from_what_is_before_it_up_to_sources_and_sinks() {
+    let config = config(CONFIG);
+    assert_eq!(upstream(&config, "app"), ["app"]);
+    assert_eq!(upstream(&config, "cleaned"), ["app", "cleaned", "few", "parsed"]);
+    assert_eq!(upstream(&config, "parsed.rejected"), ["app", "parsed"]);
+    assert_eq!(upstream(&config, "raw.rejected"), ["raw.rejected"]);
+    let before_raw = ["app", "other", "parsed", "raw"];
+    assert_eq!(upstream(&config, "raw"), before_raw);
 }

@@ -5,6 +5,7 @@ mod refusals;
 use crate::core::{Core, Node, Op, SinkSlot, fan_out};
 use crate::offload::OffloadQueue;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step};
+use millstream_model::trace::{Entered, Trace};
 use millstream_model::{
     Batch, ComponentError, EncodeCx, Encoder, Map, Outputs, Payload, Permit, Segment,
 };
@@ -22,6 +23,8 @@ pub(crate) struct Worker {
     instances: Vec<Instance>,
     /// Current node, for the report of a panic.
     at: usize,
+    /// Follows the current batch.
+    trace: Option<Arc<Trace>>,
 }
 
 enum Instance {
@@ -33,16 +36,19 @@ enum Instance {
 impl Worker {
     /// Creates a worker for `core`, without instances.
     pub fn new(core: &Core) -> Worker {
-        Worker { instances: core.nodes.iter().map(|_| Instance::None).collect(), at: 0 }
+        let instances = core.nodes.iter().map(|_| Instance::None).collect();
+        Worker { instances, at: 0, trace: None }
     }
 
     /// Runs a step up to the next cuts, and enters these.
     pub fn run(&mut self, core: &Core, step: Step) {
         let mut made = ChainOutput::default();
         let mut permit = step.ticket.permit.lock();
+        self.trace.clone_from(&step.ticket.trace);
         for (node, batch) in step.inputs {
             self.guarded(core, node, batch, &mut permit, &mut made);
         }
+        self.trace = None;
         drop(permit);
         for arrival in core.advance(&step.ticket, step.cut, made) {
             enter(core, arrival);
@@ -99,7 +105,8 @@ impl Worker {
                 }
                 let Instance::Map(map) = &mut self.instances[index] else { return };
                 self.at = index;
-                let next = applied(node, batch, |batch, out| map.apply(batch, out));
+                let trace = self.trace.as_ref();
+                let next = applied(node, batch, trace, |batch, out| map.apply(batch, out));
                 for (reader, batch) in next {
                     self.node(core, reader, batch, permit, made);
                 }
@@ -142,15 +149,12 @@ impl Worker {
         node.tap.offer(0, &batch);
         let _entered = node.counters.enter();
         let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
+        let traced = self.trace.as_ref().map(|trace| trace.enter(&batch, begun));
         let (events, bytes) = (batch.events() as u64, batch.text_bytes());
         let mut payload = Payload::new(events);
         let mut refused_rows = slot.feed.keeps_refused().then(Vec::new);
-        let mut cx = EncodeCx {
-            pool: &core.pool,
-            permit,
-            counters: &node.counters,
-            refused: refused_rows.as_mut(),
-        };
+        let (pool, counters, refused_to) = (&core.pool, &node.counters, refused_rows.as_mut());
+        let mut cx = EncodeCx { pool, permit, counters, refused: refused_to };
         let result = encoder.encode(&batch, &mut payload, &mut cx);
         if let (Some(rows), Ok(())) = (refused_rows, &result) {
             refusals::note(&batch, &rows, &mut payload, permit);
@@ -158,13 +162,13 @@ impl Worker {
         node.counters.busy(begun.elapsed());
         node.counters.record_stage(timer, events, bytes);
         node.counters.received(events, bytes);
+        let traced = traced.and_then(|traced| traced.encoded(&node.id, &batch));
         match result {
             Ok(()) if payload.is_empty() => {}
             Ok(()) => {
                 let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
-                let (node, sink) = (index, slot.index);
-                let bound = Bound { node, sink, lane, payload, acks, completes: true };
-                made.payloads.push(bound);
+                let (node, sink, completes) = (index, slot.index, true);
+                made.payloads.push(Bound { node, sink, lane, payload, acks, completes, traced });
             }
             Err(error) => refused(node, events, &error),
         }
@@ -175,15 +179,17 @@ impl Worker {
 fn applied(
     node: &Node,
     batch: Batch,
+    trace: Option<&Arc<Trace>>,
     apply: impl FnOnce(Batch, &mut Outputs) -> Result<(), ComponentError>,
 ) -> Vec<(usize, Batch)> {
     let _entered = node.counters.enter();
     let (begun, timer) = (Instant::now(), recorder::start(EventKind::BatchStage));
+    let traced = trace.map(|trace| trace.enter(&batch, begun));
     let (mut out, events, bytes) = received(node, &batch);
     if let Err(error) = apply(batch, &mut out) {
         refused(node, events, &error);
     }
-    let next = sent(node, out);
+    let next = sent(node, out, traced);
     node.counters.busy(begun.elapsed());
     node.counters.record_stage(timer, events, bytes);
     next
@@ -197,7 +203,7 @@ fn received(node: &Node, batch: &Batch) -> (Outputs, u64, u64) {
 }
 
 /// Counts what a transform sends, and finds its readers.
-fn sent(node: &Node, mut out: Outputs) -> Vec<(usize, Batch)> {
+fn sent(node: &Node, mut out: Outputs, mut traced: Option<Entered>) -> Vec<(usize, Batch)> {
     if let Some(warning) = out.warning.take() {
         log::warn!("{} {}: {warning}", node.kind, node.id);
     }
@@ -205,6 +211,7 @@ fn sent(node: &Node, mut out: Outputs) -> Vec<(usize, Batch)> {
     for (output, batch) in out.batches {
         node.counters.sent(batch.events() as u64, batch.text_bytes());
         node.tap.offer(output, &batch);
+        traced.iter_mut().for_each(|traced| traced.output(&node.id, output, &batch));
         match node.outputs.get(output) {
             Some(readers) if !readers.is_empty() => fan_out(readers, batch, &mut next),
             // An output without a reader is normal; a rejected event without one is not.
@@ -213,6 +220,9 @@ fn sent(node: &Node, mut out: Outputs) -> Vec<(usize, Batch)> {
                 node.counters.dropped(reason, batch.events() as u64);
             }
         }
+    }
+    if let Some(traced) = traced {
+        traced.leave(&node.id);
     }
     next
 }
@@ -261,7 +271,7 @@ fn at_cut(
     };
     let mut inputs = Vec::new();
     for batch in std::mem::take(&mut arrival.batches) {
-        let run = || applied(node, batch.clone(), &mut apply);
+        let run = || applied(node, batch.clone(), arrival.ticket.trace.as_ref(), &mut apply);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(next) => inputs.extend(next),
             // Half of the batch may have changed the state: halving it would count twice.
@@ -301,18 +311,22 @@ impl Core {
         outputs
     }
 
-    /// Continues with the tickets that a call was made for. `outputs` has one item per batch.
+    /// Continues with the tickets that a call was made for at `begun`. `outputs` has one item per batch.
     pub fn resume_all(
         &self,
         queue: &Arc<OffloadQueue>,
-        arrivals: Vec<Arrival>,
+        (arrivals, begun): (Vec<Arrival>, Instant),
         outputs: Vec<Outputs>,
     ) {
         let Some(node) = self.offload_node(queue) else { return };
         let mut outputs = outputs.into_iter();
         for arrival in arrivals {
-            let of_ticket = outputs.by_ref().take(arrival.batches.len());
-            let inputs = of_ticket.flat_map(|out| sent(node, out)).collect();
+            let trace = arrival.ticket.trace.as_ref();
+            let of_ticket = arrival.batches.iter().zip(&mut outputs);
+            let sent = |(batch, out): (&Batch, Outputs)| {
+                sent(node, out, trace.map(|trace| trace.enter(batch, begun)))
+            };
+            let inputs = of_ticket.flat_map(sent).collect();
             self.leave_cut(&arrival);
             let (ticket, cut) = (arrival.ticket, Some(arrival.cut));
             self.scheduler.resume(Step { ticket, cut, inputs });
@@ -334,7 +348,7 @@ impl Core {
                 out
             };
             let outputs = arrival.batches.iter().map(expire).collect();
-            self.resume_all(&queue, vec![arrival], outputs);
+            self.resume_all(&queue, (vec![arrival], Instant::now()), outputs);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::stage::SerialStage;
 use crate::ticket::{Arrival, Bound, ChainOutput, Step, Ticket, TicketNumber};
 use millstream_model::tap::TapPoint;
 use millstream_model::{
-    Aside, BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink,
+    Ack, Aside, BlockPool, Counters, EngineTime, Feed, Grant, Kind, Ledger, Map, Now, Polled, Sink,
     SinkIndex, SinkSet, Source, SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
@@ -434,9 +434,11 @@ impl Core {
     ) -> Step {
         let slot = &self.sources[source];
         slot.tap.offer(0, &batch);
+        let trace = slot.tap.trace(&slot.id, &batch, self.now().unix_ns);
         let number = slot.release.lock().issue();
         let open = slot.open_tickets.clone();
         let ticket = Ticket::new((source, number), &batch, permit, slot.downstream, open);
+        let ticket = ticket.traced(trace);
         slot.cuts.iter().for_each(|cut| cut.expect(&ticket));
         let mut inputs = Vec::new();
         fan_out(&slot.roots, batch, &mut inputs);
@@ -454,7 +456,8 @@ impl Core {
         let slot = &self.sources[ticket.source];
         for bound in &mut made.payloads {
             let acks = std::mem::take(&mut bound.acks);
-            bound.payload.owe(acks.iter().filter_map(|ack| ack.hold(bound.sink)));
+            let hold = |ack: &Ack| Some(ack.hold(bound.sink)?.traced(bound.traced.clone()));
+            bound.payload.owe(acks.iter().filter_map(hold));
         }
         let next = ticket.advance(&slot.cuts, passed, made);
         if !next.pending.is_empty() {

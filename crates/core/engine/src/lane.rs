@@ -443,6 +443,7 @@ impl LaneDriver {
         for Settled { outcome, refused } in lane.settled() {
             let Some(Sent { payload, since, returns }) = self.queue.take_sent() else { return };
             self.queue.has_delivered(since);
+            payload.trace().filter(|_| refused > 0).iter().for_each(|of| of.refused(refused));
             if payload.events > refused {
                 self.counters.sent(payload.events - refused, payload.bytes);
                 self.recovered();
@@ -474,8 +475,13 @@ impl LaneDriver {
         let mut backoff = Backoff::new(Jitter::Equal);
         let begun = Instant::now();
         let busy_since = std::time::Instant::now();
+        payload.trace().iter().for_each(|traced| traced.sent());
         loop {
-            match lane.deliver(&payload).await {
+            let result = lane.deliver(&payload).await;
+            if let (Some(traced), Err(error)) = (payload.trace(), &result) {
+                traced.failed(error);
+            }
+            match result {
                 Ok(delivery) => {
                     self.delivered(payload, delivery, begun);
                     self.counters.busy(busy_since.elapsed());

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a thread above the maximum waits for work before it ends. To start one may cost a
 /// transform much, so that it stays while calls follow each other.
@@ -337,9 +337,10 @@ impl PoolThread {
 
     fn call(&self, due: Due) {
         let core = self.current.core();
+        let begun = Instant::now();
         let outputs = core.call(&due.queue, due.batches);
         let Some(arrivals) = self.pool.finish(due.id) else { return };
-        core.resume_all(&due.queue, arrivals, outputs);
+        core.resume_all(&due.queue, (arrivals, begun), outputs);
     }
 }
 

@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A run that takes more steps than this counts as stuck.
 const STEPS_MAX: usize = 400_000;
@@ -236,7 +236,7 @@ impl Life<'_> {
         if let Some(at) = self.calls.iter().position(has_ended) {
             let call = self.calls.swap_remove(at);
             if let Some(arrivals) = self.core.offload.finish(call.id) {
-                self.core.resume_all(&call.queue, arrivals, call.outputs);
+                self.core.resume_all(&call.queue, (arrivals, Instant::now()), call.outputs);
             }
         }
         self.core.expire_calls();

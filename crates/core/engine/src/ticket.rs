@@ -5,6 +5,7 @@
 //! no cut that the ticket has not passed leads to it.
 
 use crate::cut::{Cut, CutSet};
+use millstream_model::trace::{Trace, TracedDelivery};
 use millstream_model::{Ack, Batch, Payload, Permit, SinkIndex, SinkSet};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) struct Ticket {
     pub bytes: u64,
     /// Memory for the output of the chain.
     pub permit: Mutex<Permit>,
+    /// Follows the batch, if a tap asked for it.
+    pub trace: Option<Arc<Trace>>,
     progress: Mutex<Progress>,
     /// The source's number of tickets on their way.
     open: Arc<AtomicU64>,
@@ -73,6 +76,8 @@ pub(crate) struct Bound {
     pub acks: Vec<Ack>,
     /// Whether the ticket has no later payload for the same lane.
     pub completes: bool,
+    /// Follows the payload.
+    pub traced: Option<Arc<TracedDelivery>>,
 }
 
 /// A part of the chain to run.
@@ -137,7 +142,14 @@ impl Ticket {
             payloads: Vec::new(),
         };
         let (permit, progress) = (Mutex::new(permit), Mutex::new(progress));
-        Ticket { source, number, acks, sinks, bytes, permit, progress, open }
+        Ticket { source, number, acks, sinks, bytes, permit, trace: None, progress, open }
+    }
+
+    /// Returns the ticket with a trace of its batch.
+    pub fn traced(self, trace: Option<Arc<Trace>>) -> Ticket {
+        let mut ticket = self;
+        ticket.trace = trace;
+        ticket
     }
 
     /// Records the output of the step behind the cut `passed`. `cuts` are those of the source, in data-flow

@@ -7,6 +7,7 @@ pub use entry::EntryLedger;
 use crate::ledger::{Issued, Ledger};
 use crate::origin::OriginId;
 use crate::sinkset::{SinkIndex, SinkSet};
+use crate::trace::TracedDelivery;
 use entry::EntryDebt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl Ack {
             return None;
         }
         self.0.state(sink).open.fetch_add(1, Ordering::Relaxed);
-        Some(Hold { of: HoldOf::Segment(self.clone(), sink), settled: false })
+        Some(Hold { of: HoldOf::Segment(self.clone(), sink), settled: false, traced: None })
     }
 
     /// Closes the ticket's own hold of every sink, after the chain has run.
@@ -146,6 +147,8 @@ impl Drop for Debt {
 pub struct Hold {
     of: HoldOf,
     settled: bool,
+    /// Follows what becomes of the payload.
+    traced: Option<Arc<TracedDelivery>>,
 }
 
 enum HoldOf {
@@ -191,9 +194,21 @@ impl Hold {
             HoldOf::Segment(ack, sink) => ack.hold(*sink),
             HoldOf::Entry(debt) => {
                 debt.open();
-                Some(Hold { of: HoldOf::Entry(debt.clone()), settled: false })
+                Some(Hold { of: HoldOf::Entry(debt.clone()), settled: false, traced: None })
             }
         }
+    }
+
+    /// Returns the same hold, with a trace of its payload.
+    pub fn traced(self, traced: Option<Arc<TracedDelivery>>) -> Hold {
+        let mut hold = self;
+        hold.traced = traced;
+        hold
+    }
+
+    /// Returns the trace of its payload.
+    pub fn trace(&self) -> Option<&Arc<TracedDelivery>> {
+        self.traced.as_ref()
     }
 
     /// Closes the hold with the outcome of its payload.
@@ -210,6 +225,7 @@ impl Hold {
     }
 
     fn close(&self, outcome: Outcome) {
+        self.traced.iter().for_each(|traced| traced.settled(outcome));
         match &self.of {
             HoldOf::Segment(ack, sink) => ack.0.close(*sink, outcome),
             HoldOf::Entry(debt) => debt.close(outcome),

@@ -38,6 +38,7 @@ mod source;
 mod store;
 pub mod tap;
 mod time;
+pub mod trace;
 mod transform;
 mod units;
 

@@ -6,6 +6,7 @@ use crate::grant::Permit;
 use crate::limits::PAYLOAD_BYTES;
 use crate::origin::{Origin, OriginId};
 use crate::routing::Routing;
+use crate::trace::TracedDelivery;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
@@ -131,6 +132,11 @@ impl Payload {
     /// Returns the ranges that it delivers, by origin.
     pub fn ranges(&self) -> impl Iterator<Item = (OriginId, Range<u64>)> {
         self.holds.iter().filter_map(Hold::range)
+    }
+
+    /// Returns its trace, if it has one.
+    pub fn trace(&self) -> Option<&Arc<TracedDelivery>> {
+        self.holds.first()?.trace()
     }
 
     /// Settles all debts with `outcome`.

@@ -1,13 +1,14 @@
-//! Taps: listeners that get a sample of the events at a point of the topology.
+//! Taps: listeners that get a sample of the events at a point of the topology, or a trace of them.
 //!
 //! A tap never slows the data: without one, a point costs one relaxed load per batch; with one, a
 //! worker copies a bounded number of events per second, and only if the listener has room for them.
 
 use crate::batch::{Batch, EventSample};
+use crate::trace::{SamplePoint, TRACED_ROWS_MAX, Trace, TraceListener};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Most events that a tap copies per second: more than a person reads, little for a worker.
@@ -44,6 +45,11 @@ pub trait Listener: Send + Sync {
 pub struct TapPoint {
     is_tapped: AtomicBool,
     taps: RwLock<Vec<Arc<Tap>>>,
+    /// Traces begin here.
+    is_traced: AtomicBool,
+    tracers: RwLock<Vec<Arc<Tracer>>>,
+    /// Batches that were offered to tracers: each is offered to another one first.
+    offered: AtomicUsize,
 }
 
 /// One listener at a point.
@@ -53,6 +59,14 @@ struct Tap {
     passed: AtomicU64,
     allowance: Mutex<Allowance>,
     listener: Box<dyn Listener>,
+}
+
+/// Gets traces of the batches that a source issues.
+struct Tracer {
+    /// Where the events are copied.
+    at: SamplePoint,
+    allowance: Mutex<Allowance>,
+    listener: Arc<dyn TraceListener>,
 }
 
 /// What a tap may copy now.
@@ -103,10 +117,48 @@ impl TapPoint {
         taps.iter().filter(|tap| tap.output == output).for_each(|tap| tap.offer(batch));
     }
 
+    /// Returns the trace of a batch that a source issues, if a tracer wants one.
+    #[inline]
+    pub fn trace(&self, source: &Arc<str>, batch: &Batch, now_ns: i64) -> Option<Arc<Trace>> {
+        self.is_traced.load(Ordering::Relaxed).then(|| self.begin_trace(source, batch, now_ns))?
+    }
+
+    #[cold]
+    fn begin_trace(&self, source: &Arc<str>, batch: &Batch, now_ns: i64) -> Option<Arc<Trace>> {
+        let tracers = self.tracers.try_read()?;
+        let first = self.offered.fetch_add(1, Ordering::Relaxed) % tracers.len().max(1);
+        let (before, after) = tracers.split_at(first);
+        after.iter().chain(before).find_map(|tracer| tracer.begin(source, batch, now_ns))
+    }
+
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Tap>>)) {
         let mut taps = self.taps.write();
         change(&mut taps);
         self.is_tapped.store(!taps.is_empty(), Ordering::Relaxed);
+    }
+
+    fn change_tracers(&self, change: impl FnOnce(&mut Vec<Arc<Tracer>>)) {
+        let mut tracers = self.tracers.write();
+        change(&mut tracers);
+        self.is_traced.store(!tracers.is_empty(), Ordering::Relaxed);
+    }
+}
+
+impl Tracer {
+    fn begin(&self, source: &Arc<str>, batch: &Batch, now_ns: i64) -> Option<Arc<Trace>> {
+        let events = batch.events();
+        // Another worker begins a trace just now.
+        let mut allowance = self.allowance.try_lock()?;
+        let few = allowance.refill(Instant::now()).min(events).min(TRACED_ROWS_MAX);
+        if few == 0 {
+            return None;
+        }
+        let sample_bytes = self.listener.room()?;
+        let rows = evenly(batch, few, events);
+        let trace = Trace::begin(source, batch, (self.at.clone(), sample_bytes), rows, now_ns);
+        allowance.take(few, 0);
+        self.listener.begin(&trace);
+        Some(trace)
     }
 }
 
@@ -171,6 +223,38 @@ impl Taps {
         let tap = Arc::new(Tap { output, passed, allowance, listener });
         point.change(|taps| taps.push(tap.clone()));
         Listening { point, tap }
+    }
+}
+
+impl Taps {
+    /// Lets `listener` get traces of the batches that any of the components in `ids` issues as a
+    /// source, with a copy of their events at the point `at`, until the returned value is dropped.
+    pub fn trace(
+        &self,
+        ids: &[String],
+        at: &SamplePoint,
+        listener: &Arc<dyn TraceListener>,
+    ) -> Tracing {
+        let points = ids.iter().map(|id| self.point(Side::Output, id));
+        let add = |point: Arc<TapPoint>| {
+            let allowance = Mutex::new(Allowance::full(Instant::now()));
+            let (at, listener) = (at.clone(), listener.clone());
+            let tracer = Arc::new(Tracer { at, allowance, listener });
+            point.change_tracers(|tracers| tracers.push(tracer.clone()));
+            (point, tracer)
+        };
+        Tracing(points.map(add).collect())
+    }
+}
+
+/// Tracers at several sources; they end when this is dropped.
+pub struct Tracing(Vec<(Arc<TapPoint>, Arc<Tracer>)>);
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        for (point, tracer) in &self.0 {
+            point.change_tracers(|tracers| tracers.retain(|other| !Arc::ptr_eq(other, tracer)));
+        }
     }
 }
 

@@ -177,6 +177,7 @@ impl Worker {
         (self.appended_bytes, self.appended_since) = (0, None);
         self.recovered();
         let holds = self.make_durable();
+        holds.iter().filter_map(Hold::trace).for_each(|traced| traced.buffered());
         holds.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
         (self.buffer.on_room)();
     }

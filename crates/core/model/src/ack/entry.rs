@@ -22,7 +22,7 @@ impl Hold {
     /// Creates the only hold of an entry. Dropping it unsettled abandons the entry.
     pub fn of_entry(ledger: Arc<dyn EntryLedger>, entry: u64) -> Hold {
         let debt = EntryDebt { ledger, entry, state: State::open() };
-        Hold { of: HoldOf::Entry(Arc::new(debt)), settled: false }
+        Hold { of: HoldOf::Entry(Arc::new(debt)), settled: false, traced: None }
     }
 }
 

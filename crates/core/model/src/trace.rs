@@ -1,0 +1,351 @@
+//! Traces: how events of a batch pass the topology, and the time in each component.
+//!
+//! A batch passes as a whole, so its events share their times; which of them each component passes
+//! on differs. Without a tracer a batch costs one relaxed load, and each component one test of an
+//! option. With one, a bounded number of batches per second is traced.
+
+use crate::ack::Outcome;
+use crate::batch::{Batch, EventId, EventSample};
+use crate::tap::Side;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most events of a batch that a trace looks at: one bit each in [`Rows`].
+pub const TRACED_ROWS_MAX: usize = 50;
+
+/// Most stages of a trace. A batch that panics is halved again and again.
+const STAGES_MAX: usize = 200;
+
+/// Some of the events of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rows(u64);
+
+impl Rows {
+    fn of(found: &Found) -> Rows {
+        Rows(found.iter().fold(0, |rows, (_, event)| rows | 1 << event))
+    }
+
+    /// Whether the event is among them. Events are counted from 0 in the order of the batch.
+    pub fn contains(self, event: usize) -> bool {
+        self.0 >> event & 1 == 1
+    }
+
+    /// Returns the events, ascending.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..TRACED_ROWS_MAX).filter(move |event| self.contains(*event))
+    }
+}
+
+/// Traced events in a batch: row and event.
+type Found = [(usize, usize)];
+
+/// Where a trace copies the events, as they are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplePoint {
+    /// The side of the component.
+    pub side: Side,
+    /// The component.
+    pub id: Arc<str>,
+    /// Index of the output.
+    pub output: usize,
+}
+
+/// What gets traces.
+pub trait TraceListener: Send + Sync {
+    /// Returns the bytes that its samples hold, if it has room for another trace; never waits.
+    fn room(&self) -> Option<Arc<AtomicUsize>>;
+
+    /// Takes a trace that begins, if it still has room; never waits.
+    fn begin(&self, trace: &Arc<Trace>);
+}
+
+/// A part of the way of a batch: through a source, a transform, or a sink with its endpoint.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The component.
+    pub component: Arc<str>,
+    /// When the batch entered and left it, since the trace began. For a sink: its encoder.
+    pub times: (Duration, Duration),
+    /// Events that entered.
+    pub events: usize,
+    /// Traced events that entered.
+    pub input: Rows,
+    /// Traced events that left, by output.
+    pub outputs: Vec<(usize, Rows)>,
+    /// What became of the encoded events; only of a sink.
+    pub delivery: Option<DeliveryStage>,
+}
+
+/// The way of an encoded batch to the endpoint. Times are since the trace began.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryStage {
+    /// When it was first given to the lane.
+    pub sent: Option<Duration>,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Why the last of them failed.
+    pub error: Option<String>,
+    /// Events of it that the endpoint refused.
+    pub refused: u64,
+    /// Whether it ended on disk, from where it is delivered later.
+    pub is_buffered: bool,
+    /// When it was settled, and how.
+    pub settled: Option<(Duration, Outcome)>,
+}
+
+/// The way of one batch, while it passes and after. It is complete when nothing else holds it.
+pub struct Trace {
+    /// The source.
+    pub source: Arc<str>,
+    /// Wall clock at its beginning, when the source issued the batch, in nanoseconds since 1970.
+    pub begun_ns: i64,
+    /// Wall clock when the block was read.
+    pub read_ns: i64,
+    /// Events of the batch.
+    pub events: usize,
+    begun: Instant,
+    /// The traced events: their ids, and their rows.
+    traced: Vec<(EventId, usize)>,
+    point: SamplePoint,
+    sample_bytes: Arc<AtomicUsize>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    stages: Vec<Stage>,
+    sample: Option<(EventSample, Vec<usize>)>,
+}
+
+impl Trace {
+    /// Begins the trace of a batch that a source has issued.
+    pub(crate) fn begin(
+        source: &Arc<str>,
+        batch: &Batch,
+        (point, sample_bytes): (SamplePoint, Arc<AtomicUsize>),
+        rows: Vec<usize>,
+        now_ns: i64,
+    ) -> Arc<Trace> {
+        let traced = |row: usize| Some((id_of(batch, row)?, row));
+        let trace = Arc::new(Trace {
+            source: source.clone(),
+            begun_ns: now_ns,
+            read_ns: batch.read_ns,
+            events: batch.events(),
+            begun: Instant::now(),
+            traced: rows.into_iter().filter_map(traced).collect(),
+            point,
+            sample_bytes,
+            progress: Mutex::default(),
+        });
+        trace.sample((Side::Output, source, 0), batch, &trace.find(batch));
+        trace
+    }
+
+    /// Returns how long ago it began.
+    pub fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Returns the traced events that are selected in a batch: row and event.
+    fn find(&self, batch: &Batch) -> Vec<(usize, usize)> {
+        let (mut found, mut missing) = (Vec::with_capacity(self.traced.len()), Vec::new());
+        for (event, (id, row)) in self.traced.iter().enumerate() {
+            // Most transforms leave a row where it was.
+            match id_of(batch, *row) {
+                Some(here) if here == *id => found.push((*row, event)),
+                _ => missing.push((*id, event)),
+            }
+        }
+        found.retain(|(row, _)| batch.is_selected(*row));
+        if !missing.is_empty() {
+            missing.sort_unstable();
+            found.extend(find_moved(batch, &missing));
+        }
+        found
+    }
+
+    /// Copies the events that were found if this is the point for it.
+    fn sample(&self, (side, id, output): (Side, &str, usize), batch: &Batch, found: &Found) {
+        let SamplePoint { side: at, id: at_id, output: at_output } = &self.point;
+        if (*at, &**at_id, *at_output) != (side, id, output) || found.is_empty() {
+            return;
+        }
+        let mut progress = self.progress.lock();
+        if progress.sample.is_some() {
+            return;
+        }
+        let mut found = found.to_vec();
+        found.sort_unstable();
+        // A transform may make several events of one.
+        found.truncate(TRACED_ROWS_MAX);
+        let (rows, events): (Vec<usize>, Vec<usize>) = found.into_iter().unzip();
+        let sample = batch.sample(&rows);
+        self.sample_bytes.fetch_add(sample.bytes, Ordering::Relaxed);
+        progress.sample = Some((sample, events));
+    }
+
+    /// Takes the copied events with their numbers; `None` if none of them was at the point.
+    pub fn take_sample(&self) -> Option<(EventSample, Vec<usize>)> {
+        let sample = self.progress.lock().sample.take();
+        sample.inspect(|(sample, _)| self.forget(sample))
+    }
+
+    fn forget(&self, sample: &EventSample) {
+        self.sample_bytes.fetch_sub(sample.bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the stages so far, in the order in which they ended.
+    pub fn stages(&self) -> Vec<Stage> {
+        self.progress.lock().stages.clone()
+    }
+
+    /// Notes that a batch enters a component, at `begun`.
+    pub fn enter(self: &Arc<Trace>, batch: &Batch, begun: Instant) -> Entered {
+        let input = Rows::of(&self.find(batch));
+        let begun = begun.saturating_duration_since(self.begun);
+        Entered { trace: self.clone(), begun, events: batch.events(), input, outputs: Vec::new() }
+    }
+
+    fn push(&self, stage: Stage) -> Option<usize> {
+        let stages = &mut self.progress.lock().stages;
+        let has_room = stages.len() < STAGES_MAX;
+        has_room.then(|| {
+            stages.push(stage);
+            stages.len() - 1
+        })
+    }
+}
+
+/// Its sample no longer takes memory.
+impl Drop for Trace {
+    fn drop(&mut self) {
+        if let Some((sample, _)) = self.progress.get_mut().sample.take() {
+            self.forget(&sample);
+        }
+    }
+}
+
+/// A traced batch in a component.
+pub struct Entered {
+    trace: Arc<Trace>,
+    begun: Duration,
+    events: usize,
+    input: Rows,
+    outputs: Vec<(usize, Rows)>,
+}
+
+impl Entered {
+    /// Notes a batch that leaves by an output.
+    pub fn output(&mut self, component: &str, output: usize, batch: &Batch) {
+        let found = self.trace.find(batch);
+        self.trace.sample((Side::Output, component, output), batch, &found);
+        self.outputs.push((output, Rows::of(&found)));
+    }
+
+    /// Notes that the component is done.
+    pub fn leave(self, component: &Arc<str>) {
+        let trace = self.trace.clone();
+        let stage = self.stage(component, None);
+        trace.push(stage);
+    }
+
+    /// Notes that the encoder of a sink is done; returns what follows the payload.
+    pub fn encoded(self, sink: &Arc<str>, batch: &Batch) -> Option<Arc<TracedDelivery>> {
+        let trace = self.trace.clone();
+        trace.sample((Side::Input, sink, 0), batch, &trace.find(batch));
+        let stage = self.stage(sink, Some(DeliveryStage::default()));
+        let stage = trace.push(stage)?;
+        Some(Arc::new(TracedDelivery { trace, stage }))
+    }
+
+    fn stage(self, component: &Arc<str>, delivery: Option<DeliveryStage>) -> Stage {
+        Stage {
+            component: component.clone(),
+            times: (self.begun, self.trace.age()),
+            events: self.events,
+            input: self.input,
+            outputs: self.outputs,
+            delivery,
+        }
+    }
+}
+
+/// An encoded batch that is traced.
+pub struct TracedDelivery {
+    trace: Arc<Trace>,
+    stage: usize,
+}
+
+impl TracedDelivery {
+    fn note(&self, note: impl FnOnce(&mut DeliveryStage, Duration)) {
+        let now = self.trace.age();
+        let mut progress = self.trace.progress.lock();
+        if let Some(delivery) = progress.stages[self.stage].delivery.as_mut() {
+            note(delivery, now);
+        }
+    }
+
+    /// Notes that the lane gets it.
+    pub fn sent(&self) {
+        self.note(|delivery, now| delivery.sent = delivery.sent.or(Some(now)));
+    }
+
+    /// Notes that an attempt failed.
+    pub fn failed(&self, error: &dyn std::fmt::Display) {
+        self.note(|delivery, _| {
+            delivery.failures = delivery.failures.saturating_add(1);
+            delivery.error = Some(error.to_string());
+        });
+    }
+
+    /// Notes that the endpoint refused some of its events.
+    pub fn refused(&self, events: u64) {
+        self.note(|delivery, _| delivery.refused = events);
+    }
+
+    /// Notes that it is durable on disk.
+    pub fn buffered(&self) {
+        self.note(|delivery, _| delivery.is_buffered = true);
+    }
+
+    /// Notes an outcome. The last and worst counts: a batch may be of several segments.
+    pub(crate) fn settled(&self, outcome: Outcome) {
+        self.note(|delivery, now| {
+            let before = delivery.settled.map_or(outcome, |(_, before)| before);
+            delivery.settled = Some((now, before.max(outcome)));
+        });
+    }
+}
+
+fn id_of(batch: &Batch, row: usize) -> Option<EventId> {
+    let segment = batch
+        .segments
+        .iter()
+        .find(|segment| (segment.first_row..segment.first_row + segment.rows).contains(&row))?;
+    Some(batch.event_id(segment, row))
+}
+
+/// Looks for events, which ascend by id, in all selected rows.
+fn find_moved(batch: &Batch, missing: &[(EventId, usize)]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for segment in batch.segments.iter() {
+        for row in segment.first_row..segment.first_row + segment.rows {
+            let id = batch.event_id(segment, row);
+            let at = missing.binary_search_by_key(&id, |(id, _)| *id);
+            found.extend(at.ok().filter(|_| batch.is_selected(row)).map(|at| (row, missing[at].1)));
+        }
+    }
+    found
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trace").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

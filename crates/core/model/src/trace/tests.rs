@@ -1,0 +1,171 @@
+use super::{SamplePoint, TRACED_ROWS_MAX, Trace, TraceListener};
+use crate::batch::{Batch, BatchBuilder};
+use crate::tap::{Side, TapPoint, Taps};
+use crate::{EngineTime, Ledger, Origin, OriginId, Outcome, SinkIndex, SinkSet};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+fn sink() -> SinkIndex {
+    SinkIndex::new(0)
+}
+
+/// A batch of lines of one digit.
+fn batch(rows: usize) -> Batch {
+    let block: Vec<u8> = (0..rows).flat_map(|n| format!("{}\n", n % 10).into_bytes()).collect();
+    let mut builder = BatchBuilder::default();
+    (0..rows).for_each(|row| builder.row(&block[row * 2..row * 2 + 1], row * 2));
+    let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(OriginId(1), "f")));
+    ledger.open(&origin, [(sink(), 0)]);
+    let ack = ledger.issue(OriginId(1), 0..9, SinkSet::one(sink()), 0, EngineTime::ZERO);
+    builder.segment(origin, 0, ack);
+    builder.finish(Bytes::from(block), Arc::default(), SinkSet::one(sink()), 7)
+}
+
+#[derive(Default)]
+struct Kept {
+    traces: Mutex<Vec<Arc<Trace>>>,
+    bytes: Arc<AtomicUsize>,
+    is_full: bool,
+}
+
+impl TraceListener for Kept {
+    fn room(&self) -> Option<Arc<AtomicUsize>> {
+        (!self.is_full).then(|| self.bytes.clone())
+    }
+
+    fn begin(&self, trace: &Arc<Trace>) {
+        self.traces.lock().push(trace.clone());
+    }
+}
+
+fn point(side: Side, id: &str, output: usize) -> SamplePoint {
+    SamplePoint { side, id: id.into(), output }
+}
+
+/// Follows what source `app` issues, with a copy at `at`.
+struct Followed {
+    taps: Taps,
+    kept: Arc<Kept>,
+    app: Arc<TapPoint>,
+}
+
+impl Followed {
+    fn new(is_full: bool) -> Followed {
+        let (taps, kept) = (Taps::default(), Kept { is_full, ..Kept::default() });
+        let app = taps.point(Side::Output, "app");
+        Followed { taps, kept: Arc::new(kept), app }
+    }
+
+    fn follow(&self, at: SamplePoint) -> crate::tap::Tracing {
+        let listener: Arc<dyn TraceListener> = self.kept.clone();
+        self.taps.trace(&["app".to_owned()], &at, &listener)
+    }
+
+    fn issue(&self, batch: &Batch) -> Option<Arc<Trace>> {
+        self.app.trace(&"app".into(), batch, 9)
+    }
+}
+
+#[test]
+fn batches_are_traced_while_a_tracer_listens_and_has_room() {
+    let followed = Followed::new(false);
+    assert!(followed.issue(&batch(3)).is_none());
+    let tracing = followed.follow(point(Side::Output, "app", 0));
+    let trace = followed.issue(&batch(3)).unwrap();
+    assert_eq!((&*trace.source, trace.events, trace.read_ns, trace.begun_ns), ("app", 3, 7, 9));
+    drop(tracing);
+    assert!(followed.issue(&batch(3)).is_none());
+    let full = Followed::new(true);
+    let _tracing = full.follow(point(Side::Output, "app", 0));
+    assert!(full.issue(&batch(3)).is_none());
+}
+
+#[test]
+fn a_tracer_gets_some_twenty_batches_per_second() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let (begun, large) = (Instant::now(), batch(1000));
+    let traced = (0..500).filter(|_| followed.issue(&large).is_some()).count();
+    let most = 20.0 + (1.0 + begun.elapsed().as_secs_f64()) * 1000.0 / TRACED_ROWS_MAX as f64;
+    assert!((20..=most as usize).contains(&traced), "{traced} of 500");
+}
+
+#[test]
+fn the_copy_is_made_at_its_point_and_counted_until_it_is_taken() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Output, "odd", 1));
+    let mut passed = batch(6);
+    let trace = followed.issue(&passed).unwrap();
+    assert!(trace.take_sample().is_none(), "not at the source");
+    let mut entered = trace.enter(&passed, Instant::now());
+    passed.select_range(2, 4);
+    entered.output("odd", 0, &passed);
+    assert!(trace.take_sample().is_none(), "not at another output");
+    entered.output("odd", 1, &passed);
+    entered.leave(&"odd".into());
+    assert!(followed.kept.bytes.load(Ordering::Relaxed) > 0);
+    let (sample, events) = trace.take_sample().unwrap();
+    assert_eq!(
+        (sample.batch.text(0), sample.batch.text(1), events),
+        (&b"2"[..], &b"3"[..], vec![2, 3])
+    );
+    assert_eq!(followed.kept.bytes.load(Ordering::Relaxed), 0);
+    let stage = &trace.stages()[0];
+    assert_eq!((stage.events, stage.input.iter().count()), (6, 6));
+    let left: Vec<Vec<usize>> =
+        stage.outputs.iter().map(|(_, rows)| rows.iter().collect()).collect();
+    assert_eq!(left, [[2, 3], [2, 3]]);
+}
+
+#[test]
+fn a_sample_that_is_not_taken_is_no_longer_counted_when_the_trace_drops() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    drop(followed.issue(&batch(3)));
+    assert!(followed.kept.bytes.load(Ordering::Relaxed) > 0);
+    followed.kept.traces.lock().clear();
+    assert_eq!(followed.kept.bytes.load(Ordering::Relaxed), 0);
+}
+
+/// A transform may build another batch of the events: they are found by their ids.
+#[test]
+fn events_are_found_in_a_batch_with_other_rows() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Output, "app", 0));
+    let issued = batch(9);
+    let trace = followed.issue(&issued).unwrap();
+    let moved = issued.sample(&[3, 5, 8]).batch;
+    let mut entered = trace.enter(&moved, Instant::now());
+    entered.output("x", 0, &moved);
+    entered.leave(&"x".into());
+    let stage = &trace.stages()[0];
+    assert_eq!(stage.input.iter().collect::<Vec<_>>(), [3, 5, 8]);
+    assert_eq!(stage.outputs[0].1, stage.input);
+}
+
+#[test]
+fn a_delivery_is_followed_to_the_worst_outcome() {
+    let followed = Followed::new(false);
+    let _tracing = followed.follow(point(Side::Input, "out", 0));
+    let issued = batch(2);
+    let trace = followed.issue(&issued).unwrap();
+    let encoded = trace.enter(&issued, Instant::now()).encoded(&"out".into(), &issued);
+    assert!(trace.take_sample().is_some(), "at the input of the sink");
+    let holds = || issued.segments[0].ack.hold(sink()).unwrap().traced(encoded.clone());
+    let (first, second) = (holds(), holds());
+    let traced = first.trace().unwrap();
+    traced.sent();
+    traced.failed(&"refused");
+    traced.refused(1);
+    first.settle(Outcome::Rejected);
+    second.settle(Outcome::Delivered);
+    let stage = trace.stages().remove(0);
+    let delivery = stage.delivery.unwrap();
+    assert_eq!((delivery.failures, delivery.refused), (1, 1));
+    assert_eq!(delivery.error.as_deref(), Some("refused"));
+    assert!(delivery.sent.unwrap() >= stage.times.1);
+    assert_eq!(delivery.settled.unwrap().1, Outcome::Rejected);
+}

@@ -1,0 +1,197 @@
+//! A tap that follows events: each line is one event with its way through the topology.
+
+use super::place::{self, Point};
+use super::route::Route;
+use super::service::{Client, End, Topology, plan};
+use super::view::View;
+use crate::config::Config;
+use millstream_console::{TapRefusal, TapRequest};
+use millstream_model::tap::{Taps, Tracing};
+use millstream_model::trace::{SamplePoint, Trace, TraceListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// Most traces at a time.
+const TRACES_MAX: usize = 256;
+
+/// Most bytes of the events of traces; the last one may exceed it.
+const BYTES_MAX: usize = 2 << 20;
+
+/// How often is looked whether traces are complete.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// After this time an event is shown as far as it has come.
+const SHOWN_AFTER: Duration = Duration::from_secs(10);
+
+/// What a follower needs of a configuration.
+pub struct Plan {
+    /// Sources whose batches are traced.
+    sources: Vec<String>,
+    at: SamplePoint,
+    view: View,
+    route: Route,
+}
+
+impl Plan {
+    /// Makes the plan of a request.
+    ///
+    /// # Errors
+    ///
+    /// The id or the condition is invalid, or a redaction cannot be built.
+    pub fn new(config: &Config, request: &TapRequest) -> Result<Plan, TapRefusal> {
+        let (point, view) = plan(config, request)?;
+        let (side, id, output): Point = point;
+        let sources = place::upstream(config, &request.id);
+        let at = SamplePoint { side, id: id.into(), output };
+        Ok(Plan { sources, at, view, route: Route::new(config) })
+    }
+}
+
+/// Takes the traces that begin.
+struct Queue {
+    sender: mpsc::Sender<Arc<Trace>>,
+    /// Bytes of their events. Each trace has a clone: these are counted to limit their number.
+    bytes: Arc<AtomicUsize>,
+}
+
+impl TraceListener for Queue {
+    fn room(&self) -> Option<Arc<AtomicUsize>> {
+        let has_room = Arc::strong_count(&self.bytes) <= TRACES_MAX
+            && self.bytes.load(Ordering::Relaxed) < BYTES_MAX;
+        has_room.then(|| self.bytes.clone())
+    }
+
+    fn begin(&self, trace: &Arc<Trace>) {
+        // A trace that finds the queue full is not shown.
+        let _ = self.sender.try_send(trace.clone());
+    }
+}
+
+/// One follower.
+pub struct Follower {
+    request: TapRequest,
+    taps: Taps,
+    queue: Arc<dyn TraceListener>,
+    /// `None` while traces would be of another topology.
+    tracing: Option<Tracing>,
+    /// `None` while it is in use.
+    plan: Option<Plan>,
+    traces: mpsc::Receiver<Arc<Trace>>,
+    /// Traces that are not complete.
+    open: Vec<Arc<Trace>>,
+    topology: watch::Receiver<Topology>,
+    client: Client,
+    next_look: Instant,
+}
+
+impl Follower {
+    /// Starts a follower.
+    pub fn start(
+        (request, plan): (TapRequest, Plan),
+        taps: Taps,
+        topology: watch::Receiver<Topology>,
+        client: Client,
+    ) {
+        let (sender, traces) = mpsc::channel(TRACES_MAX);
+        let queue: Arc<dyn TraceListener> = Arc::new(Queue { sender, bytes: Arc::default() });
+        let tracing = Some(taps.trace(&plan.sources, &plan.at, &queue));
+        let (open, next_look) = (Vec::new(), Instant::now());
+        let plan = Some(plan);
+        let follower = Follower {
+            request,
+            taps,
+            queue,
+            tracing,
+            plan,
+            traces,
+            open,
+            topology,
+            client,
+            next_look,
+        };
+        tokio::spawn(follower.run());
+    }
+
+    async fn run(mut self) {
+        let end = loop {
+            if let Err(end) = self.step().await {
+                break end;
+            }
+        };
+        self.client.end(end).await;
+    }
+
+    async fn step(&mut self) -> Result<(), End> {
+        let next_note = self.client.next_note();
+        tokio::select! {
+            biased;
+            () = self.client.closed() => Err(None),
+            changed = self.topology.changed() => match changed {
+                Ok(()) => self.replan().await,
+                Err(_) => Err(Some("the agent stops".to_owned())),
+            },
+            () = sleep_until(self.next_look), if !self.open.is_empty() => self.look().await,
+            Some(trace) = self.traces.recv() => {
+                self.client.pass(1);
+                self.open.push(trace);
+                Ok(())
+            }
+            () = sleep_until(next_note) => self.client.tell().await,
+        }
+    }
+
+    /// Continues with a topology that has changed.
+    async fn replan(&mut self) -> Result<(), End> {
+        let state = self.topology.borrow_and_update().clone();
+        // What is on its way may be of either topology.
+        (self.tracing, self.open) = (None, Vec::new());
+        while self.traces.try_recv().is_ok() {}
+        let config = match state {
+            Topology::Running(config) => config,
+            Topology::Starting | Topology::Changing => return Ok(()),
+            Topology::Ended => return Err(Some("the agent stops".to_owned())),
+        };
+        let request = self.request.clone();
+        let planned = tokio::task::spawn_blocking(move || Plan::new(&config, &request)).await;
+        let planned = planned.map_err(|error| Some(error.to_string()))?;
+        let plan = planned.map_err(|refusal| {
+            Some(format!("the configuration was reloaded: {}", refusal.text()))
+        })?;
+        self.tracing = Some(self.taps.trace(&plan.sources, &plan.at, &self.queue));
+        self.plan = Some(plan);
+        Ok(())
+    }
+
+    /// Shows the events whose way has ended, or takes long.
+    async fn look(&mut self) -> Result<(), End> {
+        self.next_look = Instant::now() + LOOK_INTERVAL;
+        let is_due =
+            |trace: &mut Arc<Trace>| Arc::strong_count(trace) == 1 || trace.age() >= SHOWN_AFTER;
+        let due: Vec<Arc<Trace>> = self.open.extract_if(.., is_due).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let Some(mut plan) = self.plan.take() else { return Err(Some("no plan".to_owned())) };
+        let format = self.request.format;
+        // The thread of the network delivers; a condition may be costly.
+        let show = move || {
+            let lines: Vec<_> =
+                due.iter().map(|trace| plan.route.line(trace, &mut plan.view, format)).collect();
+            (lines, plan)
+        };
+        let shown = tokio::task::spawn_blocking(show).await;
+        let (lines, plan) = shown.map_err(|error| Some(error.to_string()))?;
+        self.plan = Some(plan);
+        for line in lines {
+            let (line, warning) = line.map_err(Some)?;
+            self.client.warn(warning).await?;
+            if let Some(line) = line {
+                self.client.show(line.into(), 1).await?;
+            }
+        }
+        Ok(())
+    }
+}

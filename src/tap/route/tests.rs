@@ -1,0 +1,111 @@
+use super::Route;
+use crate::config::{self, Config};
+use crate::tap::view::View;
+use crate::wiring::Registry;
+use millstream_console::TapFormat;
+use millstream_model::tap::{Side, Taps, Tracing};
+use millstream_model::trace::{SamplePoint, Trace, TraceListener};
+use millstream_model::{Batch, BatchBuilder, EngineTime, Ledger, Origin, OriginId, SinkSet};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+const CONFIG: &str = r#"
+sources: { app: { type: stdin } }
+transforms:
+  parsed: { type: parse, inputs: [app], format: json, on_error: reject }
+sinks: { out: { type: blackhole, inputs: [parsed] } }
+"#;
+
+fn config() -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.yaml");
+    std::fs::write(&path, CONFIG).unwrap();
+    config::load(&[path], &Registry, &|_| None).unwrap_or_else(|faults| panic!("{}", faults[0]))
+}
+
+fn batch(lines: &[&str]) -> Batch {
+    let (mut builder, mut block) = (BatchBuilder::default(), Vec::new());
+    for line in lines {
+        builder.row(line.as_bytes(), block.len());
+        block.extend_from_slice(line.as_bytes());
+        block.push(b'\n');
+    }
+    let ack = Ledger::new().issue(OriginId(1), 0..9, SinkSet::EMPTY, 0, EngineTime::ZERO);
+    builder.segment(Arc::new(Origin::new(OriginId(1), "f")), 0, ack);
+    builder.finish(block.into(), Arc::default(), SinkSet::EMPTY, 1_000_000_000)
+}
+
+/// Has room, and forgets traces.
+struct Forgetful;
+
+impl TraceListener for Forgetful {
+    fn room(&self) -> Option<Arc<AtomicUsize>> {
+        Some(Arc::default())
+    }
+
+    fn begin(&self, _: &Arc<Trace>) {}
+}
+
+/// Begins the trace of a batch that was read a millisecond ago.
+fn begin(batch: &Batch) -> (Arc<Trace>, Tracing) {
+    let (taps, listener) = (Taps::default(), Arc::new(Forgetful) as Arc<dyn TraceListener>);
+    let point = taps.point(Side::Output, "app");
+    let at = SamplePoint { side: Side::Output, id: "app".into(), output: 0 };
+    let tracing = taps.trace(&["app".to_owned()], &at, &listener);
+    (point.trace(&"app".into(), batch, 1_001_000_000).unwrap(), tracing)
+}
+
+fn line(trace: &Arc<Trace>, format: TapFormat) -> String {
+    let mut view = View::new(Vec::new(), None, format);
+    let (line, warning) = Route::new(&config()).line(trace, &mut view, format).unwrap();
+    assert_eq!(warning, None);
+    String::from_utf8(line.unwrap()).unwrap()
+}
+
+#[test]
+fn a_line_has_the_steps_with_their_waits_and_notes() {
+    let batch = batch(&["a", "b"]);
+    let (trace, _tracing) = begin(&batch);
+    let mut parsed = trace.enter(&batch, Instant::now());
+    parsed.output("parsed", 0, &batch);
+    parsed.leave(&"parsed".into());
+    std::thread::sleep(Duration::from_millis(2));
+    let encoded = trace.enter(&batch, Instant::now()).encoded(&"out".into(), &batch).unwrap();
+    encoded.sent();
+    encoded.failed(&"refused \u{1b}[2J");
+    let json: Value = serde_json::from_str(&line(&trace, TapFormat::Json)).unwrap();
+    assert_eq!((&json["event"]["message"], &json["complete"]), (&"a".into(), &false.into()));
+    let steps = json["steps"].as_array().unwrap();
+    let names: Vec<&str> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert_eq!(names, ["read", "run", "wait", "encode", "queue", "send"]);
+    assert_eq!(
+        (&steps[0]["seconds"], &steps[0]["note"]),
+        (&0.001.into(), &"in a batch of 2".into())
+    );
+    assert_eq!((&steps[2]["component"], steps[1].get("note")), (&"out".into(), None));
+    assert!(steps[2]["seconds"].as_f64() >= Some(0.002), "{json}");
+    let note = "not settled yet; 1 failed attempts; the last error: refused \u{1b}[2J";
+    assert_eq!(steps[5]["note"], note);
+}
+
+#[test]
+fn text_is_harmless_and_names_where_an_event_ends() {
+    let batch = batch(&["\u{1b}[2Ja"]);
+    let (trace, _tracing) = begin(&batch);
+    let mut parsed = trace.enter(&batch, Instant::now());
+    parsed.output("parsed", 1, &batch);
+    parsed.leave(&"parsed".into());
+    let text = line(&trace, TapFormat::Text);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "\\x1b[2Ja");
+    assert_eq!(lines[1], "  app     read          1.000 ms  in a batch of 1");
+    assert!(lines[2].starts_with("  parsed  run  "), "{text}");
+    assert!(lines[2].ends_with("to parsed.rejected, which no component reads"), "{text}");
+    assert!(lines[3].starts_with("  total ") && !lines[3].contains("so far"), "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+    let (dropped, _tracing) = begin(&batch);
+    dropped.enter(&batch, Instant::now()).leave(&"parsed".into());
+    assert!(line(&dropped, TapFormat::Text).contains(" ms  ends here\n"));
+}
