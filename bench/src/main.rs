@@ -3,6 +3,7 @@
 
 mod agent;
 mod allocations;
+mod beside;
 mod broker;
 mod compression;
 mod delivered;
@@ -41,6 +42,7 @@ mod scratch;
 mod sinkhole;
 mod spool;
 mod tags;
+mod taps;
 mod texts;
 mod topics;
 mod variables;
@@ -85,7 +87,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything but diagnose, framing, jfr_events, jvms, memory, profiler, recorder, rows, rules, operators and peers, within twenty minutes
+    /// Everything but diagnose, framing, jfr_events, jvms, memory, profiler, recorder, rows, rules, taps, operators and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -121,6 +123,8 @@ enum Part {
     Recorder,
     /// Profiles: what they cost the agent, continuous and at 10 ms, with and without a JVM
     Profiler,
+    /// Taps: what they cost the agent, with a condition, and with events that are followed
+    Taps,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
     /// Thousands of tasks over the same lines; the agent beside mtail; the delay of results
@@ -250,6 +254,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Spool { disk } => spool::run(options.repetitions, disk, &scratch, &mut report)?,
         Part::Recorder => recorder::run(options, &scratch, &mut report)?,
         Part::Profiler => profiler::run(options, &scratch, &mut report)?,
+        Part::Taps => taps::run(options, &scratch, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
         Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
         Part::Agent { names } => {
@@ -318,6 +323,7 @@ impl Part {
             Part::Spool { .. } => "spool",
             Part::Recorder => "recorder",
             Part::Profiler => "profiler",
+            Part::Taps => "taps",
             Part::Rows => "rows",
             Part::Rules { .. } => "rules",
             Part::Agent { .. } => "agent",

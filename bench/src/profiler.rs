@@ -2,28 +2,19 @@
 //! profile that a client has started.
 
 use crate::Options;
+use crate::beside::Beside;
 use crate::header::Header;
-use crate::measure::{Samples, pinned, progress};
+use crate::measure::{Samples, progress};
 use crate::operators::Jdk;
-use crate::process::{Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
-use crate::variables::Variables;
 use std::io;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 /// Most share of the CPU time with continuous profiling, and with a profile.
 const SHARES_MAX: [f64; 2] = [0.005, 0.02];
 
 /// Size of the web log in megabytes: some seconds of CPU time, so that a start is a small part.
 const INPUT_MB: usize = 1000;
-
-/// Pause between two attempts to start a profile of an agent that is just starting.
-const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
 const COLUMNS: &[&str] = &[
     "scenario",
@@ -112,69 +103,14 @@ fn ns_per_event(
     input: &Input,
     scratch: &Scratch,
 ) -> io::Result<f64> {
-    let variables = Variables::fresh(scratch, &input.path)?;
     let config = match mode {
         Mode::Continuous => format!("profiler: {{ continuous: true }}\n{}", scenario.config),
         Mode::Off | Mode::Profile => scenario.config.clone(),
     };
     let home = jdk.map(|jdk| format!("JAVA_HOME={}", jdk.home.display()));
-    let mut subject = Subject::agent(&options.agent, "--until-eof", scenario);
-    subject.config = &config;
-    subject.env = home.as_deref().unwrap_or_default();
-    let program = Program::start(&subject, &variables, &[options.core])?;
-    let points = match mode {
-        Mode::Profile => profiled(options, &program, &variables.path("DATA"))?,
-        Mode::Off | Mode::Continuous => program.progress()?,
-    };
-    let outcome = program.wait(input.lines)?;
-    let (events, seconds) = points[points.len() - 1];
-    if outcome.lines != input.lines || events == 0 {
-        let lines = outcome.lines;
-        return Err(io::Error::other(format!("{lines} of {} lines are counted", input.lines)));
-    }
-    let is_half = |(reached, _): &&(u64, f64)| *reached >= events / 2;
-    let (half_events, half_seconds) = points.iter().find(is_half).copied().unwrap_or_default();
-    Ok((seconds - half_seconds) * 1e9 / (events - half_events) as f64)
-}
-
-/// Profiles the agent from its start to its end.
-fn profiled(options: &Options, program: &Program, data_dir: &Path) -> io::Result<Vec<(u64, f64)>> {
-    let has_ended = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let client = scope.spawn(|| profile_until(&has_ended, options, data_dir));
-        let points = program.progress();
-        has_ended.store(true, Ordering::Release);
-        let is_profiled = client.join().unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
-        match is_profiled {
-            true => points,
-            false => Err(io::Error::other("the agent was not profiled")),
-        }
-    })
-}
-
-/// Starts a profile as soon as the agent answers. The agent's end ends its client. Returns whether a
-/// client ran to the end.
-fn profile_until(has_ended: &AtomicBool, options: &Options, data_dir: &Path) -> io::Result<bool> {
-    loop {
-        let mut client = client(options, data_dir)?;
-        loop {
-            if has_ended.load(Ordering::Acquire) {
-                let was_running = client.try_wait()?.is_none();
-                client.kill()?;
-                client.wait()?;
-                return Ok(was_running);
-            }
-            if client.try_wait()?.is_some() {
-                break;
-            }
-            thread::sleep(ATTEMPT_PAUSE);
-        }
-    }
-}
-
-fn client(options: &Options, data_dir: &Path) -> io::Result<Child> {
-    let mut command = Command::new(&options.agent);
-    command.args(["profile", "-d", "1h", "-i", "10ms", "-o", "-", "--data-dir"]).arg(data_dir);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    pinned(&[options.load_core], || command.spawn())
+    let client: Option<&[&str]> =
+        (mode == Mode::Profile).then_some(&["profile", "-d", "1h", "-i", "10ms", "-o", "-"]);
+    let env = home.as_deref().unwrap_or_default();
+    let agent = Beside { scenario, config: &config, env, client };
+    agent.ns_per_event(options, input, scratch)
 }
