@@ -1,6 +1,7 @@
 //! Tests of the real binary with real files: its guarantees when it is killed, starved and misused.
 
 mod aggregate;
+mod alerts;
 mod collectors;
 mod commands;
 mod diagnose;

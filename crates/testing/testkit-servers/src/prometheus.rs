@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ pub fn free_port() -> u16 {
 pub struct PrometheusOptions {
     /// Targets (`host:port`) that job `agent` scrapes every half second.
     pub scrape: Vec<String>,
+    /// A file with alert rules, evaluated every half second.
+    pub rules: Option<PathBuf>,
     /// Additional flags, such as `--enable-feature=native-histograms`.
     pub flags: Vec<String>,
 }
@@ -65,8 +67,10 @@ impl Prometheus {
             if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.expect("a temporary folder");
         let config = format!(
-            "global: {{ scrape_interval: 500ms, scrape_timeout: 500ms }}\nscrape_configs:\n  - job_name: agent\n    \
+            "global: {{ scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms }}\n\
+             rule_files: {:?}\nscrape_configs:\n  - job_name: agent\n    \
              static_configs: [{{ targets: {:?} }}]\n",
+            options.rules.iter().collect::<Vec<_>>(),
             options.scrape
         );
         fs::write(folder.path().join("prometheus.yml"), config)
