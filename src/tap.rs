@@ -132,11 +132,12 @@ struct Output {
     /// The beginning of a line.
     rest: Vec<u8>,
     end: Option<End>,
+    has_hinted: bool,
 }
 
 impl Output {
     fn new(format: Format) -> Output {
-        Output { format, rest: Vec::new(), end: None }
+        Output { format, rest: Vec::new(), end: None, has_hinted: false }
     }
 
     /// Takes a piece of the answer.
@@ -161,7 +162,7 @@ impl Output {
         let mut out = io::stdout().lock();
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             match self.note(line) {
-                Some(note) => self.tell(&note),
+                Some(note) => self.take_note(&note),
                 None => out.write_all(line)?,
             }
         }
@@ -179,7 +180,11 @@ impl Output {
         Some(note["tap"].take())
     }
 
-    fn tell(&mut self, note: &Value) {
+    fn take_note(&mut self, note: &Value) {
+        if let Some(hint) = hint(note).filter(|_| !self.has_hinted) {
+            self.has_hinted = true;
+            eprintln!("{hint}");
+        }
         if let Some(warning) = note["warning"].as_str() {
             eprintln!("warning: {warning}");
         }
@@ -191,9 +196,32 @@ impl Output {
     }
 }
 
+/// Says why a tap that runs has shown nothing yet.
+fn hint(note: &Value) -> Option<String> {
+    let is_running = note["ended"].is_null() && note["shown"] == 0;
+    match note["passed"].as_u64().filter(|_| is_running)? {
+        0 => Some("no event has passed here yet; `millstream diagnose` says if one is late".into()),
+        passed => Some(format!("{passed} events have passed, and none of them is selected")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tap_that_shows_nothing_says_why() {
+        let hint = |note: &str| hint(&serde_json::from_str(note).unwrap());
+        assert!(hint(r#"{"passed":0,"shown":0}"#).unwrap().starts_with("no event has passed"));
+        assert!(hint(r#"{"passed":7,"shown":0}"#).unwrap().starts_with("7 events have passed"));
+        for quiet in [
+            r#"{"passed":7,"shown":1}"#,
+            r#"{"warning":"x"}"#,
+            r#"{"passed":0,"shown":0,"ended":"limit"}"#,
+        ] {
+            assert_eq!(hint(quiet), None, "{quiet}");
+        }
+    }
 
     #[test]
     fn a_value_of_a_query_is_encoded() {
