@@ -201,7 +201,9 @@ fn hint(note: &Value) -> Option<String> {
     let is_running = note["ended"].is_null() && note["shown"] == 0;
     match note["passed"].as_u64().filter(|_| is_running)? {
         0 => Some("no event has passed here yet; `millstream diagnose` says if one is late".into()),
-        passed => Some(format!("{passed} events have passed, and none of them is selected")),
+        passed => Some(format!(
+            "{passed} events have passed; none of those that were looked at is selected"
+        )),
     }
 }
 

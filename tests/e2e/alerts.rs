@@ -1,7 +1,7 @@
 //! `packaging/alerts.yaml` and `packaging/dashboard.json`, in a real Prometheus that scrapes an agent.
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions, free_port};
+use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +9,19 @@ use std::path::Path;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A source whose path is missing.
+const CONFIG: &str = "
+sources: { app: { type: file, include: ['DIR/missing/app.log'] } }
+sinks: { out: { type: blackhole, inputs: [app] } }
+";
+
+/// Returns `host:port` of the API from the agent's log.
+fn api_address(log: &str) -> Option<String> {
+    let address = log.split_once("http://")?.1;
+    let end = address.find(|char: char| !char.is_ascii_digit() && !".:".contains(char))?;
+    Some(address[..end].to_owned())
+}
 
 fn packaging(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -26,13 +39,12 @@ fn queries(dashboard: &Value) -> Vec<String> {
 #[test]
 fn alerts_fire_for_a_late_source_and_the_dashboard_shows_it() {
     let dir = folder();
-    let port = free_port();
-    let config = format!(
-        "api: {{ listen: '127.0.0.1:{port}' }}\n\
-         sources: {{ app: {{ type: file, include: ['DIR/missing/app.log'] }} }}\n\
-         sinks: {{ out: {{ type: blackhole, inputs: [app] }} }}\n"
-    );
-    let _agent = Agent::start(dir.path(), &config, &[]);
+    let agent = Agent::start(dir.path(), CONFIG, &[]);
+    let mut address = None;
+    wait_until("the address of the API", PATIENCE, || {
+        address = api_address(&agent.log());
+        address.is_some()
+    });
     // What takes minutes in operation takes a second here.
     let quick = |line: &str| match line.trim_start().starts_with("for: ") {
         true => "        for: 1s\n".to_owned(),
@@ -42,7 +54,7 @@ fn alerts_fire_for_a_late_source_and_the_dashboard_shows_it() {
     let path = dir.path().join("alerts.yaml");
     fs::write(&path, rules).unwrap();
     let prometheus = Prometheus::start(&PrometheusOptions {
-        scrape: vec![format!("127.0.0.1:{port}")],
+        scrape: address.into_iter().collect(),
         rules: Some(path),
         ..PrometheusOptions::default()
     });
