@@ -1,11 +1,12 @@
 //! The configuration without its secrets, for others to read.
 //!
-//! Values are hidden by the name of their option, and all texts under names that no option has:
+//! Values are hidden by the name of their option, and everything under names that no option has:
 //! what is misspelt, and what users name themselves. Comments are left out. What was hidden is
-//! returned too, so that it can be searched for elsewhere.
+//! returned too, with the values of all variables, so that it can be searched for elsewhere.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
@@ -46,10 +47,10 @@ const SECRET_PARTS: &[&str] = &[
     "token",
 ];
 
-/// Options that users give names in, with expressions as values, which are shown.
-const NAMED: &[&str] = &["routes", "sources", "transforms", "sinks"];
+/// Options that users give names in, with configuration as values, which is shown.
+const NAMED: &[&str] = &["fields", "processes", "routes", "sources", "transforms", "sinks"];
 
-/// Options that are made of single words, of which each may be the secret.
+/// Options that are made of single words, of which each may be the secret. Their names are shown.
 const WORDS: &[&str] = &["headers", "options"];
 
 /// Fewest bytes of a hidden value that is searched for elsewhere: shorter ones are found anywhere.
@@ -57,6 +58,12 @@ const VALUE_BYTES_MIN: usize = 6;
 
 /// The same of a word of a value.
 const WORD_BYTES_MIN: usize = 8;
+
+/// Most characters of a word or number that is ordinary: a longer one is a generated secret.
+const ORDINARY_CHARS_MAX: usize = 15;
+
+/// What ends the part of a URL that a user and a password may be in, besides white space.
+const ENDS: &[char] = &['/', '?', '#', '"', '\'', '<', '>', '\\'];
 
 /// A configuration without its secrets.
 #[derive(Debug, Default)]
@@ -76,7 +83,7 @@ pub fn redacted(
 ) -> Redacted {
     let mut redacted = Redacted::default();
     let mut faults = Vec::new();
-    let options = option_names(&super::schema(catalog));
+    let options = Options::of(&super::schema(catalog));
     for source in files::read_all(paths, &mut faults) {
         let mut of_file = Vec::new();
         let parsed = parse::parse(&source.name, &source.text, &mut of_file);
@@ -85,6 +92,7 @@ pub fn redacted(
                 let mut resolved = root.clone();
                 replace::replace(&mut resolved, environment, &mut of_file);
                 let mut hide = Hide { options: &options, secrets: &mut redacted.secrets };
+                hide.variables(&root, environment);
                 hide.node(&mut root, &resolved, Place::Shown("the configuration"));
                 Ok(root.to_json())
             }
@@ -102,23 +110,58 @@ pub fn redacted(
     redacted
 }
 
-/// Returns the names of all options of a schema.
-fn option_names(schema: &Json) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    collect_names(schema, &mut names);
-    names
+/// Whether a value is searched for in other files: a short one, or an ordinary word or number, is
+/// in any file.
+pub fn is_searched(value: &str) -> bool {
+    value.len() >= VALUE_BYTES_MIN && !is_ordinary(value)
 }
 
-fn collect_names(schema: &Json, names: &mut BTreeSet<String>) {
-    match schema {
-        Json::Object(parts) => {
-            if let Some(Json::Object(options)) = parts.get("properties") {
-                names.extend(options.keys().cloned());
+/// Whether a value is a word, also with underscores, or a number, a time or an address.
+fn is_ordinary(value: &str) -> bool {
+    if value.chars().count() > ORDINARY_CHARS_MAX {
+        return false;
+    }
+    let is_letter = |c: char| c.is_alphabetic() || c == '_';
+    let is_lower = value.chars().skip(1).all(|c| is_letter(c) && !c.is_uppercase());
+    let is_upper = value.chars().all(|c| is_letter(c) && !c.is_lowercase());
+    let is_number = value.chars().all(|c| c.is_ascii_digit() || "+-.:".contains(c));
+    (value.starts_with(is_letter) && (is_lower || is_upper)) || is_number
+}
+
+/// What a schema says of names.
+#[derive(Default)]
+struct Options {
+    /// Names of all options.
+    names: BTreeSet<String>,
+    /// Options that are maps whose names users choose.
+    free: BTreeSet<String>,
+}
+
+impl Options {
+    fn of(schema: &Json) -> Options {
+        let mut options = Options::default();
+        options.collect(schema);
+        options
+    }
+
+    fn collect(&mut self, schema: &Json) {
+        match schema {
+            Json::Object(parts) => {
+                let of_object = parts.get("properties").and_then(Json::as_object);
+                for (name, option) in of_object.into_iter().flatten() {
+                    self.names.insert(name.clone());
+                    let has_names = option
+                        .get("additionalProperties")
+                        .is_some_and(|of| *of != Json::Bool(false));
+                    if has_names && option.get("properties").is_none() {
+                        self.free.insert(name.clone());
+                    }
+                }
+                parts.values().for_each(|part| self.collect(part));
             }
-            parts.values().for_each(|part| collect_names(part, names));
+            Json::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            _ => {}
         }
-        Json::Array(items) => items.iter().for_each(|item| collect_names(item, names)),
-        _ => {}
     }
 }
 
@@ -127,20 +170,58 @@ fn collect_names(schema: &Json, names: &mut BTreeSet<String>) {
 enum Place<'p> {
     /// Under a name whose values are shown.
     Shown(&'p str),
-    /// Under a name that is no option: numbers and switches are shown.
+    /// Under a name that is no option.
     Unknown,
     /// Somewhere below a secret option of this name.
     Secret(&'p str),
 }
 
+impl Place<'_> {
+    /// Whether the names below may be the data of users, too.
+    fn hides_names(&self) -> bool {
+        match self {
+            Place::Shown(_) => false,
+            Place::Unknown => true,
+            Place::Secret(option) => !WORDS.contains(option),
+        }
+    }
+}
+
 struct Hide<'h> {
-    options: &'h BTreeSet<String>,
+    options: &'h Options,
     secrets: &'h mut BTreeSet<String>,
 }
 
 impl Hide<'_> {
+    /// Remembers the values of all variables, and of files that are values. The path of something
+    /// that exists is no secret.
+    fn variables(&mut self, node: &Node, environment: replace::Environment<'_>) {
+        match &node.value {
+            Value::Map(entries) => {
+                entries.iter().for_each(|entry| self.variables(&entry.node, environment));
+            }
+            Value::Seq(items) => items.iter().for_each(|item| self.variables(item, environment)),
+            Value::Scalar(scalar) => {
+                for value in replace::values(&scalar.text, environment) {
+                    let is_path = Path::new(&value).is_absolute() && Path::new(&value).exists();
+                    if !is_path {
+                        self.remember(&value, false);
+                    }
+                }
+            }
+            Value::Hole => {}
+        }
+    }
+
     /// `resolved` is the same node with the values of variables.
     fn node(&mut self, node: &mut Node, resolved: &Node, place: Place<'_>) {
+        if place.hides_names() && node.scalar().is_none() {
+            self.below_hidden(node);
+            self.below_hidden(resolved);
+            let text = HIDDEN.to_owned();
+            node.value = Value::Scalar(Scalar { data: Data::Text, text, plain: false });
+            return;
+        }
         match (&mut node.value, &resolved.value) {
             (Value::Map(entries), Value::Map(of_resolved)) => {
                 for (entry, resolved) in entries.iter_mut().zip(of_resolved) {
@@ -159,6 +240,16 @@ impl Hide<'_> {
         }
     }
 
+    /// Remembers all values of a node that is hidden as a whole.
+    fn below_hidden(&mut self, node: &Node) {
+        match &node.value {
+            Value::Map(entries) => entries.iter().for_each(|entry| self.below_hidden(&entry.node)),
+            Value::Seq(items) => items.iter().for_each(|item| self.below_hidden(item)),
+            Value::Scalar(scalar) => self.remember(&scalar.text, false),
+            Value::Hole => {}
+        }
+    }
+
     fn below<'p>(&self, place: Place<'p>, key: &'p str) -> Place<'p> {
         let name = key.to_lowercase();
         let is_file = name.ends_with("_file") || name.ends_with(".location");
@@ -168,7 +259,8 @@ impl Hide<'_> {
             // A component may be called `key`.
             Place::Shown(of) if NAMED.contains(&of) => Place::Shown("a name"),
             _ if SECRET.contains(&name.as_str()) || (has_part && !is_file) => Place::Secret(key),
-            _ if self.options.contains(key) => Place::Shown(key),
+            Place::Shown(of) if self.options.free.contains(of) => Place::Unknown,
+            _ if self.options.names.contains(key) => Place::Shown(key),
             _ => Place::Unknown,
         }
     }
@@ -182,11 +274,11 @@ impl Hide<'_> {
                 texts.iter().for_each(|text| self.remember(text, has_words));
                 hide(scalar);
             }
-            Place::Unknown if scalar.data == Data::Text => {
+            Place::Unknown => {
                 texts.iter().for_each(|text| self.remember(text, false));
                 hide(scalar);
             }
-            Place::Unknown | Place::Shown(_) => {
+            Place::Shown(_) => {
                 texts.iter().for_each(|text| self.remember_url(text));
                 scalar.text = without_credentials(&scalar.text);
             }
@@ -200,20 +292,18 @@ impl Hide<'_> {
         self.remember_url(text);
         let words = text.split([' ', '=', ',', ';', '"', '\'']).filter(|_| has_words);
         let words = words.filter(|word| word.len() >= WORD_BYTES_MIN);
-        let whole = Some(text.trim()).filter(|text| text.len() >= VALUE_BYTES_MIN);
-        self.secrets.extend(words.chain(whole).map(str::to_owned));
+        let all = words.chain([text.trim()]).filter(|text| is_searched(text));
+        self.secrets.extend(all.map(str::to_owned));
     }
 
-    /// Remembers user and password of a URL, and the values of its query.
+    /// Remembers users and passwords in a text, and the values of the query of a URL.
     fn remember_url(&mut self, text: &str) {
-        let Some((_, rest)) = text.split_once("://") else { return };
-        let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let host = before.split('/').next().unwrap_or_default();
-        let of_user = host.rsplit_once('@').map_or("", |(user, _)| user);
-        let password = of_user.split_once(':').map_or("", |(_, password)| password);
+        let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
+        let query = query.map_or("", |(_, query)| query);
         let values = query.split('&').filter_map(|part| Some(part.split_once('=')?.1));
-        let parts = [of_user, password].into_iter().chain(values);
-        let parts = parts.filter(|part| part.len() >= VALUE_BYTES_MIN && !is_variable(part));
+        let users = credentials(text).into_iter().map(|range| &text[range]);
+        let users = users.flat_map(|user| [user, user.split_once(':').map_or("", |(_, of)| of)]);
+        let parts = users.chain(values).filter(|part| is_searched(part) && !is_variable(part));
         self.secrets.extend(parts.map(str::to_owned));
     }
 }
@@ -232,18 +322,39 @@ fn is_variable(text: &str) -> bool {
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
-/// Returns a text with users and passwords of URLs, and their queries, hidden.
+/// Returns where users and passwords are in a text: of URLs, and of addresses without a scheme.
+fn credentials(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for (at, scheme) in text.match_indices("://") {
+        let start = at + scheme.len();
+        let is_end = |c: char| c.is_whitespace() || ENDS.contains(&c);
+        let end = text[start..].find(is_end).map_or(text.len(), |length| start + length);
+        if let Some(length) = text[start..end].rfind('@') {
+            found.push(start..start + length);
+        }
+    }
+    for word in text.split_whitespace().filter(|word| !word.contains("://")) {
+        let Some(length) = word.rfind('@') else { continue };
+        let start = word.as_ptr() as usize - text.as_ptr() as usize;
+        if word[..length].contains(':') {
+            found.push(start..start + length);
+        }
+    }
+    found.sort_by_key(|range| range.start);
+    found
+}
+
+/// Returns a text with users and passwords, and the queries of URLs, hidden.
 fn without_credentials(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let (before, query) = rest.split_once('?').map_or((rest, ""), |(before, _)| (before, "?"));
-    let (host, path) = before.split_once('/').map_or((before, None), |(h, p)| (h, Some(p)));
-    let host = match host.rsplit_once('@') {
-        Some((_, host)) => format!("{HIDDEN}@{host}"),
-        None => host.to_owned(),
-    };
-    let path = path.map_or(String::new(), |path| format!("/{path}"));
-    let query = if query.is_empty() { String::new() } else { format!("?{HIDDEN}") };
-    format!("{scheme}://{host}{path}{query}")
+    let mut shown = text.to_owned();
+    for range in credentials(text).into_iter().rev() {
+        shown.replace_range(range, HIDDEN);
+    }
+    let path = shown.find("://").and_then(|at| Some(at + shown[at..].find('?')? + 1));
+    if let Some(start) = path {
+        shown.replace_range(start.., HIDDEN);
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -255,7 +366,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.yaml");
         std::fs::write(&path, text).unwrap();
-        let environment = |name: &str| (name == "PASS").then(|| "from-a-variable".to_owned());
+        let environment = |name: &str| match name {
+            "PASS" => Some("from-a-variable".to_owned()),
+            "FOLDER" => Some("/usr/share".to_owned()),
+            _ => None,
+        };
         let redacted = redacted(&[path], &Registry, &environment);
         let shown = redacted.files.iter().map(|(_, content)| match content {
             Ok(content) => content.to_string(),
@@ -288,11 +403,12 @@ mod tests {
         for text in ["https://REDACTED@host/x?REDACTED", "/etc/key", "\"events\":7", "${PASS}"] {
             assert!(shown.contains(text), "{text}: {shown}");
         }
-        for secret in ["url-secret", "query-secret", "header-secret", "from-a-variable", "1234567"]
-        {
+        for secret in ["url-secret", "query-secret", "header-secret", "from-a-variable"] {
             assert!(secrets.iter().any(|known| known.contains(secret)), "{secret}: {secrets:?}");
         }
         assert!(secrets.contains("header-secret") && !secrets.contains("web"), "{secrets:?}");
+        // A number may be any number in another file.
+        assert!(!secrets.contains("1234567"), "{secrets:?}");
     }
 
     /// An option that is described as a secret must be hidden: also one that is added later.
@@ -318,7 +434,7 @@ mod tests {
         let schema = super::super::schema(&Registry);
         let mut found = Vec::new();
         visit(&schema, &mut found);
-        let options = option_names(&schema);
+        let options = Options::of(&schema);
         let hide = Hide { options: &options, secrets: &mut BTreeSet::new() };
         let is_hidden =
             |name: &String| matches!(hide.below(Place::Shown("auth"), name), Place::Secret(_));
@@ -337,5 +453,95 @@ mod tests {
         assert!(shown.contains("x > 1"), "{shown}");
         let (shown, _) = of("a: [hunter2\n");
         assert!(shown.contains("left out") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn ordinary_words_and_numbers_are_not_searched_for() {
+        for value in [
+            "5",
+            "info",
+            "INFO",
+            "Warning",
+            "millstream",
+            "uptime_seconds",
+            "1234567",
+            "0.000001",
+            "127.0.0.1:9092",
+            "2026-01-01",
+            "1-web",
+            "Ärgernis",
+        ] {
+            assert!(!is_searched(value), "{value}");
+        }
+        for value in [
+            "hunter2",
+            "pass word",
+            "aBcDeFgH",
+            "dead-beef",
+            "/services/T0/B0",
+            "qwertyuiopasdfgh",
+            "12345678901234567",
+        ] {
+            assert!(is_searched(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn everything_below_a_name_that_no_option_has_is_hidden() {
+        let (shown, secrets) = of("sinks:\n  out:\n    type: console\n    inputs: [web]\n    \
+            tokn: { type: typed-secret, level: 4711, names: { inner: 4712 } }\n    nmber: 4713\n    \
+            lst: [4714, { codec: 'listed-secret' }]\n    vrble: '${PASS}'\n\
+            sources: { web: { type: stdin, attributes: { level: attribute-secret, team: 4715 } } }\n\
+            jvm: { processes: { heavy: { memory: 1GiB } } }\n\
+            transforms: { t: { type: fields, inputs: [web], steps: [\n\
+            { lookup: { field: a, table: { a-table-key: 1 } } }] } }\n");
+        for secret in
+            ["typed-secret", "471", "inner", "listed-secret", "attribute-secret", "a-table-key"]
+        {
+            assert!(!shown.contains(secret), "{secret}: {shown}");
+        }
+        for text in ["\"tokn\":\"REDACTED\"", "\"lst\":\"REDACTED\"", "${PASS}", "1GiB", "team"] {
+            assert!(shown.contains(text), "{text}: {shown}");
+        }
+        for secret in ["typed-secret", "listed-secret", "attribute-secret", "from-a-variable"] {
+            assert!(secrets.contains(secret), "{secret}: {secrets:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_variables_are_remembered_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("hook");
+        std::fs::write(&file, "T99/from-a-file\n").unwrap();
+        let (shown, secrets) = of(&format!(
+            "data_dir: '${{FOLDER}}'\nsinks:\n  out:\n    type: http\n    inputs: [web]\n    \
+             uri: 'https://host/${{PASS}}/${{file:{}}}?${{OTHER:-a-default}}'\n",
+            file.display()
+        ));
+        assert!(secrets.contains("from-a-variable"), "{secrets:?}");
+        assert!(secrets.contains("T99/from-a-file"), "{secrets:?}");
+        assert!(!secrets.contains("/usr/share") && !secrets.contains("a-default"), "{secrets:?}");
+        assert!(shown.contains("https://host/${PASS}/"), "{shown}");
+    }
+
+    #[test]
+    fn users_and_passwords_are_hidden_with_and_without_a_scheme() {
+        for (text, shown) in [
+            ("me:pass-1@host:9092", "REDACTED@host:9092"),
+            ("a:1,me:pass-1@host:9092", "REDACTED@host:9092"),
+            ("me:pass/1@host", "REDACTED@host"),
+            ("at me:pass-1@host now", "at REDACTED@host now"),
+            ("kafka://a:1,me:pass-1@b:2/x", "kafka://REDACTED@b:2/x"),
+            ("http://a:1,http://me:pass-1@b:2", "http://a:1,http://REDACTED@b:2"),
+            ("http://me@b:2/c@d", "http://REDACTED@b:2/c@d"),
+            ("someone@example.com", "someone@example.com"),
+            ("host:9092", "host:9092"),
+            ("http://h/a?b=c", "http://h/a?REDACTED"),
+        ] {
+            assert_eq!(without_credentials(text), shown, "{text}");
+        }
+        let (_, secrets) =
+            of("sinks: { o: { type: kafka, inputs: [a], brokers: ['me:pass-1@host:9092'] } }");
+        assert!(secrets.contains("me:pass-1") && secrets.contains("pass-1"), "{secrets:?}");
     }
 }

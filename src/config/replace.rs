@@ -32,6 +32,17 @@ pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<F
     }
 }
 
+/// Returns the values of the variables that a text names and that are set, without their defaults,
+/// and of its files.
+pub fn values(text: &str, environment: Environment<'_>) -> Vec<String> {
+    let value = |piece: Piece<'_>| match piece {
+        Piece::Variable { name, .. } => environment(name),
+        Piece::File(_) => piece.value(environment).ok(),
+        Piece::Text(_) | Piece::Bad(_) => None,
+    };
+    pieces(text).into_iter().filter_map(value).collect()
+}
+
 fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
     let Value::Scalar(scalar) = &mut node.value else { return };
     let (mut text, mut secret, mut whole) = (String::new(), false, true);

@@ -1,15 +1,24 @@
 //! The contents of the archive, from which what is secret is removed at the end.
 
+use crate::config;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The folder in the archive.
 const FOLDER: &str = "millstream-support";
+
+/// Fewest bytes of a line of a hidden value that is searched for by itself.
+const LINE_BYTES_MIN: usize = 12;
+
+/// Most bytes of a user and a password in an address.
+const USER_BYTES_MAX: usize = 512;
 
 /// What the archive has, and what it lacks.
 #[derive(Default)]
@@ -41,20 +50,21 @@ impl Bundle {
         self.missing.push((name.to_owned(), why.into()));
     }
 
-    /// Removes these values from all files.
+    /// Removes these values from all files; a binary file that has one is left out.
     pub fn hide(&mut self, secrets: impl IntoIterator<Item = String>) {
         self.secrets.extend(secrets.into_iter().filter(|secret| !secret.is_empty()));
     }
 
-    /// Adds the file that says what there is, and removes secrets from all.
+    /// Removes secrets from all files, and adds the one that says what there is.
     pub fn finish(&mut self) {
-        let readme = self.readme();
-        self.entries.insert(0, ("README.txt".to_owned(), readme.into_bytes()));
         let forms = forms(&self.secrets);
-        for (_, content) in &mut self.entries {
-            forms.iter().for_each(|form| mask(content, form));
-            mask_credentials(content);
+        for (name, content) in std::mem::take(&mut self.entries) {
+            let cleaned = clean(&name, content, &forms);
+            self.add_if(&name, cleaned);
         }
+        let mut readme = self.readme().into_bytes();
+        mask_all(&mut readme, &forms);
+        self.entries.insert(0, ("README.txt".to_owned(), readme));
     }
 
     /// Writes the archive.
@@ -91,9 +101,10 @@ impl Bundle {
     fn readme(&self) -> String {
         let mut text = format!(
             "Support archive of millstream {}\n\n\
-             Values of secret options, and texts under names that no option has, are REDACTED in the\n\
-             configuration, and comments are left out. Those of at least 6 bytes, users and passwords\n\
-             in URLs and the token of the API are replaced by asterisks in all other files.\n\n",
+             Values of secret options, and all under names that no option has, are REDACTED in the\n\
+             configuration, and comments are left out. Those of at least 6 bytes that are no ordinary\n\
+             word or number, values of variables, users and passwords in addresses and the token of the\n\
+             API are replaced by asterisks in all other files. A recording with one of them is left out.\n\n",
             env!("CARGO_PKG_VERSION")
         );
         for (name, content) in &self.entries {
@@ -104,6 +115,37 @@ impl Bundle {
     }
 }
 
+/// Returns a file without secrets; or why it is left out.
+fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    if name.ends_with(".jfr") {
+        let has_secret = forms.iter().any(|form| find(&content, form).is_some());
+        if has_secret || !url_credentials(&content).is_empty() {
+            return Err(
+                "a value that is hidden elsewhere is in it; `millstream record` writes it, \
+                        for you only"
+                    .to_owned(),
+            );
+        }
+        return Ok(content);
+    }
+    let is_json = |content: &[u8]| serde_json::from_slice::<IgnoredAny>(content).is_ok();
+    let was_json = name.ends_with(".json") && is_json(&content);
+    mask_all(&mut content, forms);
+    if was_json && !is_json(&content) {
+        return Err("a hidden value is part of its syntax".to_owned());
+    }
+    Ok(content)
+}
+
+/// Replaces secrets, and users and passwords of addresses, by as many asterisks.
+fn mask_all(content: &mut [u8], forms: &[Vec<u8>]) {
+    forms.iter().for_each(|form| mask(content, form));
+    let users = url_credentials(content).into_iter().chain(address_credentials(content));
+    for range in users.collect::<Vec<_>>() {
+        content[range].fill(b'*');
+    }
+}
+
 /// Returns the forms in which secrets may occur, the longest first: as they are, and as in JSON.
 fn forms(secrets: &BTreeSet<String>) -> Vec<Vec<u8>> {
     let in_json = |secret: &String| {
@@ -111,7 +153,7 @@ fn forms(secrets: &BTreeSet<String>) -> Vec<Vec<u8>> {
         quoted.trim_matches('"').to_owned()
     };
     let lines = secrets.iter().flat_map(|secret| secret.lines()).map(|line| line.trim().to_owned());
-    let lines = lines.filter(|line| line.len() >= 12);
+    let lines = lines.filter(|line| line.len() >= LINE_BYTES_MIN && config::is_searched(line));
     let all = secrets.iter().flat_map(|secret| [secret.clone(), in_json(secret)]).chain(lines);
     let all: BTreeSet<Vec<u8>> = all.map(String::into_bytes).collect();
     let mut all: Vec<Vec<u8>> = all.into_iter().filter(|form| !form.is_empty()).collect();
@@ -119,7 +161,7 @@ fn forms(secrets: &BTreeSet<String>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Replaces a value by as many asterisks, so that lengths in binary files stay valid.
+/// Replaces a value by as many asterisks.
 fn mask(content: &mut [u8], secret: &[u8]) {
     let mut from = 0;
     while let Some(found) = find(&content[from..], secret) {
@@ -130,22 +172,44 @@ fn mask(content: &mut [u8], secret: &[u8]) {
 }
 
 fn find(content: &[u8], part: &[u8]) -> Option<usize> {
-    content.windows(part.len()).position(|window| window == part)
+    memchr::memmem::find(content, part)
 }
 
-/// Replaces users and passwords of URLs.
-fn mask_credentials(content: &mut [u8]) {
-    let mut from = 0;
-    while let Some(found) = find(&content[from..], b"://") {
-        let start = from + found + 3;
-        let ends = |byte: &u8| byte.is_ascii_whitespace() || b"/\"'\\<>,;".contains(byte);
-        let length = content[start..].iter().take(512).position(ends);
-        let end = start + length.unwrap_or((content.len() - start).min(512));
-        if let Some(at) = content[start..end].iter().rposition(|byte| *byte == b'@') {
-            content[start..start + at].fill(b'*');
+/// Whether a byte cannot be in the host, user or password of an address.
+fn ends_address(byte: &u8) -> bool {
+    !byte.is_ascii_graphic() || b"/\"'\\<>,;".contains(byte)
+}
+
+/// Returns where users and passwords of URLs are.
+fn url_credentials(content: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for scheme in memchr::memmem::find_iter(content, b"://") {
+        let start = scheme + 3;
+        let rest = &content[start..content.len().min(start + USER_BYTES_MAX)];
+        let length = rest.iter().position(ends_address).unwrap_or(rest.len());
+        if let Some(at) = rest[..length].iter().rposition(|byte| *byte == b'@') {
+            found.push(start..start + at);
         }
-        from = start;
     }
+    found
+}
+
+/// Returns where users and passwords of addresses without a scheme are: `user:password@host`.
+fn address_credentials(content: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for at in memchr::memchr_iter(b'@', content) {
+        let before = &content[at.saturating_sub(USER_BYTES_MAX)..at];
+        let is_end = |byte: &u8| ends_address(byte) || b"()[]{}=".contains(byte);
+        let length = before.iter().rev().position(is_end).unwrap_or(before.len());
+        let has_host =
+            content.get(at + 1).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
+        let user = &before[before.len() - length..];
+        let password = user.iter().position(|byte| *byte == b':').map(|colon| &user[colon + 1..]);
+        if has_host && password.is_some_and(|password| !password.is_empty()) {
+            found.push(at - length..at);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -160,6 +224,17 @@ mod tests {
         String::from_utf8(bundle.entries[1].1.clone()).unwrap()
     }
 
+    /// Returns the file and why it is missing.
+    fn finished(name: &str, content: &[u8], secret: &str) -> (Option<Vec<u8>>, String) {
+        let mut bundle = Bundle::default();
+        bundle.add(name, content);
+        bundle.hide([secret.to_owned()]);
+        bundle.finish();
+        let content = bundle.entries.into_iter().find(|(of, _)| of == name);
+        let missing = bundle.missing.into_iter().map(|(name, why)| format!("{name}: {why}"));
+        (content.map(|(_, content)| content), missing.collect())
+    }
+
     #[test]
     fn secrets_are_masked_in_every_form() {
         assert_eq!(masked("a hunter2, hunter2", &["hunter2"]), "a *******, *******");
@@ -170,6 +245,40 @@ mod tests {
             "to http://***@h:1/x and ftp://h/@"
         );
         assert_eq!(masked("://", &[]), "://");
+    }
+
+    #[test]
+    fn users_and_passwords_without_a_scheme_are_masked() {
+        for (text, expected) in [
+            ("to me:pw@h:1 now", "to *****@h:1 now"),
+            (r#"{"broker":"a:1,me:pw@h:1"}"#, r#"{"broker":"a:1,*****@h:1"}"#),
+            ("broker=me:p@w@[::1]", "broker=******@[::1]"),
+            ("joe@example.com at 12:00", "joe@example.com at 12:00"),
+            ("0::/system.slice/millstream@a.service", "0::/system.slice/millstream@a.service"),
+            ("a:@b a:b@ c", "a:@b a:b@ c"),
+        ] {
+            assert_eq!(masked(text, &[]), expected);
+        }
+    }
+
+    #[test]
+    fn a_recording_is_whole_or_left_out() {
+        let plain = b"FLR\0hunter\xff://\0a@b x:y@z";
+        assert_eq!(finished("a.jfr", plain, "hunter2"), (Some(plain.to_vec()), String::new()));
+        for bytes in [b"FLR\0\x07hunter2".as_slice(), b"FLR\0http://u:p@h/"] {
+            let (content, missing) = finished("a.jfr", bytes, "hunter2");
+            assert_eq!(content, None);
+            assert!(missing.starts_with("a.jfr: a value that is hidden"), "{missing}");
+        }
+    }
+
+    #[test]
+    fn a_json_file_stays_one_or_is_left_out() {
+        let content = br#"{"a":"hunter2","b":1234567}"#;
+        let (masked, _) = finished("a.json", content, "hunter2");
+        assert_eq!(masked.unwrap(), br#"{"a":"*******","b":1234567}"#);
+        let (masked, missing) = finished("a.json", content, r#"","b":"#);
+        assert!(masked.is_none() && missing.contains("syntax"), "{missing}");
     }
 
     #[test]

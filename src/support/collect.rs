@@ -47,9 +47,10 @@ pub fn collect(agent: &AgentArgs, output: &Path, bundle: &mut Bundle) {
     bundle.add("host.txt", host::facts(data_dir.as_deref(), pid));
     if let Some(data_dir) = &data_dir {
         let token = fs::read_to_string(data_dir.join("token")).unwrap_or_default();
-        bundle.hide([token.trim().to_owned()]);
+        bundle.hide(Some(token.trim().to_owned()).filter(|token| config::is_searched(token)));
     }
-    bundle.hide(client.as_ref().and_then(Client::token).map(str::to_owned));
+    let token = client.as_ref().and_then(Client::token);
+    bundle.hide(token.filter(|token| config::is_searched(token)).map(str::to_owned));
     match &client {
         Some(client) => answers(client, bundle),
         None => bundle

@@ -1,6 +1,6 @@
 //! `millstream support` beside a running agent and without one.
 
-use crate::support::{Agent, folder, millstream, wait_until, write_config};
+use crate::support::{Agent, folder, java, millstream, wait_until, write_config};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ sinks:
   basic:
     type: http
     inputs: [hashed]
-    uri: http://127.0.0.1:9/path?key=query-S3CRET
+    uri: "http://127.0.0.1:9/${HOOK_VARIABLE}/path?key=query-S3CRET"
     auth: { type: basic, user: me, password: basic-S3CRET }
     headers: { X-Key: header-S3CRET, Y: "${HEADER_VARIABLE}" }
   key:
@@ -71,8 +71,13 @@ sinks:
 fn support(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(millstream());
     command.arg("support").args(args).current_dir(folder);
-    command.env("HEADER_VARIABLE", "variable-S3CRET").env("TOKEN_VARIABLE", "token-S3CRET");
+    with_variables(&mut command);
     command.output().unwrap()
+}
+
+fn with_variables(command: &mut Command) {
+    command.env("HEADER_VARIABLE", "variable-S3CRET").env("TOKEN_VARIABLE", "token-S3CRET");
+    command.env("HOOK_VARIABLE", "services/T0/hook-S3CRET");
 }
 
 /// Returns the files of an archive, after a look at each byte of it.
@@ -105,9 +110,7 @@ fn no_secret_of_the_configuration_is_in_the_archive() {
     fs::write(dir.path().join("password"), "file-S3CRET\n").unwrap();
     let mine = "  mine: { type: internal_metrics }\n";
     let config = CONFIG.replacen("sources:\n", &format!("sources:\n{mine}"), 1);
-    let mut agent = Agent::spawn(dir.path(), &config, &[], |command| {
-        command.env("HEADER_VARIABLE", "variable-S3CRET").env("TOKEN_VARIABLE", "token-S3CRET");
-    });
+    let mut agent = Agent::spawn(dir.path(), &config, &[], with_variables);
     wait_until("the agent fails to send", LIMIT, || {
         assert!(!agent.poll_ended(), "{}", agent.log());
         agent.get("/api/snapshot").is_some_and(|text| text.contains("\"error\""))
@@ -123,9 +126,8 @@ fn no_secret_of_the_configuration_is_in_the_archive() {
     }
     assert!(text(&contents, "validate.txt").contains("configuration is valid"));
     let config = text(&contents, "config/1-millstream.json");
-    for shown in
-        ["\"inputs\": [", "http://127.0.0.1:9/path?REDACTED", "${HEADER_VARIABLE}", "email"]
-    {
+    let uri = "http://127.0.0.1:9/${HOOK_VARIABLE}/path?REDACTED";
+    for shown in ["\"inputs\": [", uri, "${HEADER_VARIABLE}", "email"] {
         assert!(config.contains(shown), "{shown}: {config}");
     }
     assert!(text(&contents, "api/snapshot.json").contains("\"components\""));
@@ -146,6 +148,44 @@ fn no_secret_of_the_configuration_is_in_the_archive() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Passwords that are ordinary words and numbers are hidden in the configuration only.
+#[test]
+fn an_ordinary_word_as_a_secret_destroys_nothing() {
+    let dir = folder();
+    let config = r#"
+sources:
+  web: { type: generate, rate: 100 }
+sinks:
+  out:
+    type: http
+    inputs: [web]
+    uri: http://127.0.0.1:9
+    auth: { type: basic, user: info, password: millstream }
+    headers: { X-Number: "0", X-Large: "1000000", X-Level: info, X-Name: components }
+"#;
+    let mut agent = Agent::spawn(dir.path(), config, &[], |_| {});
+    wait_until("the agent fails to send", LIMIT, || {
+        assert!(!agent.poll_ended(), "{}", agent.log());
+        agent.get("/api/snapshot").is_some_and(|text| text.contains("\"error\""))
+    });
+    let output = support(dir.path(), &["-c", "millstream.yaml", "-o", "a.tar.gz"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let contents = contents(&dir.path().join("a.tar.gz"));
+    let config = text(&contents, "config/1-millstream.json");
+    assert!(!config.contains("1000000") && !config.contains("\"millstream\""), "{config}");
+    for (name, content) in contents.iter().filter(|(name, _)| name.ends_with(".json")) {
+        let parsed: Result<serde_json::Value, _> = serde_json::from_slice(content);
+        assert!(parsed.is_ok_and(|json| !json.to_string().contains("**")), "{name}");
+    }
+    assert!(text(&contents, "api/metrics.txt").contains("millstream_build_info"));
+    assert!(text(&contents, "log.txt").to_lowercase().contains("info"));
+    fs::write(dir.path().join("a.jfr"), &contents["recording.jfr"]).unwrap();
+    let mut summary = Command::new(java::homes().pop().unwrap().join("bin/jfr"));
+    summary.args(["summary", "a.jfr"]).current_dir(dir.path()).env_remove("JAVA_TOOL_OPTIONS");
+    let summary = summary.output().unwrap();
+    assert!(String::from_utf8_lossy(&summary.stdout).contains("millstream."), "{summary:?}");
+}
+
 #[test]
 fn without_an_agent_the_archive_says_what_is_missing() {
     let dir = folder();
@@ -157,6 +197,14 @@ fn without_an_agent_the_archive_says_what_is_missing() {
     assert!(text(&of_broken, "validate.txt").contains("rrate"));
     assert!(listing.contains("missing  recording.jfr"), "{listing}");
     assert!(text(&of_broken, "README.txt").contains("missing  api"));
+
+    let config = "sources: { a: { type: kafka, brokers: ['me:pw-S3CRET@host:9'], topics: [t], group: g } }\n\
+                  sinks: { b: { type: blackhole, inputs: [a], tokn: { level: { S3CRET: 4711 } } } }\n";
+    write_config(dir.path(), config);
+    let output = support(dir.path(), &["-c", "millstream.yaml", "-o", "u.tar.gz"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let unknown = text(&contents(&dir.path().join("u.tar.gz")), "config/1-millstream.json");
+    assert!(unknown.contains("REDACTED@host:9") && !unknown.contains("4711"), "{unknown}");
 
     let config =
         "sources: { a: { type: generate } }\nsinks: { b: { type: blackhole, inputs: [a] } }\n";
