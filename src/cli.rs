@@ -6,6 +6,7 @@ use crate::{
     tap, top, verify,
 };
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -167,6 +168,15 @@ enum Generate {
     /// Metric points with a known sum
     #[command(after_help = generate::METRICS_HELP)]
     Metrics(generate::MetricsArgs),
+}
+
+/// Returns the files of the configuration in the command line of an agent; `None` if it is of
+/// another command.
+pub fn configuration_of(arguments: &[OsString]) -> Option<Vec<PathBuf>> {
+    match Cli::try_parse_from(arguments).ok()?.command {
+        Command::Run { files, .. } => Some(files.config),
+        _ => None,
+    }
 }
 
 /// Runs the program.

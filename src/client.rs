@@ -1,6 +1,6 @@
 //! A client of the API of a running agent, over its control socket or TCP.
 
-use crate::cli::{ConfigFiles, USAGE};
+use crate::cli::USAGE;
 use crate::config;
 use crate::wiring::Registry;
 use http_body_util::{BodyExt, Full};
@@ -23,16 +23,30 @@ use tokio::time::timeout;
 /// How long a request may take: as long as the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Which agent is meant.
+/// Which agent is meant: that of a configuration, or one at a place.
 #[derive(clap::Args)]
 pub struct AgentArgs {
+    /// Configuration file or folder; repeatable
+    /// [default: ./millstream.yaml, then /etc/millstream/millstream.yaml]
+    #[arg(
+        short,
+        long = "config",
+        value_name = "FILE|DIR",
+        conflicts_with_all = ["data_dir", "url"]
+    )]
+    config: Vec<PathBuf>,
     #[command(flatten)]
-    files: ConfigFiles,
-    /// The agent's data_dir; no configuration is read then
-    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    place: PlaceArgs,
+}
+
+/// Where an agent answers that is found without its configuration.
+#[derive(clap::Args)]
+pub struct PlaceArgs {
+    /// The agent's data_dir, instead of that in the configuration
+    #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Address of the agent's API, such as http://127.0.0.1:7878, instead of its control socket
-    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "data_dir"])]
+    #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
     /// Token for the API, which is in the file `token` of its data_dir
     #[arg(long, requires = "url", conflicts_with = "token_file")]
@@ -83,36 +97,39 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl AgentArgs {
-    /// Returns the files of the configuration; `None` if the agent is found without it.
-    pub fn configuration(&self) -> Option<&[PathBuf]> {
-        let has_place = self.data_dir.is_some() || self.url.is_some();
-        (!has_place).then_some(self.files.config.as_slice())
-    }
-
     /// Returns a client; or the exit status after an error, which is printed.
     pub fn client(&self) -> Result<Client, u8> {
-        let place = match &self.url {
-            Some(url) => self.tcp(url).map_err(|message| {
-                eprintln!("{message}");
-                USAGE
-            })?,
-            None => Place::DataDir(self.data_dir()?),
-        };
-        Ok(Client { place })
+        match self.place.client()? {
+            Some(client) => Ok(client),
+            None => Ok(Client::of_data_dir(self.data_dir()?)),
+        }
     }
 
     /// Returns the data folder of the configuration. Its components are not built: operators would have
     /// to be compiled.
     fn data_dir(&self) -> Result<PathBuf, u8> {
-        if let Some(data_dir) = &self.data_dir {
-            return Ok(data_dir.clone());
-        }
         let env = |name: &str| std::env::var(name).ok();
-        let loaded = config::load(&self.files.config, &Registry, &env);
+        let loaded = config::load(&self.config, &Registry, &env);
         loaded.map(|config| config.globals.data_dir).map_err(|faults| {
             faults.iter().for_each(|fault| eprintln!("{fault}"));
             USAGE
         })
+    }
+}
+
+impl PlaceArgs {
+    /// Returns a client of the agent at the place, if one is given; or the exit status after an
+    /// error, which is printed.
+    pub fn client(&self) -> Result<Option<Client>, u8> {
+        if let Some(data_dir) = &self.data_dir {
+            return Ok(Some(Client::of_data_dir(data_dir.clone())));
+        }
+        let Some(url) = &self.url else { return Ok(None) };
+        let place = self.tcp(url).map_err(|message| {
+            eprintln!("{message}");
+            USAGE
+        })?;
+        Ok(Some(Client { place }))
     }
 
     fn tcp(&self, url: &str) -> Result<Place, String> {
@@ -142,6 +159,11 @@ fn authority(url: &str) -> Result<String, String> {
 }
 
 impl Client {
+    /// Returns a client of the agent with a data folder.
+    pub fn of_data_dir(data_dir: PathBuf) -> Client {
+        Client { place: Place::DataDir(data_dir) }
+    }
+
     /// Returns the agent's data folder, if it is known.
     pub fn data_dir(&self) -> Option<&Path> {
         match &self.place {

@@ -3,13 +3,15 @@
 mod bundle;
 mod collect;
 mod host;
+mod target;
 
-use crate::cli::{DONE, FAILED, USAGE};
-use crate::client::AgentArgs;
+use crate::cli::{ConfigFiles, DONE, FAILED, USAGE};
+use crate::client::PlaceArgs;
 use crate::output::Output;
 use bundle::Bundle;
 use std::io;
 use std::path::{Path, PathBuf};
+use target::Target;
 
 /// The help of `support`.
 pub const HELP: &str = "Example:\n  millstream support -c millstream.yaml -o support.tar.gz\n  \
@@ -17,14 +19,18 @@ pub const HELP: &str = "Example:\n  millstream support -c millstream.yaml -o sup
     The archive has the version, facts of the host, the configuration without secrets, the output of\n\
     validate, the answers of the agent's API, its flight recorder and the end of its log. It is only\n\
     readable by you. Look into it before you send it: it has names of files, hosts and components.\n\
-    Without a running agent it has less, and says what is missing.\n\n\
-    Exit status: 0 written; 1 the archive cannot be written; 2 invalid usage.";
+    Configuration and variables are those of the running agent, unless -c names other files. Without\n\
+    a running agent it has less, and says what is missing.\n\n\
+    Exit status: 0 written; 1 the archive cannot be written; 2 invalid usage, or a file of -c cannot\n\
+    be read.";
 
 /// The arguments of `support`.
 #[derive(clap::Args)]
 pub struct SupportArgs {
     #[command(flatten)]
-    agent: AgentArgs,
+    files: ConfigFiles,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// The archive
     #[arg(short, long, value_name = "FILE", default_value = "support.tar.gz")]
     output: PathBuf,
@@ -36,8 +42,12 @@ pub fn support(args: &SupportArgs) -> u8 {
         eprintln!("support: standard output lists the contents; name a file with -o");
         return USAGE;
     }
+    let target = match Target::find(args) {
+        Ok(target) => target,
+        Err(status) => return status,
+    };
     let mut bundle = Bundle::default();
-    collect::collect(&args.agent, &args.output, &mut bundle);
+    collect::collect(&target, &args.output, &mut bundle);
     match write(&args.output, &mut bundle) {
         Ok(bytes) => {
             print!("{}", bundle.listing(&args.output, bytes));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::fault::{Fault, Place};
 
 /// Default locations of the configuration.
-const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
+pub const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
 
 /// Most bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 4 << 20;

@@ -43,7 +43,7 @@ use serde_json::Value as Json;
 
 pub use check::Formats;
 pub use fault::{Fault, Place};
-pub use files::{Fingerprint, fingerprint};
+pub use files::{DEFAULT_FILES, Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use recorder::{RecorderSettings, RecorderStorage};
 pub use redact::{is_searched, redacted};
@@ -190,6 +190,22 @@ pub fn load_with_tests(
         (read.start, read.complete) = (default.start, default.complete);
     }
     checked(read, catalog, &TaskFiles::default(), faults)
+}
+
+/// Returns what is wrong with reading the configuration in `paths`, or the default file.
+pub fn unreadable(paths: &[PathBuf]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    files::read_all(paths, &mut faults);
+    faults
+}
+
+/// Returns the data folder of a configuration that need not be valid; `None` if it is not known.
+pub fn data_dir(paths: &[PathBuf], env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let read = read_files(paths, env, &mut Vec::new());
+    match read.roots.iter().find_map(|root| root.get("data_dir")) {
+        Some(node) => node.text().map(PathBuf::from),
+        None => read.complete.then(|| Globals::default().data_dir),
+    }
 }
 
 /// Checks everything that was parsed.

@@ -86,13 +86,13 @@ pub fn redacted(
     let options = Options::of(&super::schema(catalog));
     for source in files::read_all(paths, &mut faults) {
         let mut of_file = Vec::new();
+        let mut hide = Hide { options: &options, secrets: &mut redacted.secrets };
+        source.text.lines().for_each(|line| hide.variables(line, environment));
         let parsed = parse::parse(&source.name, &source.text, &mut of_file);
         let content = match parsed {
             Ok(Some(mut root)) => {
                 let mut resolved = root.clone();
                 replace::replace(&mut resolved, environment, &mut of_file);
-                let mut hide = Hide { options: &options, secrets: &mut redacted.secrets };
-                hide.variables(&root, environment);
                 hide.node(&mut root, &resolved, Place::Shown("the configuration"));
                 Ok(root.to_json())
             }
@@ -193,23 +193,14 @@ struct Hide<'h> {
 }
 
 impl Hide<'_> {
-    /// Remembers the values of all variables, and of files that are values. The path of something
-    /// that exists is no secret.
-    fn variables(&mut self, node: &Node, environment: replace::Environment<'_>) {
-        match &node.value {
-            Value::Map(entries) => {
-                entries.iter().for_each(|entry| self.variables(&entry.node, environment));
+    /// Remembers the values of all variables in a line, and of files that are values. The path of
+    /// something that exists is no secret.
+    fn variables(&mut self, text: &str, environment: replace::Environment<'_>) {
+        for value in replace::values(text, environment) {
+            let is_path = Path::new(&value).is_absolute() && Path::new(&value).exists();
+            if !is_path {
+                self.remember(&value, false);
             }
-            Value::Seq(items) => items.iter().for_each(|item| self.variables(item, environment)),
-            Value::Scalar(scalar) => {
-                for value in replace::values(&scalar.text, environment) {
-                    let is_path = Path::new(&value).is_absolute() && Path::new(&value).exists();
-                    if !is_path {
-                        self.remember(&value, false);
-                    }
-                }
-            }
-            Value::Hole => {}
         }
     }
 
@@ -451,8 +442,9 @@ mod tests {
         let (shown, _) =
             of("transforms: { r: { type: route, inputs: [a], routes: { e: 'x > 1' } } }");
         assert!(shown.contains("x > 1"), "{shown}");
-        let (shown, _) = of("a: [hunter2\n");
+        let (shown, secrets) = of("a: [hunter2, ${PASS}\n");
         assert!(shown.contains("left out") && !shown.contains("hunter2"), "{shown}");
+        assert!(secrets.contains("from-a-variable"), "{secrets:?}");
     }
 
     #[test]

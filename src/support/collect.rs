@@ -2,12 +2,14 @@
 
 use super::bundle::Bundle;
 use super::host;
-use crate::client::{AgentArgs, Client};
+use super::target::Target;
+use crate::client::Client;
 use crate::config::{self, LogTarget};
 use crate::record;
-use crate::wiring::Registry;
+use crate::wiring::{self, Registry};
 use hyper::Method;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::DirBuilderExt;
@@ -37,27 +39,27 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of the end of the log.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
+/// Why an agent cannot be found.
+const UNKNOWN: &str =
+    "the agent is not known: the configuration does not tell its data_dir; add --data-dir";
+
 /// Fills the bundle. A recording is written beside `output` first.
-pub fn collect(agent: &AgentArgs, output: &Path, bundle: &mut Bundle) {
+pub fn collect(target: &Target, output: &Path, bundle: &mut Bundle) {
     bundle.add("version.txt", version());
-    configuration(agent, bundle);
-    let client = agent.client().ok();
-    let data_dir = client.as_ref().and_then(|client| client.data_dir().map(Path::to_owned));
-    let pid = client.as_ref().and_then(Client::pid).map(|pid| pid.as_raw_pid());
-    bundle.add("host.txt", host::facts(data_dir.as_deref(), pid));
-    if let Some(data_dir) = &data_dir {
-        let token = fs::read_to_string(data_dir.join("token")).unwrap_or_default();
-        bundle.hide(Some(token.trim().to_owned()).filter(|token| config::is_searched(token)));
-    }
-    let token = client.as_ref().and_then(Client::token);
-    bundle.hide(token.filter(|token| config::is_searched(token)).map(str::to_owned));
-    match &client {
+    configuration(target, bundle);
+    let client = target.client.as_ref();
+    let data_dir = client.and_then(Client::data_dir);
+    bundle.add("host.txt", host::facts(data_dir, target.pid));
+    let of_file = data_dir.and_then(|folder| fs::read_to_string(folder.join("token")).ok());
+    let given = client.and_then(Client::token).map(str::to_owned);
+    let tokens = of_file.into_iter().chain(given).map(|token| token.trim().to_owned());
+    bundle.hide(tokens.filter(|token| config::is_searched(token)));
+    match client {
         Some(client) => answers(client, bundle),
-        None => bundle
-            .miss("api", "the agent is not known: the configuration has errors; add --data-dir"),
+        None => bundle.miss("api", UNKNOWN),
     }
-    recording(client.as_ref(), pid.is_some() || data_dir.is_none(), output, bundle);
-    log(agent, pid, bundle);
+    recording(client, target.pid.is_some() || data_dir.is_none(), output, bundle);
+    log(target, bundle);
 }
 
 fn version() -> String {
@@ -73,14 +75,19 @@ fn version() -> String {
     )
 }
 
-fn configuration(agent: &AgentArgs, bundle: &mut Bundle) {
-    let Some(paths) = agent.configuration() else {
-        bundle.miss("config", "--data-dir or --url names the agent; use -c to include it");
-        bundle.miss("validate.txt", "the same");
-        return;
+fn configuration(target: &Target, bundle: &mut Bundle) {
+    if let Some(why) = target.without_variables() {
+        let text = "its values are not hidden where they are not known here";
+        bundle.miss("environment of the agent", format!("{why}; {text}"));
+    }
+    let paths = match &target.configuration {
+        Ok(paths) => paths,
+        Err(why) => {
+            bundle.miss("config", why);
+            return bundle.miss("validate.txt", "the same");
+        }
     };
-    let environment = |name: &str| std::env::var(name).ok();
-    let redacted = config::redacted(paths, &Registry, &environment);
+    let redacted = config::redacted(paths, &Registry, &|name| target.variable(name));
     bundle.hide(redacted.secrets);
     for (number, (path, content)) in redacted.files.into_iter().enumerate() {
         let base = Path::new(&path).file_stem().unwrap_or_default().to_string_lossy();
@@ -93,10 +100,49 @@ fn configuration(agent: &AgentArgs, bundle: &mut Bundle) {
         });
         bundle.add_if(&name, text);
     }
+    match target.pid {
+        Some(_) => bundle.add("validate.txt", checked(target, paths)),
+        None => bundle.add_if("validate.txt", validated(paths)),
+    }
+}
+
+/// Checks the configuration with the variables of the agent. No operator is compiled, so that
+/// nothing is run that the agent's user could choose.
+fn checked(target: &Target, paths: &[PathBuf]) -> String {
+    let loaded = config::load(paths, &Registry, &|name| target.variable(name));
+    let faults = match &loaded {
+        Ok(config) => wiring::faults(config),
+        Err(faults) => faults.clone(),
+    };
+    let warnings = loaded.as_ref().map_or(&[][..], |config| &config.warnings);
+    let refused = loaded.as_ref().map_or(&[][..], |config| &config.refused);
+    let mut text = String::new();
+    for fault in faults.iter().chain(refused) {
+        let _ = writeln!(text, "{fault}");
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    if let Ok(config) = &loaded
+        && faults.is_empty()
+        && refused.is_empty()
+    {
+        let _ = writeln!(text, "configuration is valid: {} components", config.components.len());
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    if target.folder.as_ref().is_some_and(|folder| *folder != here) {
+        let _ = writeln!(text, "(relative paths are looked up in {})", here.display());
+    }
+    text.push_str("(checked with the variables of the agent; operators are not compiled)\n");
+    text
+}
+
+/// Returns the output of `millstream validate`.
+fn validated(paths: &[PathBuf]) -> Result<Vec<u8>, String> {
     let mut arguments = vec![OsString::from("validate")];
     paths.iter().for_each(|path| arguments.extend(["-c".into(), path.clone().into()]));
-    let program = std::env::current_exe().map_err(|error| error.to_string());
-    bundle.add_if("validate.txt", program.and_then(|program| output_of(&program, &arguments)));
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    output_of(&program, &arguments)
 }
 
 /// Runs a program; returns its output, errors and status.
@@ -192,12 +238,13 @@ fn dump(client: &Client, path: &Path) -> Result<(), String> {
 
 /// Adds the end of the agent's log: of the file that the configuration names, or to which its standard
 /// error goes; otherwise from the journal.
-fn log(agent: &AgentArgs, pid: Option<i32>, bundle: &mut Bundle) {
-    let environment = |name: &str| std::env::var(name).ok();
-    let loaded = agent.configuration().map(|paths| config::load(paths, &Registry, &environment));
+fn log(target: &Target, bundle: &mut Bundle) {
+    let pid = target.pid;
+    let paths = target.configuration.as_ref().ok();
+    let loaded = paths.map(|paths| config::load(paths, &Registry, &|name| target.variable(name)));
     let file = match loaded {
         Some(Ok(config::Config { globals, .. })) => match globals.log.to {
-            LogTarget::File(path) => Some(path),
+            LogTarget::File(path) => Some(target.path(path)),
             LogTarget::Stderr => None,
         },
         _ => None,

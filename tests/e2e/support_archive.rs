@@ -215,6 +215,59 @@ fn without_an_agent_the_archive_says_what_is_missing() {
     assert!(contents(&dir.path().join("b.tar.gz")).contains_key("host.txt"));
 }
 
+/// A user's shell has neither the variables nor the folder of the agent.
+#[test]
+fn configuration_and_variables_are_those_of_the_running_agent() {
+    let dir = folder();
+    let config = "sources: { web: { type: generate, rate: 100 } }\nsinks: { out: { type: http, \
+                  inputs: [web], uri: \"http://127.0.0.1:9/${HOOK_VARIABLE}/x\" } }\n";
+    let mut agent = Agent::spawn(dir.path(), config, &[], with_variables);
+    wait_until("the agent fails to send", LIMIT, || {
+        assert!(!agent.poll_ended(), "{}", agent.log());
+        agent.get("/api/snapshot").is_some_and(|text| text.contains("\"error\""))
+    });
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("other.yaml"), config).unwrap();
+    let in_shell = |args: &[&str]| {
+        let mut command = Command::new(millstream());
+        command.arg("support").args(args).current_dir(&elsewhere).output().unwrap()
+    };
+    let all = [
+        (&["-c", "../millstream.yaml"][..], "config/1-millstream.json"),
+        (&["--data-dir", "../data"], "config/1-millstream.json"),
+        (&["--data-dir", "../data", "-c", "other.yaml"], "config/1-other.json"),
+    ];
+    for (number, (args, name)) in all.into_iter().enumerate() {
+        let archive = format!("{number}.tar.gz");
+        let output = in_shell(&[args, &["-o", archive.as_str()]].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+        let contents = contents(&elsewhere.join(archive));
+        assert!(text(&contents, name).contains("${HOOK_VARIABLE}"), "{args:?}");
+        let checked = text(&contents, "validate.txt");
+        assert!(checked.contains("configuration is valid: 2 components"), "{args:?}: {checked}");
+        assert!(text(&contents, "api/snapshot.json").contains("\"components\""), "{args:?}");
+        assert!(contents.contains_key("recording.jfr"), "{args:?}");
+        assert!(!text(&contents, "log.txt").is_empty(), "{args:?}");
+    }
+    let before = fs::read_dir(&elsewhere).unwrap().count();
+    for args in [&["-c", "missing.yaml"][..], &["-c", "missing.yaml", "--data-dir", "../data"], &[]]
+    {
+        let output = in_shell(args);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        let says = match args {
+            [] => "no configuration: neither",
+            _ => "cannot read missing.yaml: No such file",
+        };
+        assert!(message.contains(says), "{args:?}: {message}");
+    }
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), before);
+    let output = in_shell(&["--data-dir", "nothing", "-o", "n.tar.gz"]);
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listing.contains("missing  config: no agent answers"), "{listing}");
+}
+
 #[test]
 fn a_failed_write_leaves_no_file() {
     let dir = folder();
