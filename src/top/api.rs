@@ -108,8 +108,24 @@ pub struct Component {
     pub disk_buffer: Option<DiskBuffer>,
     /// Why it makes no progress.
     pub error: Option<String>,
+    /// Of a sink: the failure since which nothing was delivered.
+    pub failure: Option<Failure>,
     /// What a source cannot read, and why.
     pub unreadable: BTreeMap<String, String>,
+}
+
+/// Why a sink cannot deliver.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// Type of the last error.
+    pub kind: String,
+    /// What happened.
+    pub message: String,
+    /// Seconds since the first failure.
+    pub seconds: f64,
+    /// Failures since then.
+    pub attempts: u64,
 }
 
 /// Deleted files that a source holds.
@@ -160,6 +176,20 @@ pub struct Files {
     pub total: usize,
     /// The files with the most lag.
     pub files: Vec<File>,
+    /// What cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A path or pattern that a source cannot read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Unreadable {
+    /// Id of the source.
+    pub source: String,
+    /// The path or pattern.
+    pub path: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// One file of a source, or a partition.
@@ -232,10 +262,12 @@ pub struct Diagnosis {
 pub struct Finding {
     /// Id of the source.
     pub source: String,
-    /// `healthy`, `idle`, `late` or `warning`.
+    /// `healthy`, `idle`, `degraded` or `late`.
     pub status: String,
     /// Id of the cause.
     pub cause: Option<String>,
+    /// Id of the component that has it.
+    pub component: Option<String>,
     /// Since when.
     pub since: Option<String>,
     /// What to do.

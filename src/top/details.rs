@@ -1,10 +1,10 @@
 //! The details of a row: what is wrong and what to do, then everything that the agent says about it.
 
-use super::api::Finding;
+use super::api::{Component, Failure, Finding};
 use super::data::Data;
 use super::table::{Level, Row};
 use super::text;
-use super::views::View;
+use super::views::{View, unreadable_key};
 use serde_json::Value;
 
 /// A line of the details.
@@ -24,7 +24,7 @@ pub fn details(view: View, data: &Data, row: &Row) -> Vec<Line> {
     let mut lines = Vec::new();
     match view {
         View::Components | View::Series => component(data, row, &mut lines),
-        View::Files => values(file(data, row), &mut lines),
+        View::Files => values(file(data, row).or_else(|| unreadable(data, row)), &mut lines),
         View::Rules => values(task(data, row), &mut lines),
         View::Memory => {
             let names = view.table(data).columns;
@@ -41,14 +41,14 @@ fn add(lines: &mut Vec<Line>, name: &str, value: &str) {
 }
 
 fn component(data: &Data, row: &Row, lines: &mut Vec<Line>) {
-    let is_it = |of: &&super::api::Component| format!("{} {}", of.kind, of.id) == row.key;
+    let is_it = |of: &&Component| format!("{} {}", of.kind, of.id) == row.key;
     let Some(component) = data.components().iter().find(is_it) else { return };
-    let mut bad = |text: String| lines.push(Line { text: text::plain(&text), level: Level::Bad });
     if let Some(error) = &component.error {
-        bad(format!("error: {error}"));
+        bad(lines, &format!("error: {error}"));
     }
+    failures(data, component, lines);
     for (path, reason) in &component.unreadable {
-        bad(format!("cannot read {path}: {reason}"));
+        bad(lines, &format!("cannot read {path}: {reason}"));
     }
     if component.kind == "source" {
         diagnosis(data, &component.id, lines);
@@ -58,6 +58,34 @@ fn component(data: &Data, row: &Row, lines: &mut Vec<Line>) {
     let is_it =
         |of: &&Value| of["id"] == component.id.as_str() && of["kind"] == component.kind.as_str();
     values(all.iter().find(is_it), lines);
+}
+
+fn bad(lines: &mut Vec<Line>, text: &str) {
+    lines.push(Line { text: text::plain(text), level: Level::Bad });
+}
+
+/// Adds why a sink fails, or why the sinks of a source do.
+fn failures(data: &Data, component: &Component, lines: &mut Vec<Line>) {
+    let found = data.finding(&component.id).filter(|_| component.kind == "source");
+    let causes = found.into_iter().flat_map(|found| std::iter::once(found).chain(&found.also));
+    let named: Vec<&str> = causes.filter_map(|found| found.component.as_deref()).collect();
+    let is_behind = |of: &Component| {
+        let has_lag = component.sinks.iter().any(|sink| sink.sink == of.id);
+        has_lag || named.contains(&of.id.as_str())
+    };
+    let is_meant = |of: &&Component| {
+        let is_it = of.id == component.id && of.kind == component.kind;
+        of.kind == "sink" && (is_it || is_behind(of))
+    };
+    for sink in data.components().iter().filter(is_meant) {
+        let Some(failure) = &sink.failure else { continue };
+        let Failure { kind, message, seconds, attempts } = failure;
+        let (id, seconds) = (&sink.id, text::seconds(*seconds));
+        bad(
+            lines,
+            &format!("sink {id} fails: {kind}: {message}; {attempts} attempts in {seconds}"),
+        );
+    }
 }
 
 fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
@@ -73,12 +101,13 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
 fn finding(found: &Finding, lines: &mut Vec<Line>) {
     let level = match found.status.as_str() {
         "late" => Level::Bad,
-        "warning" => Level::Warning,
+        "degraded" => Level::Warning,
         _ => Level::Good,
     };
     let cause = found.cause.as_ref().map_or(String::new(), |cause| format!(", cause {cause}"));
+    let place = found.component.as_ref().map_or(String::new(), |id| format!(" at {id}"));
     let since = found.since.as_ref().map_or(String::new(), |since| format!(", since {since}"));
-    let text = format!("diagnosis: {}{cause}{since}", found.status);
+    let text = format!("diagnosis: {}{cause}{place}{since}", found.status);
     lines.push(Line { text: text::plain(&text), level });
     found.advice.iter().for_each(|advice| add(lines, "advice", advice));
     found.also.iter().for_each(|also| finding(also, lines));
@@ -95,6 +124,14 @@ fn bottleneck(data: &Data, id: &str, lines: &mut Vec<Line>) {
 fn file<'a>(data: &'a Data, row: &Row) -> Option<&'a Value> {
     let is_it = |of: &&Value| key(&of["source"], &of["file_id"]) == row.key;
     list(data.files.as_ref().map(|files| &files.json["files"])).iter().find(is_it)
+}
+
+fn unreadable<'a>(data: &'a Data, row: &Row) -> Option<&'a Value> {
+    let is_it = |of: &&Value| {
+        let text = |name: &str| of[name].as_str().unwrap_or_default();
+        unreadable_key(text("source"), text("path")) == row.key
+    };
+    list(data.files.as_ref().map(|files| &files.json["unreadable"])).iter().find(is_it)
 }
 
 fn task<'a>(data: &'a Data, row: &Row) -> Option<&'a Value> {

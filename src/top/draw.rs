@@ -23,8 +23,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &mut Model, has_color: bool) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
     if area.width < WINDOW_MIN.0 || area.height < WINDOW_MIN.1 {
-        buffer.set_stringn(0, 0, "window too small", usize::from(area.width), Style::default());
-        return;
+        return too_small(buffer, area);
     }
     let mut canvas = Canvas { buffer, width: area.width, has_color };
     canvas.head(model);
@@ -34,6 +33,17 @@ pub fn draw(frame: &mut Frame<'_>, model: &mut Model, has_color: bool) {
         Pane::Details(_) | Pane::Help(_) => canvas.pane(model, body),
     }
     canvas.foot(model, area.height - 1);
+}
+
+/// Says that there is no table, in as many lines as it takes.
+fn too_small(buffer: &mut Buffer, area: Rect) {
+    let columns = usize::from(area.width);
+    let fits = |text: &&str| text::wrap(text, columns).len() <= usize::from(area.height);
+    let texts = ["window too small", "too small"];
+    let text = texts.iter().copied().find(fits).unwrap_or(texts[0]);
+    for (y, line) in (0..area.height).zip(text::wrap(text, columns)) {
+        buffer.set_stringn(0, y, line, columns, Style::default());
+    }
 }
 
 struct Canvas<'a> {
@@ -110,10 +120,24 @@ impl Canvas<'_> {
             });
             self.cells(y, &fitted, texts, style);
         }
+        self.hint(offset, table.rows.len().saturating_sub(offset + page));
         if let Some(note) = &table.note {
             let y = area.y + area.height - 1;
             self.line(y, &text::plain(note), Style::new().add_modifier(Modifier::ITALIC));
         }
+    }
+
+    /// Says how many rows are off the screen, at the right end of the line above the table.
+    fn hint(&mut self, above: usize, below: usize) {
+        let text = match (above, below) {
+            (0, 0) => return,
+            (0, below) => format!("  {below} more below"),
+            (above, 0) => format!("  {above} more above"),
+            (above, below) => format!("  {above} above, {below} below"),
+        };
+        let columns = text.len().min(usize::from(self.width));
+        let x = self.width - columns as u16;
+        self.buffer.set_stringn(x, HEAD_LINES - 1, text, columns, Style::new());
     }
 
     fn heading(&mut self, table: &Table, fitted: &[(usize, usize)], model: &Model, y: u16) {

@@ -37,7 +37,9 @@ async fn measure(client: &Client, interval: Duration) -> Result<Data, String> {
     let mut data = Data::default();
     data.take(Polled { snapshot: Some(Ok(poll::snapshot(client).await?)), ..Polled::default() });
     tokio::time::sleep(interval).await;
-    data.take(Polled { snapshot: Some(Ok(poll::snapshot(client).await?)), ..Polled::default() });
+    let snapshot = Some(Ok(poll::snapshot(client).await?));
+    let diagnosis = Some(poll::diagnosis(client).await?);
+    data.take(Polled { snapshot, diagnosis, ..Polled::default() });
     Ok(data)
 }
 

@@ -1,6 +1,6 @@
 //! Asks the agent once per interval, one request at a time.
 
-use super::api::{Answer, Part, Snapshot};
+use super::api::{Answer, Diagnosis, Part, Snapshot};
 use super::data::Polled;
 use super::views::View;
 use crate::client::{Client, ClientError};
@@ -95,6 +95,11 @@ async fn of_view(
 /// Takes one snapshot.
 pub async fn snapshot(client: &Client) -> Result<Answer<Snapshot>, String> {
     answer(client, ANSWER_TIMEOUT, "/api/snapshot").await
+}
+
+/// Takes one diagnosis.
+pub async fn diagnosis(client: &Client) -> Result<Part<Diagnosis>, String> {
+    part(client, ANSWER_TIMEOUT, "/api/diagnosis").await
 }
 
 async fn answer<T: DeserializeOwned>(

@@ -12,6 +12,8 @@ pub enum Value {
     Text(String),
     /// A path, of which the end is shown.
     Path(String),
+    /// A word with its place in the order, the lowest first.
+    Ranked(u8, String),
     /// A count, or a rate of one.
     Count(f64),
     /// Bytes.
@@ -34,7 +36,7 @@ impl Value {
     pub fn shown(&self) -> String {
         match self {
             Value::None => "-".to_owned(),
-            Value::Text(text) | Value::Path(text) => text::plain(text),
+            Value::Text(text) | Value::Path(text) | Value::Ranked(_, text) => text::plain(text),
             Value::Count(number) => text::short(*number),
             Value::Bytes(number) => text::bytes(*number),
             Value::Megabytes(number) => format!("{number:.2}"),
@@ -49,14 +51,14 @@ impl Value {
             Value::Count(number) | Value::Bytes(number) => format!("{number:.0}"),
             Value::Share(number) | Value::Seconds(number) => format!("{number:.3}"),
             Value::Text(text) | Value::Path(text) if text.is_empty() => "-".to_owned(),
-            Value::Text(_) | Value::Path(_) => self.shown().replace(' ', "_"),
+            Value::Text(_) | Value::Path(_) | Value::Ranked(..) => self.shown().replace(' ', "_"),
             Value::None | Value::Megabytes(_) => self.shown(),
         }
     }
 
     fn number(&self) -> Option<f64> {
         match self {
-            Value::None | Value::Text(_) | Value::Path(_) => None,
+            Value::None | Value::Text(_) | Value::Path(_) | Value::Ranked(..) => None,
             Value::Count(number)
             | Value::Bytes(number)
             | Value::Megabytes(number)
@@ -69,6 +71,10 @@ impl Value {
     /// values that are not known come last.
     fn order(&self, other: &Value) -> Ordering {
         match (self, other) {
+            (Value::None, Value::None) => Ordering::Equal,
+            (Value::None, _) => Ordering::Greater,
+            (_, Value::None) => Ordering::Less,
+            (Value::Ranked(a, text), Value::Ranked(b, other)) => a.cmp(b).then(text.cmp(other)),
             (Value::Text(a) | Value::Path(a), Value::Text(b) | Value::Path(b)) => a.cmp(b),
             _ => match (self.number(), other.number()) {
                 (Some(a), Some(b)) => b.total_cmp(&a),
@@ -155,7 +161,9 @@ impl Table {
     pub fn filter(&mut self, filter: &str) {
         let filter = filter.to_lowercase();
         let has = |value: &Value| match value {
-            Value::Text(text) | Value::Path(text) => text.to_lowercase().contains(&filter),
+            Value::Text(text) | Value::Path(text) | Value::Ranked(_, text) => {
+                text.to_lowercase().contains(&filter)
+            }
             _ => false,
         };
         self.rows.retain(|row| filter.is_empty() || row.cells.iter().any(has));
@@ -255,6 +263,31 @@ mod tests {
         assert_eq!(sorted(Some(1), true), "c b a");
         assert_eq!(sorted(Some(2), false), "b a c");
         assert_eq!(sorted(Some(7), false), "b c a");
+    }
+
+    /// An order that is none, such as that of texts equal to what is not known, may panic.
+    #[test]
+    fn texts_and_statuses_come_before_what_is_not_known() {
+        let values = [
+            Value::None,
+            Value::Text("b".to_owned()),
+            Value::Ranked(1, "a".to_owned()),
+            Value::None,
+            Value::Text("a".to_owned()),
+            Value::Ranked(0, "z".to_owned()),
+            Value::Count(1.0),
+        ];
+        let sorted = |of: fn(&Value) -> bool| {
+            let mut sorted: Vec<&Value> = values.iter().filter(|value| of(value)).collect();
+            sorted.sort_by(|a, b| a.order(b));
+            sorted.iter().map(|value| value.shown()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(sorted(|value| matches!(value, Value::None | Value::Text(_))), "a b - -");
+        assert_eq!(sorted(|value| matches!(value, Value::None | Value::Ranked(..))), "z a - -");
+        let text = Value::Text("a".to_owned());
+        for other in &values {
+            assert_eq!(text.order(other), other.order(&text).reverse(), "{other:?}");
+        }
     }
 
     #[test]

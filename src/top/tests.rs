@@ -4,6 +4,7 @@ use super::api::{Answer, Bottleneck, Diagnosis, Files, Part, Transform};
 use super::data::Polled;
 use super::keys;
 use super::model::{Action, Model, Pane};
+use super::table::Level;
 use super::views::View;
 use super::{draw, interval, is_dumb};
 use ratatui::Terminal;
@@ -92,7 +93,7 @@ fn components_show_rates_and_the_worst_sink() {
     let cells: Vec<&str> = row(&lines, "app").unwrap().split_whitespace().collect();
     let expected =
         ["app", "file", "source", "1k", "1k", "0.10", "50%", "4KiB", "1m15s", "0", "0", "-"];
-    assert_eq!(cells, expected, "{lines:#?}");
+    assert_eq!(cells, [&expected[..], &["-", "-"]].concat(), "{lines:#?}");
     assert!(lines[0].starts_with("millstream 1.2.3  up 1m2s  CPU 100%  memory 256MiB/512MiB low"));
     assert!(row(&lines, "out").unwrap().contains("2KiB"));
     // The columns of the highest rank are left out first.
@@ -113,6 +114,75 @@ fn no_size_panics_and_a_small_window_says_so() {
             assert_eq!(says_so, is_small, "{keys:?} {columns}x{rows}: {lines:#?}");
         }
     }
+    let lines = |columns, rows| draw_on(&mut model(), columns, rows);
+    assert_eq!(lines(10, 3), ["window too", "small     ", "          "]);
+    assert_eq!(lines(10, 1), ["too small "]);
+    assert_eq!(lines(6, 3), ["window", "too   ", "small "]);
+}
+
+#[test]
+fn late_sources_and_failing_sinks_are_first_by_status() {
+    let mut model = model();
+    let status = |source: &str, status: &str, cause: Option<&str>| json!({ "source": source, "status": status, "cause": cause, "component": "out" });
+    let diagnosis: Answer<Diagnosis> = answer(&json!({ "sources": [
+        status("app", "healthy", None), status("statsd", "late", Some("endpoint_unreachable")),
+    ]}));
+    let mut failing = snapshot(64.0, 3000);
+    failing["components"][2]["failure"] =
+        json!({ "kind": "connect", "message": "refused\u{1b}", "seconds": 75.0, "attempts": 12 });
+    let snapshot = Some(Ok(answer(&failing)));
+    let diagnosis = Some(Part::Known(diagnosis.value));
+    model.take(Polled { snapshot, diagnosis, ..Polled::default() });
+    let lines = draw_on(&mut model, 80, 24);
+    for (id, status, cause) in [
+        ("app", "healthy", "-"),
+        ("statsd", "late", "endpoint_unreachable"),
+        ("out", "failing", "connect"),
+    ] {
+        let cells: Vec<&str> = row(&lines, id).unwrap().split_whitespace().collect();
+        assert_eq!(cells[cells.len() - 2..], [status, cause], "{lines:#?}");
+    }
+    press(&mut model, "<<");
+    let keys: Vec<String> = model.table().rows.into_iter().map(|row| row.key).collect();
+    assert_eq!(keys, ["source statsd", "sink out", "source app"]);
+    // The details of the sink, and of the source that waits for it.
+    for key in ["g", "j"] {
+        press(&mut model, &format!("{key}\n"));
+        let text = draw_on(&mut model, 100, 40).join("\n");
+        let expected = "sink out fails: connect: refused\\u{1b}; 12 attempts in 1m15s";
+        assert!(text.contains(expected), "{key}: {text}");
+        press(&mut model, "\u{1b}");
+    }
+    press(&mut model, "g\n");
+    let text = draw_on(&mut model, 100, 40).join("\n");
+    assert!(text.contains("late, cause endpoint_unreachable at out"), "{text}");
+}
+
+#[test]
+fn a_degraded_source_is_marked() {
+    let mut model = model();
+    let diagnosis: Answer<Diagnosis> = answer(&json!({ "sources": [
+        { "source": "app", "status": "degraded", "cause": "wrong_encoding" }]}));
+    model.take(Polled { diagnosis: Some(Part::Known(diagnosis.value)), ..Polled::default() });
+    assert_eq!(model.table().rows[0].level, Level::Warning);
+}
+
+#[test]
+fn what_cannot_be_read_is_first_among_the_files() {
+    let mut model = model();
+    let files: Answer<Files> = answer(&json!({ "total": 1,
+        "files": [{ "source": "app", "file_id": "1", "path": "/log/a", "status": "active" }],
+        "unreadable": [{ "source": "app", "path": "/log/b", "reason": "permission denied" }] }));
+    model.take(Polled { files: Some(files), ..Polled::default() });
+    press(&mut model, "2");
+    let lines = draw_on(&mut model, 80, 24);
+    assert!(row(&lines, "/log/b").unwrap().contains("unreadable: permission denied"), "{lines:#?}");
+    assert!(row(&lines, "/log/a").unwrap().contains("active"), "{lines:#?}");
+    let table = model.table();
+    assert_eq!((table.rows[0].level, table.rows[1].level), (Level::Bad, Level::Good));
+    press(&mut model, "g\n");
+    let text = draw_on(&mut model, 80, 24).join("\n");
+    assert!(text.contains("reason: permission denied"), "{text}");
 }
 
 #[test]
@@ -171,12 +241,20 @@ fn a_long_table_scrolls() {
     let snapshot = answer(&json!({ "uptime_seconds": 1.0, "components": components }));
     model.take(Polled { snapshot: Some(Ok(snapshot)), ..Polled::default() });
     assert!(row(&draw_on(&mut model, 80, 15), "c09").is_some());
-    assert!(row(&draw_on(&mut model, 80, 15), "c10").is_none());
+    let lines = draw_on(&mut model, 80, 15);
+    assert!(row(&lines, "c10").is_none() && lines[2].ends_with("  90 more below"), "{lines:#?}");
     model.act(Action::Page(1));
-    assert!(row(&draw_on(&mut model, 80, 15), "c10").is_some());
+    let lines = draw_on(&mut model, 80, 15);
+    assert!(
+        row(&lines, "c10").is_some() && lines[2].ends_with("  1 above, 89 below"),
+        "{lines:#?}"
+    );
     model.act(Action::Last);
     let lines = draw_on(&mut model, 80, 15);
     assert!(row(&lines, "c99").is_some() && row(&lines, "c90").is_some(), "{lines:#?}");
+    assert!(lines[2].ends_with("  90 more above"), "{lines:#?}");
+    assert!(!draw_on(&mut model, 80, 120)[2].contains("more"));
+    draw_on(&mut model, 80, 15);
     // A higher window shows more rows and no empty ones.
     let lines = draw_on(&mut model, 80, 35);
     assert!(row(&lines, "c70").is_some() && row(&lines, "c99").is_some(), "{lines:#?}");
@@ -321,12 +399,12 @@ fn control_keys_and_views_turn_around() {
     assert_eq!(model.view, View::Memory);
     press(&mut model, "\t");
     assert_eq!(model.view, View::Components);
-    for _ in 0..13 {
+    for _ in 0..15 {
         model.act(Action::SortBy(1));
     }
     assert_eq!(model.sort().column, None);
     model.act(Action::SortBy(-1));
-    assert_eq!(model.sort().column, Some(11));
+    assert_eq!(model.sort().column, Some(13));
 }
 
 #[test]

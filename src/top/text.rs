@@ -10,9 +10,14 @@ const MARKS_MAX: usize = 3;
 /// characters that change the direction of text or are invisible are escaped.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut marks = 0;
+    // A mark needs a letter: alone it would move everything behind it by a column.
+    let mut marks = MARKS_MAX;
     for c in text.chars() {
-        marks = if c.width() == Some(0) { marks + 1 } else { 0 };
+        marks = match c.width() {
+            Some(0) => marks + 1,
+            _ if c.is_whitespace() || is_unsafe(c) => MARKS_MAX,
+            _ => 0,
+        };
         match is_unsafe(c) || marks > MARKS_MAX {
             // Writing to a string does not fail.
             true => _ = write!(out, "{}", c.escape_default()),
@@ -155,6 +160,11 @@ mod tests {
         assert_eq!(plain("日志/é.log"), "日志/é.log");
         let marks = "e".to_owned() + &"\u{301}".repeat(1000);
         assert_eq!(plain(&marks).matches('\u{301}').count(), MARKS_MAX);
+        assert_eq!(plain("\u{301}"), "\\u{301}");
+        assert_eq!(
+            plain("\u{301}e\u{301} \u{301}\n\u{301}"),
+            "\\u{301}e\u{301} \\u{301}\\n\\u{301}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The table of each view.
 
-use super::api::{Component, DiskBuffer, File, Held, Jvm, JvmProcess, Task};
+use super::api::{Component, DiskBuffer, File, Held, Jvm, JvmProcess, Task, Unreadable};
 use super::data::Data;
 use super::table::{Column, Level, Row, Table, Value, numbers, words};
 use std::collections::BTreeMap;
@@ -79,7 +79,12 @@ const COMPONENTS: &[Column] = &[
     numbers("err/s", 4),
     numbers("drop/s", 4),
     numbers("buffer", 5),
+    words("status", 1),
+    words("cause", 1),
 ];
+
+/// Statuses of sources and sinks, the worst first.
+const STATUSES: [&str; 5] = ["late", "failing", "degraded", "idle", "healthy"];
 
 fn components(data: &Data) -> Table {
     let rows = data.components().iter().map(|component| of_component(data, component)).collect();
@@ -91,6 +96,7 @@ fn of_component(data: &Data, of: &Component) -> Row {
     let lag = of.sinks.iter().map(|sink| sink.lag).max();
     let lag_seconds = of.sinks.iter().filter_map(|sink| sink.lag_seconds).reduce(f64::max);
     let buffer = of.buffer_bytes.map(|bytes| bytes as f64);
+    let (status, cause) = status(data, of);
     Row {
         key: format!("{} {}", of.kind, of.id),
         cells: vec![
@@ -106,8 +112,25 @@ fn of_component(data: &Data, of: &Component) -> Row {
             Value::of(rates.errors, Value::Count),
             Value::of(rates.dropped, Value::Count),
             Value::of(buffer, Value::Bytes),
+            status,
+            cause,
         ],
         level: level(data, of),
+    }
+}
+
+/// Returns what the diagnosis says of a source, and whether a sink fails, each with its cause.
+fn status(data: &Data, of: &Component) -> (Value, Value) {
+    let ranked = |status: &str| {
+        let rank = STATUSES.iter().position(|of| *of == status).unwrap_or(STATUSES.len());
+        Value::Ranked(rank as u8, status.to_owned())
+    };
+    let cause = |cause: Option<&str>| cause.map_or(Value::None, text);
+    match (of.kind.as_str(), data.finding(&of.id), &of.failure) {
+        ("source", Some(found), _) => (ranked(&found.status), cause(found.cause.as_deref())),
+        ("sink", _, Some(failure)) => (ranked("failing"), cause(Some(&failure.kind))),
+        ("sink", ..) if of.error.is_some() => (ranked("failing"), Value::None),
+        _ => (Value::None, Value::None),
     }
 }
 
@@ -122,7 +145,7 @@ fn level(data: &Data, of: &Component) -> Level {
     match status {
         _ if has_error => Level::Bad,
         Some("late") => Level::Bad,
-        Some("warning") => Level::Warning,
+        Some("degraded") => Level::Warning,
         _ if has_rate(data.rates(of).errors) || !of.unreadable.is_empty() => Level::Warning,
         _ => Level::Good,
     }
@@ -155,11 +178,35 @@ fn files(data: &Data) -> Table {
         total.0 += file.rate_bytes_per_second.unwrap_or(0.0);
         total.1 += 1;
     }
-    let rows = files.files.iter().map(|file| of_file(file, totals[file.source.as_str()])).collect();
+    let unreadable = files.unreadable.iter().map(of_unreadable);
+    let readable = files.files.iter().map(|file| of_file(file, totals[file.source.as_str()]));
+    let rows = unreadable.chain(readable).collect();
     let shown = files.files.len();
     let is_part = shown < files.total;
     let note = is_part.then(|| format!("the {shown} of {} files with the most lag", files.total));
     Table { columns: FILES, rows, note }
+}
+
+fn of_unreadable(of: &Unreadable) -> Row {
+    Row {
+        key: unreadable_key(&of.source, &of.path),
+        cells: vec![
+            Value::Path(of.path.clone()),
+            text(&of.source),
+            Value::None,
+            Value::None,
+            Value::None,
+            Value::None,
+            Value::Text(format!("unreadable: {}", of.reason)),
+            Value::None,
+        ],
+        level: Level::Bad,
+    }
+}
+
+/// Returns the key of the row of what a source cannot read.
+pub fn unreadable_key(source: &str, path: &str) -> String {
+    format!("{source} unreadable {path}")
 }
 
 /// `total` is the rate of its source and the number of the source's files.

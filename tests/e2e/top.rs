@@ -196,6 +196,7 @@ fn views(terminal: &Terminal, columns: u16) {
     let screen = terminal.screen();
     assert!(screen.contains("\\u{1b}") || columns < 100, "{screen}");
     assert!(screen.contains("a\\nb.log"), "{screen}");
+    assert!(screen.contains("unreadable: "), "{screen}");
     terminal.press(&["Tab"]);
     terminal.wait("the series", heading("source", "series"));
     terminal.press(&["Tab"]);
@@ -251,6 +252,76 @@ fn order_and_filter(terminal: &Terminal) {
     terminal.wait("the end of the pause", |screen| !screen.contains("PAUSED"));
 }
 
+/// Two sources, of which one waits for an endpoint that is away.
+const LATE: &str = "sources:\n  \
+    good: { type: generate, rate: 100 }\n  \
+    slow: { type: generate, rate: 2000 }\n\
+    sinks:\n  \
+    out: { type: blackhole, inputs: [good] }\n  \
+    web: { type: http, inputs: [slow], uri: \"http://127.0.0.1:9\" }\n";
+
+#[test]
+fn a_late_source_is_marked_with_its_cause() {
+    let dir = folder();
+    let mut agent = Agent::start(dir.path(), LATE, &[]);
+    wait_until("the source is late", Duration::from_secs(90), || {
+        assert!(!agent.poll_ended(), "{}", agent.log());
+        agent.get("/api/diagnosis").is_some_and(|text| text.contains("endpoint_unreachable"))
+    });
+    for (columns, rows, environment) in [(80, 24, ""), (200, 60, ""), (100, 30, "NO_COLOR=1")] {
+        let terminal = Terminal::open(dir.path(), columns, rows);
+        terminal.top(environment, dir.path(), "--interval 200ms");
+        let is_marked = |screen: &str| {
+            row(screen, "slow")
+                .is_some_and(|row| row.contains(" late ") && row.contains("endpoint_unreachable"))
+        };
+        let screen = terminal.wait("the cause", is_marked);
+        assert!(row(&screen, "web").unwrap().contains(" failing "), "{screen}");
+        assert!(!row(&screen, "good").unwrap().contains("late"), "{screen}");
+        assert!(screen.contains("late sources 1"), "{screen}");
+        let styled = terminal.styled();
+        let line = styled.lines().find(|line| line.contains("slow ")).unwrap();
+        let is_mark = |code: &str| match environment {
+            "" => code.contains("38;5;1"),
+            _ => code.split(';').any(|code| code == "1"),
+        };
+        let mut codes = line.split("\x1b[").filter_map(|code| code.split_once('m'));
+        let has_mark = codes.any(|(code, _)| is_mark(code));
+        assert!(has_mark, "{line:?}");
+        by_status(&terminal);
+        off_screen(&terminal, columns);
+        terminal.press(&["q"]);
+        terminal.wait("the end", |screen| screen.contains("ended 0"));
+        terminal.is_restored();
+    }
+}
+
+fn by_status(terminal: &Terminal) {
+    terminal.press(&["<", "<"]);
+    terminal.wait("the order by status", |screen| {
+        screen.contains("statusv")
+            && screen.lines().nth(4).is_some_and(|row| row.starts_with("slow "))
+    });
+    terminal.press(&["g", "Enter"]);
+    let screen = terminal.wait("the details", |screen| screen.contains("received_events: "));
+    assert!(screen.contains("late, cause endpoint_unreachable at web"), "{screen}");
+    assert!(screen.contains("sink web fails: ") && screen.contains(" attempts in"), "{screen}");
+    terminal.press(&["Escape"]);
+    terminal.wait("the table", |screen| screen.contains("statusv"));
+}
+
+fn off_screen(terminal: &Terminal, columns: u16) {
+    terminal.resize(columns, 7 + 1);
+    terminal.wait("what is below", |screen| screen.contains("  1 more below"));
+    terminal.press(&["G"]);
+    terminal.wait("what is above", |screen| screen.contains("  1 more above"));
+    // A mark without a letter would move the rest of its line.
+    terminal.type_text("/\u{301}");
+    terminal.wait("the filter", |screen| screen.contains("/\\u{301}_  Enter"));
+    terminal.press(&["Escape"]);
+    terminal.wait("all rows", |screen| screen.contains("  1 more above"));
+}
+
 #[test]
 fn it_connects_again_to_a_restarted_agent() {
     let dir = folder();
@@ -291,7 +362,7 @@ fn the_window_may_be_small_and_changes_its_size() {
     };
     assert!(!has_color(&styled), "{styled:?}");
     terminal.resize(10, 3);
-    terminal.wait("the message", |screen| screen.contains("window too"));
+    terminal.wait("the message", |screen| screen == "window too\nsmall\n\n");
     terminal.resize(200, 60);
     terminal.wait("all columns", |screen| screen.contains("type") && has_rate(screen, "out"));
     // The shell takes over, and continues it.
@@ -341,7 +412,7 @@ fn without_a_screen_the_table_is_plain_text() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.starts_with("id "), "{text}");
     let cells: Vec<&str> = row(&text, "out").unwrap().split_whitespace().collect();
-    assert_eq!((cells[1], cells[2], cells.len()), ("blackhole", "sink", 12), "{text}");
+    assert_eq!((cells[1], cells[2], cells.len()), ("blackhole", "sink", 14), "{text}");
     assert!(cells[3].parse::<u64>().unwrap() > 0, "{text}");
 
     let output = top(&[]);
