@@ -3,11 +3,11 @@
 use super::bundle::Bundle;
 use super::host;
 use super::target::Target;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::config::{self, LogTarget};
 use crate::record;
 use crate::wiring::{self, Registry};
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
@@ -187,8 +187,13 @@ fn answers(client: &Client, bundle: &mut Bundle) {
             timeout(ANSWER_TIMEOUT, answer).await.map_err(|_| "no answer in time".to_owned())
         };
         let answer = runtime.block_on(asked);
-        let answer = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
-        bundle.add_if(&format!("api/{name}"), answer.map(|body| body.to_vec()));
+        let answer = answer.and_then(|answer| match answer {
+            Ok(body) => Ok(body.to_vec()),
+            // An agent that is not ready says why.
+            Err(ClientError::Refused(StatusCode::SERVICE_UNAVAILABLE, body)) => Ok(body.into()),
+            Err(error) => Err(error.to_string()),
+        });
+        bundle.add_if(&format!("api/{name}"), answer);
     }
 }
 
