@@ -61,11 +61,19 @@ impl Condition {
     /// Returns the selected rows that satisfy the condition. Rows for which it has no result are
     /// counted and reported as a warning.
     pub fn holds(&self, batch: &Batch, out: &mut Outputs) -> Selection {
+        self.answers(batch, out).0
+    }
+
+    /// Returns the same, and how many selected rows it has a result for.
+    pub fn answers(&self, batch: &Batch, out: &mut Outputs) -> (Selection, u64) {
         let (mut words, mut counts) = (Vec::new(), Counts::default());
         with_input(&self.0, batch, |input| self.0.matches(input, &mut words, &mut counts));
         count(counts, &out.counters);
         out.warning = out.warning.take().or_else(|| unanswered(&self.0, counts, batch));
-        BooleanBuffer::new(Buffer::from_vec(words), 0, batch.rows())
+        let without =
+            counts.missing_field + counts.type_error + counts.arithmetic_error + counts.step_limit;
+        let answered = (batch.events() as u64).saturating_sub(without);
+        (BooleanBuffer::new(Buffer::from_vec(words), 0, batch.rows()), answered)
     }
 }
 

@@ -83,6 +83,10 @@ pub enum Cause {
     ApplicationWritesLate,
     /// A `parse` transform does not understand the lines.
     ParseFailures,
+    /// An operator fails for most events.
+    OperatorFails,
+    /// A condition has no result for any event.
+    ConditionHasNoResult,
     /// Events begin with lines that cannot begin one.
     MultilineMismatch,
     /// The bytes are not valid in the encoding of the source.
@@ -113,7 +117,7 @@ const fn row(cause: Cause, id: &'static str, hold_seconds: f64, advice: &'static
 
 /// All causes, in the order of the report.
 #[rustfmt::skip]
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 32] = [
     row(Cause::LoginOrCertificate, "login_or_certificate", 14.0, "check `auth`, `sasl` and `tls` of {}, and the account's permissions"),
     row(Cause::TopicOrIndexMissing, "topic_or_index_missing", 14.0, "create the topic or index that {} writes to or reads, or correct its name"),
     row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} runs, its address, and firewalls"),
@@ -139,6 +143,8 @@ const ROWS: [Row; 30] = [
     row(Cause::ClockOff, "clock_off", 3.0, "set the clock of the writing host, or the time zone in the format of {}"),
     row(Cause::ApplicationWritesLate, "application_writes_late", 3.0, "look for buffering in the logger of the application that writes {}"),
     row(Cause::ParseFailures, "parse_failures", 3.0, "compare the format of {} with the lines: `millstream tap {} --where …`"),
+    row(Cause::OperatorFails, "operator_fails", 8.0, "read the first exception of {} in the agent's log; mend its script, or its `where`"),
+    row(Cause::ConditionHasNoResult, "condition_has_no_result", 12.0, "compare the condition of {} with the events that it gets; test for a field with `has(event.NAME)`"),
     row(Cause::MultilineMismatch, "multiline_mismatch", 3.0, "correct `multiline` of {}: many events begin with a line that cannot begin one"),
     row(Cause::WrongEncoding, "wrong_encoding", 3.0, "set `encoding` of {} to that of the writer"),
     row(Cause::LinesTooLong, "lines_too_long", 3.0, "raise `max_line` of {}, or shorten the lines"),
@@ -168,6 +174,8 @@ impl Cause {
         matches!(
             self,
             Cause::ParseFailures
+                | Cause::OperatorFails
+                | Cause::ConditionHasNoResult
                 | Cause::MultilineMismatch
                 | Cause::WrongEncoding
                 | Cause::LinesTooLong

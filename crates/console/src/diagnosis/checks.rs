@@ -1,6 +1,7 @@
 //! The conditions of the causes.
 
 pub mod delivery;
+mod events;
 mod input;
 mod limits;
 
@@ -70,6 +71,8 @@ const CHECKS: &[Check] = &[
     input::log_times,
     input::parsers,
     input::lines,
+    events::operators,
+    events::conditions,
 ];
 
 /// Returns the conditions that hold for a source, the first cause first.

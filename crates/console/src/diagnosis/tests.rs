@@ -234,3 +234,64 @@ fn old_times_are_late_writes_only_while_the_file_is_read_as_it_grows() {
     assert_eq!(grow(2.0, 0), []);
     assert_eq!(grow(200.0, 500_000), [], "it is read late");
 }
+
+/// Returns the causes of an agent whose transform is of this type and notes so many of 100 events a
+/// second under each of these notes.
+fn noting(type_name: &'static str, notes: &[(&'static str, u64)]) -> (Vec<Cause>, Diagnoser) {
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.parse.type_name = type_name;
+    agent.run(&mut diagnoser, 30, |agent| {
+        agent.work();
+        for (note, events) in notes {
+            *agent.parse.counters.noted_events.entry(note).or_default() += events;
+        }
+    });
+    (causes(&diagnoser), diagnoser)
+}
+
+#[test]
+fn an_operator_that_fails_for_a_fifth_of_the_events_is_named_with_the_reason() {
+    let (named, diagnoser) = noting("jvm", &[("exception", 20), ("output_full", 70)]);
+    assert_eq!(named, [Cause::OperatorFails]);
+    let source = &diagnoser.diagnosis().sources[0];
+    assert_eq!((source.status, source.component.as_deref()), (Status::Degraded, Some("parse")));
+    assert_eq!(source.numbers["reason"], "output_full");
+    assert_eq!(source.numbers["failed_share"], 0.9);
+    assert_eq!(noting("jvm", &[("exception", 19)]).0, [], "a few may fail");
+    assert_eq!(noting("fields", &[("exception", 100)]).0, [], "it is no operator");
+}
+
+#[test]
+fn a_condition_without_a_result_for_any_event_is_named() {
+    for type_name in ["filter", "jvm"] {
+        let (named, diagnoser) = noting(type_name, &[("missing_field", 60), ("type_error", 40)]);
+        assert_eq!(named, [Cause::ConditionHasNoResult], "{type_name}");
+        assert_eq!(diagnoser.diagnosis().sources[0].numbers["reason"], "missing_field");
+        assert_eq!(noting(type_name, &[("missing_field", 99)]).0, [], "one event has a result");
+    }
+    assert_eq!(noting("route", &[("missing_field", 200)]).0, [], "another route may have one");
+    let named = noting("route", &[("missing_field", 200), ("no_result", 100)]).0;
+    assert_eq!(named, [Cause::ConditionHasNoResult]);
+}
+
+#[test]
+fn few_events_without_a_result_say_nothing_of_a_condition() {
+    let each = |events: u64| {
+        move |agent: &mut Agent| {
+            agent.parse.counters.received_events += events;
+            agent.source.counters.received_events += events;
+            *agent.parse.counters.noted_events.entry("missing_field").or_default() += events;
+        }
+    };
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.parse.type_name = "filter";
+    agent.run(&mut diagnoser, 40, each(2));
+    assert_eq!(causes(&diagnoser), [], "80 events may be the other ones of a mixed log");
+    agent.run(&mut diagnoser, 30, each(2));
+    assert_eq!(causes(&diagnoser), [Cause::ConditionHasNoResult], "it never had a result");
+    agent.run(&mut diagnoser, 5, |agent| {
+        agent.parse.counters.received_events += 1;
+        agent.source.counters.received_events += 1;
+    });
+    assert_eq!(causes(&diagnoser), [], "it has had one");
+}

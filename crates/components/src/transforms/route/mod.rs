@@ -30,10 +30,11 @@ struct Route {
 
 impl Map for Route {
     fn apply(&mut self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
-        let mut left = batch.clone();
+        let (mut left, mut answered) = (batch.clone(), 0);
         for (index, condition) in self.conditions.iter().enumerate() {
             let candidates = if self.matching == Match::First { &left } else { &batch };
-            let holds = condition.holds(candidates, out);
+            let (holds, answers) = condition.answers(candidates, out);
+            answered += answers;
             let mut chosen = candidates.clone();
             chosen.select(holds.clone());
             left.select(!&holds);
@@ -41,6 +42,9 @@ impl Map for Route {
                 out.send(index + 1, chosen);
             }
         }
+        // Exact where no event has a result, and else too few rather than too many.
+        let unanswered = (batch.events() as u64).saturating_sub(answered);
+        out.counters.noted("no_result", unanswered);
         if left.events() > 0 {
             out.send(0, left);
         }

@@ -200,6 +200,32 @@ pub const ALONE: &[Plant] = &[
         },
         |world| world.writer.lines(Lines::Stuck),
     ),
+    plant(
+        "operator_fails",
+        &["operator_fails"],
+        |setup| {
+            setup.limits = "memory: 640MiB, threads: 2".into();
+            let script = "row.message.contains(\"stuck\") ? row.message.toInteger() : 0";
+            setup.transform = format!("type: jvm, language: groovy, script: '{script}'");
+        },
+        |world| world.writer.lines(Lines::Stuck),
+    ),
+    plant(
+        "condition_has_no_result",
+        &["condition_has_no_result"],
+        |setup| setup.transform = "type: filter, where: 'stauts >= 500'".into(),
+        nothing,
+    ),
+    plant(
+        "route_without_result",
+        &["condition_has_no_result"],
+        |setup| {
+            setup.transform =
+                "type: route, routes: { errors: 'event.stauts >= 500', old: 'event.aeg > 1' }"
+                    .into();
+        },
+        nothing,
+    ),
     plant("memory_limit", &["memory_limit"], many_series, |world| send_series(world)),
     plant("kernel_drops", &["kernel_drops"], small_socket, |world| flood(world)),
     plant(

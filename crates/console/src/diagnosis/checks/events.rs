@@ -1,0 +1,77 @@
+//! Causes in transforms that get events and cannot do with them what they should.
+
+use super::Finding;
+use crate::diagnosis::cause::{Cause, Status};
+use crate::diagnosis::view::{Pair, View};
+
+/// Least share of the events, and least events, that an operator fails for. Operators meet odd events
+/// of which they let a few fail.
+const FAILED: (f64, u64) = (0.2, 5);
+
+/// Reasons of operators to fail, without those of calls that take too long.
+const FAILURES: &[&str] = &[
+    "call_failed",
+    "exception",
+    "out_of_memory",
+    "output_full",
+    "process_ended",
+    "stack_overflow",
+    "wrong_type",
+];
+
+/// Notes of a condition without a result, of which an event has one.
+const NO_RESULT: &[&str] = &["arithmetic_error", "missing_field", "step_limit", "type_error"];
+
+/// The note of a route none of whose conditions has a result.
+const NO_ROUTE: &[&str] = &["no_result"];
+
+/// Events from which a condition is judged that has no result for any: in a mixed log the events
+/// with the field may be few.
+const UNANSWERED: u64 = 100;
+
+/// Operators that fail for many events.
+pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
+    for at in view.transforms().filter(|at| at.now.type_name == "jvm") {
+        let failed = |reason: &str| at.noted(&[reason]) + at.dropped(&[reason]);
+        let all = at.received();
+        let sum: u64 = FAILURES.iter().map(|reason| failed(reason)).sum();
+        let share = sum as f64 / all.max(1) as f64;
+        if sum < FAILED.1 || share < FAILED.0 {
+            continue;
+        }
+        let most = FAILURES.iter().max_by_key(|reason| failed(reason)).copied();
+        let finding = Finding::new(Cause::OperatorFails, Status::Degraded, &at.now.id);
+        let finding = finding.with("reason", most).with("failed", sum);
+        found.push(
+            finding.with("received_events", all).with_rounded("failed_share", share.min(1.0)),
+        );
+    }
+}
+
+/// Conditions that have a result for no event, such as one with a misspelled field.
+pub fn conditions(view: &View<'_>, found: &mut Vec<Finding>) {
+    for at in view.transforms() {
+        let notes = match at.now.type_name {
+            "filter" | "jvm" => NO_RESULT,
+            "route" => NO_ROUTE,
+            _ => continue,
+        };
+        let (without, all) = (at.noted(notes), at.received());
+        if all == 0 || without < all || !is_judged(at, notes) {
+            continue;
+        }
+        let finding = Finding::new(Cause::ConditionHasNoResult, Status::Degraded, &at.now.id);
+        let most = NO_RESULT.iter().max_by_key(|note| at.noted(&[note])).copied();
+        let finding = finding.with("reason", most).with("events", without);
+        found.push(finding.with("received_events", all));
+    }
+}
+
+/// Whether so many events had no result that the next will have none either: all of the window, or
+/// all since the start.
+fn is_judged(at: &Pair<'_>, notes: &[&str]) -> bool {
+    let counters = &at.now.counters;
+    let noted = notes.iter().filter_map(|note| counters.noted_events.get(note)).sum::<u64>();
+    let is_never = noted >= counters.received_events && noted >= UNANSWERED;
+    is_never || at.received() >= UNANSWERED
+}
