@@ -85,6 +85,12 @@ pub const INPUT: &[Plant] = &[
             fs::set_permissions(path, fs::Permissions::from_mode(0o0)).expect("permissions");
         },
     ),
+    plant("unreadable", &["unreadable"], nothing, |world| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let path = world.path("in/pipe.log");
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a FIFO");
+    }),
 ];
 
 /// Causes on the way to the endpoint.
@@ -128,6 +134,18 @@ pub const ALONE: &[Plant] = &[
         let limit = Rlimit { current: Some(1024), maximum: None };
         prlimit(Some(world.pid()), Resource::Fsize, limit).expect("a limit");
     }),
+    plant(
+        "cannot_write",
+        &["cannot_write"],
+        |setup| {
+            setup.instead = Some(format!(
+                "sources:\n  web: {{ type: file, read_from: beginning, include: ['{}/in/*.log'] }}\n\
+             sinks:\n  out: {{ type: file, inputs: [web], path: /dev/full }}\n",
+                setup.dir.display()
+            ));
+        },
+        nothing,
+    ),
     plant("nothing_written", &["nothing_written"], nothing, |world| {
         world.writer.lines(Lines::None)
     }),
