@@ -14,17 +14,17 @@ use std::fmt::Write as _;
 pub const HELP: &str = "Example:\n  millstream diagnose\n  \
     millstream diagnose web -c millstream.yaml\n  \
     millstream diagnose --json --data-dir /var/lib/millstream\n\n\
-    For each source: healthy, idle, degraded (events arrive, some are lost or wrong) or late, with the\n\
-    cause, the component that has it, since when, what was measured, and what to do. A cause is named\n\
+    For each source: healthy, idle, starting (too early to tell), degraded (events arrive, some are lost\n\
+    or wrong) or late, with the cause, the component that has it, since when, what was measured, and what to do. A cause is named\n\
     once it has held for some seconds, at most 30 s after it began.\n\n\
-    Exit status: 0 all sources are healthy or idle; 1 a source is late or degraded, or no agent runs;\n\
+    Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, or no agent runs;\n\
     2 invalid usage.";
 
 /// Most bytes of a text in the output.
 const TEXT_BYTES_MAX: usize = 400;
 
 /// Seconds of observation from which a verdict is complete.
-const COMPLETE_SECONDS: f64 = 20.0;
+const COMPLETE_SECONDS: f64 = 24.0;
 
 /// The arguments of `diagnose`.
 #[derive(clap::Args)]

@@ -38,6 +38,10 @@ const GAP_SECONDS: f64 = 3.0;
 /// How long what is said of the lines of a source is kept while nothing is read from it, in seconds.
 const KEPT_SECONDS: f64 = 60.0;
 
+/// For how long a source without a cause is starting, in seconds: the window, and the longest time
+/// that a condition must hold.
+const STARTING_SECONDS: f64 = 24.0;
+
 /// Events in a window from which the lines can be judged.
 const FEW_EVENTS: u64 = 10;
 
@@ -48,7 +52,7 @@ pub struct SourceDiagnosis {
     pub source: String,
     /// The status; of several causes the worst comes first.
     pub status: Status,
-    /// The first cause; `None` if it is healthy.
+    /// The first cause; `None` if it is healthy or starting.
     pub cause: Option<Cause>,
     /// The component that has the cause.
     pub component: Option<String>,
@@ -102,6 +106,8 @@ pub struct Diagnoser {
     /// Snapshots of the last half minute, without files and tasks, of which there may be thousands.
     history: VecDeque<Snapshot>,
     tracks: Tracks,
+    /// When each source was first seen, by id.
+    first_seen: HashMap<String, f64>,
     /// By source, cause and component.
     conditions: HashMap<(String, Cause, String), Condition>,
     diagnosis: Diagnosis,
@@ -113,6 +119,7 @@ impl Diagnoser {
     pub fn observe(&mut self, mut snapshot: Snapshot, unix_ns: i64) {
         let now = snapshot.uptime_seconds;
         self.tracks.observe(&snapshot);
+        self.see(&snapshot);
         for component in &mut snapshot.components {
             (component.files, component.tasks) = (Vec::new(), Vec::new());
         }
@@ -124,6 +131,23 @@ impl Diagnoser {
         self.bottleneck = bottleneck;
         self.note(conditions, now);
         self.diagnosis = self.report(now, unix_ns);
+    }
+
+    /// Notes the sources that are new, and forgets those that are gone.
+    fn see(&mut self, snapshot: &Snapshot) {
+        let mut before = std::mem::take(&mut self.first_seen);
+        let sources = snapshot.components.iter().filter(|component| component.kind == "source");
+        let mut seen = |id: &String| before.remove(id).unwrap_or(snapshot.uptime_seconds);
+        self.first_seen = sources.map(|source| (source.id.clone(), seen(&source.id))).collect();
+    }
+
+    /// Returns the status of a source without a cause.
+    fn status_without_cause(&self, source: &str, now: f64) -> Status {
+        let first_seen = self.first_seen.get(source).copied().unwrap_or(now);
+        match now - first_seen < STARTING_SECONDS {
+            true => Status::Starting,
+            false => Status::Healthy,
+        }
     }
 
     /// Returns the state of all sources.
@@ -200,7 +224,8 @@ impl Diagnoser {
                 let components = || a.finding.component.cmp(&b.finding.component);
                 rank(a).cmp(&rank(b)).then_with(components)
             });
-            diagnosis_of(id, &conditions, |since| rfc3339_at(unix_ns, now - since))
+            let otherwise = self.status_without_cause(id, now);
+            diagnosis_of(id, &conditions, otherwise, |since| rfc3339_at(unix_ns, now - since))
         };
         let sources: Vec<_> = sources.map(|source| source.id.as_str()).map(of_source).collect();
         let late = sources.iter().any(|source| source.status >= Status::Degraded);
@@ -209,10 +234,11 @@ impl Diagnoser {
     }
 }
 
-/// Returns the diagnosis of a source with these conditions.
+/// Returns the diagnosis of a source with these conditions, or with a status without any.
 fn diagnosis_of(
     source: &str,
     conditions: &[&Condition],
+    otherwise: Status,
     since: impl Fn(f64) -> String,
 ) -> SourceDiagnosis {
     let mut each = conditions.iter().map(|condition| {
@@ -231,7 +257,7 @@ fn diagnosis_of(
     let Some(mut first) = each.next() else {
         let (source, numbers) = (source.to_owned(), Map::new());
         let (cause, component, since, advice) = (None, None, None, None);
-        let (status, also) = (Status::Healthy, Vec::new());
+        let (status, also) = (otherwise, Vec::new());
         return SourceDiagnosis { source, status, cause, component, since, numbers, advice, also };
     };
     first.also = each.collect();

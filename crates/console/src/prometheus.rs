@@ -91,7 +91,7 @@ fn write(
     process_figures(text, process);
 }
 
-/// The causes of each source; `healthy` for one without any.
+/// The causes of each source; `healthy` or `starting` for one without any.
 fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
     let name = "millstream_diagnosis";
     text.family(name, "gauge", "1 for each cause that is named for a source.");
@@ -100,8 +100,8 @@ fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
         let mut shown = BTreeSet::new();
         let all = [source].into_iter().chain(&source.also);
         for named in all.filter(|named| shown.insert(named.cause.map(Cause::id))) {
-            let cause = named.cause.map_or("healthy", Cause::id);
             let status = named.status.name();
+            let cause = named.cause.map_or(status, Cause::id);
             let labels = [("source", &*source.source), ("cause", cause), ("status", status)];
             text.sample(name, &labels, 1);
         }

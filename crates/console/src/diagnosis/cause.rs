@@ -10,6 +10,8 @@ pub enum Status {
     Healthy,
     /// Nothing is written to the source.
     Idle,
+    /// The agent, or the source in it, runs for too short a time to tell.
+    Starting,
     /// Events are delivered, but some are lost, wrong or at risk.
     Degraded,
     /// Events are not read or not delivered in time.
@@ -22,6 +24,7 @@ impl Status {
         match self {
             Status::Healthy => "healthy",
             Status::Idle => "idle",
+            Status::Starting => "starting",
             Status::Degraded => "degraded",
             Status::Late => "late",
         }

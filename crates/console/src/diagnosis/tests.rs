@@ -92,6 +92,27 @@ fn a_busy_source_is_healthy_and_a_quiet_one_idle() {
 }
 
 #[test]
+fn a_source_is_starting_until_every_cause_could_have_been_named() {
+    let status = |diagnoser: &Diagnoser| {
+        let sources = &diagnoser.diagnosis().sources;
+        sources.iter().map(|source| source.status).collect::<Vec<_>>()
+    };
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.run(&mut diagnoser, 24, Agent::work);
+    assert_eq!(status(&diagnoser), [Status::Starting]);
+    assert!(!diagnoser.diagnosis().late, "nothing is known yet");
+    agent.run(&mut diagnoser, 1, Agent::work);
+    assert_eq!(status(&diagnoser), [Status::Healthy]);
+    agent.source.id = "new".into();
+    agent.run(&mut diagnoser, 1, Agent::work);
+    assert_eq!(status(&diagnoser), [Status::Starting], "a reload has added it");
+    let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+    agent.source.unreadable = [("/a".to_owned(), "Permission denied".to_owned())].into();
+    agent.run(&mut diagnoser, 6, Agent::work);
+    assert_eq!(status(&diagnoser), [Status::Late], "a cause is known early");
+}
+
+#[test]
 fn a_failing_sink_is_named_with_its_error_and_since_when() {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     agent.sink.buffer_bytes = Some(1000);

@@ -25,6 +25,9 @@ pub const VERDICT: Duration = Duration::from_secs(30);
 /// Time between two looks at the diagnosis.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long the verdict of a healthy run may take longer, because a source is still starting.
+const STARTS: Duration = Duration::from_secs(60);
+
 /// How long all planted causes must have been named, so that others can be, too.
 const SETTLES: Duration = Duration::from_secs(4);
 
@@ -86,7 +89,7 @@ pub fn planted(program: &Path, plants: &[&Plant], seed: u64) -> Run {
 /// reloads, a few odd lines, short outages.
 ///
 /// # Panics
-/// The agent cannot be started.
+/// The agent cannot be started, or a source is starting for too long: that is no verdict.
 pub fn healthy(program: &Path, seed: u64) -> Run {
     let events = healthy::chosen(seed);
     let what = events.iter().map(|event| event.name).collect::<Vec<_>>().join(" + ");
@@ -94,9 +97,10 @@ pub fn healthy(program: &Path, seed: u64) -> Run {
         events.iter().for_each(|event| (event.configure)(setup));
     });
     events.iter().for_each(|event| (event.at_start)(&mut world));
-    let begun = Instant::now();
+    let (begun, least) = (Instant::now(), WARM_UP + VERDICT);
     let (mut named, mut tick) = (BTreeSet::new(), 0);
-    while begun.elapsed() < WARM_UP + VERDICT {
+    while begun.elapsed() < least || world.is_starting() {
+        assert!(begun.elapsed() < least + STARTS, "no verdict: {}", world.report());
         thread::sleep(LOOK);
         tick += 1;
         events.iter().for_each(|event| (event.each_second)(&mut world, tick));

@@ -212,6 +212,12 @@ impl World {
         self.named(|status| status == "late" || status == "degraded")
     }
 
+    /// Whether it is too early to say that a source is healthy, or the agent does not answer.
+    pub fn is_starting(&self) -> bool {
+        let sources = self.get("/api/diagnosis").and_then(|of| of["sources"].as_array().cloned());
+        sources.is_none_or(|of| of.is_empty() || of.iter().any(|of| of["status"] == "starting"))
+    }
+
     fn named(&self, counts: impl Fn(&str) -> bool) -> Vec<String> {
         let Some(diagnosis) = self.get("/api/diagnosis") else { return Vec::new() };
         let sources = diagnosis["sources"].as_array().cloned().unwrap_or_default();
