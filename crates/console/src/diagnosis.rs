@@ -170,7 +170,8 @@ impl Diagnoser {
     fn window(&self) -> Option<Window<'_>> {
         let (now, before) = (self.history.back()?, self.at(WINDOW_SECONDS)?);
         let middle = self.at((now.uptime_seconds - before.uptime_seconds) / 2.0)?;
-        Some(Window { now, before, middle, oldest: self.history.front()? })
+        let (oldest, history) = (self.history.front()?, &self.history);
+        Some(Window { now, before, middle, oldest, history })
     }
 
     /// Returns the conditions that hold now, by source, and the bottleneck.

@@ -316,3 +316,20 @@ fn few_events_without_a_result_say_nothing_of_a_condition() {
     });
     assert_eq!(causes(&diagnoser), [], "it has had one");
 }
+
+#[test]
+fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
+    let pausing = |every: u32| {
+        let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+        agent.run(&mut diagnoser, 40, |agent| {
+            if (agent.seconds as u32).is_multiple_of(every) {
+                agent.work();
+                *agent.source.counters.wait_seconds.entry("rate_limit").or_default() +=
+                    f64::from(every) * 0.9;
+            }
+        });
+        causes(&diagnoser)
+    };
+    assert_eq!(pausing(6), [Cause::RateLimit]);
+    assert_eq!(pausing(2), [], "short pauses delay nothing for long");
+}

@@ -2,7 +2,7 @@
 
 use super::tracks::FileTrack;
 use millstream_model::snapshot::{ComponentSnapshot, Snapshot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
 
 /// What a component that did not exist had counted.
@@ -22,6 +22,8 @@ pub struct Window<'a> {
     pub middle: &'a Snapshot,
     /// Half a minute ago, or the oldest.
     pub oldest: &'a Snapshot,
+    /// All of the last half minute, the oldest first.
+    pub history: &'a VecDeque<Snapshot>,
 }
 
 impl<'a> Window<'a> {
@@ -189,6 +191,17 @@ impl<'a> View<'a> {
     /// Returns the share of the last half minute in which a limit held it back, at most 1.
     pub fn held_back(&self, limit: &str) -> f64 {
         (self.source.waited_lately(limit) / self.window.history_seconds()).min(1.0)
+    }
+
+    /// Returns the longest pause of the last half minute for a limit, in seconds: each is counted at
+    /// its end. Pauses that end between two snapshots count as one.
+    pub fn longest_pause(&self, limit: &str) -> f64 {
+        let waited = |snapshot| {
+            let source = find(snapshot, &self.source.now.id);
+            source.and_then(|of| of.counters.wait_seconds.get(limit).copied()).unwrap_or(0.0)
+        };
+        let waits: Vec<f64> = self.window.history.iter().map(waited).collect();
+        waits.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
     }
 
     /// Returns the share of the window in which it waited for any component.

@@ -8,6 +8,10 @@ use crate::diagnosis::view::{Pair, View};
 /// Share of the window that a source is held back by a limit.
 const HELD_BACK: f64 = 0.2;
 
+/// Share of the last half minute, and length of a pause in seconds, from which a low limit delays
+/// events, although a source that pauses does not see what is written meanwhile, and has no lag.
+const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
+
 /// Share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;
 
@@ -75,8 +79,8 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
     let throttle = throttle.map_or("", |at| at.now.id.as_str());
     for (wait, component) in [("rate_limit", view.source.now.id.as_str()), ("throttle", throttle)] {
         let share = view.held_back(wait);
-        // A source that pauses does not see what is written meanwhile.
-        if share >= HELD_BACK && (view.is_late() || view.source.received() == 0) {
+        let has_long = || share >= LONG_PAUSES.0 && view.longest_pause(wait) >= LONG_PAUSES.1;
+        if share >= HELD_BACK && (view.is_late() || view.source.received() == 0 || has_long()) {
             let finding = Finding::new(Cause::RateLimit, Status::Late, component);
             found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
         }

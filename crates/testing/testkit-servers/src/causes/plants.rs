@@ -184,6 +184,7 @@ pub const ALONE: &[Plant] = &[
             world.writer.per_tick(3000);
         },
     ),
+    plant("low_rate_limit", &["rate_limit"], |setup| setup.source += "rate_limit: 1KiB,", nothing),
     plant(
         "cpu_limit",
         &["cpu_limit"],
