@@ -8,11 +8,12 @@ use hyper::Method;
 use millstream_console::Bottleneck;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The help of `diagnose`.
 pub const HELP: &str = "Example:\n  millstream diagnose\n  \
-    millstream diagnose web -c millstream.yaml\n  \
+    millstream diagnose web archive -c millstream.yaml\n  \
     millstream diagnose --json --data-dir /var/lib/millstream\n\n\
     For each source: healthy, idle, starting (too early to tell), degraded (events arrive, some are lost\n\
     or wrong) or late, with the cause, the component that has it, since when, what was measured, and what to do. A cause is named\n\
@@ -29,9 +30,9 @@ const COMPLETE_SECONDS: f64 = 24.0;
 /// The arguments of `diagnose`.
 #[derive(clap::Args)]
 pub struct DiagnoseArgs {
-    /// The source to diagnose [default: all]
+    /// Sources to diagnose, and sinks, of which it is the sources before them [default: all]
     #[arg(value_name = "ID")]
-    source: Option<String>,
+    ids: Vec<String>,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -57,12 +58,11 @@ pub fn diagnose(args: &DiagnoseArgs) -> u8 {
             return FAILED;
         }
     };
-    if let Some(source) = &args.source
-        && let Err(message) = keep(&mut diagnosis, source)
-    {
+    if let Err(message) = keep(&mut diagnosis, &args.ids) {
         eprintln!("{message}");
         return USAGE;
     }
+    sort(&mut diagnosis);
     let is_late = list(&diagnosis["sources"]).iter().any(is_late);
     match args.json {
         true => println!("{}", as_json(&diagnosis, &bottleneck, is_late)),
@@ -81,20 +81,46 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Clie
     serde_json::from_slice(&body).map_err(|error| ClientError::Failed(format!("{path}: {error}")))
 }
 
-/// Leaves out all sources but one.
-fn keep(diagnosis: &mut Value, source: &str) -> Result<(), String> {
-    let known: Vec<String> =
-        list(&diagnosis["sources"]).iter().map(|of| text(&of["source"]).to_owned()).collect();
-    if !known.iter().any(|id| id == source) {
-        let names: Vec<&str> = known.iter().map(String::as_str).collect();
-        let like = suggest::nearest(source, &names);
-        let like = like.map_or(String::new(), |like| format!("; did you mean `{like}`?"));
-        return Err(format!("no source is named `{source}`{like} (sources: {})", names.join(", ")));
+/// Leaves out all sources but those with one of these ids, or before a sink with one. Without ids all
+/// are kept.
+fn keep(diagnosis: &mut Value, ids: &[String]) -> Result<(), String> {
+    if let Some(unknown) = ids.iter().find(|id| !list(&diagnosis["sources"]).iter().any(is_of(id)))
+    {
+        return Err(unknown_id(diagnosis, unknown));
     }
     if let Some(sources) = diagnosis["sources"].as_array_mut() {
-        sources.retain(|of| of["source"] == source);
+        sources.retain(|source| ids.is_empty() || ids.iter().any(|id| is_of(id)(source)));
     }
     Ok(())
+}
+
+/// Whether a source has this id, or is before the sink with it.
+fn is_of(id: &str) -> impl Fn(&Value) -> bool + '_ {
+    move |source| source["source"] == id || list(&source["sinks"]).iter().any(|sink| sink == id)
+}
+
+/// Describes an id that does not exist, with those that do.
+fn unknown_id(diagnosis: &Value, id: &str) -> String {
+    let all = list(&diagnosis["sources"]);
+    let sources: BTreeSet<&str> = all.iter().map(|of| text(&of["source"])).collect();
+    let sinks: BTreeSet<&str> = all.iter().flat_map(|of| list(&of["sinks"])).map(text).collect();
+    let names: Vec<&str> = sources.union(&sinks).copied().collect();
+    let like = suggest::nearest(id, &names);
+    let like = like.map_or(String::new(), |like| format!("; did you mean `{like}`?"));
+    let listed = |of: BTreeSet<&str>| of.into_iter().collect::<Vec<_>>().join(", ");
+    let (sources, sinks) = (listed(sources), listed(sinks));
+    format!("no source or sink is named `{id}`{like} (sources: {sources}; sinks: {sinks})")
+}
+
+/// The statuses, the worst first.
+const WORST_FIRST: [&str; 5] = ["late", "degraded", "starting", "idle", "healthy"];
+
+/// Sorts the sources, the worst first, and those with the same status by id.
+fn sort(diagnosis: &mut Value) {
+    let rank = |of: &Value| WORST_FIRST.iter().position(|status| of["status"] == *status);
+    if let Some(sources) = diagnosis["sources"].as_array_mut() {
+        sources.sort_by(|a, b| (rank(a), text(&a["source"])).cmp(&(rank(b), text(&b["source"]))));
+    }
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -163,8 +189,11 @@ mod tests {
         json!({ "observed_seconds": 5.0, "sources": [
             { "source": "web", "status": "late", "cause": "endpoint_unreachable", "component": "out",
               "since": "2026-01-01T00:00:00.000Z", "numbers": { "error": "a\u{1b}[2Jb", "lag": 7 },
-              "advice": "check", "also": also },
-            { "source": "db", "status": "healthy", "cause": null },
+              "advice": "check", "sinks": ["out"], "also": also },
+            { "source": "db", "status": "healthy", "cause": null, "sinks": ["archive", "out"] },
+            { "source": "app", "status": "healthy", "cause": null, "sinks": ["archive"] },
+            { "source": "new", "status": "starting", "cause": null },
+            { "source": "disk", "status": "degraded", "cause": null },
         ]})
     }
 
@@ -185,13 +214,29 @@ mod tests {
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 
-    #[test]
-    fn an_unknown_source_is_an_error_with_the_known_ones() {
+    /// Returns the ids of the sources that are left with these ids.
+    fn kept(ids: &[&str]) -> Result<Vec<String>, String> {
         let mut diagnosis = diagnosis();
-        let error = keep(&mut diagnosis, "wev").unwrap_err();
-        assert!(error.contains("`web`") && error.contains("db"), "{error}");
-        keep(&mut diagnosis, "db").unwrap();
-        assert_eq!(list(&diagnosis["sources"]).len(), 1);
-        assert!(!list(&diagnosis["sources"]).iter().any(is_late));
+        let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        keep(&mut diagnosis, &ids)?;
+        sort(&mut diagnosis);
+        Ok(list(&diagnosis["sources"]).iter().map(|of| text(&of["source"]).to_owned()).collect())
+    }
+
+    #[test]
+    fn ids_of_sources_and_of_sinks_select_and_the_worst_comes_first() {
+        assert_eq!(kept(&[]).unwrap(), ["web", "disk", "new", "app", "db"]);
+        assert_eq!(kept(&["db"]).unwrap(), ["db"]);
+        assert_eq!(kept(&["new", "web", "web"]).unwrap(), ["web", "new"]);
+        assert_eq!(kept(&["archive"]).unwrap(), ["app", "db"], "the sources before the sink");
+        assert_eq!(kept(&["out", "disk"]).unwrap(), ["web", "disk", "db"]);
+    }
+
+    #[test]
+    fn an_unknown_id_is_an_error_with_the_known_ones() {
+        let error = kept(&["db", "wev"]).unwrap_err();
+        assert!(error.contains("did you mean `web`") && error.contains("db"), "{error}");
+        let error = kept(&["archiv"]).unwrap_err();
+        assert!(error.contains("did you mean `archive`") && error.contains("out"), "{error}");
     }
 }

@@ -62,6 +62,9 @@ pub struct SourceDiagnosis {
     pub numbers: Map<String, Value>,
     /// What to do.
     pub advice: Option<String>,
+    /// Ids of the sinks behind it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sinks: Vec<String>,
     /// Further causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<SourceDiagnosis>,
@@ -226,7 +229,9 @@ impl Diagnoser {
                 rank(a).cmp(&rank(b)).then_with(components)
             });
             let otherwise = self.status_without_cause(id, now);
-            diagnosis_of(id, &conditions, otherwise, |since| rfc3339_at(unix_ns, now - since))
+            let since = |since| rfc3339_at(unix_ns, now - since);
+            let sinks = view::sinks_behind(snapshot, id);
+            SourceDiagnosis { sinks, ..diagnosis_of(id, &conditions, otherwise, since) }
         };
         let sources: Vec<_> = sources.map(|source| source.id.as_str()).map(of_source).collect();
         let late = sources.iter().any(|source| source.status >= Status::Degraded);
@@ -252,14 +257,25 @@ fn diagnosis_of(
             since: Some(since(condition.since)),
             numbers: finding.numbers.clone(),
             advice: Some(finding.cause.advice(&finding.component)),
+            sinks: Vec::new(),
             also: Vec::new(),
         }
     });
     let Some(mut first) = each.next() else {
         let (source, numbers) = (source.to_owned(), Map::new());
         let (cause, component, since, advice) = (None, None, None, None);
-        let (status, also) = (otherwise, Vec::new());
-        return SourceDiagnosis { source, status, cause, component, since, numbers, advice, also };
+        let (status, sinks, also) = (otherwise, Vec::new(), Vec::new());
+        return SourceDiagnosis {
+            source,
+            status,
+            cause,
+            component,
+            since,
+            numbers,
+            advice,
+            sinks,
+            also,
+        };
     };
     first.also = each.collect();
     first

@@ -56,6 +56,29 @@ pub fn find<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s ComponentSnapsho
     snapshot.components.iter().find(|component| component.id == id)
 }
 
+/// Returns the ids of the components behind one.
+fn ids_behind<'s>(snapshot: &'s Snapshot, of: &'s ComponentSnapshot) -> BTreeSet<&'s str> {
+    let mut seen = BTreeSet::new();
+    let mut next: Vec<&str> = of.readers.iter().map(String::as_str).collect();
+    while let Some(id) = next.pop() {
+        if seen.insert(id)
+            && let Some(component) = find(snapshot, id)
+        {
+            next.extend(component.readers.iter().map(String::as_str));
+        }
+    }
+    seen
+}
+
+/// Returns the ids of the sinks behind a source.
+pub fn sinks_behind(snapshot: &Snapshot, source: &str) -> Vec<String> {
+    let Some(source) = find(snapshot, source) else { return Vec::new() };
+    let ids = ids_behind(snapshot, source);
+    let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
+    let ids = sinks.map(|sink| &sink.id).filter(|id| ids.contains(id.as_str()));
+    ids.cloned().collect()
+}
+
 /// A component now, and at the beginning and in the middle of a window.
 #[derive(Clone, Copy)]
 pub struct Pair<'a> {
@@ -160,15 +183,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Returns the view of a source.
     pub fn of(window: &'a Window<'a>, source: Pair<'a>, files: Vec<&'a FileTrack>) -> View<'a> {
-        let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let mut next: Vec<&str> = source.now.readers.iter().map(String::as_str).collect();
-        while let Some(id) = next.pop() {
-            if seen.insert(id)
-                && let Some(component) = find(window.now, id)
-            {
-                next.extend(component.readers.iter().map(String::as_str));
-            }
-        }
+        let seen = ids_behind(window.now, source.now);
         let behind = window.pairs().filter(|pair| seen.contains(pair.now.id.as_str()));
         View { window, source, chain: behind.collect(), files }
     }
