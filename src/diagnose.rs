@@ -166,11 +166,41 @@ fn add_source(out: &mut String, source: &Value) {
     for named in [source].into_iter().chain(list(&source["also"])) {
         let (cause, component) = (shown(&named["cause"]), shown(&named["component"]));
         let _ = writeln!(out, "  {cause} at {component}, since {}", shown(&named["since"]));
-        for (name, value) in named["numbers"].as_object().into_iter().flatten() {
-            let _ = writeln!(out, "    {}: {}", name.replace('_', " "), shown(value));
+        let unit = text(&named["numbers"]["lag_unit"]);
+        let numbers = named["numbers"].as_object().into_iter().flatten();
+        for (name, value) in numbers.filter(|(name, _)| *name != "lag_unit") {
+            let (name, value) = with_unit(name, value, unit);
+            let _ = writeln!(out, "    {}: {value}", name.replace('_', " "));
         }
         let _ = writeln!(out, "    what to do: {}", shown(&named["advice"]));
     }
+}
+
+/// Units by the end of a name, which is left out before its unit. Other names have theirs in them,
+/// such as `attempts`.
+const UNITS: [(&str, &str); 6] = [
+    ("_events_per_second", " events/s"),
+    ("_seconds", " s"),
+    ("_bytes", " bytes"),
+    ("_hours", " h"),
+    ("failed", " events"),
+    ("refused", " events"),
+];
+
+/// Returns what to call a number, and the number with its unit.
+fn with_unit<'n>(name: &'n str, value: &Value, lag_unit: &str) -> (&'n str, String) {
+    match (name, name.ends_with("_share"), value.as_f64()) {
+        ("lag", ..) => return (name, format!("{} {lag_unit}", shown(value)).trim_end().to_owned()),
+        ("lag_change_per_second", ..) => {
+            return ("lag_change", format!("{} {lag_unit}/s", shown(value)));
+        }
+        (_, true, Some(share)) => return (name, format!("{} %", (share * 1000.0).round() / 10.0)),
+        _ => {}
+    }
+    let unit = UNITS.iter().find(|(end, _)| name.ends_with(end));
+    let Some((end, unit)) = unit.filter(|_| value.is_number()) else { return (name, shown(value)) };
+    let rest = name.strip_suffix(end).filter(|rest| end.starts_with('_') && *rest != "in");
+    (rest.unwrap_or(name), format!("{}{unit}", shown(value)))
 }
 
 /// Returns a value as one line without control characters.
@@ -188,7 +218,12 @@ mod tests {
             "component": "web", "since": "2026-01-01T00:00:00.000Z", "numbers": {}, "advice": "x" }]);
         json!({ "observed_seconds": 5.0, "sources": [
             { "source": "web", "status": "late", "cause": "endpoint_unreachable", "component": "out",
-              "since": "2026-01-01T00:00:00.000Z", "numbers": { "error": "a\u{1b}[2Jb", "lag": 7 },
+              "since": "2026-01-01T00:00:00.000Z", "numbers": {
+                "error": "a\u{1b}[2Jb", "lag": 7, "lag_unit": "records",
+                "lag_change_per_second": 0.5, "oldest_seconds": 2.5, "attempts": 9,
+                "source_waits_share": 0.905, "delivered_events_per_second": 3.0, "refused": 4,
+                "unfinished_bytes": 30, "full_in_seconds": 60,
+              },
               "advice": "check", "sinks": ["out"], "also": also },
             { "source": "db", "status": "healthy", "cause": null, "sinks": ["archive", "out"] },
             { "source": "app", "status": "healthy", "cause": null, "sinks": ["archive"] },
@@ -204,7 +239,15 @@ mod tests {
             "web: late\n",
             "db: healthy\n",
             "endpoint_unreachable at out",
-            "lag: 7",
+            "    lag: 7 records\n",
+            "    lag change: 0.5 records/s\n",
+            "    oldest: 2.5 s\n",
+            "    attempts: 9\n",
+            "    source waits share: 90.5 %\n",
+            "    delivered: 3.0 events/s\n",
+            "    refused: 4 events\n",
+            "    unfinished: 30 bytes\n",
+            "    full in: 60 s\n",
             "lines_too_long at web",
             "bottleneck: none",
             "observed for 5 s",

@@ -3,6 +3,7 @@
 //! A snapshot is taken every second or so and compared with those before. A condition that holds for
 //! some seconds becomes the cause that is reported, with what was measured.
 
+mod advice;
 mod bottleneck;
 mod cause;
 mod checks;
@@ -231,7 +232,11 @@ impl Diagnoser {
             let otherwise = self.status_without_cause(id, now);
             let since = |since| rfc3339_at(unix_ns, now - since);
             let sinks = view::sinks_behind(snapshot, id);
-            SourceDiagnosis { sinks, ..diagnosis_of(id, &conditions, otherwise, since) }
+            let advice = |of: &Finding| {
+                let component = view::find(snapshot, &of.component);
+                advice::advice(of.cause, of.status, &of.component, component)
+            };
+            SourceDiagnosis { sinks, ..diagnosis_of(id, &conditions, otherwise, since, advice) }
         };
         let sources: Vec<_> = sources.map(|source| source.id.as_str()).map(of_source).collect();
         let late = sources.iter().any(|source| source.status >= Status::Degraded);
@@ -246,6 +251,7 @@ fn diagnosis_of(
     conditions: &[&Condition],
     otherwise: Status,
     since: impl Fn(f64) -> String,
+    advice: impl Fn(&Finding) -> String,
 ) -> SourceDiagnosis {
     let mut each = conditions.iter().map(|condition| {
         let finding = &condition.finding;
@@ -256,7 +262,7 @@ fn diagnosis_of(
             component: Some(finding.component.clone()),
             since: Some(since(condition.since)),
             numbers: finding.numbers.clone(),
-            advice: Some(finding.cause.advice(&finding.component)),
+            advice: Some(advice(finding)),
             sinks: Vec::new(),
             also: Vec::new(),
         }

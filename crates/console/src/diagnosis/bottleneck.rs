@@ -1,5 +1,7 @@
 //! The bottleneck: what keeps the agent from reading faster.
 
+use super::advice::advice;
+use super::cause::Status;
 use super::checks::delivery::cause_of;
 use super::view::{Pair, Window};
 use millstream_model::snapshot::ComponentSnapshot;
@@ -110,7 +112,7 @@ fn failing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
         "attempts": failure.attempts,
         "failing_seconds": rounded(failure.seconds),
     }));
-    let advice = cause.advice(&component.id);
+    let advice = advice(cause, Status::Late, &component.id, Some(component));
     Some(Candidate { component, share, reason: cause.id(), numbers, advice })
 }
 
@@ -155,7 +157,7 @@ fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     const LIMITS: [(&str, &str, &str); 3] = [
         ("cpu", "cpu_limit", "raise `limits.cpu`"),
         ("rate_limit", "rate_limit", "raise the `rate_limit` of the source"),
-        ("throttle", "rate_limit", "raise the limit of the `throttle` transform"),
+        ("throttle", "rate_limit", "raise `events` of the `throttle` transform"),
     ];
     let seconds = window.seconds();
     let waits = window.pairs().flat_map(|source| {

@@ -38,7 +38,11 @@ pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| view.waits_for_delivery(&sink.now.id)) {
         if let Some(failure) = sink.now.failure.as_ref().filter(|of| of.attempts >= ATTEMPTS) {
             let finding = Finding::new(cause_of(failure.kind), Status::Late, &sink.now.id);
-            let finding = finding.with("error", failure.message.clone()).with("code", failure.code);
+            let finding = finding.with("error", failure.message.clone());
+            let finding = match failure.code {
+                0 => finding,
+                code => finding.with("code", code),
+            };
             let finding = finding.with("attempts", failure.attempts);
             found.push(with_lag(view, finding).aged(failure.seconds));
             continue;
@@ -54,7 +58,10 @@ pub fn failures(view: &View<'_>, found: &mut Vec<Finding>) {
 /// Adds how far the source is behind.
 pub fn with_lag(view: &View<'_>, finding: Finding) -> Finding {
     let (lag, change) = view.lag();
-    let finding = finding.with("lag", lag).with_rounded("lag_change_per_second", change);
+    // Of a topic it is records, and of files, which most sources read, bytes.
+    let unit = if view.source.now.type_name == "kafka" { "records" } else { "bytes" };
+    let finding = finding.with("lag", lag).with("lag_unit", unit);
+    let finding = finding.with_rounded("lag_change_per_second", change);
     finding.with_rounded("oldest_seconds", view.oldest_seconds())
 }
 

@@ -1,0 +1,113 @@
+//! What to do about a cause, by the component that has it and by how it fails.
+
+use super::cause::{Cause, Status};
+use millstream_model::snapshot::ComponentSnapshot;
+
+/// A cause, the status of a response that it has, and the advice.
+type ByStatus = (Cause, i64, &'static str);
+
+/// Advice on responses with these statuses; `{}` is the component.
+#[rustfmt::skip]
+const BY_STATUS: &[ByStatus] = &[
+    (Cause::LoginOrCertificate, 401, "the endpoint of {} does not accept its login: check `auth`"),
+    (Cause::LoginOrCertificate, 403, "the account of {} lacks the permission to write there: check `auth`, and the account at the endpoint"),
+    (Cause::LoginOrCertificate, 407, "a proxy between {} and its endpoint requires a login: configure it, or bypass the proxy"),
+    (Cause::EndpointRefuses, 405, "the endpoint does not accept the method: check `method` and the path of {}"),
+    (Cause::EndpointRefuses, 415, "the endpoint does not support the format: check `encoding` and `compression` of {}"),
+    (Cause::EndpointRefuses, 501, "the endpoint does not accept the method: check `method` and the path of {}"),
+];
+
+/// Advice on errors of these types.
+#[rustfmt::skip]
+const BY_KIND: &[(Cause, &str, &str)] = &[
+    (Cause::LoginOrCertificate, "tls", "check `tls` of {}: `ca_file` must have signed the endpoint's certificate, whose name and dates must be valid"),
+    (Cause::EndpointRefuses, "server", "read the log of the endpoint of {}, which fails; the events are kept and sent again"),
+    (Cause::EndpointRefuses, "redirect", "the endpoint of {} answers with another address, which is not followed: configure that one"),
+];
+
+/// Advice on a sink all of whose events are refused for their content.
+const ALL_REFUSED: &str = "the endpoint refuses all that {} sends, and its answer is in the \
+    agent's log: compare `encoding`, `headers` and the address with what it expects";
+
+/// Returns what to do about a cause with a status. `of` is the component that has it, if it still
+/// exists.
+pub fn advice(cause: Cause, status: Status, id: &str, of: Option<&ComponentSnapshot>) -> String {
+    let has_failure = of.is_some_and(|of| of.failure.is_some());
+    if (cause, status, has_failure) == (Cause::EndpointRefuses, Status::Late, false) {
+        return ALL_REFUSED.replace("{}", id);
+    }
+    let special = of.and_then(|of| by_failure(cause, of).or_else(|| by_type(cause, of)));
+    special.map_or_else(|| cause.advice(id), |special| special.replace("{}", id))
+}
+
+/// Returns the advice that the present failure of a sink allows.
+fn by_failure(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
+    let failure = of.failure.as_ref()?;
+    let by_kind = BY_KIND.iter().find(|row| (row.0, row.1) == (cause, failure.kind));
+    let by_status = BY_STATUS.iter().find(|row| (row.0, row.1) == (cause, failure.code));
+    by_status.map(|row| row.2).or(by_kind.map(|row| row.2))
+}
+
+/// Returns the advice for a type of component.
+fn by_type(cause: Cause, of: &ComponentSnapshot) -> Option<&'static str> {
+    let is_kafka = of.type_name == "kafka";
+    Some(match (cause, of.type_name) {
+        (Cause::TopicOrIndexMissing, "elasticsearch") => {
+            "create the index or data stream that {} writes to, or correct its name and the path in `endpoints`"
+        }
+        (Cause::TopicOrIndexMissing, _) if !is_kafka => {
+            "correct the path in `uri` or `endpoints` of {}: the endpoint does not know it"
+        }
+        (Cause::BrokerThrottles, _) if !is_kafka => {
+            "the endpoint of {} limits the rate: raise its limit, or send fewer requests by a larger `batch` or a lower `request.concurrency`"
+        }
+        (Cause::RateLimit, "throttle") => "raise `events` of {}, or shorten its `window`",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_model::snapshot::FailureSnapshot;
+
+    fn of(type_name: &'static str, kind: &'static str, code: i64) -> ComponentSnapshot {
+        let failure = FailureSnapshot { kind, code, ..FailureSnapshot::default() };
+        ComponentSnapshot { type_name, failure: Some(failure), ..ComponentSnapshot::default() }
+    }
+
+    #[test]
+    fn the_advice_fits_the_sink_and_the_answer() {
+        use Cause::{
+            BrokerThrottles, EndpointRefuses, LoginOrCertificate, RateLimit, TopicOrIndexMissing,
+        };
+        for (cause, type_name, kind, code, part) in [
+            (TopicOrIndexMissing, "http", "not_found", 404, "path in `uri`"),
+            (TopicOrIndexMissing, "elasticsearch", "not_found", 404, "create the index"),
+            (TopicOrIndexMissing, "kafka", "unknown_topic", 0, "create the topic"),
+            (BrokerThrottles, "http", "throttled", 429, "`request.concurrency`"),
+            (BrokerThrottles, "kafka", "throttled", 0, "raise the quota"),
+            (LoginOrCertificate, "http", "tls", 0, "`ca_file`"),
+            (LoginOrCertificate, "http", "authentication", 401, "check `auth`"),
+            (LoginOrCertificate, "kafka", "authentication", 0, "`sasl`"),
+            (EndpointRefuses, "http", "refused", 415, "`compression`"),
+            (EndpointRefuses, "http", "server", 503, "sent again"),
+            (EndpointRefuses, "http", "server", 501, "`method`"),
+            (EndpointRefuses, "http", "redirect", 301, "another address"),
+            (RateLimit, "throttle", "", 0, "`events` of out"),
+            (RateLimit, "file", "", 0, "`rate_limit` of out"),
+        ] {
+            let of = of(type_name, kind, code);
+            let text = advice(cause, Status::Late, "out", Some(&of));
+            assert!(text.contains(part) && text.contains("out"), "{type_name} {code}: {text}");
+        }
+        let gone = advice(RateLimit, Status::Late, "out", None);
+        assert!(gone.contains("out"), "a reload has removed it: {gone}");
+        let refused = |status| {
+            let of = ComponentSnapshot { type_name: "http", ..ComponentSnapshot::default() };
+            advice(EndpointRefuses, status, "out", Some(&of))
+        };
+        assert!(refused(Status::Late).contains("refuses all that out sends"));
+        assert!(!refused(Status::Degraded).contains("all"), "some are accepted");
+    }
+}
