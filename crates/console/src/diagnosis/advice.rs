@@ -20,7 +20,7 @@ const BY_STATUS: &[ByStatus] = &[
 /// Advice on errors of these types.
 #[rustfmt::skip]
 const BY_KIND: &[(Cause, &str, &str)] = &[
-    (Cause::LoginOrCertificate, "tls", "check `tls` of {}: `ca_file` must have signed the endpoint's certificate, whose name and dates must be valid"),
+    (Cause::LoginOrCertificate, "tls", "check the port and `tls` of {}: `ca_file` must have signed the endpoint's certificate, whose name and dates must be valid"),
     (Cause::EndpointRefuses, "server", "read the log of the endpoint of {}, which fails; the events are kept and sent again"),
     (Cause::EndpointRefuses, "redirect", "the endpoint of {} answers with another address, which is not followed: configure that one"),
 ];

@@ -334,3 +334,23 @@ fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
     assert_eq!(pausing(6), [Cause::RateLimit]);
     assert_eq!(pausing(2), [], "short pauses delay nothing for long");
 }
+
+#[test]
+fn a_sink_is_slow_for_its_own_events_that_it_does_not_answer_only() {
+    let named = |sink: &str, sent: u64, refused: u64| {
+        let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
+        agent.sink.buffer_bytes = Some(1000);
+        agent.run(&mut diagnoser, 30, |agent| {
+            agent.source.counters.received_events += 100;
+            agent.lag(1000, 20.0);
+            agent.source.sinks[0].sink = sink.into();
+            agent.sink.counters.sent_events += sent;
+            *agent.sink.counters.errors.entry("refused").or_default() += refused;
+        });
+        causes(&diagnoser)
+    };
+    assert_eq!(named("out", 0, 0), [Cause::EndpointSlow]);
+    assert_eq!(named("out", 0, 1), [Cause::EndpointRefuses], "a refusal is an answer");
+    assert_eq!(named("other", 0, 0), [], "another sink has the old events");
+    assert_eq!(named("out", 1, 0), []);
+}

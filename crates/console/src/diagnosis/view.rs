@@ -242,13 +242,20 @@ impl<'a> View<'a> {
         self.source.now.sinks.iter().map(|progress| progress.oldest_seconds).fold(0.0, f64::max)
     }
 
+    /// Returns the age of the oldest event that a sink has not settled, in seconds. The results of a
+    /// merge transform are owed by it, not by the source.
+    pub fn oldest_seconds_at(&self, sink: &str) -> f64 {
+        let owing = self.chain.iter().chain([&self.source]);
+        let progress = owing.flat_map(|at| &at.now.sinks).filter(|of| of.sink == sink);
+        progress.map(|of| of.oldest_seconds).fold(0.0, f64::max)
+    }
+
     /// Whether a sink has not delivered all of its events: what is in the sink's disk buffer counts.
     pub fn waits_for_delivery(&self, sink: &str) -> bool {
         let is_owed = |component: &ComponentSnapshot| {
             let mut progress = component.sinks.iter().filter(|progress| progress.sink == sink);
             progress.any(|progress| progress.lag > 0 || progress.unsettled > 0)
         };
-        // The results of a merge transform are owed by it, not by the source.
         let is_buffered = |of: &ComponentSnapshot| {
             let entries = of.disk_buffer.as_ref().map_or(0, |buffer| buffer.entries);
             of.id == sink && (entries > 0 || of.buffer_bytes.unwrap_or(0) > 0)

@@ -98,7 +98,10 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| !has_failed(sink)) {
         let share = view.share_waited_for(&sink.now.id);
         let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
-        let is_silent = owes && sink.sent() == 0 && view.oldest_seconds() > SILENT_SECONDS;
+        // An endpoint that refuses events answers.
+        let has_answered = sink.sent() > 0 || sink.dropped(REFUSED) > 0 || sink.errors(REFUSED) > 0;
+        let oldest = view.oldest_seconds_at(&sink.now.id);
+        let is_silent = owes && !has_answered && oldest > SILENT_SECONDS;
         if (share < WAITS || !view.is_late()) && !is_silent {
             continue;
         }
