@@ -320,7 +320,7 @@ fn few_events_without_a_result_say_nothing_of_a_condition() {
 
 #[test]
 fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
-    let pausing = |every: u32| {
+    let pausing = |every: u32| -> (Vec<Cause>, Option<f64>) {
         let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
         agent.run(&mut diagnoser, 40, |agent| {
             if (agent.seconds as u32).is_multiple_of(every) {
@@ -329,10 +329,12 @@ fn long_pauses_for_a_low_rate_limit_are_late_although_no_lag_is_seen() {
                     f64::from(every) * 0.9;
             }
         });
-        causes(&diagnoser)
+        let numbers = &diagnoser.diagnosis().sources[0].numbers;
+        let pause = numbers.get("longest_pause_seconds").and_then(|of| of.as_f64());
+        (causes(&diagnoser), pause)
     };
-    assert_eq!(pausing(6), [Cause::RateLimit]);
-    assert_eq!(pausing(2), [], "short pauses delay nothing for long");
+    assert_eq!(pausing(6), (vec![Cause::RateLimit], Some(5.4)));
+    assert_eq!(pausing(2), (vec![], None), "short pauses delay nothing for long");
 }
 
 #[test]

@@ -82,6 +82,8 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
         let has_long = || share >= LONG_PAUSES.0 && view.longest_pause(wait) >= LONG_PAUSES.1;
         if share >= HELD_BACK && (view.is_late() || view.source.received() == 0 || has_long()) {
             let finding = Finding::new(Cause::RateLimit, Status::Late, component);
+            let pause = view.longest_pause(wait);
+            let finding = finding.with_rounded("longest_pause_seconds", pause);
             found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
         }
     }
