@@ -262,7 +262,7 @@ pub struct Diagnosis {
 pub struct Finding {
     /// Id of the source.
     pub source: String,
-    /// `healthy`, `idle`, `degraded` or `late`.
+    /// `healthy`, `idle`, `starting`, `degraded` or `late`.
     pub status: String,
     /// Id of the cause.
     pub cause: Option<String>,
